@@ -1,0 +1,104 @@
+//! ServerlessService: where the requests of one Service go, and the activator ports that stand for its ports.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Steers the requests of one Service. Made by the zero-scaler from the PodAutoscaler of the same name.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "autoscaling.rouse.dev",
+    version = "v1alpha1",
+    kind = "ServerlessService",
+    plural = "serverlessservices",
+    namespaced,
+    status = "ServerlessServiceStatus",
+    shortname = "sks",
+    category = "rouse",
+    derive = "PartialEq",
+    printcolumn(name = "Service", type_ = "string", json_path = ".spec.service"),
+    printcolumn(name = "Wanted", type_ = "string", json_path = ".spec.mode"),
+    printcolumn(name = "Mode", type_ = "string", json_path = ".status.mode"),
+    printcolumn(name = "Activators", type_ = "integer", json_path = ".status.activators"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Why",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerlessServiceSpec {
+    /// The public Service, in this namespace.
+    #[schemars(length(min = 1, max = 63))]
+    pub service: String,
+    /// The workload's pods, as a label selector's text.
+    pub selector: String,
+    /// Where requests should go.
+    pub mode: Mode,
+    /// How many activators should be in the path in Proxy mode.
+    #[schemars(range(min = 1))]
+    pub num_activators: u32,
+    /// Requests one pod serves at a time; 0 is no limit.
+    #[serde(default)]
+    pub container_concurrency: u32,
+    /// Whether somebody put the workload to zero who is not Rouse: activators then answer 503 instead of waking it.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+/// Where requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Mode {
+    /// To activators, which hold them while there is no pod.
+    Proxy,
+    /// To the pods.
+    Serve,
+}
+
+/// What is in force.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerlessServiceStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The mode of the slices as written; differs from the wanted one when there is nobody to serve or to proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Activators in the slices.
+    #[serde(default)]
+    pub activators: u32,
+    /// The Service beside the public one that selects the pods; only when the public Service has no selector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_service: Option<String>,
+    /// The activator ports that stand for the Service's ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["servicePort"]))]
+    pub ports: Vec<PortLease>,
+    /// Ready, EndpointsPopulated, ActivatorEndpointsPopulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// One port of the Service and the activator port that stands for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PortLease {
+    /// Name of the Service's port; empty when it has none.
+    #[serde(default)]
+    pub name: String,
+    /// Number of the Service's port.
+    pub service_port: u16,
+    /// Port on every activator that means this port of this workload, and nothing else in the cluster.
+    pub activator_port: u16,
+    /// Port on the pods: their queue-proxy's.
+    pub pod_port: u16,
+}

@@ -1,0 +1,47 @@
+//! What the metrics-adapter tells the zero-scaler: one decision a workload, as a stream.
+//!
+//! A connection starts with a snapshot of everything known, so a reader needs no other source; after it come changes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Key;
+
+/// The decider's newest valid word on one workload.
+///
+/// There is no decision without data: a workload whose reporters are silent sends nothing, and its last decision grows
+/// old by `decided_at`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// The workload.
+    pub key: Key,
+    /// Pods wanted, before minReplicas and maxReplicas, which the writer of `/scale` applies.
+    pub desired: u32,
+    /// Whether the decider is in panic mode; `desired` then never falls.
+    pub panicking: bool,
+    /// Spare capacity over the target burst capacity; negative means the activator belongs in the path.
+    pub excess_burst_capacity: i32,
+    /// Average over the stable window, in the metric's unit.
+    pub stable: f64,
+    /// Average over the panic window, in the metric's unit.
+    pub panic: f64,
+    /// Pods that were ready when deciding.
+    pub ready: u32,
+    /// Unix milliseconds since when every reporter was heard and none saw a request; `None` as soon as one did, or was not
+    /// heard. The only word on which a workload may be put to zero: an average of 0 over a young window is not idleness.
+    pub idle_since: Option<i64>,
+    /// Unix milliseconds of the decision.
+    pub decided_at: i64,
+}
+
+/// One websocket text message of the decision stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", content = "data", rename_all = "camelCase")]
+pub enum DecisionEvent {
+    /// The first message of a connection: all there is; what is not in it is unknown.
+    Snapshot(Vec<Decision>),
+    /// A decision that differs from the last one sent in more than its averages and time.
+    Decided(Decision),
+    /// The workload is no longer decided on.
+    Removed(Key),
+}

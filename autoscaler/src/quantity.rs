@@ -1,0 +1,146 @@
+//! Kubernetes quantities as whole thousandths, the unit in which the HPA calculates.
+//!
+//! Input: `averageValue` of an HPA's target. Output: the `value` strings of the external metrics API. The HPA rounds every
+//! quantity up to thousandths before it divides, so a target and a metric agree exactly only in that unit.
+
+/// A text that is no quantity, or one too large to hold.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0:?} is not a Kubernetes quantity below 9.2e15, such as \"70\", \"0.5\", \"1500m\" or \"1k\"")]
+pub struct ParseQuantityError(String);
+
+/// Thousandths in `text`, rounded up as the HPA does.
+///
+/// # Errors
+/// When `text` is not a quantity by Kubernetes' grammar, or does not fit.
+pub fn parse_milli(text: &str) -> Result<i64, ParseQuantityError> {
+    let error = || ParseQuantityError(text.to_owned());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c)).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let scale = suffix_scale(suffix).ok_or_else(error)?;
+    let (negative, number) = match number.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, number.strip_prefix('+').unwrap_or(number)),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if (whole.is_empty() && fraction.is_empty()) || !all_digits(whole) || !all_digits(fraction) {
+        return Err(error());
+    }
+    let scaled = scale.apply(whole, fraction, negative).ok_or_else(error)?;
+    i64::try_from(scaled).map_err(|_| error())
+}
+
+/// The canonical text of a number of thousandths: whole where it is whole, else with the suffix `m`.
+pub fn format_milli(milli: i64) -> String {
+    if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
+}
+
+/// A float as thousandths, rounded up, saturating; `None` for NaN.
+pub fn milli_from_f64(value: f64) -> Option<i64> {
+    // `as` saturates at the bounds of i64, which is what the HPA's own sum does.
+    (!value.is_nan()).then(|| (value * 1000.0).ceil() as i64)
+}
+
+/// Thousandths in one unit of a suffix, as a fraction.
+#[derive(Clone, Copy)]
+struct Scale {
+    numerator: i128,
+    denominator: i128,
+}
+
+fn suffix_scale(suffix: &str) -> Option<Scale> {
+    let times = |n: i128| Some(Scale { numerator: n, denominator: 1 });
+    let decimal = |exponent: u32| 10i128.checked_pow(exponent).and_then(|n| n.checked_mul(1000));
+    let binary = |power: u32| 1024i128.checked_pow(power).and_then(|n| n.checked_mul(1000));
+    match suffix {
+        "n" => Some(Scale { numerator: 1, denominator: 1_000_000 }),
+        "u" => Some(Scale { numerator: 1, denominator: 1000 }),
+        "m" => times(1),
+        "" => times(1000),
+        "k" => times(decimal(3)?),
+        "M" => times(decimal(6)?),
+        "G" => times(decimal(9)?),
+        "T" => times(decimal(12)?),
+        "P" => times(decimal(15)?),
+        "E" => times(decimal(18)?),
+        "Ki" => times(binary(1)?),
+        "Mi" => times(binary(2)?),
+        "Gi" => times(binary(3)?),
+        "Ti" => times(binary(4)?),
+        "Pi" => times(binary(5)?),
+        "Ei" => times(binary(6)?),
+        _ => exponent_scale(suffix),
+    }
+}
+
+/// `e3`, `E-2`: a decimal exponent.
+fn exponent_scale(suffix: &str) -> Option<Scale> {
+    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    if !(-18..=18).contains(&exponent) {
+        return None;
+    }
+    let power = 10i128.checked_pow(exponent.unsigned_abs())?;
+    Some(if exponent >= 0 {
+        Scale { numerator: power * 1000, denominator: 1 }
+    } else {
+        Scale { numerator: 1000, denominator: power }
+    })
+}
+
+impl Scale {
+    /// `whole.fraction` in thousandths, rounded away from zero on the way up as Kubernetes does.
+    fn apply(self, whole: &str, fraction: &str, negative: bool) -> Option<i128> {
+        let fraction = fraction.trim_end_matches('0');
+        // Beyond nine decimals a quantity has no meaning; what is cut still rounds up.
+        let (kept, cut) = fraction.split_at(fraction.len().min(9));
+        let unit = 10i128.checked_pow(u32::try_from(kept.len()).ok()?)?;
+        let parse = |part: &str| if part.is_empty() { Some(0) } else { part.parse::<i128>().ok() };
+        let digits = parse(whole)?.checked_mul(unit)?.checked_add(parse(kept)?)?;
+        let numerator = digits.checked_mul(self.numerator)?;
+        let denominator = unit.checked_mul(self.denominator)?;
+        let inexact = numerator % denominator != 0 || !cut.is_empty();
+        let floor = numerator / denominator;
+        Some(match (negative, inexact) {
+            (true, _) => -floor,
+            (false, true) => floor + 1,
+            (false, false) => floor,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_the_same_number_reads_alike() {
+        for text in ["70", "70000m", "0.07k", "7e1", "70.0", "+70", "70.000"] {
+            assert_eq!(parse_milli(text), Ok(70_000), "{text}");
+        }
+        assert_eq!(parse_milli("1Ki"), Ok(1_024_000));
+        assert_eq!(parse_milli("-1500m"), Ok(-1500));
+    }
+
+    #[test]
+    fn rounds_up_to_thousandths_like_the_hpa() {
+        assert_eq!(parse_milli("0.0001"), Ok(1));
+        assert_eq!(parse_milli("1.0001"), Ok(1001));
+        assert_eq!(parse_milli("1u"), Ok(1));
+        assert_eq!(milli_from_f64(0.000_01), Some(1));
+        assert_eq!(milli_from_f64(f64::NAN), None);
+    }
+
+    #[test]
+    fn rejects_what_is_no_quantity() {
+        for bad in ["", "m", "1x", "1.2.3", "--1", "1 ", "e3", "1e99", "9223372036854775808", "Ki", "1-2"] {
+            assert!(parse_milli(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn formats_without_a_fraction() {
+        assert_eq!(format_milli(350_000), "350");
+        assert_eq!(format_milli(1), "1m");
+        assert_eq!(format_milli(0), "0");
+    }
+}

@@ -1,0 +1,10 @@
+//! From request events to what a process reports.
+//!
+//! A queue-proxy answers a [`Stat`] to whoever reads `/stat`; an activator pushes a [`Push`] of [`StatMessage`]s to every
+//! metrics-adapter and zero-scaler. Both count with [`RequestStats`].
+
+mod request_stats;
+mod stat;
+
+pub use request_stats::{Report, RequestStats};
+pub use stat::{Push, Stat, StatMessage};

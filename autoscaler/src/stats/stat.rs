@@ -1,0 +1,66 @@
+//! What a process reports about one workload, and the envelope in which activators push it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Key;
+
+/// One reporting period (1 s) of one process, for one workload.
+///
+/// The fields are those of Knative's stat.proto. Concurrency is time-weighted over the period; counts are requests that
+/// arrived in it, divided by its length, so they read as requests per second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Stat {
+    /// Name of the reporting pod; told apart in logs only.
+    pub pod: String,
+    /// Requests in flight or queued here, averaged over the period. Includes the proxied ones.
+    pub average_concurrent_requests: f64,
+    /// The part of it that an activator forwarded, which that activator has counted already.
+    pub average_proxied_concurrent_requests: f64,
+    /// Requests that arrived, per second. Includes the proxied ones.
+    pub request_count: f64,
+    /// The part of it that an activator forwarded.
+    pub proxied_request_count: f64,
+    /// Whole Unix seconds at the end of the period.
+    pub timestamp: i64,
+}
+
+/// A [`Stat`] and the workload it speaks of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatMessage {
+    /// The workload.
+    pub key: Key,
+    /// What its activator saw of it.
+    pub stat: Stat,
+}
+
+/// One websocket text message of an activator: everything it carries, once a second, and one workload at once when it goes
+/// from idle to waiting.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Push {
+    /// Name of the activator's pod.
+    pub activator: String,
+    /// The workloads that it carries or has just stopped to carry.
+    pub messages: Vec<StatMessage>,
+}
+
+// === impl Stat ===
+
+impl Stat {
+    /// Whether every value is a finite number that is not negative. Anything else contradicts itself and must be dropped.
+    pub fn is_plausible(&self) -> bool {
+        [
+            self.average_concurrent_requests,
+            self.average_proxied_concurrent_requests,
+            self.request_count,
+            self.proxied_request_count,
+        ]
+        .iter()
+        .all(|v| v.is_finite() && *v >= 0.0)
+    }
+
+    /// Whether the process saw no request at all in the period, proxied or not.
+    pub fn is_idle(&self) -> bool {
+        self.average_concurrent_requests == 0.0 && self.request_count == 0.0
+    }
+}
