@@ -21,6 +21,7 @@
 
 #[cfg(feature = "api")]
 pub mod api;
+pub mod breaker;
 pub mod config;
 pub mod contract;
 pub mod decision;
