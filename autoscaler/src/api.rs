@@ -8,6 +8,8 @@
 //! All three share the HPA's name. Users read PodAutoscaler; the other two are for the processes that follow them:
 //! metrics-adapter reads Metric and PodAutoscaler, activator reads ServerlessService, zero-scaler writes all of them.
 
+#![allow(clippy::duplicated_attributes, reason = "each printcolumn(..) repeats its keys, as it must")]
+
 mod metric;
 mod pod_autoscaler;
 mod serverless_service;

@@ -1,0 +1,22 @@
+//! Wall time, read in one place.
+//!
+//! Only for what leaves the process: timestamps in stats, decisions and Kubernetes objects. Durations are measured with
+//! `tokio::time::Instant`, which tests can pause.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Time since the Unix epoch; zero on a machine whose clock stands before it.
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+pub fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Whole Unix seconds.
+pub fn unix_seconds() -> i64 {
+    i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Whole Unix milliseconds.
+pub fn unix_millis() -> i64 {
+    i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX)
+}
