@@ -1,0 +1,130 @@
+package artifact
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// compile runs the Go compiler and shows how far it is.
+func (s Store) compile(ctx context.Context, target Built) error {
+	dir := filepath.Join(s.Source, target.Name)
+	if target.cost != "" {
+		fmt.Fprintf(s.Report, "%s: building it from Go modules; the first time this takes %s\n", target.Name, target.cost)
+	}
+	expected := countPackages(ctx, dir, target.flags)
+	progress := watch(s.Report, target.Name, expected)
+	defer progress.stop()
+	// -v names each package as it is compiled; those in the build cache are not named.
+	args := append([]string{"build", "-v"}, target.buildFlags()...)
+	command := exec.CommandContext(ctx, "go", append(args, "-o", target.Program(), ".")...)
+	command.Dir = dir
+	command.Env = buildEnvironment()
+	// An interrupted build ends in order, so that Go removes its temporary files.
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = 10 * time.Second
+	output, err := command.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	var complaints bytes.Buffer
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		if line := lines.Text(); isPackage(line) {
+			progress.compiled.Add(1)
+		} else {
+			fmt.Fprintln(&complaints, line)
+		}
+	}
+	if err := command.Wait(); err != nil {
+		return fmt.Errorf("go build in %s: %w\n%s", dir, err, tail(complaints.String(), 20))
+	}
+	return nil
+}
+
+// buildEnvironment keeps the caller's settings for modules and caches, and none that change what is built.
+func buildEnvironment() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
+}
+
+// countPackages returns how many packages a program consists of, or 0 if that cannot be told.
+func countPackages(ctx context.Context, dir string, flags []string) int {
+	command := exec.CommandContext(ctx, "go", append(append([]string{"list", "-deps"}, flags...), ".")...)
+	command.Dir = dir
+	command.Env = buildEnvironment()
+	output, err := command.Output()
+	if err != nil {
+		return 0
+	}
+	return bytes.Count(output, []byte("\n"))
+}
+
+// isPackage tells the import paths that go build -v prints from what it complains about.
+func isPackage(line string) bool {
+	return line != "" && !strings.ContainsAny(line, " \t:#")
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// progress shows a line about a build: on a terminal always the current one, elsewhere one now and then.
+type progress struct {
+	compiled atomic.Int64
+	done     chan struct{}
+	ended    chan struct{}
+}
+
+func watch(report interface{ Write([]byte) (int, error) }, name string, expected int) *progress {
+	p := &progress{done: make(chan struct{}), ended: make(chan struct{})}
+	period, before, after := 20*time.Second, "", "\n"
+	if file, ok := report.(*os.File); ok && isTerminal(file) {
+		period, before, after = time.Second, "\r\033[K", ""
+	}
+	start := time.Now()
+	show := func(last string) {
+		compiled := p.compiled.Load()
+		fmt.Fprintf(report, "%s%s: %s, %d of at most %d packages compiled%s%s",
+			before, name, time.Since(start).Round(time.Second), compiled, expected, last, after)
+	}
+	go func() {
+		defer close(p.ended)
+		ticker := time.NewTicker(period)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				show("")
+			case <-p.done:
+				show(", over")
+				if after == "" {
+					fmt.Fprintln(report)
+				}
+				return
+			}
+		}
+	}()
+	return p
+}
+
+func (p *progress) stop() {
+	close(p.done)
+	<-p.ended
+}
+
+func isTerminal(file *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
+}

@@ -1,0 +1,219 @@
+package artifact
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rouse.dev/cluster/image"
+)
+
+// Store is the cache of built artifacts: a folder NAME-HASH each, complete or not there at all.
+type Store struct {
+	// Root is the folder of the cache.
+	Root string
+	// Source is the folder of this module.
+	Source string
+	// Report is where progress is shown.
+	Report io.Writer
+}
+
+// Open returns the store in ROUSE_CACHE, or in the user's cache folder.
+func Open(report io.Writer) (Store, error) {
+	cache := os.Getenv("ROUSE_CACHE")
+	if cache == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return Store{}, fmt.Errorf("find a place for built binaries: %w; set ROUSE_CACHE", err)
+		}
+		cache = filepath.Join(base, "rouse")
+	}
+	source, err := findSource()
+	if err != nil {
+		return Store{}, err
+	}
+	return Store{Root: filepath.Join(cache, "cluster"), Source: source, Report: report}, nil
+}
+
+// findSource looks for the folder of this module: where this program was compiled, else around the working directory.
+// The nested modules cannot be embedded, since embedding stops at a module's border.
+func findSource() (string, error) {
+	complete := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, Kubernetes.Name, "go.mod"))
+		return err == nil
+	}
+	if _, file, _, ok := runtime.Caller(0); ok {
+		if dir := filepath.Dir(filepath.Dir(file)); filepath.IsAbs(dir) && complete(dir) {
+			return dir, nil
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		for _, candidate := range []string{dir, filepath.Join(dir, "tests", "cluster")} {
+			if complete(candidate) {
+				return candidate, nil
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("cannot find the source of the cluster's components: run this inside the repository")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Get returns an artifact, and builds it first if this version of it was never built.
+func (s Store) Get(ctx context.Context, a Artifact) (Built, error) {
+	hash, err := s.hash(ctx, a)
+	if err != nil {
+		return Built{}, err
+	}
+	built := Built{a, filepath.Join(s.Root, a.Name+"-"+hash)}
+	if s.use(built) {
+		return built, nil
+	}
+	if err := os.MkdirAll(s.Root, 0o755); err != nil {
+		return Built{}, fmt.Errorf("make the cache: %w", err)
+	}
+	release, err := s.lock(ctx, a)
+	if err != nil {
+		return Built{}, err
+	}
+	defer release()
+	if s.use(built) { // the one who held the lock built it
+		return built, nil
+	}
+	if err := s.build(ctx, built); err != nil {
+		return Built{}, fmt.Errorf("build %s: %w", a.Name, err)
+	}
+	s.prune(a)
+	return built, nil
+}
+
+// use tells whether an artifact is there, and notes that it is needed.
+func (s Store) use(built Built) bool {
+	now := time.Now()
+	return os.Chtimes(built.Dir, now, now) == nil
+}
+
+// hash names a version of an artifact by everything that decides what comes out.
+func (s Store) hash(ctx context.Context, a Artifact) (string, error) {
+	dir := filepath.Join(s.Source, a.Name)
+	command := exec.CommandContext(ctx, "go", "env", "GOVERSION")
+	command.Dir = dir
+	version, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("ask for the version of Go: %w; is Go installed and in PATH?", err)
+	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s\x00%s\x00", strings.TrimSpace(string(version)), strings.Join(a.identity(), "\x00"))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", fmt.Errorf("read the source of %s: %w", a.Name, err)
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasSuffix(name, "_test.go") || !slices.Contains([]string{".go", ".mod", ".sum"}, filepath.Ext(name)) {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return "", fmt.Errorf("read the source of %s: %w", a.Name, err)
+		}
+		fmt.Fprintf(hash, "%s\x00%d\x00%s", name, len(content), content)
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:16], nil
+}
+
+// lock makes two builders of the same artifact wait for each other rather than do the work twice.
+func (s Store) lock(ctx context.Context, a Artifact) (release func(), err error) {
+	file, err := os.OpenFile(filepath.Join(s.Root, a.Name+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock the cache: %w", err)
+	}
+	for told := false; ; told = true {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			file.Close()
+			return nil, fmt.Errorf("lock the cache: %w", err)
+		}
+		if !told {
+			fmt.Fprintf(s.Report, "%s: another process is building it, waiting\n", a.Name)
+		}
+		select {
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// build makes the artifact beside its place and moves it there when it is whole.
+func (s Store) build(ctx context.Context, built Built) error {
+	// The lock is ours: what an interrupted build left can go.
+	next := filepath.Join(s.Root, built.Name+".building")
+	if err := os.RemoveAll(next); err != nil {
+		return err
+	}
+	if err := os.Mkdir(next, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(next)
+	half := Built{built.Artifact, next}
+	if err := s.compile(ctx, half); err != nil {
+		return err
+	}
+	for _, link := range built.links {
+		if err := os.Symlink(built.Name, half.Link(link)); err != nil {
+			return err
+		}
+	}
+	if built.image != "" {
+		packed := image.Image{Name: built.image, Binary: half.Program(), User: image.NonRoot}
+		if err := packed.Write(half.Image()); err != nil {
+			return err
+		}
+	}
+	return os.Rename(next, built.Dir)
+}
+
+// Old versions are kept for a while: other checkouts and other branches use them too.
+const (
+	keptVersions = 3
+	keptFor      = 14 * 24 * time.Hour
+)
+
+// prune removes versions of an artifact that are neither recent nor recently used. Failing to costs only space.
+func (s Store) prune(a Artifact) {
+	dirs, _ := filepath.Glob(filepath.Join(s.Root, a.Name+"-*"))
+	used := map[string]time.Time{}
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err == nil {
+			used[dir] = info.ModTime()
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return used[b].Compare(used[a]) })
+	for i, dir := range dirs {
+		if i >= keptVersions && time.Since(used[dir]) > keptFor {
+			os.RemoveAll(dir)
+		}
+	}
+}

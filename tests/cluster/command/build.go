@@ -1,0 +1,32 @@
+package command
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"rouse.dev/cluster/artifact"
+)
+
+func build() *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build what runs in a cluster, where this has not been done yet",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			store, err := artifact.Open(os.Stderr)
+			if err != nil {
+				return err
+			}
+			for _, wanted := range artifact.All() {
+				built, err := store.Get(command.Context(), wanted)
+				if err != nil {
+					return err
+				}
+				fmt.Println(built.Program())
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,49 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func (c *cluster) exec() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec -- COMMAND [ARGUMENT...]",
+		Short: "Run a program of the host in the cluster's network",
+		Long:  "exec runs a program of the host in the cluster's network namespace, and in no other of its namespaces: pods and Services\ncan be reached, and files and cgroups are the host's.",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, record, err := c.running()
+			if err != nil {
+				return err
+			}
+			program, err := exec.LookPath(args[0])
+			if err != nil {
+				return err
+			}
+			if err := enterNetwork(record.Init.PID); err != nil {
+				return err
+			}
+			// From this very thread, which alone has entered: the others end with it.
+			return fmt.Errorf("run %s: %w", program, unix.Exec(program, args, os.Environ()))
+		},
+	}
+}
+
+// enterNetwork moves the calling thread, and keeps the goroutine on it.
+func enterNetwork(pid int) error {
+	runtime.LockOSThread()
+	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return fmt.Errorf("open the cluster's network: %w", err)
+	}
+	defer namespace.Close()
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter the cluster's network: %w; this needs root", err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// Package command is the command line of the cluster tool, one file a command.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"rouse.dev/cluster/state"
+)
+
+// silent is an exit code that needs no words.
+type silent int
+
+func (s silent) Error() string { return fmt.Sprintf("exit code %d", int(s)) }
+
+// Execute runs the command line and returns the exit code.
+func Execute() int {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	err := root().ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if code, ok := errors.AsType[silent](err); ok {
+		return int(code)
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "cluster: interrupted")
+		return 130
+	}
+	fmt.Fprintln(os.Stderr, "cluster:", err)
+	return 1
+}
+
+// cluster is the one that all commands are about, as named by --name.
+type cluster struct{ name string }
+
+func (c *cluster) dir() (state.Dir, error) { return state.Of(c.name) }
+
+// running returns the directory of the cluster, or an error that says how to get a running one.
+func (c *cluster) running() (state.Dir, state.Record, error) {
+	dir, err := c.dir()
+	if err != nil {
+		return dir, state.Record{}, err
+	}
+	record := dir.ReadRecord()
+	if dir.Supervisor() == 0 || !record.Init.Alive() {
+		return dir, record, fmt.Errorf("cluster %s is not running: start it with `cluster up`", dir.Name)
+	}
+	return dir, record, nil
+}
+
+func root() *cobra.Command {
+	c := &cluster{}
+	command := &cobra.Command{
+		Use:           "cluster",
+		Short:         "A real one-node Kubernetes for tests and demos",
+		Long:          "cluster runs a real one-node Kubernetes in namespaces of its own: nothing of it is on the host but files and cgroups,\nand `cluster down` removes those.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	name := os.Getenv("CLUSTER_NAME")
+	if name == "" {
+		name = "rouse"
+	}
+	command.PersistentFlags().StringVar(&c.name, "name", name, "which cluster; CLUSTER_NAME is the default's default")
+	command.AddCommand(
+		c.up(), c.down(), c.status(),
+		c.kubeconfig(), c.kubectl(), c.kubectlPath(), c.exec(),
+		packImage(), c.load(),
+		build(),
+		c.supervise(), c.init(),
+	)
+	return command
+}
+
+// passthrough runs a program in place of this one's remaining life, and ends with its exit code.
+func passthrough(program *exec.Cmd) error {
+	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := program.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return silent(exit.ExitCode())
+	}
+	return err
+}

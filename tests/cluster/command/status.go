@@ -1,0 +1,110 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"rouse.dev/cluster/node"
+	"rouse.dev/cluster/state"
+)
+
+// status is what `cluster status` tells.
+type status struct {
+	Name       string `json:"name"`
+	Running    bool   `json:"running"`
+	Ready      bool   `json:"ready"`
+	Node       string `json:"node,omitempty"`
+	Server     string `json:"server,omitempty"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	State      string `json:"state"`
+	Supervisor int    `json:"supervisor,omitempty"`
+	// Components are the host's pids.
+	Components map[string]int `json:"components,omitempty"`
+	// Processes counts all of the cluster's, pods included.
+	Processes int `json:"processes"`
+}
+
+func (c *cluster) status() *cobra.Command {
+	var output string
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Tell what runs; exit code 0 if the cluster does, 1 if not",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := c.dir()
+			if err != nil {
+				return err
+			}
+			found := look(dir)
+			switch output {
+			case "json":
+				encoder := json.NewEncoder(os.Stdout)
+				encoder.SetIndent("", "  ")
+				err = encoder.Encode(found)
+			case "":
+				err = found.print()
+			default:
+				err = fmt.Errorf("output %q: json is the one there is", output)
+			}
+			if err == nil && !found.Running {
+				return silent(1)
+			}
+			return err
+		},
+	}
+	command.Flags().StringVarP(&output, "output", "o", "", "json")
+	return command
+}
+
+// look asks the kernel rather than files what runs.
+func look(dir state.Dir) status {
+	s := status{Name: dir.Name, State: dir.Path, Supervisor: dir.Supervisor()}
+	record := dir.ReadRecord()
+	if s.Supervisor == 0 || !record.Init.Alive() {
+		return s
+	}
+	s.Running = true
+	s.Ready = record.Ready
+	s.Server = "https://" + record.Address
+	s.Kubeconfig = dir.Kubeconfig()
+	s.Processes = len(state.InPIDNamespace(record.Init.PID))
+	s.Components = map[string]int{}
+	for name, pid := range state.Children(record.Init.PID) {
+		if slices.Contains(node.Components(), name) { // the others are orphans of containers
+			s.Components[name] = pid
+		}
+	}
+	s.Node = node.Condition(dir, record.Address)
+	return s
+}
+
+func (s status) print() error {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	line := func(name string, value any) { fmt.Fprintf(table, "%s\t%v\n", name, value) }
+	if !s.Running {
+		line("cluster "+s.Name, "not running")
+		return table.Flush()
+	}
+	what := "running"
+	if !s.Ready {
+		what = "starting"
+	}
+	line("cluster "+s.Name, what)
+	line("node", s.Node)
+	line("API server", s.Server)
+	line("kubeconfig", s.Kubeconfig)
+	line("state", s.State)
+	line("supervisor", s.Supervisor)
+	for _, name := range node.Components() {
+		if pid := s.Components[name]; pid != 0 {
+			line(name, pid)
+		}
+	}
+	line("processes", s.Processes)
+	return table.Flush()
+}

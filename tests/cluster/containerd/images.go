@@ -1,0 +1,75 @@
+// Package containerd gets images into a cluster's containerd, by its own command line client.
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"rouse.dev/cluster/image"
+)
+
+// Images is the image store that the kubelet sees.
+type Images struct {
+	// Socket is containerd's. A path through /proc/PID/root reaches one in another mount namespace.
+	Socket string
+}
+
+// Import returns the command that imports an image tarball. A caller who may not wait for children runs it its own way.
+func (i Images) Import(tarball string) *exec.Cmd {
+	return i.client(context.Background(), "images", "import", tarball)
+}
+
+// Load imports an image tarball unless the very same image has its name already, and tells whether it had to.
+func (i Images) Load(ctx context.Context, tarball string) (bool, error) {
+	if present, err := i.present(ctx, tarball); err != nil || present {
+		return false, err
+	}
+	return true, run(i.client(ctx, "images", "import", tarball))
+}
+
+// present compares ids. containerd keeps a second reference to each image, named by the id; it leads to the same digest as
+// the name if, and only if, the name means that image.
+func (i Images) present(ctx context.Context, tarball string) (bool, error) {
+	name, id, err := image.Identify(tarball)
+	if err != nil {
+		return false, err
+	}
+	command := i.client(ctx, "images", "list")
+	var list bytes.Buffer
+	command.Stdout = &list
+	if err := run(command); err != nil {
+		return false, err
+	}
+	var byName, byID string
+	for line := range strings.Lines(list.String()) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 {
+			continue
+		}
+		switch reference, digest := fields[0], fields[2]; {
+		case reference == id:
+			byID = digest
+		// containerd completes a short name with a registry in front.
+		case reference == name || strings.HasSuffix(reference, "/"+name):
+			byName = digest
+		}
+	}
+	return byName != "" && byName == byID, nil
+}
+
+func (i Images) client(ctx context.Context, args ...string) *exec.Cmd {
+	// The kubelet's images are those of this one namespace.
+	return exec.CommandContext(ctx, "ctr", append([]string{"--address", i.Socket, "--namespace", "k8s.io"}, args...)...)
+}
+
+func run(command *exec.Cmd) error {
+	var complaint bytes.Buffer
+	command.Stderr = &complaint
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(command.Args, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	return nil
+}

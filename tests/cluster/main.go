@@ -1,0 +1,11 @@
+// Command cluster runs a real one-node Kubernetes on a Debian machine, for tests and demos. It needs Go and root, and
+// nothing that Go modules and Debian packages do not have.
+package main
+
+import (
+	"os"
+
+	"rouse.dev/cluster/command"
+)
+
+func main() { os.Exit(command.Execute()) }

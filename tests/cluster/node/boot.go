@@ -1,0 +1,217 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rouse.dev/cluster/containerd"
+	"rouse.dev/cluster/event"
+)
+
+// restartDelay keeps a component that cannot start from taking the machine with it.
+const restartDelay = time.Second
+
+// failure is an error whose reason stands in a component's log.
+type failure struct {
+	component string
+	err       error
+}
+
+func (f failure) Error() string { return f.component + " " + f.err.Error() }
+func (f failure) Unwrap() error { return f.err }
+
+// node is the running inside of a cluster.
+type node struct {
+	config Config
+	events *event.Writer
+	reaper *reaper
+	// abort ends the start with a cause.
+	abort context.CancelCauseFunc
+	// up tells that the start is over: from then on a component that ends is run again.
+	up atomic.Bool
+}
+
+// Run is the life of pid 1 in the cluster's namespaces. It returns only if the start fails; a cluster that is up ends by
+// the death of this process, which the kernel turns into that of all others.
+func Run(config Config, events *event.Writer, host net.Listener) {
+	start, abort := context.WithCancelCause(context.Background())
+	n := &node{config: config, events: events, reaper: newReaper(), abort: abort}
+	deadline := time.AfterFunc(config.Timeout, func() { abort(errTimeout) })
+	if err := n.start(start, host); err != nil {
+		component := ""
+		if failed, ok := errors.AsType[failure](err); ok {
+			component = failed.component
+		}
+		_ = events.Send(event.Failed, component, err.Error())
+		return
+	}
+	deadline.Stop()
+	n.up.Store(true)
+	_ = events.Send(event.Ready, "", "")
+	select {}
+}
+
+var errTimeout = errors.New("did not get ready in time")
+
+// start brings everything up, in the order of what needs what.
+func (n *node) start(ctx context.Context, host net.Listener) error {
+	if err := n.settle(); err != nil {
+		return err
+	}
+	go forward(host, API)
+	client, err := newAPI(n.config.Dir, API)
+	if err != nil {
+		return err
+	}
+	if err := n.launch(n.config.etcd(), n.config.apiServer()); err != nil {
+		return err
+	}
+	pause := make(chan error, 1)
+	if n.config.ControlPlaneOnly {
+		pause <- nil
+	} else {
+		if err := n.launch(n.config.containerd()); err != nil {
+			return err
+		}
+		go func() { pause <- n.importPause(ctx) }()
+	}
+	if err := n.await(ctx, "kube-apiserver", client.serving); err != nil {
+		return err
+	}
+	n.step("API server ready")
+	// Only now: without its bootstrapped roles these would be refused, and the controller manager would give up.
+	if err := n.launch(n.config.controllerManager()); err != nil {
+		return err
+	}
+	if !n.config.ControlPlaneOnly {
+		if err := n.launch(n.config.scheduler(), n.config.kubelet(), n.config.proxy()); err != nil {
+			return err
+		}
+		if err := n.await(ctx, "kubelet", client.nodeReady); err != nil {
+			return err
+		}
+		n.step("node Ready")
+	}
+	if err := <-pause; err != nil {
+		return err
+	}
+	return n.await(ctx, "kube-controller-manager", client.takesPods)
+}
+
+// settle makes the namespaces of this process a place for a node.
+func (n *node) settle() error {
+	if err := unix.Sethostname([]byte(Name)); err != nil {
+		return fmt.Errorf("set the host name: %w", err)
+	}
+	if !n.config.Rootless {
+		cgroups, err := n.config.cgroups()
+		if err == nil {
+			err = cgroups.Join()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := n.config.mount(); err != nil {
+		return err
+	}
+	if err := connect(); err != nil {
+		return err
+	}
+	if n.config.ControlPlaneOnly {
+		return nil
+	}
+	return allowForwarding()
+}
+
+// importPause waits for containerd and gives it the one image that no pod can start without.
+func (n *node) importPause(ctx context.Context) error {
+	answers := func(context.Context) bool {
+		connection, err := net.Dial("unix", ContainerdSocket)
+		if err == nil {
+			connection.Close()
+		}
+		return err == nil
+	}
+	if err := n.await(ctx, "containerd", answers); err != nil {
+		return err
+	}
+	n.step("containerd ready")
+	log, err := n.log("containerd")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	command := containerd.Images{Socket: ContainerdSocket}.Import(n.config.PauseImage)
+	command.Stdout, command.Stderr = log, log
+	ended, err := n.reaper.start(command)
+	if err != nil {
+		return err
+	}
+	select {
+	case status := <-ended:
+		if status != 0 {
+			return failure{"containerd", fmt.Errorf("took no image: ctr %s", describe(status))}
+		}
+		n.step("pause image loaded")
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// await blames the component that is waited for when time runs out; a component that died is its own culprit.
+func (n *node) await(ctx context.Context, component string, question func(context.Context) bool) error {
+	err := await(ctx, question)
+	if errors.Is(err, errTimeout) {
+		return failure{component, fmt.Errorf("%w (%s)", err, n.config.Timeout)}
+	}
+	return err
+}
+
+func (n *node) launch(components ...component) error {
+	for _, c := range components {
+		log, err := n.log(c.name)
+		if err != nil {
+			return err
+		}
+		ended, err := n.reaper.start(c.command(log))
+		log.Close()
+		if err != nil {
+			return failure{c.name, err}
+		}
+		go func() { n.ended(c, <-ended) }()
+	}
+	return nil
+}
+
+// ended deals with a component that nobody told to end.
+func (n *node) ended(c component, status syscall.WaitStatus) {
+	if !n.up.Load() {
+		n.abort(failure{c.name, errors.New(describe(status))})
+		return
+	}
+	_ = n.events.Send(event.Restarted, c.name, describe(status))
+	time.Sleep(restartDelay)
+	if err := n.launch(c); err != nil {
+		_ = n.events.Send(event.Failed, c.name, err.Error())
+	}
+}
+
+func (n *node) log(component string) (*os.File, error) {
+	file, err := os.OpenFile(n.config.Dir.Log(component), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open a log: %w", err)
+	}
+	return file, nil
+}
+
+func (n *node) step(text string) { _ = n.events.Send(event.Step, "", text) }

@@ -1,0 +1,100 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kubeletSysctls are settings of the whole machine that the kubelet overwrites with these values. It is shown files that
+// hold them already.
+var kubeletSysctls = map[string]string{
+	"vm/overcommit_memory":      "1",
+	"vm/panic_on_oom":           "0",
+	"kernel/panic":              "10",
+	"kernel/panic_on_oops":      "1",
+	"kernel/keys/root_maxkeys":  "1000000",
+	"kernel/keys/root_maxbytes": "25000000",
+}
+
+// mount turns the copy of the host's mounts into the cluster's own view: same files, but a /proc of the cluster's
+// processes, and empty or own directories wherever a component has a path built in. The host sees none of it, and all of
+// it goes with the last process of the cluster.
+func (c Config) mount() error {
+	steps := mounting{}
+	steps.do("", "/", "", unix.MS_REC|unix.MS_PRIVATE)
+	steps.do("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
+	steps.do("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV)
+	if c.ControlPlaneOnly {
+		return steps.err
+	}
+	// The kubelet and the network plugins insist on directories in /var/lib, which the host need not have. Making them
+	// there would leave them behind, so all of /var/lib is covered, and what the cluster needs of it is put back.
+	c.coverVarLib(&steps)
+	steps.bind(c.Dir.Kubelet(), "/var/lib/kubelet")
+	steps.bind(c.Dir.CNI(), "/var/lib/cni")
+	steps.bind(c.Dir.PodLogs(), "/var/log")
+	for name, value := range kubeletSysctls {
+		fake := filepath.Join("/run/sysctl", strings.ReplaceAll(name, "/", "."))
+		steps.file(fake, value+"\n")
+		steps.do(fake, filepath.Join("/proc/sys", name), "", unix.MS_BIND)
+	}
+	// Mount propagation from pods to the node, which the kubelet expects of a node.
+	steps.do("", "/", "", unix.MS_REC|unix.MS_SHARED)
+	return steps.err
+}
+
+func (c Config) coverVarLib(steps *mounting) {
+	const covered = "/var/lib"
+	var kept []string
+	for _, path := range []string{c.Dir.Path, filepath.Dir(c.Kubernetes), filepath.Dir(c.PauseImage), c.CNIPlugins} {
+		if strings.HasPrefix(path, covered+"/") {
+			kept = append(kept, path)
+		}
+	}
+	for i, path := range kept {
+		steps.bind(path, fmt.Sprintf("/run/kept/%d", i))
+	}
+	steps.do("tmpfs", covered, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV)
+	for i, path := range kept {
+		steps.directory(path)
+		steps.do(fmt.Sprintf("/run/kept/%d", i), path, "", unix.MS_MOVE)
+	}
+}
+
+// mounting carries the first error through a list of mounts.
+type mounting struct{ err error }
+
+func (m *mounting) do(source, target, kind string, flags uintptr) {
+	if m.err != nil {
+		return
+	}
+	options := ""
+	if kind == "tmpfs" {
+		options = "mode=755"
+	}
+	if err := unix.Mount(source, target, kind, flags, options); err != nil {
+		m.err = fmt.Errorf("mount %q on %s: %w", source, target, err)
+	}
+}
+
+func (m *mounting) bind(source, target string) {
+	m.directory(target)
+	m.do(source, target, "", unix.MS_BIND|unix.MS_REC)
+}
+
+func (m *mounting) directory(path string) {
+	if m.err == nil {
+		m.err = os.MkdirAll(path, 0o755)
+	}
+}
+
+func (m *mounting) file(path, content string) {
+	m.directory(filepath.Dir(path))
+	if m.err == nil {
+		m.err = os.WriteFile(path, []byte(content), 0o644)
+	}
+}

@@ -1,0 +1,47 @@
+package node
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/template"
+)
+
+//go:embed config
+var templates embed.FS
+
+// ContainerdSocket is on the cluster's own /run.
+const ContainerdSocket = "/run/containerd/containerd.sock"
+
+// values is what a template may name.
+type values struct {
+	Config
+	Node, NodeIP, PodCIDR, DNSIP, CgroupRoot, Socket, PauseImageName string
+}
+
+// render writes the configuration files of those components that want files.
+func (c Config) render() error {
+	all, err := template.ParseFS(templates, "config/*")
+	if err != nil {
+		return err
+	}
+	data := values{
+		Config: c, Node: Name, NodeIP: NodeIP, PodCIDR: podCIDR, DNSIP: dnsIP,
+		CgroupRoot: c.cgroupRoot(), Socket: ContainerdSocket, PauseImageName: PauseImageName,
+	}
+	for _, name := range []string{"containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "cni/bridge.conflist", "resolv.conf"} {
+		file, err := os.OpenFile(c.Dir.Components(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("write configuration: %w", err)
+		}
+		err = all.ExecuteTemplate(file, filepath.Base(name), data)
+		if closed := file.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return fmt.Errorf("render %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package node
+
+import "rouse.dev/cluster/cgroup"
+
+func (c Config) containerd() component {
+	return component{"containerd", "containerd", append([]string{
+		"--config=" + c.Dir.Components("containerd.toml"),
+		"--log-level=info",
+	}, c.Arguments["containerd"]...)}
+}
+
+func (c Config) kubelet() component {
+	return c.kubernetes("kubelet",
+		"--config="+c.Dir.Components("kubelet.yaml"),
+		"--kubeconfig="+c.Dir.PKI("kubelet.kubeconfig"),
+		"--hostname-override="+Name,
+		"--node-ip="+NodeIP,
+	)
+}
+
+// proxy takes its gates from its file: with a file, kube-proxy ignores most flags.
+func (c Config) proxy() component {
+	return component{"kube-proxy", c.Kubernetes, append([]string{
+		"--config=" + c.Dir.Components("kube-proxy.yaml"),
+	}, c.Arguments["kube-proxy"]...)}
+}
+
+// cgroups is the cluster's part of the cgroup tree.
+func (c Config) cgroups() (cgroup.Tree, error) { return cgroup.Of(cgroup.Mount, c.Dir.Name) }
+
+func (c Config) cgroupRoot() string {
+	tree, err := c.cgroups()
+	if err != nil {
+		return "/"
+	}
+	return tree.Path()
+}

@@ -1,0 +1,130 @@
+package pki
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Cluster is what the certificates of a cluster have to name.
+type Cluster struct {
+	Name string
+	// Node is the node's name and NodeIP its address.
+	Node, NodeIP string
+	// ServiceIP is the first address of the service range: pods reach the API server by it.
+	ServiceIP string
+	// Server is the API server's URL for the components.
+	Server string
+}
+
+// certificate is one to issue, and the name of its files.
+type certificate struct {
+	file    string
+	subject Subject
+}
+
+// servers are the certificates that components show to each other.
+func (c Cluster) servers() []certificate {
+	return []certificate{
+		// 127.0.0.1 is how programs on the host reach it.
+		{"apiserver", Subject{CommonName: "kube-apiserver", Hosts: []string{
+			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+			"localhost", "127.0.0.1", c.NodeIP, c.ServiceIP,
+		}}},
+		{"apiserver-kubelet-client", Subject{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}}},
+		{"kubelet", Subject{CommonName: "system:node:" + c.Node, Organizations: []string{"system:nodes"}, Hosts: []string{c.Node, c.NodeIP, "127.0.0.1"}}},
+	}
+}
+
+// clients are those of the API server; each gets a kubeconfig.
+func (c Cluster) clients() []certificate {
+	return []certificate{
+		{"admin", Subject{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}}},
+		{"kube-controller-manager", Subject{CommonName: "system:kube-controller-manager"}},
+		{"kube-scheduler", Subject{CommonName: "system:kube-scheduler"}},
+		{"kubelet", Subject{CommonName: "system:node:" + c.Node, Organizations: []string{"system:nodes"}}},
+		{"kube-proxy", Subject{CommonName: "system:kube-proxy"}},
+	}
+}
+
+// Write makes everything and writes it into a directory: NAME.crt and NAME.key of both authorities (ca, front-proxy-ca)
+// and of each certificate, sa.key and sa.pub for service accounts, and NAME.kubeconfig of each client.
+func (c Cluster) Write(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory for certificates: %w", err)
+	}
+	authority, err := NewAuthority("rouse-cluster-" + c.Name)
+	if err != nil {
+		return err
+	}
+	// An authority of its own: whoever holds a certificate of this one may name any user in a header.
+	frontProxy, err := NewAuthority("rouse-cluster-" + c.Name + "-front-proxy")
+	if err != nil {
+		return err
+	}
+	frontProxyClient, err := frontProxy.Issue(Subject{CommonName: "front-proxy-client"})
+	if err != nil {
+		return err
+	}
+	pairs := map[string]Pair{"ca": authority.Pair, "front-proxy-ca": frontProxy.Pair, "front-proxy-client": frontProxyClient}
+	for _, server := range c.servers() {
+		if pairs[server.file], err = authority.Issue(server.subject); err != nil {
+			return err
+		}
+	}
+	files := map[string][]byte{}
+	for _, client := range c.clients() {
+		pair, err := authority.Issue(client.subject)
+		if err != nil {
+			return err
+		}
+		if client.file == "admin" {
+			pairs["admin"] = pair
+		}
+		files[client.file+".kubeconfig"], err = Kubeconfig{
+			Cluster: c.Name, Server: c.Server, Authority: authority.Certificate, User: client.subject.CommonName, Pair: pair,
+		}.Encode()
+		if err != nil {
+			return err
+		}
+	}
+	for name, pair := range pairs {
+		files[name+".crt"], files[name+".key"] = pair.Certificate, pair.Key
+	}
+	if files["sa.key"], files["sa.pub"], err = signingKey(); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return fmt.Errorf("write certificates: %w", err)
+		}
+	}
+	return nil
+}
+
+// ReadPair reads what Write wrote under a name.
+func ReadPair(dir, name string) (Pair, error) {
+	certificate, err := os.ReadFile(filepath.Join(dir, name+".crt"))
+	if err != nil {
+		return Pair{}, fmt.Errorf("read a certificate: %w", err)
+	}
+	key, err := os.ReadFile(filepath.Join(dir, name+".key"))
+	if err != nil {
+		return Pair{}, fmt.Errorf("read a key: %w", err)
+	}
+	return Pair{certificate, key}, nil
+}
+
+// signingKey returns the two halves of the key that signs the tokens of service accounts.
+func signingKey() (private, public []byte, err error) {
+	key, private, err := newKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the key for tokens: %w", err)
+	}
+	return private, encode("PUBLIC KEY", der), nil
+}

@@ -1,0 +1,38 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"rouse.dev/cluster/state"
+)
+
+// Spawn starts a supervisor that outlives the caller and returns where its events are read.
+func Spawn(dir state.Dir) (*os.File, error) {
+	log, err := os.OpenFile(dir.Log("supervisor"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the supervisor's log: %w", err)
+	}
+	defer log.Close()
+	events, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer write.Close()
+	command := exec.Command("/proc/self/exe", "supervise", "--name", dir.Name)
+	command.Args[0] = "cluster-supervisor"
+	command.Dir = "/"
+	command.Env = append(os.Environ(), "CLUSTER_STATE="+filepath.Dir(dir.Path))
+	command.Stdout, command.Stderr = log, log
+	command.ExtraFiles = []*os.File{write}
+	// A session of its own: no terminal, and no Ctrl-C that is meant for `cluster up`.
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		events.Close()
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	return events, command.Process.Release()
+}
