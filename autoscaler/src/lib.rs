@@ -19,17 +19,25 @@
 //! The custom resources live here too, behind the feature `api`, because all control-plane binaries share them;
 //! queue-proxy builds without that feature and holds no kube at all.
 
+pub mod activation;
 #[cfg(feature = "api")]
 pub mod api;
 pub mod breaker;
+pub mod collection;
 pub mod config;
 pub mod contract;
+pub mod decider;
 pub mod decision;
+pub mod endpoint_subset;
 mod key;
+pub mod port_lease;
 pub mod quantity;
+pub mod scale_to_zero;
 pub mod selector;
 pub mod settings;
+pub mod sks_mode;
 pub mod stats;
+pub mod window;
 
 pub use decision::{Decision, DecisionEvent};
 pub use key::Key;
