@@ -19,8 +19,8 @@ type Artifact struct {
 	flags []string
 	// links are further names of the program, for those who look at how they are called.
 	links []string
-	// image is the name of the image to pack it into, if any.
-	image string
+	// Image is the name of the image to pack it into, if any.
+	Image string
 	// cost says what a first build takes, when that is worth a warning.
 	cost string
 }
@@ -48,14 +48,14 @@ var (
 	CoreDNS = Artifact{
 		Name:  "coredns",
 		flags: []string{"-ldflags", "-s -w"},
-		image: "rouse-cluster/coredns:v1",
+		Image: "rouse-cluster/coredns:v1",
 		cost:  "about 2 minutes on 2 cores",
 	}
 	// Pause holds a pod's namespaces.
 	Pause = Artifact{
 		Name:  "pause",
 		flags: []string{"-ldflags", "-s -w"},
-		image: "rouse-cluster/pause:v1",
+		Image: "rouse-cluster/pause:v1",
 	}
 )
 
@@ -74,8 +74,8 @@ func (b Built) Program() string { return filepath.Join(b.Dir, b.Name) }
 // Link is the path of the program under another of its names.
 func (b Built) Link(name string) string { return filepath.Join(b.Dir, name) }
 
-// Image is the path of the image tarball.
-func (b Built) Image() string { return filepath.Join(b.Dir, b.Name+".tar") }
+// ImageFile is the path of the image's tarball.
+func (b Built) ImageFile() string { return filepath.Join(b.Dir, b.Name+".tar") }
 
 // buildFlags returns the flags that all have in common, and the artifact's own.
 func (a Artifact) buildFlags() []string {
@@ -84,5 +84,5 @@ func (a Artifact) buildFlags() []string {
 
 // identity is what else decides about the result, besides source and toolchain.
 func (a Artifact) identity() []string {
-	return append(append(a.buildFlags(), a.links...), a.image, image.NonRoot, runtime.GOARCH)
+	return append(append(a.buildFlags(), a.links...), a.Image, image.NonRoot, runtime.GOARCH)
 }

@@ -104,10 +104,14 @@ func (s Store) Get(ctx context.Context, a Artifact) (Built, error) {
 	return built, nil
 }
 
-// use tells whether an artifact is there, and notes that it is needed.
+// use tells whether an artifact is there, and notes that it is needed. Where the cache is another user's, it cannot.
 func (s Store) use(built Built) bool {
+	if _, err := os.Stat(built.Dir); err != nil {
+		return false
+	}
 	now := time.Now()
-	return os.Chtimes(built.Dir, now, now) == nil
+	_ = os.Chtimes(built.Dir, now, now)
+	return true
 }
 
 // hash names a version of an artifact by everything that decides what comes out.
@@ -186,9 +190,9 @@ func (s Store) build(ctx context.Context, built Built) error {
 			return err
 		}
 	}
-	if built.image != "" {
-		packed := image.Image{Name: built.image, Binary: half.Program(), User: image.NonRoot}
-		if err := packed.Write(half.Image()); err != nil {
+	if built.Image != "" {
+		packed := image.Image{Name: built.Image, Binary: half.Program(), User: image.NonRoot}
+		if err := packed.Write(half.ImageFile()); err != nil {
 			return err
 		}
 	}

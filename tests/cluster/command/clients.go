@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"rouse.dev/cluster/node"
 	"rouse.dev/cluster/supervisor"
@@ -26,7 +27,7 @@ func (c *cluster) kubeconfig() *cobra.Command {
 }
 
 func (c *cluster) kubectl() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "kubectl -- ARGUMENT...",
 		Short: "Run the kubectl of the cluster's version as the administrator",
 		RunE: func(command *cobra.Command, args []string) error {
@@ -38,9 +39,12 @@ func (c *cluster) kubectl() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return passthrough(supervisor.Kubectl(command.Context(), config, args...))
+			kubectl := supervisor.Kubectl(command.Context(), config, args...)
+			return unix.Exec(kubectl.Path, kubectl.Args, kubectl.Environ()) // Environ lets the last of two settings win
 		},
 	}
+	command.Flags().SetInterspersed(false) // from the first word on, all flags are kubectl's
+	return command
 }
 
 func (c *cluster) kubectlPath() *cobra.Command {

@@ -11,13 +11,14 @@ import (
 )
 
 func (c *cluster) exec() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "exec -- COMMAND [ARGUMENT...]",
 		Short: "Run a program of the host in the cluster's network",
-		Long:  "exec runs a program of the host in the cluster's network namespace, and in no other of its namespaces: pods and Services\ncan be reached, and files and cgroups are the host's.",
-		Args:  cobra.MinimumNArgs(1),
+		Long: "exec runs a program of the host in the cluster's network namespace, and in no other of its namespaces: pods and Services\n" +
+			"can be reached, and files and cgroups are the host's. KUBECONFIG is set to one that works from there.",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, record, err := c.running()
+			dir, record, err := c.running()
 			if err != nil {
 				return err
 			}
@@ -28,10 +29,15 @@ func (c *cluster) exec() *cobra.Command {
 			if err := enterNetwork(record.Init.PID); err != nil {
 				return err
 			}
+			if err := os.Setenv("KUBECONFIG", dir.PKI("admin.kubeconfig")); err != nil {
+				return err
+			}
 			// From this very thread, which alone has entered: the others end with it.
 			return fmt.Errorf("run %s: %w", program, unix.Exec(program, args, os.Environ()))
 		},
 	}
+	command.Flags().SetInterspersed(false) // from the first word on, all flags are the program's
+	return command
 }
 
 // enterNetwork moves the calling thread, and keeps the goroutine on it.

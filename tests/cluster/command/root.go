@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"syscall"
 
@@ -79,14 +78,4 @@ func root() *cobra.Command {
 		c.supervise(), c.init(),
 	)
 	return command
-}
-
-// passthrough runs a program in place of this one's remaining life, and ends with its exit code.
-func passthrough(program *exec.Cmd) error {
-	program.Stdin, program.Stdout, program.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err := program.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return silent(exit.ExitCode())
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,13 +78,19 @@ func up(ctx context.Context, dir state.Dir, settings node.Settings) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(os.Stderr, "interrupted, removing the cluster")
-		return supervisor.Remove(dir)
+		return errors.Join(failure, down([]state.Dir{dir}))
 	}
-	if err := supervisor.Stop(dir); err != nil {
-		fmt.Fprintln(os.Stderr, "cluster:", err)
+	return errors.Join(failure, stop(dir))
+}
+
+// stop leaves the files of a failed start, so that its logs can be read.
+func stop(dir state.Dir) error {
+	release, err := state.Exclusive()
+	if err != nil {
+		return err
 	}
-	return failure
+	defer release()
+	return supervisor.Stop(dir)
 }
 
 func goal(settings node.Settings) string {
@@ -109,20 +116,21 @@ func prepare(ctx context.Context, dir state.Dir, settings node.Settings) (node.C
 		}
 		config.CNIPlugins = debian.Plugins()
 		config.Snapshotter = snapshotter()
-		for _, want := range []struct {
-			artifact artifact.Artifact
-			image    *string
-		}{{artifact.Pause, &config.PauseImage}, {artifact.CoreDNS, &config.CoreDNSImage}} {
-			built, err := store.Get(ctx, want.artifact)
-			if err != nil {
-				return config, err
-			}
-			*want.image = built.Image()
+		if config.Pause, err = imageOf(ctx, store, artifact.Pause); err != nil {
+			return config, err
+		}
+		if config.CoreDNS, err = imageOf(ctx, store, artifact.CoreDNS); err != nil {
+			return config, err
 		}
 	}
 	built, err := store.Get(ctx, artifact.Kubernetes)
 	config.Kubernetes = built.Program()
 	return config, err
+}
+
+func imageOf(ctx context.Context, store artifact.Store, wanted artifact.Artifact) (node.Image, error) {
+	built, err := store.Get(ctx, wanted)
+	return node.Image{Name: wanted.Image, File: built.ImageFile()}, err
 }
 
 // snapshotter returns how to stack image layers. An overlay cannot be stacked on an overlay, as the disk of a container
@@ -164,7 +172,12 @@ func launch(config node.Config, clock *stopwatch) (*os.File, error) {
 		return nil, err
 	}
 	clock.print(time.Now(), "certificates and configuration in "+config.Dir.Path)
-	return supervisor.Spawn(config.Dir)
+	held, err := config.Dir.Hold()
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	return supervisor.Spawn(config.Dir, held)
 }
 
 // loadModules asks for kernel modules that a network namespace cannot load itself. Where they are built in, or cannot be

@@ -4,6 +4,7 @@ package containerd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -34,6 +35,9 @@ func (i Images) Load(ctx context.Context, tarball string) (bool, error) {
 // the name if, and only if, the name means that image.
 func (i Images) present(ctx context.Context, tarball string) (bool, error) {
 	name, id, err := image.Identify(tarball)
+	if errors.Is(err, image.ErrSeveral) {
+		return false, nil // importing again what is there does no harm
+	}
 	if err != nil {
 		return false, err
 	}

@@ -1,12 +1,16 @@
 package image
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
+
+// ErrSeveral says that a tarball has not one image with one name.
+var ErrSeveral = errors.New("not one image with one name")
 
 // Identify returns the name and the id of the image in a tarball. The id is the digest of its configuration, which names
 // every byte of its layers.
@@ -16,7 +20,7 @@ func Identify(file string) (name, id string, err error) {
 		return "", "", fmt.Errorf("read image tarball %s: %w", file, err)
 	}
 	if len(manifest) != 1 || len(manifest[0].RepoTags) != 1 {
-		return "", "", fmt.Errorf("image tarball %s: want one image with one name; write it with `cluster image`", file)
+		return "", "", ErrSeveral
 	}
 	packed, err := tarball.ImageFromPath(file, nil)
 	if err != nil {

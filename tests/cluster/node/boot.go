@@ -150,7 +150,7 @@ func (n *node) importPause(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	command := containerd.Images{Socket: ContainerdSocket}.Import(n.config.PauseImage)
+	command := containerd.Images{Socket: ContainerdSocket}.Import(n.config.Pause.File)
 	command.Stdout, command.Stderr = log, log
 	ended, err := n.reaper.start(command)
 	if err != nil {

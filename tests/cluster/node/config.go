@@ -46,9 +46,9 @@ type Config struct {
 	Dir state.Dir `json:"dir"`
 	// Kubernetes is the binary of all Kubernetes components and etcd.
 	Kubernetes string `json:"kubernetes"`
-	// PauseImage and CoreDNSImage are image tarballs; empty without a node.
-	PauseImage   string `json:"pauseImage,omitempty"`
-	CoreDNSImage string `json:"coreDNSImage,omitempty"`
+	// Pause is the image of a pod's sandbox, and CoreDNS what its name says; both are empty without a node.
+	Pause   Image `json:"pause"`
+	CoreDNS Image `json:"coreDNS"`
 	// CNIPlugins is the directory of the container network plugins.
 	CNIPlugins string `json:"cniPlugins,omitempty"`
 	// Snapshotter is how containerd stacks image layers.
@@ -57,8 +57,11 @@ type Config struct {
 	Rootless bool `json:"rootless,omitempty"`
 }
 
-// PauseImageName is the image of a pod's sandbox.
-const PauseImageName = "rouse-cluster/pause:v1"
+// Image is an image in a tarball.
+type Image struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+}
 
 // Write makes the cluster's directory with everything that is known before it starts: certificates, the components'
 // configuration, and the Config itself.

@@ -1,7 +1,5 @@
 package node
 
-import "time"
-
 const etcdURL = "http://127.0.0.1:2379"
 
 func (c Config) etcd() component {
@@ -38,8 +36,8 @@ func (c Config) apiServer() component {
 		"--kubelet-client-key="+pki("apiserver-kubelet-client.key"),
 		"--kubelet-certificate-authority="+pki("ca.crt"),
 		"--kubelet-preferred-address-types=InternalIP",
-		// Aggregation: requests for other API servers go to their pods, since nothing here has kube-proxy's rules in
-		// its way before the proxy runs, with the user's name, groups and uid in headers.
+		// Aggregation: a request for another API server goes straight to an endpoint of its Service, with the user's
+		// name, groups and uid in headers. It needs no rules of kube-proxy, which a control plane alone has not.
 		"--enable-aggregator-routing",
 		"--requestheader-client-ca-file="+pki("front-proxy-ca.crt"),
 		"--requestheader-allowed-names=front-proxy-client",
@@ -64,7 +62,7 @@ func (c Config) controllerManager() component {
 		// Every one of forty controllers fetches a token first: with the stock 20 requests a second that alone takes 5 s.
 		"--kube-api-qps=300",
 		"--kube-api-burst=600",
-		"--horizontal-pod-autoscaler-sync-period="+c.HPASyncPeriod.Round(time.Millisecond).String(),
+		"--horizontal-pod-autoscaler-sync-period="+c.HPASyncPeriod.String(),
 	)...)
 }
 

@@ -38,9 +38,13 @@ func (c Config) mount() error {
 	steps.bind(c.Dir.CNI(), "/var/lib/cni")
 	steps.bind(c.Dir.PodLogs(), "/var/log")
 	for name, value := range kubeletSysctls {
+		setting := filepath.Join("/proc/sys", name)
+		if _, err := os.Stat(setting); err != nil {
+			continue // not every kernel has every one
+		}
 		fake := filepath.Join("/run/sysctl", strings.ReplaceAll(name, "/", "."))
 		steps.file(fake, value+"\n")
-		steps.do(fake, filepath.Join("/proc/sys", name), "", unix.MS_BIND)
+		steps.do(fake, setting, "", unix.MS_BIND)
 	}
 	// Mount propagation from pods to the node, which the kubelet expects of a node.
 	steps.do("", "/", "", unix.MS_REC|unix.MS_SHARED)
@@ -50,7 +54,7 @@ func (c Config) mount() error {
 func (c Config) coverVarLib(steps *mounting) {
 	const covered = "/var/lib"
 	var kept []string
-	for _, path := range []string{c.Dir.Path, filepath.Dir(c.Kubernetes), filepath.Dir(c.PauseImage), c.CNIPlugins} {
+	for _, path := range []string{c.Dir.Path, filepath.Dir(c.Kubernetes), filepath.Dir(c.Pause.File), c.CNIPlugins} {
 		if strings.HasPrefix(path, covered+"/") {
 			kept = append(kept, path)
 		}

@@ -17,7 +17,7 @@ const ContainerdSocket = "/run/containerd/containerd.sock"
 // values is what a template may name.
 type values struct {
 	Config
-	Node, NodeIP, PodCIDR, DNSIP, CgroupRoot, Socket, PauseImageName string
+	Node, NodeIP, PodCIDR, DNSIP, CgroupRoot, Socket string
 }
 
 // render writes the configuration files of those components that want files.
@@ -28,7 +28,7 @@ func (c Config) render() error {
 	}
 	data := values{
 		Config: c, Node: Name, NodeIP: NodeIP, PodCIDR: podCIDR, DNSIP: dnsIP,
-		CgroupRoot: c.cgroupRoot(), Socket: ContainerdSocket, PauseImageName: PauseImageName,
+		CgroupRoot: c.cgroupRoot(), Socket: ContainerdSocket,
 	}
 	for _, name := range []string{"containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "cni/bridge.conflist", "resolv.conf"} {
 		file, err := os.OpenFile(c.Dir.Components(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)

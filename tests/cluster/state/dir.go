@@ -19,18 +19,23 @@ type Dir struct {
 // names keeps a cluster's name usable as a file, a cgroup and a host name.
 var names = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// Base is the directory that holds the directories of all clusters: CLUSTER_STATE, or a place that fits the user.
+// Base is the directory that holds the directories of all clusters, below CLUSTER_STATE or a place that fits the user. It
+// has a name of its own in any case: what lies in it is removed without asking.
 func Base() string {
+	return filepath.Join(parent(), "rouse-cluster")
+}
+
+func parent() string {
 	if dir := os.Getenv("CLUSTER_STATE"); dir != "" {
 		return dir
 	}
 	if os.Geteuid() == 0 {
-		return "/var/lib/rouse-cluster"
+		return "/var/lib"
 	}
 	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
-		return filepath.Join(dir, "rouse-cluster")
+		return dir
 	}
-	return filepath.Join(os.Getenv("HOME"), ".local", "state", "rouse-cluster")
+	return filepath.Join(os.Getenv("HOME"), ".local", "state")
 }
 
 // Of returns the directory of the named cluster, which need not exist.
@@ -62,6 +67,12 @@ func List() ([]Dir, error) {
 
 func (d Dir) join(elements ...string) string {
 	return filepath.Join(append([]string{d.Path}, elements...)...)
+}
+
+// Environment tells a process that is started for this cluster where the directory is, whatever its user and working
+// directory.
+func (d Dir) Environment() string {
+	return "CLUSTER_STATE=" + filepath.Dir(filepath.Dir(d.Path))
 }
 
 // Config is the file with the node.Config that the cluster was started with.

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrHeld says that another supervisor has the cluster.
+// ErrHeld says that another process has the cluster.
 var ErrHeld = errors.New("the cluster has a supervisor already")
 
-// Hold makes the calling process the cluster's supervisor for as long as the returned file is open. The kernel gives the
-// lock back however the process ends, so a held lock is proof of life where a pid in a file is none.
+// Hold makes the calling process the cluster's holder for as long as the returned file is open, here or in a process that
+// inherited it. The kernel gives the lock back however the last of them ends, so a held lock is proof of life where a pid
+// in a file is none.
 func (d Dir) Hold() (*os.File, error) {
 	file, err := os.OpenFile(d.Lock(), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -27,14 +28,24 @@ func (d Dir) Hold() (*os.File, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", d.Lock(), err)
 	}
-	if err := file.Truncate(0); err == nil {
-		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
-	}
-	if err != nil {
+	if err := Sign(file); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("write %s: %w", d.Lock(), err)
+		return nil, err
 	}
 	return file, nil
+}
+
+// Sign writes the calling process into the lock that it holds. One who inherited the lock signs for itself: between the
+// two there is no moment in which nobody holds the cluster.
+func Sign(held *os.File) error {
+	err := held.Truncate(0)
+	if err == nil {
+		_, err = held.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
+	}
+	if err != nil {
+		return fmt.Errorf("sign the supervisor's lock: %w", err)
+	}
+	return nil
 }
 
 // Supervisor returns the pid of the process that holds the cluster, or 0 when none does.

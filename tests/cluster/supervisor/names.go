@@ -30,7 +30,7 @@ func (s *supervisor) addNames() {
 }
 
 func (s *supervisor) deployCoreDNS(ctx context.Context) error {
-	if _, err := Images(s.record.Init.PID).Load(ctx, s.config.CoreDNSImage); err != nil {
+	if _, err := Images(s.record.Init.PID).Load(ctx, s.config.CoreDNS.File); err != nil {
 		return err
 	}
 	apply := Kubectl(ctx, s.config, "apply", "--filename=-")

@@ -16,15 +16,23 @@ const patience = 10 * time.Second
 // Stop ends all processes of a cluster and removes its cgroups. Files stay, so that logs can be read. It starts from
 // whatever is there: a cluster that runs, one whose supervisor was killed, half of one, or none.
 func Stop(dir state.Dir) error {
-	record := dir.ReadRecord()
-	if pid := dir.Supervisor(); pid != 0 {
-		// Nothing inside is worth a graceful end, so the supervisor has nothing to do that its death does not.
+	// Nothing inside is worth a graceful end, so the supervisor has nothing to do that its death does not. Again until
+	// nobody holds the cluster: a start that was under way may have handed it on meanwhile.
+	for deadline := time.Now().Add(patience); ; {
+		pid := dir.Supervisor()
+		if pid == 0 {
+			break
+		}
 		if supervisor, err := state.Identify(pid); err == nil {
 			if err := supervisor.Kill(patience); err != nil {
 				return err
 			}
 		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s stays locked, and not by process %d that it names", dir.Lock(), pid)
+		}
 	}
+	record := dir.ReadRecord()
 	// It dies of its parent's death; the end of pid 1 is the end of all, and only then the kernel lets go of mounts.
 	if err := record.Init.Kill(patience); err != nil {
 		return err

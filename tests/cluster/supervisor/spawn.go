@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 
 	"rouse.dev/cluster/state"
 )
 
-// Spawn starts a supervisor that outlives the caller and returns where its events are read.
-func Spawn(dir state.Dir) (*os.File, error) {
+// Spawn starts a supervisor that outlives the caller, hands it the held lock, and returns where its events are read.
+func Spawn(dir state.Dir, held *os.File) (*os.File, error) {
 	log, err := os.OpenFile(dir.Log("supervisor"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the supervisor's log: %w", err)
@@ -25,9 +24,9 @@ func Spawn(dir state.Dir) (*os.File, error) {
 	command := exec.Command("/proc/self/exe", "supervise", "--name", dir.Name)
 	command.Args[0] = "cluster-supervisor"
 	command.Dir = "/"
-	command.Env = append(os.Environ(), "CLUSTER_STATE="+filepath.Dir(dir.Path))
+	command.Env = append(os.Environ(), dir.Environment())
 	command.Stdout, command.Stderr = log, log
-	command.ExtraFiles = []*os.File{write}
+	command.ExtraFiles = []*os.File{write, held} // in the order of the constants in supervisor.go
 	// A session of its own: no terminal, and no Ctrl-C that is meant for `cluster up`.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {

@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"syscall"
 
@@ -26,24 +25,32 @@ import (
 	"rouse.dev/cluster/state"
 )
 
-// The files that pid 1 inherits, after the three standard ones.
+// The files that are inherited after the three standard ones: events to report to by both processes, and then the
+// cluster's lock by the supervisor and the listener for the host's clients by pid 1.
 const (
 	eventsFile   = 3
+	lockFile     = 4
 	listenerFile = 4
 )
 
+// inherit takes over a file, and keeps it from those that this process will start.
+func inherit(number uintptr, name string) *os.File {
+	unix.CloseOnExec(int(number))
+	return os.NewFile(number, name)
+}
+
 // Run is the life of the supervisor.
 func Run(dir state.Dir) error {
-	// A report to nobody must not end a cluster: `cluster up` may be gone.
-	signal.Ignore(syscall.SIGPIPE)
-	report := event.NewWriter(os.NewFile(eventsFile, "events"))
-	held, err := dir.Hold()
-	if err != nil {
-		return err
-	}
+	report := event.NewWriter(inherit(eventsFile, "events"))
+	held := inherit(lockFile, "lock")
 	defer held.Close()
 	s := &supervisor{dir: dir, report: report}
-	if err := s.run(); err != nil {
+	err := state.Sign(held)
+	if err == nil {
+		err = s.run()
+	}
+	if err != nil {
+		// Sent in vain when `cluster up` has gone, which is why errors of reports are nobody's.
 		_ = report.Send(event.Failed, "supervisor", err.Error())
 		return err
 	}
@@ -135,7 +142,7 @@ func (s *supervisor) startInit(host *net.TCPListener) (*exec.Cmd, *os.File, erro
 	defer write.Close()
 	command := exec.Command("/proc/self/exe", "init", "--name", s.dir.Name)
 	command.Args[0] = "cluster-init"
-	command.Env = append(node.Environment(), "CLUSTER_STATE="+filepath.Dir(s.dir.Path))
+	command.Env = append(node.Environment(), s.dir.Environment())
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.ExtraFiles = []*os.File{write, listener} // in the order of the constants above
 	command.SysProcAttr = &syscall.SysProcAttr{
@@ -170,8 +177,8 @@ func (s *supervisor) handle(e event.Event) {
 
 // Inherited returns what startInit handed to pid 1.
 func Inherited() (*event.Writer, net.Listener, error) {
-	file := os.NewFile(listenerFile, "listener")
+	file := inherit(listenerFile, "listener")
 	defer file.Close()
 	host, err := net.FileListener(file)
-	return event.NewWriter(os.NewFile(eventsFile, "events")), host, err
+	return event.NewWriter(inherit(eventsFile, "events")), host, err
 }
