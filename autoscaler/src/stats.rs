@@ -4,7 +4,9 @@
 //! metrics-adapter and zero-scaler. Both count with [`RequestStats`].
 
 mod request_stats;
+mod sample_size;
 mod stat;
 
 pub use request_stats::{Report, RequestStats};
+pub use sample_size::{extrapolate, sample_size};
 pub use stat::{Push, Stat, StatMessage};

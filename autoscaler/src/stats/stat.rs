@@ -25,6 +25,10 @@ pub struct Stat {
     pub timestamp: i64,
 }
 
+/// Largest value that a report may hold. No process has a thousand million requests at a time; and sums of such numbers would
+/// push small ones out of a float's precision for the rest of a window.
+const MAX_PLAUSIBLE: f64 = 1e9;
+
 /// A [`Stat`] and the workload it speaks of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatMessage {
@@ -47,7 +51,7 @@ pub struct Push {
 // === impl Stat ===
 
 impl Stat {
-    /// Whether every value is a finite number that is not negative. Anything else contradicts itself and must be dropped.
+    /// Whether every value is a number from 0 to a thousand million. Anything else is nonsense and must be dropped.
     pub fn is_plausible(&self) -> bool {
         [
             self.average_concurrent_requests,
@@ -56,7 +60,7 @@ impl Stat {
             self.proxied_request_count,
         ]
         .iter()
-        .all(|v| v.is_finite() && *v >= 0.0)
+        .all(|value| (0.0..=MAX_PLAUSIBLE).contains(value))
     }
 
     /// Whether the process saw no request at all in the period, proxied or not.

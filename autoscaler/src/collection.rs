@@ -1,0 +1,230 @@
+//! Collection: what is known of one workload's requests, second by second.
+//!
+//! ```text
+//!  activators ── push ──┐                 ┌─ concurrency: stable, panic
+//!                       ├─► Stat ─► sum ──┤                              ─► averages ─► Decider, metrics API
+//!  queue-proxies scraped┘   per second    └─ requests:    stable, panic
+//!                       └─► Idleness                                     ─► idle_since ─► zero-scaler
+//! ```
+//!
+//! A request that an activator forwards is seen twice, there and in the pod; the pod's report says which part of its load
+//! that is, and only the rest counts. That subtraction is the one rule against counting twice. What surprises: an empty
+//! window is [`None`], not zero. Zero is only what somebody reported.
+
+mod idleness;
+
+use std::time::Duration;
+
+pub use idleness::Idleness;
+
+use crate::settings::{Aggregation, Settings};
+use crate::stats::Stat;
+use crate::window::Window;
+
+/// What is averaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Measure {
+    /// Requests in flight or held.
+    Concurrency,
+    /// Requests that arrive in a second.
+    RequestsPerSecond,
+}
+
+/// Lengths and kind of a collection's windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// The window for steady load.
+    pub stable: Duration,
+    /// The window for bursts.
+    pub panic: Duration,
+    /// How seconds weigh. Only its value at the collection's creation counts.
+    pub aggregation: Aggregation,
+}
+
+/// One measure over the two windows, as the workload's total.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Averages {
+    /// Over the stable window.
+    pub stable: f64,
+    /// Over the panic window.
+    pub panic: f64,
+}
+
+/// The windows of one workload.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    concurrency: Pair,
+    requests: Pair,
+    idleness: Idleness,
+}
+
+/// The two windows of one measure.
+#[derive(Clone, Debug)]
+struct Pair {
+    stable: Window,
+    panic: Window,
+}
+
+// === impl Measure ===
+
+#[cfg(feature = "api")]
+impl From<crate::api::MetricName> for Measure {
+    fn from(name: crate::api::MetricName) -> Self {
+        match name {
+            crate::api::MetricName::Concurrency => Self::Concurrency,
+            crate::api::MetricName::RequestsPerSecond => Self::RequestsPerSecond,
+        }
+    }
+}
+
+// === impl Windows ===
+
+impl From<&Settings> for Windows {
+    fn from(settings: &Settings) -> Self {
+        Self {
+            stable: settings.stable_window,
+            panic: settings.panic_window(),
+            aggregation: settings.aggregation,
+        }
+    }
+}
+
+// === impl Collection ===
+
+impl Collection {
+    /// A collection without data.
+    pub fn new(windows: Windows) -> Self {
+        Self { concurrency: Pair::new(windows), requests: Pair::new(windows), idleness: Idleness::default() }
+    }
+
+    /// Changes the windows' lengths and keeps the data that still fit.
+    pub fn resize(&mut self, windows: Windows, now: Duration) {
+        self.concurrency.resize(windows, now);
+        self.requests.resize(windows, now);
+    }
+
+    /// Adds a report of the second `at`; reports of one second add up.
+    pub fn record(&mut self, at: Duration, stat: &Stat) {
+        self.concurrency
+            .record(at, stat.average_concurrent_requests - stat.average_proxied_concurrent_requests);
+        self.requests.record(at, stat.request_count - stat.proxied_request_count);
+    }
+
+    /// The averages at `now`; `None` if nothing was reported for longer than the stable window.
+    pub fn averages(&self, measure: Measure, now: Duration) -> Option<Averages> {
+        let pair = match measure {
+            Measure::Concurrency => &self.concurrency,
+            Measure::RequestsPerSecond => &self.requests,
+        };
+        pair.averages(now)
+    }
+
+    /// Since when nobody had a request.
+    pub fn idleness(&self) -> &Idleness {
+        &self.idleness
+    }
+
+    /// Who had requests; the caller says what it heard, and from whom.
+    pub fn idleness_mut(&mut self) -> &mut Idleness {
+        &mut self.idleness
+    }
+}
+
+// === impl Pair ===
+
+impl Pair {
+    fn new(windows: Windows) -> Self {
+        Self {
+            stable: Window::new(windows.aggregation, windows.stable),
+            panic: Window::new(windows.aggregation, windows.panic),
+        }
+    }
+
+    fn resize(&mut self, windows: Windows, now: Duration) {
+        self.stable.resize(windows.stable, now);
+        self.panic.resize(windows.panic, now);
+    }
+
+    fn record(&mut self, at: Duration, value: f64) {
+        self.stable.record(at, value);
+        self.panic.record(at, value);
+    }
+
+    fn averages(&self, now: Duration) -> Option<Averages> {
+        (!self.stable.is_empty(now))
+            .then(|| Averages { stable: self.stable.average(now), panic: self.panic.average(now) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0: Duration = Duration::from_secs(1_600_000_000);
+
+    fn at(seconds: u64) -> Duration {
+        T0 + Duration::from_secs(seconds)
+    }
+
+    fn windows(stable: u64, panic: u64) -> Windows {
+        Windows {
+            stable: Duration::from_secs(stable),
+            panic: Duration::from_secs(panic),
+            aggregation: Aggregation::Linear,
+        }
+    }
+
+    fn stat(concurrency: f64, proxied: f64, count: f64, proxied_count: f64) -> Stat {
+        Stat {
+            average_concurrent_requests: concurrency,
+            average_proxied_concurrent_requests: proxied,
+            request_count: count,
+            proxied_request_count: proxied_count,
+            ..Stat::default()
+        }
+    }
+
+    /// Knative collector_test.go, TestMetricCollectorScraperMovingTime and TestMetricCollectorRecord.
+    #[test]
+    fn reports_of_a_second_add_up_and_proxied_requests_are_taken_off() {
+        let mut collection = Collection::new(windows(60, 6));
+        for _ in 0..3 {
+            collection.record(T0, &stat(10.0, 0.0, 0.0, 0.0));
+        }
+        assert_eq!(
+            collection.averages(Measure::Concurrency, T0),
+            Some(Averages { stable: 30.0, panic: 30.0 })
+        );
+        let mut collection = Collection::new(windows(60, 6));
+        collection.record(T0, &stat(20.0, 10.0, 30.0, 20.0));
+        for measure in [Measure::Concurrency, Measure::RequestsPerSecond] {
+            assert_eq!(collection.averages(measure, T0), Some(Averages { stable: 10.0, panic: 10.0 }));
+        }
+    }
+
+    /// Knative collector_test.go, TestMetricCollectorAggregate.
+    #[test]
+    fn both_windows_end_at_the_same_second() {
+        let mut collection = Collection::new(windows(6, 2));
+        for second in 0..10u32 {
+            collection.record(at(second.into()), &stat(f64::from(5 + second), 0.0, 0.0, 0.0));
+        }
+        assert_eq!(
+            collection.averages(Measure::Concurrency, at(9)),
+            Some(Averages { stable: 11.5, panic: 13.5 })
+        );
+    }
+
+    /// Knative collector_test.go: a stat from before the window is ignored; no data is an error there.
+    #[test]
+    fn missing_data_is_not_zero() {
+        let mut collection = Collection::new(windows(60, 6));
+        assert_eq!(collection.averages(Measure::Concurrency, T0), None);
+        collection.record(at(100), &stat(0.0, 0.0, 0.0, 0.0));
+        collection.record(at(30), &stat(10.0, 0.0, 10.0, 0.0));
+        let zero = Some(Averages { stable: 0.0, panic: 0.0 });
+        assert_eq!(collection.averages(Measure::Concurrency, at(100)), zero);
+        assert_eq!(collection.averages(Measure::Concurrency, at(160)), zero, "exactly the window ago");
+        assert_eq!(collection.averages(Measure::Concurrency, at(161)), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! MaxWindow: the largest value of the last so many slots of time.
+//!
+//! The decider's scale-down delay: a smaller decision takes effect once every larger one has left the window. Kept as a queue
+//! of falling values, in which each value is entered and removed once, so its cost does not grow with the window.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Sliding maximum.
+#[derive(Clone, Debug)]
+pub struct MaxWindow {
+    /// Slots after which a value expires.
+    slots: u64,
+    /// Seconds in a slot.
+    granularity: u64,
+    /// (slot, value), oldest and largest first. Never more than `slots` of them.
+    falling: VecDeque<(u64, u32)>,
+}
+
+// === impl MaxWindow ===
+
+impl MaxWindow {
+    /// A window of `length`, rounded up to whole slots of `granularity` (whole seconds).
+    pub fn new(length: Duration, granularity: Duration) -> Self {
+        let granularity = granularity.as_secs().max(1);
+        Self { slots: length.as_secs().div_ceil(granularity).max(1), granularity, falling: VecDeque::new() }
+    }
+
+    /// Enters `value` and returns the maximum, which it is part of.
+    ///
+    /// A time before the newest one counts as that one: a clock that steps back must not bring old values back.
+    pub fn record(&mut self, now: Duration, value: u32) -> u32 {
+        let newest = self.falling.back().map_or(0, |&(slot, _)| slot);
+        let slot = (now.as_secs() / self.granularity).max(newest);
+        while self.falling.pop_front_if(|&mut (old, _)| slot - old >= self.slots).is_some() {}
+        if self.falling.back().is_none_or(|&(last, kept)| last != slot || kept < value) {
+            while self.falling.pop_back_if(|&mut (_, smaller)| smaller <= value).is_some() {}
+            self.falling.push_back((slot, value));
+        }
+        self.falling.front().map_or(value, |&(_, largest)| largest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn maxima(values: &[u32]) -> Vec<u32> {
+        let mut window = MaxWindow::new(Duration::from_secs(5), Duration::from_secs(1));
+        (1_600_000_000..).zip(values).map(|(t, &v)| window.record(Duration::from_secs(t), v)).collect()
+    }
+
+    /// Knative aggregation/max/window_test.go, TestDescendingWindow and TestWindow.
+    #[test]
+    fn a_value_rules_for_its_window() {
+        assert_eq!(maxima(&[5, 6, 5, 5, 5, 5, 5]), [5, 6, 6, 6, 6, 6, 5]);
+        assert_eq!(
+            maxima(&[5, 8, 5, 7, 5, 5, 1, 4, 4, 4, 4, 9, 3, 4, 2, 1, 0]),
+            [5, 8, 8, 8, 8, 8, 7, 7, 5, 5, 4, 9, 9, 9, 9, 9, 4]
+        );
+    }
+
+    /// Knative aggregation/max/timewindow_test.go: within one slot the larger value stays.
+    #[test]
+    fn one_slot_keeps_its_largest() {
+        let mut window = MaxWindow::new(Duration::from_secs(10), Duration::from_secs(2));
+        let at = Duration::from_secs(1_600_000_000);
+        assert_eq!([7, 3, 6].map(|value| window.record(at, value)), [7, 7, 7]);
+    }
+
+    #[test]
+    fn time_that_runs_backwards_counts_as_the_newest() {
+        let mut window = MaxWindow::new(Duration::from_secs(10), Duration::from_secs(2));
+        window.record(Duration::from_secs(1_600_000_000), 4);
+        assert_eq!(window.record(Duration::from_secs(5), 9), 9);
+        assert_eq!(window.record(Duration::from_secs(1_600_000_008), 0), 9);
+        assert_eq!(window.record(Duration::from_secs(1_600_000_010), 0), 0);
+    }
+}
