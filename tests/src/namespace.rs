@@ -1,0 +1,122 @@
+//! A namespace of its own for each test, with a client pod in it that sends the test's requests.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{Api, DeleteParams, PostParams};
+use kube::Client;
+use serde_json::json;
+
+use crate::wait;
+
+/// Image of the sample app, which is also the client.
+pub const SAMPLE_APP: &str = concat!("rouse/sample-app:v", env!("CARGO_PKG_VERSION"));
+/// Name of the client pod.
+pub const CLIENT_POD: &str = "client";
+/// Port on which the client pod takes orders.
+pub const CLIENT_PORT: u16 = 8081;
+
+/// A namespace and its client pod.
+#[derive(Clone)]
+pub struct TestNamespace {
+    /// The API client.
+    pub client: Client,
+    /// The namespace's name.
+    pub name: String,
+}
+
+// === impl TestNamespace ===
+
+impl TestNamespace {
+    /// Makes the namespace, afresh if an earlier run left it, and waits for its client pod.
+    ///
+    /// # Errors
+    /// When the API refuses, or the pod does not become ready within a minute.
+    pub async fn create(client: Client, name: &str) -> Result<Self> {
+        let this = Self { client, name: name.to_owned() };
+        this.delete().await?;
+        let namespaces: Api<Namespace> = Api::all(this.client.clone());
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        namespaces.create(&PostParams::default(), &namespace).await.context("creating the namespace")?;
+        this.start_client().await?;
+        Ok(this)
+    }
+
+    /// Deletes the namespace and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it is still there after two minutes.
+    pub async fn delete(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        if namespaces.get_opt(&self.name).await?.is_none() {
+            return Ok(());
+        }
+        namespaces.delete(&self.name, &DeleteParams::default()).await?;
+        wait::until(&format!("namespace {} to be gone", self.name), Duration::from_secs(120), || async {
+            Ok(namespaces.get_opt(&self.name).await?.is_none().then_some(()))
+        })
+        .await
+    }
+
+    /// An API of this namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.name)
+    }
+
+    async fn start_client(&self) -> Result<()> {
+        let pods: Api<Pod> = self.api();
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": CLIENT_POD},
+            "spec": {
+                "automountServiceAccountToken": false,
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{
+                    "name": "client",
+                    "image": SAMPLE_APP,
+                    "imagePullPolicy": "IfNotPresent",
+                    "args": ["client", "--port", CLIENT_PORT.to_string()],
+                    "ports": [{"containerPort": CLIENT_PORT}],
+                    "readinessProbe": {"tcpSocket": {"port": CLIENT_PORT}, "periodSeconds": 1},
+                }],
+            },
+        }))?;
+        // The namespace's service account is made a moment after the namespace.
+        wait::until("the client pod to be accepted", Duration::from_secs(30), || async {
+            match pods.create(&PostParams::default(), &pod).await {
+                Ok(_) => Ok(Some(())),
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(Some(())),
+                Err(error) => Err(error.into()),
+            }
+        })
+        .await?;
+        wait::until("the client pod to be ready", Duration::from_secs(60), || async {
+            Ok(is_ready(&pods.get(CLIENT_POD).await?).then_some(()))
+        })
+        .await
+    }
+}
+
+/// Whether a pod's Ready condition is true.
+pub fn is_ready(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none()
+        && pod
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten())
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// Names of the pods of a workload that are not being deleted.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn pods_of(namespace: &TestNamespace, workload: &str) -> Result<Vec<Pod>> {
+    let pods: Api<Pod> = namespace.api();
+    let selected = pods.list(&kube::api::ListParams::default().labels(&format!("app={workload}"))).await?;
+    Ok(selected.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect())
+}

@@ -1,0 +1,194 @@
+//! The three objects that a user writes: a Deployment, a Service and an HPA.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use autoscaler::api::{PodAutoscaler, ServerlessService};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use crate::namespace::{SAMPLE_APP, TestNamespace};
+use crate::wait;
+
+/// The port of every test Service.
+pub const SERVICE_PORT: u16 = 80;
+
+/// A workload to be applied.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Name of all three objects.
+    pub name: String,
+    /// The HPA's `averageValue`.
+    pub target: String,
+    /// The HPA's bounds.
+    pub min_replicas: i32,
+    /// The HPA's bounds.
+    pub max_replicas: i32,
+    /// `spec.replicas` of the Deployment at first.
+    pub replicas: i32,
+    /// Whether the Service selects its pods itself (attached mode) or leaves that to Rouse (managed mode).
+    pub attached: bool,
+    /// Annotations of the HPA, without the prefix.
+    pub annotations: BTreeMap<String, String>,
+}
+
+// === impl Workload ===
+
+impl Workload {
+    /// One that may go to zero, with short windows.
+    pub fn new(name: &str) -> Self {
+        let annotations = [("scale-to-zero", "true"), ("window", "6s")];
+        Self {
+            name: name.to_owned(),
+            target: "10".to_owned(),
+            min_replicas: 1,
+            max_replicas: 10,
+            replicas: 1,
+            attached: false,
+            annotations: annotations.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+        }
+    }
+
+    /// With one more annotation on the HPA.
+    #[must_use]
+    pub fn annotated(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Applies the objects.
+    ///
+    /// # Errors
+    /// When the API refuses one of them.
+    pub async fn create(&self, namespace: &TestNamespace) -> Result<()> {
+        let create = PostParams::default();
+        let deployments: Api<Deployment> = namespace.api();
+        deployments.create(&create, &serde_json::from_value(self.deployment())?).await?;
+        let services: Api<Service> = namespace.api();
+        services.create(&create, &serde_json::from_value(self.service())?).await?;
+        let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
+        autoscalers.create(&create, &serde_json::from_value(self.autoscaler())?).await?;
+        Ok(())
+    }
+
+    /// The Service's ClusterIP as a URL; tests need no DNS.
+    ///
+    /// # Errors
+    /// When the Service is not there.
+    pub async fn url(&self, namespace: &TestNamespace) -> Result<String> {
+        let services: Api<Service> = namespace.api();
+        let ip = services.get(&self.name).await?.spec.and_then(|spec| spec.cluster_ip).unwrap_or_default();
+        Ok(format!("http://{ip}:{SERVICE_PORT}/"))
+    }
+
+    fn deployment(&self) -> Value {
+        json!({
+            "metadata": {"name": self.name},
+            "spec": {
+                "replicas": self.replicas,
+                "selector": {"matchLabels": {"app": self.name}},
+                "template": {
+                    "metadata": {"labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"}},
+                    "spec": {
+                        "automountServiceAccountToken": false,
+                        "containers": [{
+                            "name": "app",
+                            "image": SAMPLE_APP,
+                            "imagePullPolicy": "IfNotPresent",
+                            "args": ["serve"],
+                            "ports": [{"containerPort": 8080}],
+                        }],
+                    },
+                },
+            },
+        })
+    }
+
+    fn service(&self) -> Value {
+        let selector = if self.attached { json!({"app": self.name}) } else { Value::Null };
+        json!({
+            "metadata": {"name": self.name},
+            "spec": {
+                "selector": selector,
+                "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": "queue-proxy"}],
+            },
+        })
+    }
+
+    fn autoscaler(&self) -> Value {
+        let annotations: BTreeMap<String, &String> =
+            self.annotations.iter().map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), v)).collect();
+        json!({
+            "metadata": {"name": self.name, "annotations": annotations},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name},
+                "minReplicas": self.min_replicas,
+                "maxReplicas": self.max_replicas,
+                "metrics": [{
+                    "type": "External",
+                    "external": {
+                        "metric": {"name": "concurrency", "selector": {"matchLabels": {"service": self.name}}},
+                        "target": {"type": "AverageValue", "averageValue": self.target},
+                    },
+                }],
+                "behavior": {
+                    "scaleUp": {
+                        "stabilizationWindowSeconds": 0, "tolerance": "0",
+                        "policies": [
+                            {"type": "Percent", "value": 99900, "periodSeconds": 15},
+                            {"type": "Pods", "value": 1000, "periodSeconds": 15},
+                        ],
+                    },
+                    "scaleDown": {
+                        "stabilizationWindowSeconds": 0, "tolerance": "0",
+                        "policies": [{"type": "Percent", "value": 50, "periodSeconds": 15}],
+                    },
+                },
+            },
+        })
+    }
+}
+
+/// `spec.replicas` of a Deployment.
+///
+/// # Errors
+/// When it is not there.
+pub async fn replicas(namespace: &TestNamespace, name: &str) -> Result<i32> {
+    let deployments: Api<Deployment> = namespace.api();
+    Ok(deployments.get(name).await?.spec.replicas.unwrap_or(1))
+}
+
+/// Waits until the Deployment's `spec.replicas` is as wanted.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_replicas(
+    namespace: &TestNamespace,
+    name: &str,
+    wanted: impl Fn(i32) -> bool,
+    deadline: Duration,
+) -> Result<i32> {
+    let wanted = &wanted;
+    wait::until(&format!("another size of {name}"), deadline, || async move {
+        let now = replicas(namespace, name).await?;
+        if wanted(now) { Ok(Some(now)) } else { anyhow::bail!("spec.replicas is {now}, {}", state(namespace, name).await) }
+    })
+    .await
+}
+
+/// What a person would look at first when a workload does not do what it should.
+pub async fn state(namespace: &TestNamespace, name: &str) -> String {
+    let autoscalers: Api<PodAutoscaler> = namespace.api();
+    let services: Api<ServerlessService> = namespace.api();
+    let autoscaler = autoscalers.get(name).await.ok().and_then(|pa| pa.status);
+    let service = services.get(name).await.ok().and_then(|sks| sks.status);
+    format!(
+        "PodAutoscaler status {}, ServerlessService status {}",
+        serde_json::to_string(&autoscaler).unwrap_or_default(),
+        serde_json::to_string(&service).unwrap_or_default()
+    )
+}
