@@ -1,0 +1,203 @@
+//! Wiring: sockets are bound first, so that a bad port fails at start; then tasks run until a drain has ended.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use autoscaler::breaker::Breaker;
+use chassis::server::{self, Options};
+use http::Uri;
+use prometheus::Registry;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::Admin;
+use crate::app_readiness::{self, AppProbe, AppReadiness};
+use crate::args::Args;
+use crate::availability::Availability;
+use crate::drain::Drain;
+use crate::handler::Handler;
+use crate::metrics::Metrics;
+use crate::request_counter::RequestCounter;
+use crate::stats_endpoint::StatsEndpoint;
+use crate::upstream::Upstream;
+
+/// Time for open connections to close after the drain, which has waited for requests already.
+const CLOSE: Duration = Duration::from_secs(1);
+/// Bound of the stats and admin ports: collectors and one kubelet.
+const FEW_CONNECTIONS: usize = 64;
+
+/// A sidecar with its sockets bound.
+#[derive(Debug)]
+pub struct App {
+    args: Args,
+    traffic: TcpListener,
+    stats: TcpListener,
+    admin: TcpListener,
+}
+
+/// Where a sidecar listens; tests bind port 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// The pod's traffic.
+    pub traffic: SocketAddr,
+    /// `/stat` and `/metrics`.
+    pub stats: SocketAddr,
+    /// `/ready` and `/wait-for-drain`.
+    pub admin: SocketAddr,
+}
+
+/// What the tasks share.
+struct Parts {
+    probe: AppProbe,
+    app_started: tokio::sync::watch::Sender<bool>,
+    handler: Handler,
+    stats: StatsEndpoint,
+    admin: Admin,
+}
+
+// === impl App ===
+
+impl App {
+    /// Binds the sockets.
+    ///
+    /// # Errors
+    /// When an address is taken or not ours.
+    pub async fn bind(args: Args) -> anyhow::Result<Self> {
+        Ok(Self {
+            traffic: listen(args.listen).await?,
+            stats: listen(args.stats_listen).await?,
+            admin: listen(args.admin_listen).await?,
+            args,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When a socket does not know its address.
+    pub fn addresses(&self) -> std::io::Result<Addresses> {
+        Ok(Addresses {
+            traffic: self.traffic.local_addr()?,
+            stats: self.stats.local_addr()?,
+            admin: self.admin.local_addr()?,
+        })
+    }
+
+    /// Serves until `stop`, then drains.
+    ///
+    /// # Errors
+    /// When the arguments contradict themselves or a task ends unexpectedly.
+    pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let Self { args, traffic, stats, admin } = self;
+        tracing::info!(?args, "queue-proxy {}", env!("CARGO_PKG_VERSION"));
+        let parts = build(&args)?;
+        let drain = parts.admin.drain.clone();
+        let (close_traffic, close) = (CancellationToken::new(), CancellationToken::new());
+        let bounds =
+            Options { max_connections: args.max_connections, drain_timeout: CLOSE, ..Options::default() };
+        let few = Options { max_connections: FEW_CONNECTIONS, ..bounds };
+
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve_traffic(traffic, Arc::new(parts.handler), bounds, close_traffic.clone()));
+        tasks.spawn(serve_stats(stats, Arc::new(parts.stats), few, close.clone()));
+        tasks.spawn(serve_admin(admin, Arc::new(parts.admin), few, close.clone()));
+        tasks.spawn({
+            let drain = drain.clone();
+            async move {
+                let started = app_readiness::watch_start(&parts.probe, &parts.app_started);
+                // Together: a pod may be told to stop before its app has ever started.
+                tokio::join!(started, drain.supervise(&parts.probe));
+            }
+        });
+
+        tokio::select! {
+            () = stop.cancelled() => {}
+            ended = tasks.join_next() => anyhow::bail!("a task ended unexpectedly: {ended:?}"),
+        }
+        drain.begin_for_good();
+        drain.done().await;
+        close_traffic.cancel();
+        close.cancel();
+        tokio::time::timeout(2 * CLOSE, async {
+            while tasks.len() > 1 && tasks.join_next().await.is_some() {}
+        })
+        .await
+        .context("connections did not close")
+    }
+}
+
+fn build(args: &Args) -> anyhow::Result<Parts> {
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry)?;
+    chassis::build_info::register(&registry, "queue-proxy", env!("CARGO_PKG_VERSION"))?;
+    let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), metrics.clone()));
+    let breaker = Breaker::new(args.limit(), args.queue_bound());
+    let (app_started, app_readiness) = AppReadiness::channel();
+    let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
+    let availability = Availability::new(app_readiness, drain.clone());
+    Ok(Parts {
+        probe: AppProbe::new(args.app_address(), readiness_path(args)?),
+        app_started,
+        handler: Handler {
+            counter: counter.clone(),
+            breaker: breaker.clone(),
+            upstream: Upstream::new(args.app_address())?,
+            availability: availability.clone(),
+        },
+        stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
+        admin: Admin { availability, drain },
+    })
+}
+
+fn readiness_path(args: &Args) -> anyhow::Result<Option<Uri>> {
+    let Some(path) = &args.readiness_path else { return Ok(None) };
+    anyhow::ensure!(path.starts_with('/'), "--readiness-path {path:?} does not start with /");
+    Ok(Some(path.parse().with_context(|| format!("--readiness-path {path:?}"))?))
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
+
+async fn serve_traffic(
+    listener: TcpListener,
+    handler: Arc<Handler>,
+    bounds: Options,
+    stop: CancellationToken,
+) {
+    let service = move |request| {
+        let handler = handler.clone();
+        async move { Ok::<_, Infallible>(handler.handle(request).await) }
+    };
+    server::serve(listener, service, bounds, stop).await;
+}
+
+/// Answers for, and keeps, the stats.
+async fn serve_stats(
+    listener: TcpListener,
+    stats: Arc<StatsEndpoint>,
+    bounds: Options,
+    stop: CancellationToken,
+) {
+    let service = {
+        let stats = stats.clone();
+        move |request| std::future::ready(Ok::<_, Infallible>(stats.answer(&request)))
+    };
+    tokio::select! {
+        () = server::serve(listener, service, bounds, stop) => {}
+        () = stats.report_periods() => {}
+    }
+}
+
+async fn serve_admin(listener: TcpListener, admin: Arc<Admin>, bounds: Options, stop: CancellationToken) {
+    let service = move |request| {
+        let admin = admin.clone();
+        async move { Ok::<_, Infallible>(admin.answer(request).await) }
+    };
+    server::serve(listener, service, bounds, stop).await;
+}

@@ -1,0 +1,160 @@
+//! What the pod's spec tells the sidecar: flags, or environment variables that start with `QUEUE_PROXY_`.
+//!
+//! Everything has a default, so flags alone are enough, or nothing at all. A variable that is set but empty counts as
+//! absent: the injected ones copy annotations by the downward API, which gives "" for an annotation that is not there.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use autoscaler::breaker::Limit;
+use autoscaler::contract;
+use autoscaler::settings::parse_duration;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+
+/// Callers that may wait for each slot of the app, unless told otherwise.
+const QUEUED_PER_SLOT: usize = 10;
+
+/// Limits, queues, counts and forwards the requests of the app beside it.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "queue-proxy", version)]
+pub struct Args {
+    /// Address for the pod's traffic: HTTP/1.1 and h2c.
+    #[arg(long, env = "QUEUE_PROXY_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_PORT))]
+    pub listen: SocketAddr,
+
+    /// Address for /stat and /metrics.
+    #[arg(long, env = "QUEUE_PROXY_STATS_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_STATS_PORT))]
+    pub stats_listen: SocketAddr,
+
+    /// Address for /ready and /wait-for-drain.
+    #[arg(long, env = "QUEUE_PROXY_ADMIN_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_ADMIN_PORT))]
+    pub admin_listen: SocketAddr,
+
+    /// Address of the app.
+    #[arg(long, env = "QUEUE_PROXY_UPSTREAM", default_value = "127.0.0.1:8080")]
+    pub upstream: SocketAddr,
+
+    /// Port of the app, if only that differs from --upstream.
+    #[arg(long, env = "QUEUE_PROXY_APP_PORT")]
+    pub app_port: Option<u16>,
+
+    /// Requests that the app gets at a time; 0 is no limit.
+    #[arg(long, env = "QUEUE_PROXY_CONTAINER_CONCURRENCY", default_value_t = 0)]
+    pub container_concurrency: u32,
+
+    /// Requests that may wait for the app; more are answered 503. Ten times the container concurrency by default.
+    #[arg(long, env = "QUEUE_PROXY_QUEUE_DEPTH")]
+    pub queue_depth: Option<usize>,
+
+    /// Path that the app answers with 200 to 399 once it is ready. Without it, an accepted connection is enough.
+    #[arg(long, env = "QUEUE_PROXY_READINESS_PATH")]
+    pub readiness_path: Option<String>,
+
+    /// Drained means: so long without a new request, and none in flight.
+    #[arg(long, env = "QUEUE_PROXY_DRAIN_QUIET_PERIOD", default_value = "3s", value_parser = duration)]
+    pub drain_quiet_period: Duration,
+
+    /// Longest drain; what is in flight then is cut. Keep it below the pod's termination grace period.
+    #[arg(long, env = "QUEUE_PROXY_DRAIN_TIMEOUT", default_value = "25s", value_parser = duration)]
+    pub drain_timeout: Duration,
+
+    /// Connections open at a time on the traffic port; more wait in the kernel's backlog.
+    #[arg(long, env = "QUEUE_PROXY_MAX_CONNECTIONS", default_value_t = 65_536)]
+    pub max_connections: usize,
+
+    /// Name of the pod, as it stands in its stats.
+    #[arg(long, env = "HOSTNAME", default_value = "")]
+    pub pod: String,
+
+    /// Logs.
+    #[command(flatten)]
+    pub telemetry: chassis::telemetry::Args,
+}
+
+// === impl Args ===
+
+impl Args {
+    /// The process's arguments; ends the process with a usage message if they make no sense.
+    pub fn from_environment() -> Self {
+        let mut command = ignoring_empty_variables(Self::command());
+        let matches: ArgMatches = command.get_matches_mut();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+
+    /// Where the app listens.
+    pub fn app_address(&self) -> SocketAddr {
+        SocketAddr::new(self.upstream.ip(), self.app_port.unwrap_or(self.upstream.port()))
+    }
+
+    pub(crate) fn limit(&self) -> Limit {
+        Limit::of_container_concurrency(self.container_concurrency)
+    }
+
+    /// Without a limit nobody ever waits, so the bound is then of no account.
+    pub(crate) fn queue_bound(&self) -> usize {
+        let by_default = (self.container_concurrency as usize).saturating_mul(QUEUED_PER_SLOT);
+        self.queue_depth.unwrap_or(by_default)
+    }
+}
+
+fn everywhere(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "a duration is written like 3s, 500ms or 1m30s".to_owned())
+}
+
+fn ignoring_empty_variables(command: Command) -> Command {
+    command.mut_args(|arg| {
+        let empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+        if empty { arg.env(None::<&str>) } else { arg }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Args, clap::Error> {
+        Args::try_parse_from(std::iter::once("queue-proxy").chain(flags.iter().copied()))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn nothing_said_means_the_contract() {
+        let args = parse(&[]).unwrap();
+        assert_eq!(args.listen.port(), 8012);
+        assert_eq!(args.app_address().to_string(), "127.0.0.1:8080");
+        assert_eq!((args.limit(), args.queue_bound()), (Limit::Unlimited, 0));
+        assert_eq!(args.drain_quiet_period, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn the_queue_follows_the_limit_unless_told() {
+        let args = parse(&["--container-concurrency", "3", "--app-port", "9000"]).unwrap();
+        assert_eq!((args.limit(), args.queue_bound()), (Limit::AtMost(3), 30));
+        assert_eq!(args.app_address().port(), 9000);
+        assert_eq!(parse(&["--container-concurrency=3", "--queue-depth=0"]).unwrap().queue_bound(), 0);
+    }
+
+    #[test]
+    fn bad_values_are_refused() {
+        for bad in ["--container-concurrency=-1", "--drain-timeout=soon", "--upstream=app", "--queue-depth="]
+        {
+            assert!(parse(&[bad]).is_err(), "{bad}");
+        }
+    }
+
+    /// PATH is never empty and this variable never set where tests run, so the rule is shown on the built command alone.
+    #[test]
+    fn variables_with_text_stay_in_force() {
+        let command = ignoring_empty_variables(Args::command());
+        let limit = command.get_arguments().find(|arg| arg.get_id() == "container_concurrency").unwrap();
+        assert_eq!(limit.get_env().unwrap(), "QUEUE_PROXY_CONTAINER_CONCURRENCY");
+    }
+}

@@ -1,0 +1,48 @@
+//! Availability: the one answer to "may requests come here?", for activators and for the kubelet.
+//!
+//! The question is held open until the answer is yes, so that whoever asks during a start hears of it at once and not at
+//! their next try. It is bounded, because a caller that goes away silently would otherwise be held for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::app_readiness::AppReadiness;
+use crate::drain::Drain;
+use crate::error_response::Refusal;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Availability {
+    app: AppReadiness,
+    drain: Arc<Drain>,
+}
+
+// === impl Availability ===
+
+impl Availability {
+    pub(crate) fn new(app: AppReadiness, drain: Arc<Drain>) -> Self {
+        Self { app, drain }
+    }
+
+    /// Waits up to `patience` until requests may come here. Not while draining.
+    pub(crate) async fn hold(&self, patience: Duration) -> Result<(), Refusal> {
+        tokio::select! {
+            biased;
+            () = self.drain.begun() => Err(Refusal::Draining),
+            ready = self.app_within(patience) => ready,
+        }
+    }
+
+    /// Waits up to `patience` for the app's start. Draining or not: what has arrived is served.
+    pub(crate) async fn app_within(&self, patience: Duration) -> Result<(), Refusal> {
+        if self.app.is_ready() {
+            return Ok(());
+        }
+        timeout(patience, self.app.ready()).await.map_err(|_| Refusal::AppNotReady)
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.is_draining()
+    }
+}

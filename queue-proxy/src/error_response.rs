@@ -1,0 +1,59 @@
+//! Refusal: every answer that is the sidecar's own and not the app's, and the one place where it becomes HTTP.
+
+use autoscaler::breaker::QueueFull;
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+
+/// Media type of RFC 9457.
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+/// Seconds after which a caller may try again: about what a pod more takes to come.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// Why a request does not get an answer of the app.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error(transparent)]
+    QueueFull(#[from] QueueFull),
+    #[error("the pod is shutting down")]
+    Draining,
+    #[error("the app does not take requests yet")]
+    AppNotReady,
+    #[error("the app accepts no connection")]
+    AppUnreachable,
+    #[error("the app closed the connection or broke the protocol")]
+    AppFailed,
+    #[error("this is a queue-proxy and answers no probe for anything else")]
+    OtherProbe,
+    #[error("a queue-proxy forwards to its own app only")]
+    Connect,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::QueueFull(_) | Self::Draining | Self::AppNotReady => StatusCode::SERVICE_UNAVAILABLE,
+            Self::AppUnreachable | Self::AppFailed => StatusCode::BAD_GATEWAY,
+            Self::OtherProbe => StatusCode::NOT_FOUND,
+            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+        }
+    }
+
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+        let status = self.status();
+        let problem = serde_json::json!({
+            "title": status.canonical_reason().unwrap_or_default(),
+            "status": status.as_u16(),
+            "detail": self.to_string(),
+        });
+        let mut response = Response::new(Full::new(Bytes::from(problem.to_string())));
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        response
+    }
+}

@@ -1,0 +1,119 @@
+//! One request, from top to bottom: probe? count, wait for a slot, forward, count out when the body has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::breaker::Breaker;
+use autoscaler::contract;
+use bytes::Bytes;
+use chassis::tracked_body::TrackedBody;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Request, Response, StatusCode, Version};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+
+use crate::availability::Availability;
+use crate::error_response::Refusal;
+use crate::forward::forward;
+use crate::hop_by_hop;
+use crate::request_counter::{InFlight, RequestCounter};
+use crate::tunnel;
+use crate::upstream::Upstream;
+
+/// Longest time for which a probe or an early request waits for the app's start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The app's body with the request that it belongs to (the kubelet's probes belong to none), or an answer of our own.
+pub(crate) type Answer = Response<Either<TrackedBody<Incoming, Option<InFlight>>, Full<Bytes>>>;
+
+/// What serving a request takes.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    pub(crate) counter: Arc<RequestCounter>,
+    pub(crate) breaker: Breaker,
+    pub(crate) upstream: Upstream,
+    pub(crate) availability: Availability,
+}
+
+// === impl Handler ===
+
+impl Handler {
+    pub(crate) async fn handle(&self, request: Request<Incoming>) -> Answer {
+        let version = request.version();
+        let mut response = if let Some(asked_for) = request.headers().get(contract::PROBE_HEADER) {
+            self.probe(asked_for).await
+        } else if is_kubelet_probe(request.headers()) {
+            self.forward_uncounted(request).await
+        } else {
+            self.serve(request).await
+        };
+        // HTTP/2 has its own way to say so, when the listener closes.
+        if version < Version::HTTP_2 && self.availability.is_draining() && !is_switching(&response) {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    /// Never counted. Held until the app takes requests, so that the answer is the announcement.
+    async fn probe(&self, asked_for: &HeaderValue) -> Answer {
+        if asked_for != contract::PROBE_QUEUE_PROXY {
+            return refuse(Refusal::OtherProbe);
+        }
+        match self.availability.hold(PATIENCE).await {
+            Ok(()) => {
+                Response::new(Either::Right(Full::new(Bytes::from_static(contract::QUEUE_PROXY.as_bytes()))))
+            }
+            Err(refusal) => refuse(refusal),
+        }
+    }
+
+    /// The kubelet's own probes of the app: no load, and not to be queued behind any.
+    async fn forward_uncounted(&self, request: Request<Incoming>) -> Answer {
+        match forward(&self.upstream, request).await {
+            Ok(response) => response.map(|body| Either::Left(TrackedBody::new(body, None))),
+            Err(refusal) => refuse(refusal),
+        }
+    }
+
+    async fn serve(&self, mut request: Request<Incoming>) -> Answer {
+        let mut in_flight = self.counter.enter(request.headers().contains_key(contract::PROXIED_HEADER));
+        let caller =
+            hop_by_hop::upgrade(request.headers()).is_some().then(|| hyper::upgrade::on(&mut request));
+        let mut response = match self.admit(request, &mut in_flight).await {
+            Ok(response) => response,
+            Err(refusal) => {
+                in_flight.answered(refusal.status());
+                return refuse(refusal);
+            }
+        };
+        in_flight.answered(response.status());
+        if let Some(caller) = caller.filter(|_| is_switching(&response)) {
+            tokio::spawn(tunnel::carry(caller, hyper::upgrade::on(&mut response), in_flight));
+            return response.map(|_| Either::Right(Full::default()));
+        }
+        response.map(|body| Either::Left(TrackedBody::new(body, Some(in_flight))))
+    }
+
+    /// Waits for a slot, then for the app should it still be starting.
+    async fn admit(
+        &self,
+        request: Request<Incoming>,
+        in_flight: &mut InFlight,
+    ) -> Result<Response<Incoming>, Refusal> {
+        in_flight.admitted(self.breaker.acquire().await?);
+        self.availability.app_within(PATIENCE).await?;
+        forward(&self.upstream, request).await
+    }
+}
+
+fn refuse(refusal: Refusal) -> Answer {
+    refusal.into_response().map(Either::Right)
+}
+
+fn is_kubelet_probe(headers: &HeaderMap) -> bool {
+    headers.get(header::USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"kube-probe/"))
+}
+
+fn is_switching<B>(response: &Response<B>) -> bool {
+    response.status() == StatusCode::SWITCHING_PROTOCOLS
+}

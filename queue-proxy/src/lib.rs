@@ -1,0 +1,33 @@
+//! queue-proxy: the sidecar in front of one pod's app.
+//!
+//! ```text
+//!  caller ─► handler ─┬─ probe ──► availability (app_readiness, drain)
+//!                     └─ request ─► request_counter ─► breaker ─► forward ─► upstream ─► app
+//!                                        │
+//!                     reporter, each 1 s ┘─► stats_endpoint  /stat  ◄─ metrics-adapter
+//!  kubelet ─► admin  /ready, /wait-for-drain
+//! ```
+//!
+//! It limits how many requests the app sees at a time, queues what is above, counts what is there and says when the app
+//! can be used. It never talks to the Kubernetes API; the pod's spec configures it by flags and environment.
+
+#![deny(missing_docs)]
+
+mod admin;
+pub mod app;
+mod app_readiness;
+pub mod args;
+mod availability;
+mod drain;
+mod error_response;
+mod forward;
+mod handler;
+mod hop_by_hop;
+mod metrics;
+mod request_counter;
+mod stats_endpoint;
+mod tunnel;
+mod upstream;
+
+pub use app::App;
+pub use args::Args;

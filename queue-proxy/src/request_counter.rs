@@ -1,0 +1,99 @@
+//! RequestCounter: which requests are here, from their arrival to the end of their response body.
+//!
+//! The handler enters every request before it may have to wait, so queued requests count as concurrency. The reporter
+//! reads the counter each second, the drain asks whether anything is still here.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use autoscaler::breaker::Permit;
+use autoscaler::stats::{Report, RequestStats};
+use http::StatusCode;
+
+use crate::metrics::{Metrics, Outcome};
+
+/// Counts the requests that are here. One lock, held for a few additions.
+#[derive(Debug)]
+pub(crate) struct RequestCounter {
+    counted: Mutex<Counted>,
+    metrics: Metrics,
+}
+
+#[derive(Debug)]
+struct Counted {
+    stats: RequestStats,
+    last_arrival: Instant,
+}
+
+/// One request that is here. It is over when this is dropped, which is why it travels in the response's body.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    counter: Arc<RequestCounter>,
+    arrived: Instant,
+    proxied: bool,
+    outcome: Outcome,
+    permit: Option<Permit>,
+}
+
+// === impl RequestCounter ===
+
+impl RequestCounter {
+    pub(crate) fn new(now: Instant, metrics: Metrics) -> Self {
+        Self { counted: Mutex::new(Counted { stats: RequestStats::new(now), last_arrival: now }), metrics }
+    }
+
+    /// A request arrived; `proxied` if an activator sent it.
+    pub(crate) fn enter(self: &Arc<Self>, proxied: bool) -> InFlight {
+        let now = now();
+        let mut counted = self.lock();
+        counted.stats.request_in(now, proxied);
+        counted.last_arrival = now;
+        drop(counted);
+        InFlight { counter: self.clone(), arrived: now, proxied, outcome: Outcome::Cancelled, permit: None }
+    }
+
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.lock().stats.in_flight()
+    }
+
+    /// When the last request came, or the process started.
+    pub(crate) fn last_arrival(&self) -> Instant {
+        self.lock().last_arrival
+    }
+
+    /// Ends the reporting period.
+    pub(crate) fn report(&self, now: Instant) -> Report {
+        self.lock().stats.report(now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        // Every update is whole before anything can fail.
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl InFlight ===
+
+impl InFlight {
+    /// The request got a slot of the app; the slot is free again when the request is over.
+    pub(crate) fn admitted(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// The head of the response is known.
+    pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.outcome = Outcome::of(status);
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let now = now();
+        self.counter.lock().stats.request_out(now, self.proxied);
+        self.counter.metrics.ended(self.outcome, now.saturating_duration_since(self.arrived));
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
