@@ -1,0 +1,88 @@
+# Everything there is to do here. The first build takes long (see README.md); all caches are outside of the tree.
+
+ROUSE_CACHE ?= $(HOME)/.cache/rouse
+export ROUSE_CACHE
+export CARGO_TARGET_DIR ?= $(ROUSE_CACHE)/target
+
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+BINARIES := $(CARGO_TARGET_DIR)/$(HOST)/release
+IMAGE_NAMES := queue-proxy activator metrics-adapter zero-scaler sample-app
+export IMAGES := $(ROUSE_CACHE)/images/v$(VERSION)
+export CLUSTER := $(ROUSE_CACHE)/bin/cluster
+
+.PHONY: help
+help: ## Show this help
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1#\2/p' $(MAKEFILE_LIST) | column -t -s '#'
+
+# ── use
+
+.PHONY: demo
+demo: export ROUSE_DEMO_STARTED_MS := $(shell date +%s%3N)
+demo: images cluster-ready ## See the whole loop on a real Kubernetes of your own (KEEP=1 leaves it running)
+	tests/on-cluster rouse-demo -- $(BINARIES)/demo
+
+.PHONY: images
+images: binaries $(CLUSTER) ## Build the images, as tarballs
+	@mkdir -p $(IMAGES)
+	@for name in $(IMAGE_NAMES); do \
+	  $(CLUSTER) image --output $(IMAGES)/$$name.tar --name rouse/$$name:v$(VERSION) $(BINARIES)/$$name || exit 1; \
+	done
+
+# Static, so that an image needs nothing but the binary. --target keeps the flag away from build scripts and macros.
+.PHONY: binaries
+binaries: export RUSTFLAGS := -C target-feature=+crt-static
+binaries: ## Build the binaries
+	cargo build --release --locked --target $(HOST) --bins
+
+.PHONY: cluster-ready
+cluster-ready: $(CLUSTER)
+	@$(CLUSTER) build
+
+$(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/cluster/*.yaml' -o -path '*/cluster/*.toml')
+	@echo "building $@"
+	@mkdir -p $(dir $@)
+	cd tests/cluster && CGO_ENABLED=0 go build -trimpath -o $@ .
+
+# ── check
+
+.PHONY: test
+test: lint check-purity check-crds test-unit test-cluster test-system ## Run everything
+
+.PHONY: lint
+lint: ## Formatting and lints of Rust and Go; warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
+	@test -z "$$(gofmt -l tests/cluster | tee /dev/stderr)"
+	cd tests/cluster && go vet ./...
+
+.PHONY: test-unit
+test-unit: ## Tests of values, tasks and connections
+	cargo test --workspace --all-features --locked
+
+.PHONY: test-cluster
+test-cluster: cluster-ready ## Tests of the cluster tool itself
+	cd tests/cluster && go test ./...
+
+.PHONY: test-system
+test-system: images cluster-ready ## Tests of the whole loop on a whole cluster
+	cargo test --package system-tests --locked --no-run
+	tests/on-cluster rouse-test --hpa-sync-period 5s -- \
+	  cargo test --package system-tests --locked -- --ignored --nocapture --test-threads 1
+
+.PHONY: check-purity
+check-purity: ## Prove that the brain is pure and that the sidecar holds no kube
+	@.ci/purity
+
+.PHONY: check-crds
+check-crds: ## Compare deploy/crds.yaml with the Rust types
+	@cargo run --quiet --locked --package zero-scaler --bin crdgen | diff deploy/crds.yaml - \
+	  || { echo 'deploy/crds.yaml is not what the types say: make crds'; exit 1; }
+
+.PHONY: crds
+crds: ## Write deploy/crds.yaml from the Rust types
+	cargo run --quiet --locked --package zero-scaler --bin crdgen > deploy/crds.yaml
+
+.PHONY: down
+down: $(CLUSTER) ## Take down every cluster that this repository started
+	@$(CLUSTER) down --all
