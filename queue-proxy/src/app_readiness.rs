@@ -4,12 +4,12 @@
 //! later is not our matter: an app that stops to answer is for its liveness probe.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, Uri, header};
+use http::{Request, StatusCode, Uri, header};
 use http_body_util::Empty;
-use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -30,6 +30,9 @@ pub(crate) struct AppProbe {
     path: Option<Uri>,
 }
 
+/// Why there was no answer. Nobody asks which: each is a no.
+type AskError = Box<dyn std::error::Error + Send + Sync>;
+
 /// The answer, for everybody who waits for it.
 #[derive(Clone, Debug)]
 pub(crate) struct AppReadiness {
@@ -48,30 +51,28 @@ impl AppProbe {
         matches!(timeout(ANSWER_TIMEOUT, self.ask()).await, Ok(Ok(true)))
     }
 
-    async fn ask(&self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+    async fn ask(&self) -> Result<bool, AskError> {
         let stream = TcpStream::connect(self.address).await?;
         let Some(path) = &self.path else { return Ok(true) };
-        let status = get(stream, path, self.address).await?.status();
+        let status = get(stream, path, self.address).await?;
         Ok(status.is_success() || status.is_redirection())
     }
 }
 
-async fn get(
-    stream: TcpStream,
-    path: &Uri,
-    address: SocketAddr,
-) -> Result<Response<Incoming>, Box<dyn std::error::Error + Send + Sync>> {
+async fn get(stream: TcpStream, path: &Uri, address: SocketAddr) -> Result<StatusCode, AskError> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get(path.clone())
         .header(header::HOST, address.to_string())
         .header(header::USER_AGENT, "rouse-queue-proxy")
         .header(header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())?;
-    // The connection is driven beside the request and ends with this call.
-    tokio::select! {
-        response = sender.send_request(request) => Ok(response?),
-        ended = connection => { ended?; Err("closed without an answer".into()) }
-    }
+    let mut response = pin!(sender.send_request(request));
+    // The connection is driven beside the request. It may end first, and has handed over the response by then.
+    let response = tokio::select! {
+        response = &mut response => response?,
+        _ = connection => response.await?,
+    };
+    Ok(response.status())
 }
 
 // === impl AppReadiness ===

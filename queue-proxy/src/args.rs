@@ -17,6 +17,8 @@ const QUEUED_PER_SLOT: usize = 10;
 /// Limits, queues, counts and forwards the requests of the app beside it.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "queue-proxy", version)]
+// The group would be called Args, as that of the flattened ones is.
+#[group(skip)]
 pub struct Args {
     /// Address for the pod's traffic: HTTP/1.1 and h2c.
     #[arg(long, env = "QUEUE_PROXY_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_PORT))]
