@@ -1,0 +1,146 @@
+//! Wiring: what is spawned, with what, and in which order it ends.
+//!
+//! ```text
+//! SIGTERM ─► not ready, "Connection: close" ─► grace: still accepting ─► listeners close, requests end ─► exit
+//! ```
+//!
+//! Held requests are served until the end: watches, probes and pushes run as long as the last of them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use autoscaler::contract::STATS_PORT_NAME;
+use chassis::readiness::Readiness;
+use chassis::server::Options;
+use prometheus::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::args::{Args, Limits};
+use crate::concurrency_reporter::ConcurrencyReporter;
+use crate::forward::Forwarder;
+use crate::held_places::HeldPlaces;
+use crate::listeners::Listeners;
+use crate::metrics::Metrics;
+use crate::stat_reporter::{Addresses, StatReporter};
+use crate::throttler::{Shared, Throttler};
+use crate::workloads::{Change, kubernetes};
+
+/// Changes that may wait to be applied; the watches wait beyond that.
+const CHANGES: usize = 1024;
+
+/// What the activator learns from outside. In a cluster all of it comes from watches.
+#[derive(Debug)]
+pub struct Sources {
+    /// Workloads and pods.
+    pub changes: mpsc::Receiver<Change>,
+    /// Where the metrics-adapters take reports.
+    pub adapters: Addresses,
+    /// Where the zero-scalers take reports.
+    pub zero_scalers: Addresses,
+}
+
+/// The activator without its sources.
+#[derive(Debug)]
+pub struct App {
+    limits: Limits,
+    shared: Arc<Shared>,
+    outlet: StatReporter,
+}
+
+/// Runs an activator in a cluster until it is told to stop.
+///
+/// # Errors
+/// When it cannot start, or one of its parts ended.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let stop = chassis::shutdown::on_signal().context("signals")?;
+    let registry = Registry::new();
+    chassis::build_info::register(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
+    let app = App::new(args.pod_name.clone(), args.limits, &registry)?;
+    let readiness = Readiness::default();
+    let admin = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.admin_port))).await;
+    let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
+    let admin_stop = CancellationToken::new();
+    let _admin_stops = admin_stop.clone().drop_guard();
+    tokio::spawn(chassis::admin::serve(admin, registry, readiness.clone(), admin_stop));
+    let client = chassis::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
+    let sources = watch_cluster(client, &args.system_namespace, &readiness);
+    tracing::info!(?args, "activator");
+    app.run(sources, &readiness, stop).await;
+    Ok(())
+}
+
+fn watch_cluster(client: kube::Client, namespace: &str, readiness: &Readiness) -> Sources {
+    let (sender, changes) = mpsc::channel(CHANGES);
+    let workloads = readiness.awaits("serverlessservices watch");
+    let pods = readiness.awaits("pods watch");
+    tokio::spawn(kubernetes::follow_workloads(client.clone(), sender.clone(), workloads));
+    tokio::spawn(kubernetes::follow_pods(client.clone(), sender, pods));
+    let peers = |service| {
+        let (addresses, follow) = chassis::peers::watch(client.clone(), namespace, service, STATS_PORT_NAME);
+        tokio::spawn(follow);
+        addresses
+    };
+    Sources { changes, adapters: peers("metrics-adapter"), zero_scalers: peers("zero-scaler") }
+}
+
+// === impl App ===
+
+impl App {
+    /// An activator that reports as `pod_name`.
+    ///
+    /// # Errors
+    /// When its metrics are in the registry already.
+    pub fn new(pod_name: String, limits: Limits, registry: &Registry) -> anyhow::Result<Self> {
+        let metrics = Metrics::register(registry).context("metrics")?;
+        let outlet = StatReporter::new(metrics.push.clone());
+        let shared = Arc::new(Shared {
+            forwarder: Forwarder::new(),
+            reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
+            metrics,
+            held: HeldPlaces::new(limits.total_queue_depth),
+            queue_depth: limits.queue_depth,
+            wake_timeout: limits.wake_timeout,
+            draining: AtomicBool::new(false),
+        });
+        Ok(Self { limits, shared, outlet })
+    }
+
+    /// Works until `stop`, then drains.
+    pub async fn run(self, sources: Sources, readiness: &Readiness, stop: CancellationToken) {
+        let (close, requests) = (CancellationToken::new(), TaskTracker::new());
+        let options = Options { drain_timeout: self.limits.drain_timeout, ..Options::default() };
+        let listeners = Listeners::new(options, close.clone(), requests.clone());
+        let throttler = Throttler::new(self.shared.clone(), listeners);
+        let work = async {
+            tokio::join!(
+                throttler.run(sources.changes),
+                self.shared.reporter.run(),
+                self.outlet.run(sources.adapters, sources.zero_scalers),
+            )
+        };
+        let end = async {
+            stop.cancelled().await;
+            self.drain(readiness, &close, &requests).await;
+        };
+        tokio::select! {
+            _ = work => tracing::error!("a part that never ends has ended"),
+            () = end => {}
+        }
+    }
+
+    async fn drain(&self, readiness: &Readiness, close: &CancellationToken, requests: &TaskTracker) {
+        readiness.drain();
+        self.shared.draining.store(true, Ordering::Relaxed);
+        tokio::time::sleep(self.limits.drain_grace).await;
+        close.cancel();
+        requests.close();
+        // Each listener bounds its own end.
+        requests.wait().await;
+        tracing::info!("drained");
+    }
+}

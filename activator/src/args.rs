@@ -1,0 +1,91 @@
+//! What an activator can be told.
+
+use std::time::Duration;
+
+use autoscaler::contract::{ADMIN_PORT, SYSTEM_NAMESPACE};
+use clap::Parser;
+
+/// Holds requests of sleeping workloads, wakes them, and forwards.
+#[derive(Clone, Debug, Parser)]
+#[command(version)]
+// The group would have the name of the telemetry's arguments.
+#[group(skip)]
+pub struct Args {
+    /// Namespace in which metrics-adapter and zero-scaler are found.
+    #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    pub system_namespace: String,
+
+    /// Port of /metrics, /ready and /live.
+    #[arg(long, default_value_t = ADMIN_PORT)]
+    pub admin_port: u16,
+
+    /// Name of this pod, by which it reports.
+    #[arg(long, env = "POD_NAME", default_value = "activator")]
+    pub pod_name: String,
+
+    #[command(flatten)]
+    pub limits: Limits,
+
+    #[command(flatten)]
+    pub telemetry: chassis::telemetry::Args,
+}
+
+/// Bounds and times.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Limits {
+    /// Requests that may wait for one workload.
+    #[arg(long, default_value_t = 10_000)]
+    pub queue_depth: usize,
+
+    /// Requests that may wait for all workloads together.
+    #[arg(long, default_value_t = 100_000)]
+    pub total_queue_depth: usize,
+
+    /// How long a request may wait for a pod: a number with the unit ms or s (s if there is none).
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub wake_timeout: Duration,
+
+    /// How long new connections are still taken after SIGTERM, while others learn to connect elsewhere.
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub drain_grace: Duration,
+
+    /// How long requests may take to end after that.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub drain_timeout: Duration,
+}
+
+/// A text that is no duration.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0:?} is not a whole number with the unit ms or s")]
+struct ParseDurationError(String);
+
+fn duration(text: &str) -> Result<Duration, ParseDurationError> {
+    let fail = |_| ParseDurationError(text.to_owned());
+    match text.strip_suffix("ms") {
+        Some(number) => number.parse().map(Duration::from_millis).map_err(fail),
+        None => text.strip_suffix('s').unwrap_or(text).parse().map(Duration::from_secs).map_err(fail),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+        let args = Args::parse_from(["activator", "--wake-timeout", "1500ms"]);
+        assert_eq!(args.limits.wake_timeout, Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
+        assert_eq!(duration("7s"), Ok(Duration::from_secs(7)));
+        for bad in ["", "s", "-1", "1.5s", "1m"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! ConcurrencyReporter: how many requests each workload has here, told once a second; and the poke.
+//!
+//! A request counts from its arrival to the end of its response body, so what is held counts as concurrency: fifty waiting
+//! callers ask for as many pods as fifty running ones. The first request of a workload that is not carried is told at once,
+//! as `{1, 1}`; the periodic report that follows subtracts what was told. A workload is carried until a period in which it
+//! had nothing: that period is still told, as zeros, and the next request pokes again.
+//!
+//! Every report goes to the [`StatReporter`], which never blocks.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::stats::{Push, RequestStats, Stat, StatMessage};
+use chassis::clock;
+use tokio::time::Instant;
+
+use crate::stat_reporter::StatReporter;
+
+/// Set when the poke of a wake has left by the first connection.
+pub type PokeSent = Arc<OnceLock<Instant>>;
+
+/// Shortest wait for the next whole second. A timer that fired early must not report a period of no length.
+const SHORTEST_PERIOD_MS: u64 = 100;
+
+/// All workloads carried, and where reports go.
+#[derive(Debug)]
+pub struct ConcurrencyReporter {
+    activator: String,
+    carried: Mutex<HashMap<Key, Arc<Counter>>>,
+    outlet: StatReporter,
+}
+
+/// The requests of one workload. Lives as long as the workload, carried or not.
+#[derive(Debug)]
+pub struct Counter {
+    key: Key,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// `None` while the workload is not carried.
+    stats: Option<RequestStats>,
+    /// Requests told ahead of the periodic report.
+    announced: u64,
+    poke: Option<PokeSent>,
+}
+
+/// One request; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Counted {
+    counter: Arc<Counter>,
+}
+
+// === impl ConcurrencyReporter ===
+
+impl ConcurrencyReporter {
+    /// Reports go to `outlet` in the name of the pod `activator`.
+    pub fn new(activator: String, outlet: StatReporter) -> Self {
+        Self { activator, carried: Mutex::default(), outlet }
+    }
+
+    /// Counts a request in; the first of a workload that is not carried pokes.
+    pub fn request_in(&self, counter: &Arc<Counter>) -> Counted {
+        if let Some(sent) = counter.enter(Instant::now()) {
+            lock(&self.carried).insert(counter.key.clone(), counter.clone());
+            let stat = self.stat(1.0, 1.0);
+            self.outlet.poke(&self.push(vec![StatMessage { key: counter.key.clone(), stat }]), sent);
+        }
+        Counted { counter: counter.clone() }
+    }
+
+    /// Reports at every whole second of wall time, until dropped.
+    pub async fn run(&self) {
+        loop {
+            tokio::time::sleep(until_next_second(clock::since_epoch())).await;
+            let push = self.report(Instant::now());
+            if !push.messages.is_empty() {
+                self.outlet.report(&push);
+            }
+        }
+    }
+
+    /// Ends a period for all that is carried, and stops to carry what had nothing in it.
+    fn report(&self, now: Instant) -> Push {
+        let mut messages = Vec::new();
+        lock(&self.carried).retain(|key, counter| {
+            let Some(report) = counter.report(now) else { return false };
+            let stat = self.stat(report.concurrency, report.requests_per_second);
+            messages.push(StatMessage { key: key.clone(), stat });
+            !report.was_idle
+        });
+        self.push(messages)
+    }
+
+    fn stat(&self, concurrency: f64, requests_per_second: f64) -> Stat {
+        Stat {
+            pod: self.activator.clone(),
+            average_concurrent_requests: concurrency,
+            request_count: requests_per_second,
+            timestamp: clock::unix_seconds(),
+            ..Stat::default()
+        }
+    }
+
+    fn push(&self, messages: Vec<StatMessage>) -> Push {
+        Push { activator: self.activator.clone(), messages }
+    }
+}
+
+/// What one period of one workload was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Period {
+    concurrency: f64,
+    requests_per_second: f64,
+    was_idle: bool,
+}
+
+// === impl Counter ===
+
+impl Counter {
+    /// Nothing has arrived yet.
+    pub fn new(key: Key) -> Arc<Self> {
+        Arc::new(Self { key, state: Mutex::default() })
+    }
+
+    /// Requests that have arrived and not ended.
+    pub fn in_flight(&self) -> u64 {
+        lock(&self.state).stats.as_ref().map_or(0, RequestStats::in_flight)
+    }
+
+    /// The poke of the current or last time the workload was carried.
+    pub fn poke(&self) -> Option<PokeSent> {
+        lock(&self.state).poke.clone()
+    }
+
+    /// Counts one in; whether that has to be told at once, and where to note that it was.
+    fn enter(&self, now: Instant) -> Option<PokeSent> {
+        let now = now.into_std();
+        let mut state = lock(&self.state);
+        if let Some(stats) = &mut state.stats {
+            stats.request_in(now, false);
+            return None;
+        }
+        let mut stats = RequestStats::new(now);
+        stats.request_in(now, false);
+        let sent = PokeSent::default();
+        *state = State { stats: Some(stats), announced: 1, poke: Some(sent.clone()) };
+        Some(sent)
+    }
+
+    fn leave(&self, now: Instant) {
+        if let Some(stats) = &mut lock(&self.state).stats {
+            stats.request_out(now.into_std(), false);
+        }
+    }
+
+    fn report(&self, now: Instant) -> Option<Period> {
+        let mut state = lock(&self.state);
+        let announced = std::mem::take(&mut state.announced);
+        let stats = state.stats.as_mut()?;
+        let report = stats.report(now.into_std());
+        let was_idle = report.average_concurrency == 0.0 && stats.in_flight() == 0;
+        if was_idle {
+            state.stats = None;
+        }
+        let seconds = report.period.as_secs_f64();
+        let arrived = report.request_count.saturating_sub(announced) as f64;
+        Some(Period {
+            concurrency: (report.average_concurrency - announced as f64).max(0.0),
+            requests_per_second: if seconds > 0.0 { arrived / seconds } else { 0.0 },
+            was_idle,
+        })
+    }
+}
+
+// === impl Counted ===
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counter.leave(Instant::now());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every critical section leaves whole counts behind.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn until_next_second(since_epoch: Duration) -> Duration {
+    let rest = 1000 - u64::from(since_epoch.subsec_millis());
+    Duration::from_millis(if rest < SHORTEST_PERIOD_MS { rest + 1000 } else { rest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds and whether a request arrives (`true`) or ends.
+    type Events = [(u64, bool)];
+
+    /// Plays the events with a report at each of `ticks`; every (concurrency, count) told, the pokes as `(1, 1)`.
+    fn told(events: &Events, ticks: &[u64]) -> Vec<(f64, f64)> {
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let counter = Counter::new(Key::new("shop", "web"));
+        let mut out = Vec::new();
+        let mut events = events.iter().peekable();
+        let mut ticks = ticks.iter().peekable();
+        loop {
+            let tick_is_next = match (events.peek(), ticks.peek()) {
+                (Some((event, _)), Some(tick)) => *tick < event,
+                (None, Some(_)) => true,
+                (Some(_), None) => false,
+                (None, None) => return out,
+            };
+            if tick_is_next {
+                let period = ticks.next().and_then(|tick| counter.report(at(*tick)));
+                out.extend(period.map(|p| (p.concurrency, p.requests_per_second)));
+            } else if let Some((second, arrives)) = events.next() {
+                if !arrives {
+                    counter.leave(at(*second));
+                } else if counter.enter(at(*second)).is_some() {
+                    out.push((1.0, 1.0));
+                }
+            }
+        }
+    }
+
+    const IN: bool = true;
+    const OUT: bool = false;
+
+    /// The cases of Knative's concurrency_reporter_test.go whose periods are one second long.
+    #[test]
+    fn agrees_with_knatives_vectors() {
+        assert_eq!(told(&[(0, IN)], &[]), [(1.0, 1.0)]);
+        assert_eq!(told(&[(0, IN), (0, IN)], &[1, 2]), [(1.0, 1.0), (1.0, 1.0), (2.0, 0.0)]);
+        assert_eq!(
+            told(&[(0, IN), (1, OUT), (3, IN)], &[1, 2]),
+            [(1.0, 1.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)]
+        );
+    }
+
+    #[test]
+    fn a_count_is_divided_by_the_length_of_its_period() {
+        let events = [(0, IN), (1, OUT), (1, IN), (2, OUT)];
+        assert_eq!(told(&events, &[2]), [(1.0, 1.0), (0.0, 0.5)]);
+        assert_eq!(told(&[(0, IN), (0, IN), (1, OUT), (2, OUT)], &[2]), [(1.0, 1.0), (0.5, 0.5)]);
+    }
+
+    #[test]
+    fn in_flight_follows_what_arrives_and_ends() {
+        let counter = Counter::new(Key::new("shop", "web"));
+        assert_eq!(counter.in_flight(), 0);
+        counter.enter(Instant::now());
+        let counted = Counted { counter: counter.clone() };
+        assert_eq!(counter.in_flight(), 1);
+        drop(counted);
+        assert_eq!(counter.in_flight(), 0);
+    }
+
+    #[test]
+    fn reports_come_at_whole_seconds() {
+        assert_eq!(until_next_second(Duration::from_millis(5_300)), Duration::from_millis(700));
+        assert_eq!(until_next_second(Duration::from_secs(5)), Duration::from_secs(1));
+        assert_eq!(until_next_second(Duration::from_millis(5_999)), Duration::from_millis(1001));
+    }
+}

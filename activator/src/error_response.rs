@@ -1,0 +1,88 @@
+//! The only place where an error becomes an HTTP response: a problem document (RFC 9457) that names the workload.
+
+use autoscaler::Key;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+
+use crate::forward;
+use crate::workload_throttler::Refused;
+
+/// Seconds after which a caller that was turned away may find room.
+const RETRY_SECONDS: &str = "1";
+
+/// Why a request got no response of its app.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It was not let in.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// It was, and its pod failed it.
+    #[error(transparent)]
+    Forward(#[from] forward::Error),
+}
+
+/// What a caller is told of an error.
+struct Problem {
+    status: StatusCode,
+    reason: &'static str,
+    retry: bool,
+}
+
+/// The response to a request that failed.
+pub fn respond(error: &Error, workload: &Key) -> Response<Full<Bytes>> {
+    let problem = problem(error);
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": problem.status.canonical_reason().unwrap_or_default(),
+        "status": problem.status.as_u16(),
+        "detail": error.to_string(),
+        "reason": problem.reason,
+        "workload": workload.to_string(),
+    });
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = problem.status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if problem.retry {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+    }
+    response
+}
+
+fn problem(error: &Error) -> Problem {
+    let (status, reason, retry) = match error {
+        Error::Refused(Refused::QueueFull { .. }) => (StatusCode::SERVICE_UNAVAILABLE, "QueueFull", true),
+        Error::Refused(Refused::TooManyHeld { .. }) => (StatusCode::SERVICE_UNAVAILABLE, "TooManyHeld", true),
+        Error::Refused(Refused::Paused) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", false),
+        Error::Refused(Refused::Timeout { .. }) => (StatusCode::GATEWAY_TIMEOUT, "WakeTimeout", false),
+        Error::Refused(Refused::Gone) => (StatusCode::NOT_FOUND, "UnknownWorkload", false),
+        Error::Forward(forward::Error::Unreachable(_)) => (StatusCode::BAD_GATEWAY, "PodUnreachable", false),
+        Error::Forward(forward::Error::Failed(_)) => (StatusCode::BAD_GATEWAY, "PodFailed", false),
+        Error::Forward(forward::Error::Unforwardable(_)) => (StatusCode::BAD_REQUEST, "Unforwardable", false),
+        Error::Forward(forward::Error::Connect) => (StatusCode::NOT_IMPLEMENTED, "Unforwardable", false),
+    };
+    Problem { status, reason, retry }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_problem_names_the_workload_and_what_to_do() {
+        let error = Refused::QueueFull { bound: 3 }.into();
+        let response = respond(&error, &Key::new("shop", "web"));
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()["retry-after"], "1");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["workload"], "shop/web");
+        assert_eq!(body["reason"], "QueueFull");
+        assert_eq!(body["detail"], "3 requests are waiting for this workload already");
+    }
+}

@@ -1,0 +1,35 @@
+//! The activator: in the path of a workload while it has no capacity, or too little.
+//!
+//! ```text
+//! leased port ─► listeners ─► handler ─┬─► workload_throttler ─► pod_set ─► forward ─► queue-proxy
+//!                                      │        ▲    holds, until      ▲
+//!                                      │        └── throttler ─────────┴── pod_prober
+//!                                      │             ▲ workloads (ServerlessServices, pods)
+//!                                      └─► concurrency_reporter ─► stat_reporter ─► metrics-adapter, zero-scaler
+//! ```
+//!
+//! A request that arrives for a sleeping workload is counted, which pokes, and held. Its pod is probed as soon as it has an
+//! address, and gets the request as soon as it answers, long before Kubernetes calls it Ready. Nothing is ever written to
+//! the Kubernetes API from here.
+
+pub mod app;
+pub mod args;
+pub mod cold_start;
+pub mod concurrency_reporter;
+pub mod error_response;
+pub mod forward;
+pub mod handler;
+pub mod held_body;
+pub mod held_places;
+pub mod lb_policy;
+pub mod listeners;
+pub mod metrics;
+pub mod pod_connector;
+pub mod pod_prober;
+pub mod pod_set;
+pub mod pod_tracker;
+pub mod probe;
+pub mod stat_reporter;
+pub mod throttler;
+pub mod workload_throttler;
+pub mod workloads;

@@ -1,0 +1,202 @@
+//! The activator's metrics, all named `rouse_activator_*`.
+//!
+//! Handles of a workload are resolved with its first request, so that thousands of sleeping workloads have no series, and
+//! are removed with the workload.
+
+use std::sync::Arc;
+
+use autoscaler::Key;
+use http::StatusCode;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Buckets of the parts of a cold start, in seconds: from a poke's milliseconds to a slow image.
+const COLD_START_BUCKETS: [f64; 14] =
+    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0];
+
+/// All families.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    requests: IntCounterVec,
+    held: IntGaugeVec,
+    queue_full: IntCounterVec,
+    /// Parts of cold starts.
+    pub cold_start: ColdStartMetrics,
+    /// Connections to receivers.
+    pub push: PushMetrics,
+}
+
+/// Handles of one workload.
+#[derive(Clone, Debug)]
+pub struct WorkloadMetrics {
+    requests: [IntCounter; CODE_CLASSES.len()],
+    held: IntGauge,
+    queue_full: IntCounter,
+}
+
+/// Handles of the parts of a cold start.
+#[derive(Clone, Debug)]
+pub struct ColdStartMetrics {
+    /// From receipt to forwarding.
+    pub hold: Histogram,
+    /// From receipt to the poke's departure.
+    pub poke: Histogram,
+    /// From receipt to the pod's address.
+    pub pod: Histogram,
+    /// From the pod's address to its answer.
+    pub probe: Histogram,
+    /// From forwarding to the response's head.
+    pub forward: Histogram,
+}
+
+/// Handles of the stat reporter.
+#[derive(Clone, Debug)]
+pub struct PushMetrics {
+    connections: IntGauge,
+    dropped: IntCounter,
+}
+
+/// Keeps a gauge raised by one until it is dropped.
+#[derive(Debug)]
+pub struct Raised(IntGauge);
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// Registers all families.
+    ///
+    /// # Errors
+    /// When the registry has one of them already.
+    pub fn register(registry: &Registry) -> Result<Arc<Self>, prometheus::Error> {
+        let workload = &["namespace", "workload"];
+        let requests = IntCounterVec::new(
+            Opts::new("rouse_activator_requests_total", "Requests answered, by class of status code"),
+            &["namespace", "workload", "code_class"],
+        )?;
+        let held = IntGaugeVec::new(
+            Opts::new("rouse_activator_held_requests", "Requests waiting for a pod"),
+            workload,
+        )?;
+        let queue_full = IntCounterVec::new(
+            Opts::new("rouse_activator_queue_full_total", "Requests refused because too many wait already"),
+            workload,
+        )?;
+        registry.register(Box::new(requests.clone()))?;
+        registry.register(Box::new(held.clone()))?;
+        registry.register(Box::new(queue_full.clone()))?;
+        let cold_start = ColdStartMetrics::register(registry)?;
+        let push = PushMetrics::register(registry)?;
+        Ok(Arc::new(Self { requests, held, queue_full, cold_start, push }))
+    }
+
+    /// Handles of one workload.
+    pub fn of_workload(&self, key: &Key) -> WorkloadMetrics {
+        let labels = [key.namespace.as_str(), key.name.as_str()];
+        let [namespace, name] = labels;
+        WorkloadMetrics {
+            requests: CODE_CLASSES.map(|class| self.requests.with_label_values(&[namespace, name, class])),
+            held: self.held.with_label_values(&labels),
+            queue_full: self.queue_full.with_label_values(&labels),
+        }
+    }
+
+    /// Forgets a workload that is gone.
+    pub fn forget(&self, key: &Key) {
+        let labels = [key.namespace.as_str(), key.name.as_str()];
+        let [namespace, name] = labels;
+        // An error means that the workload never had a request.
+        for class in CODE_CLASSES {
+            let _ = self.requests.remove_label_values(&[namespace, name, class]);
+        }
+        let _ = self.held.remove_label_values(&labels);
+        let _ = self.queue_full.remove_label_values(&labels);
+    }
+}
+
+// === impl WorkloadMetrics ===
+
+impl WorkloadMetrics {
+    /// A response has a head.
+    pub fn answered(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1);
+        if let Some(counter) = self.requests.get(class) {
+            counter.inc();
+        }
+    }
+
+    /// A request waits, until this is dropped.
+    pub fn hold(&self) -> Raised {
+        Raised::new(&self.held)
+    }
+
+    /// A request was refused because too many wait.
+    pub fn queue_full(&self) {
+        self.queue_full.inc();
+    }
+}
+
+// === impl ColdStartMetrics ===
+
+impl ColdStartMetrics {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let opts =
+            HistogramOpts::new("rouse_activator_cold_start_seconds", "Parts of the way of a held request")
+                .buckets(COLD_START_BUCKETS.to_vec());
+        let parts = HistogramVec::new(opts, &["part"])?;
+        registry.register(Box::new(parts.clone()))?;
+        let part = |name| parts.with_label_values(&[name]);
+        Ok(Self {
+            hold: part("hold"),
+            poke: part("poke"),
+            pod: part("pod"),
+            probe: part("probe"),
+            forward: part("forward"),
+        })
+    }
+}
+
+// === impl PushMetrics ===
+
+impl PushMetrics {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let connections = IntGauge::new(
+            "rouse_activator_push_connections",
+            "Metrics-adapters and zero-scalers that are connected",
+        )?;
+        let dropped = IntCounter::new(
+            "rouse_activator_pushes_dropped_total",
+            "Reports given up for newer ones, because a receiver was away or slow",
+        )?;
+        registry.register(Box::new(connections.clone()))?;
+        registry.register(Box::new(dropped.clone()))?;
+        Ok(Self { connections, dropped })
+    }
+
+    /// A receiver is connected, until this is dropped.
+    pub fn connected(&self) -> Raised {
+        Raised::new(&self.connections)
+    }
+
+    /// Reports were given up.
+    pub fn dropped(&self, count: u64) {
+        self.dropped.inc_by(count);
+    }
+}
+
+// === impl Raised ===
+
+impl Raised {
+    fn new(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,53 @@
+//! Requests that ask for the activator itself instead of an app. They are answered at once and never counted.
+
+use autoscaler::Key;
+use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER, WORKLOAD_HEADER};
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+
+/// How the kubelet names itself.
+const KUBE_PROBE: &str = "kube-probe/";
+
+/// The answer, if the request is a probe that came on a port of `workload`.
+///
+/// The zero-scaler puts an activator into the path of a workload only after this answer named it. A probe for somebody else
+/// says that slices lead the wrong way: it is refused, not forwarded.
+pub fn answer(headers: &HeaderMap, workload: &Key) -> Option<Response<Full<Bytes>>> {
+    let asked = headers.get(PROBE_HEADER);
+    if asked.is_some_and(|asked| asked != PROBE_ACTIVATOR) {
+        return Some(respond(StatusCode::BAD_REQUEST, "this is an activator\n", workload));
+    }
+    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let is_probe = asked.is_some() || agent.starts_with(KUBE_PROBE);
+    is_probe.then(|| respond(StatusCode::OK, PROBE_ACTIVATOR, workload))
+}
+
+fn respond(status: StatusCode, text: &'static str, workload: &Key) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    if let Ok(workload) = HeaderValue::from_str(&workload.to_string()) {
+        response.headers_mut().insert(WORKLOAD_HEADER, workload);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(name: &'static str, value: &'static str) -> Option<StatusCode> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_static(value));
+        answer(&headers, &Key::new("shop", "web")).map(|response| response.status())
+    }
+
+    #[test]
+    fn probes_are_answered_and_requests_are_not() {
+        assert_eq!(status("rouse-probe", "activator"), Some(StatusCode::OK));
+        assert_eq!(status("user-agent", "kube-probe/1.37"), Some(StatusCode::OK));
+        assert_eq!(status("rouse-probe", "queue-proxy"), Some(StatusCode::BAD_REQUEST));
+        assert_eq!(status("user-agent", "curl/8"), None);
+    }
+}

@@ -1,0 +1,243 @@
+//! Changes as the Kubernetes API tells them: one watch of ServerlessServices, one of pods that have a sidecar.
+//!
+//! Of a pod only the labels, the address and the state are kept; what else it consists of is dropped as it is read. After a
+//! broken watch everything is listed anew, and what is missing then is told as gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use autoscaler::Key;
+use autoscaler::api::{self, Mode, ServerlessService};
+use autoscaler::contract::INJECT_LABEL;
+use autoscaler::selector::Selector;
+use chassis::readiness::Latch;
+use futures::{Stream, StreamExt, pin_mut};
+use k8s_openapi::api::core::v1::Pod as CorePod;
+use kube::api::ApiResource;
+use kube::core::{NotUsed, Object};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use super::{Change, Lease, Pod, Workload};
+
+/// A pod without its spec.
+type TrimmedPod = Object<NotUsed, PodStatus>;
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    conditions: Vec<PodCondition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct PodCondition {
+    r#type: String,
+    status: String,
+}
+
+/// Tells every ServerlessService; drops `synced` when the first list is told. Ends when nobody listens.
+pub async fn follow_workloads(client: Client, changes: mpsc::Sender<Change>, synced: Latch) {
+    let api = Api::<ServerlessService>::all(client);
+    let events = watch(api, watcher::Config::default()).default_backoff();
+    let read = |service: &ServerlessService| Some((api::key_of(service)?, workload(service)));
+    follow(events, read, Change::Workload, changes, synced).await;
+}
+
+/// Tells every pod that has a sidecar, like [`follow_workloads`].
+pub async fn follow_pods(client: Client, changes: mpsc::Sender<Change>, synced: Latch) {
+    let kind = ApiResource::erase::<CorePod>(&());
+    let api = Api::<TrimmedPod>::all_with(client, &kind);
+    let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
+    let events = watch(api, config).default_backoff();
+    let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
+    follow(events, read, Change::Pod, changes, synced).await;
+}
+
+/// Turns watch events into changes.
+async fn follow<K: Debug, T>(
+    events: impl Stream<Item = Result<Event<K>, watcher::Error>>,
+    read: impl Fn(&K) -> Option<(Key, T)>,
+    change: impl Fn(Key, Option<T>) -> Change,
+    changes: mpsc::Sender<Change>,
+    synced: Latch,
+) {
+    pin_mut!(events);
+    let mut synced = Some(synced);
+    let mut told = Told::default();
+    while let Some(event) = events.next().await {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                tracing::warn!(%error, "watch failed; it is tried again");
+                continue;
+            }
+        };
+        let listed = matches!(event, Event::InitDone);
+        for (key, value) in told.apply(event, &read) {
+            if changes.send(change(key, value)).await.is_err() {
+                return;
+            }
+        }
+        if listed {
+            synced = None;
+        }
+    }
+    drop(synced);
+}
+
+/// The keys told and not told as gone, so that a fresh list shows what went away unseen.
+#[derive(Debug, Default)]
+struct Told {
+    known: BTreeSet<Key>,
+    listing: BTreeSet<Key>,
+}
+
+impl Told {
+    fn apply<K, T>(
+        &mut self,
+        event: Event<K>,
+        read: impl Fn(&K) -> Option<(Key, T)>,
+    ) -> Vec<(Key, Option<T>)> {
+        let (object, gone) = match event {
+            Event::Init => {
+                self.listing.clear();
+                return Vec::new();
+            }
+            Event::InitDone => {
+                let listing = std::mem::take(&mut self.listing);
+                let known = std::mem::replace(&mut self.known, listing);
+                return known.difference(&self.known).map(|key| (key.clone(), None)).collect();
+            }
+            Event::InitApply(object) => {
+                self.listing.extend(read(&object).map(|(key, _)| key));
+                (object, false)
+            }
+            Event::Apply(object) => (object, false),
+            Event::Delete(object) => (object, true),
+        };
+        let Some((key, value)) = read(&object) else { return Vec::new() };
+        if gone {
+            self.known.remove(&key);
+            return vec![(key, None)];
+        }
+        self.known.insert(key.clone());
+        vec![(key, Some(value))]
+    }
+}
+
+fn workload(service: &ServerlessService) -> Workload {
+    let spec = &service.spec;
+    let selector = Selector::parse(&spec.selector)
+        .inspect_err(|error| tracing::warn!(service = ?service.metadata.name, %error, "no pod is selected"))
+        .ok()
+        .filter(|selector| !selector.requirements().is_empty());
+    let status = service.status.as_ref();
+    let leases = status.map(|status| status.ports.as_slice()).unwrap_or_default();
+    Workload {
+        selector,
+        container_concurrency: spec.container_concurrency,
+        paused: spec.paused,
+        serving: status.and_then(|status| status.mode) == Some(Mode::Serve),
+        ports: leases
+            .iter()
+            .map(|lease| Lease { activator_port: lease.activator_port, pod_port: lease.pod_port })
+            .collect(),
+    }
+}
+
+fn pod_key(object: &TrimmedPod) -> Option<Key> {
+    Some(Key::new(object.metadata.namespace.clone()?, object.metadata.name.clone()?))
+}
+
+fn pod(object: &TrimmedPod) -> Pod {
+    let status = object.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let labels: BTreeMap<_, _> = object.metadata.labels.clone().unwrap_or_default();
+    Pod {
+        uid: object.metadata.uid.clone().unwrap_or_default(),
+        labels,
+        ip: status.and_then(|status| status.pod_ip.as_deref()).and_then(|ip| ip.parse().ok()),
+        ready: phase == "Running" && conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True"),
+        ending: object.metadata.deletion_timestamp.is_some() || matches!(phase, "Succeeded" | "Failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(name: &str) -> TrimmedPod {
+        serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": "shop", "name": name, "uid": "u", "labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "app", "image": "app"}]},
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.1",
+                "conditions": [{"type": "Ready", "status": "True", "reason": "x"}]
+            }
+        }))
+        .unwrap()
+    }
+
+    fn names(told: Vec<(Key, Option<Pod>)>) -> Vec<(String, bool)> {
+        told.into_iter().map(|(key, pod)| (key.name, pod.is_some())).collect()
+    }
+
+    #[test]
+    fn a_pod_is_read_without_its_spec() {
+        let read = pod(&object("web-1"));
+        assert_eq!(read.ip, Some("10.0.0.1".parse().unwrap()));
+        assert!(read.ready && !read.ending);
+        assert_eq!(read.labels.get("app").map(String::as_str), Some("web"));
+        let mut ending = object("web-1");
+        ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert!(pod(&ending).ending);
+        let waiting: TrimmedPod = serde_json::from_value(
+            json!({"metadata": {"name": "a"}, "spec": {}, "status": {"phase": "Pending"}}),
+        )
+        .unwrap();
+        assert_eq!(pod(&waiting).ip, None);
+    }
+
+    #[test]
+    fn a_fresh_list_tells_what_went_away_unseen() {
+        let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
+        let mut told = Told::default();
+        told.apply(Event::Init, read);
+        told.apply(Event::InitApply(object("a")), read);
+        assert_eq!(names(told.apply(Event::InitDone, read)), []);
+        assert_eq!(names(told.apply(Event::Apply(object("b")), read)), [("b".to_owned(), true)]);
+        told.apply(Event::Init, read);
+        told.apply(Event::InitApply(object("b")), read);
+        assert_eq!(names(told.apply(Event::InitDone, read)), [("a".to_owned(), false)]);
+        assert_eq!(names(told.apply(Event::Delete(object("b")), read)), [("b".to_owned(), false)]);
+    }
+
+    #[test]
+    fn a_selector_that_says_nothing_selects_nothing() {
+        let service = |selector: &str| -> ServerlessService {
+            serde_json::from_value(json!({
+                "metadata": {"namespace": "shop", "name": "web"},
+                "spec": {"service": "web", "selector": selector, "mode": "Proxy", "numActivators": 1},
+                "status": {"mode": "Serve", "ports":
+                    [{"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012}]}
+            }))
+            .unwrap()
+        };
+        assert_eq!(workload(&service("")).selector, None);
+        assert_eq!(workload(&service("a in")).selector, None);
+        let read = workload(&service("app=web"));
+        assert!(read.selector.is_some() && read.serving);
+        assert_eq!(read.ports, [Lease { activator_port: 20001, pod_port: 8012 }]);
+    }
+}
