@@ -15,15 +15,8 @@ const ALWAYS: [HeaderName; 6] = [
 
 /// Removes the headers of one connection.
 pub(crate) fn strip(headers: &mut HeaderMap) {
-    // Cloned values share their bytes; most messages have none or one.
-    while let Some(named) = headers.get(header::CONNECTION).cloned() {
-        strip_named(headers, &named);
-        // What is left of several `Connection` headers has the same standing as the first.
-        let rest: Vec<_> = headers.get_all(header::CONNECTION).iter().skip(1).cloned().collect();
-        headers.remove(header::CONNECTION);
-        for value in rest {
-            headers.append(header::CONNECTION, value);
-        }
+    for name in named_by_connection(headers) {
+        headers.remove(name);
     }
     for name in ALWAYS {
         headers.remove(name);
@@ -31,14 +24,19 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     strip_te(headers);
 }
 
-fn strip_named(headers: &mut HeaderMap, connection: &HeaderValue) {
-    let names = connection.to_str().unwrap_or_default().split(',').map(str::trim);
-    for name in names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("connection")) {
-        // Stripped below, by its own rule.
-        if !name.eq_ignore_ascii_case("te") {
-            headers.remove(name);
-        }
-    }
+/// Empty, hence without an allocation, for what `Connection` says nearly always.
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    connection_options(headers)
+        .filter(|name| {
+            !["close", "keep-alive", "upgrade", "te"].iter().any(|known| name.eq_ignore_ascii_case(known))
+        })
+        .filter_map(|name| name.parse().ok())
+        .collect()
+}
+
+fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 /// `TE: trailers` says something about the caller itself (gRPC insists on it); other values concern the connection.
@@ -56,12 +54,7 @@ fn strip_te(headers: &mut HeaderMap) {
 /// The protocol to which a request asks to switch its connection, if it does.
 pub(crate) fn upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
     let protocol = headers.get(header::UPGRADE)?;
-    let asks = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|name| name.trim().eq_ignore_ascii_case("upgrade"));
+    let asks = connection_options(headers).any(|name| name.eq_ignore_ascii_case("upgrade"));
     asks.then_some(protocol)
 }
 

@@ -1,0 +1,133 @@
+//! The sidecar's start and end: probes held open until the app listens, and a drain that loses nobody.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "these are tests"
+)]
+
+mod support;
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::Full;
+use support::app::TestApp;
+use support::{Sidecar, eventually, request, send, text, within};
+use tokio::net::TcpListener;
+
+fn probe(of: &str) -> Request<Full<Bytes>> {
+    let mut probe = request("/");
+    probe.headers_mut().insert("rouse-probe", of.parse().unwrap());
+    probe
+}
+
+/// An address that is free now, for an app that starts later.
+async fn reserved() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn probe_readiness_and_early_requests_are_held_until_the_app_listens() {
+    let address = reserved().await;
+    let sidecar = Sidecar::start(address, &[]).await;
+    let probed = tokio::spawn(send(sidecar.at.traffic, probe("queue-proxy")));
+    let ready = tokio::spawn(send(sidecar.at.admin, request("/ready")));
+    let early = tokio::spawn(send(sidecar.at.traffic, request("/")));
+    sidecar.holds(1.0, 0.0).await;
+    assert!(!probed.is_finished() && !ready.is_finished() && !early.is_finished());
+
+    let _app = TestApp::on(TcpListener::bind(address).await.unwrap());
+    let probed = within(probed).await.unwrap();
+    assert_eq!(probed.status(), StatusCode::OK);
+    assert_eq!(text(probed).await, "queue-proxy");
+    assert_eq!(within(ready).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(text(within(early).await.unwrap()).await, "ok");
+    assert_eq!(sidecar.metric("rouse_queue_proxy_requests_total{code_class=\"2xx\"}").await, 1.0);
+}
+
+#[tokio::test]
+async fn a_queue_proxy_is_no_activator() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[]).await;
+    let answer = within(send(sidecar.at.traffic, probe("activator"))).await;
+    assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+    assert!(text(answer).await.contains("queue-proxy"));
+}
+
+#[tokio::test]
+async fn a_drain_serves_what_is_here_and_what_still_comes() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--drain-quiet-period=300ms"]).await;
+    assert_eq!(within(send(sidecar.at.admin, request("/ready"))).await.status(), StatusCode::OK);
+    let running = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
+    sidecar.holds(1.0, 0.0).await;
+
+    let hook = tokio::spawn(send(sidecar.at.admin, request("/wait-for-drain")));
+    eventually(async || {
+        send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::SERVICE_UNAVAILABLE
+    })
+    .await;
+    let refused = within(send(sidecar.at.traffic, probe("queue-proxy"))).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let late = within(sidecar.get("/")).await;
+    assert_eq!(late.headers()["connection"], "close");
+    assert_eq!(text(late).await, "ok");
+    assert!(!hook.is_finished());
+
+    app.open(1);
+    assert_eq!(text(within(running).await.unwrap()).await, "waited");
+    assert_eq!(within(hook).await.unwrap().status(), StatusCode::OK);
+    sidecar.stop.cancel();
+    within(sidecar.run).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_alone_drains_and_ends_the_process() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--drain-quiet-period=100ms"]).await;
+    let running = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
+    sidecar.holds(1.0, 0.0).await;
+    sidecar.stop.cancel();
+    eventually(async || sidecar.get("/").await.headers().contains_key("connection")).await;
+    assert!(!sidecar.run.is_finished());
+    app.open(1);
+    assert_eq!(text(within(running).await.unwrap()).await, "waited");
+    within(sidecar.run).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_drain_is_bounded() {
+    let app = TestApp::start().await;
+    let flags = ["--drain-quiet-period=10ms", "--drain-timeout=100ms"];
+    let sidecar = Sidecar::start(app.address, &flags).await;
+    let _endless = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
+    sidecar.holds(1.0, 0.0).await;
+    sidecar.stop.cancel();
+    within(sidecar.run).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_that_stops_before_its_app_started_stops() {
+    let sidecar = Sidecar::start(reserved().await, &["--drain-quiet-period=10ms"]).await;
+    sidecar.stop.cancel();
+    within(sidecar.run).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn after_a_restart_of_the_app_alone_the_sidecar_is_ready_again() {
+    let app = TestApp::start().await;
+    let flags = ["--drain-quiet-period=10ms", "--readiness-path=/healthz"];
+    let sidecar = Sidecar::start(app.address, &flags).await;
+    assert_eq!(within(send(sidecar.at.admin, request("/wait-for-drain"))).await.status(), StatusCode::OK);
+    app.fail(true);
+    eventually(async || app.was_seen_failing()).await;
+    let away = within(send(sidecar.at.admin, request("/ready"))).await;
+    assert_eq!(away.status(), StatusCode::SERVICE_UNAVAILABLE);
+    app.fail(false);
+    eventually(async || send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::OK).await;
+    assert!(!within(sidecar.get("/")).await.headers().contains_key("connection"));
+}

@@ -1,0 +1,128 @@
+//! The app behind the sidecar, with its responses under the test's control.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use futures::stream;
+use http::{Request, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+type Body = BoxBody<Bytes, hyper::Error>;
+
+/// A running app.
+///
+/// `/` says ok, `/echo` returns the body as it comes, `/headers` what it was sent, `/wait` answers and `/slow-body` ends its
+/// body when the gate opens for it, `/upgrade` echoes on the bare
+/// connection, `/healthz` says how the app is.
+pub(crate) struct TestApp {
+    pub(crate) address: SocketAddr,
+    gate: Arc<Semaphore>,
+    health: Arc<Health>,
+    stop: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    failing: AtomicBool,
+    asked_while_failing: AtomicUsize,
+}
+
+impl TestApp {
+    pub(crate) async fn start() -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    pub(crate) fn on(listener: TcpListener) -> Self {
+        let address = listener.local_addr().unwrap();
+        let gate = Arc::new(Semaphore::new(0));
+        let stop = CancellationToken::new();
+        let health = Arc::new(Health::default());
+        let service = {
+            let (gate, health) = (gate.clone(), health.clone());
+            move |request| {
+                let (gate, health) = (gate.clone(), health.clone());
+                async move { Ok::<_, Infallible>(answer(request, gate, &health).await) }
+            }
+        };
+        tokio::spawn(chassis::server::serve(listener, service, Default::default(), stop.clone()));
+        Self { address, gate, health, stop }
+    }
+
+    /// Lets `n` waiting requests go on.
+    pub(crate) fn open(&self, n: usize) {
+        self.gate.add_permits(n);
+    }
+
+    /// From now on `/healthz` fails, or no more.
+    pub(crate) fn fail(&self, failing: bool) {
+        self.health.failing.store(failing, Ordering::SeqCst);
+    }
+
+    /// Whether somebody was told that the app fails.
+    pub(crate) fn was_seen_failing(&self) -> bool {
+        self.health.asked_while_failing.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn answer(mut request: Request<Incoming>, gate: Arc<Semaphore>, health: &Health) -> Response<Body> {
+    match request.uri().path() {
+        "/echo" => Response::new(request.into_body().boxed()),
+        "/headers" => full(format!("{:?} {:#?}", request.version(), request.headers())),
+        "/healthz" if health.failing.load(Ordering::SeqCst) => {
+            health.asked_while_failing.fetch_add(1, Ordering::SeqCst);
+            let mut response = full("not now".to_owned());
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            response
+        }
+        "/wait" => {
+            gate.acquire().await.unwrap().forget();
+            full("waited".to_owned())
+        }
+        "/slow-body" => {
+            Response::new(BoxBody::new(StreamBody::new(stream::unfold(Some("begin"), move |part| {
+                let gate = gate.clone();
+                async move {
+                    let part = part?;
+                    if part == "end" {
+                        gate.acquire().await.unwrap().forget();
+                    }
+                    Some((Ok(Frame::data(Bytes::from(part))), (part == "begin").then_some("end")))
+                }
+            }))))
+        }
+        "/upgrade" => {
+            let caller = hyper::upgrade::on(&mut request);
+            tokio::spawn(async move {
+                let mut echo = TokioIo::new(caller.await.unwrap());
+                let (mut read, mut write) = tokio::io::split(&mut echo);
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+            });
+            let mut response = Response::new(Empty::new().map_err(|never| match never {}).boxed());
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            response.headers_mut().insert(header::UPGRADE, "echo".parse().unwrap());
+            response.headers_mut().insert(header::CONNECTION, "upgrade".parse().unwrap());
+            response
+        }
+        _ => full("ok".to_owned()),
+    }
+}
+
+fn full(text: String) -> Response<Body> {
+    Response::new(Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed())
+}

@@ -1,0 +1,106 @@
+//! A sidecar between a real hyper client and a real hyper app, over loopback.
+
+#![allow(dead_code, reason = "each test file uses its part of this")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
+
+pub(crate) mod app;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Parser;
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use queue_proxy::app::Addresses;
+use queue_proxy::{App, Args};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Longest wait for anything that must come.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A running sidecar.
+pub(crate) struct Sidecar {
+    pub(crate) at: Addresses,
+    pub(crate) stop: CancellationToken,
+    pub(crate) run: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Sidecar {
+    /// In front of the app at `upstream`; `flags` come after the addresses.
+    pub(crate) async fn start(upstream: SocketAddr, flags: &[&str]) -> Self {
+        let any = "127.0.0.1:0";
+        let upstream = upstream.to_string();
+        let addresses =
+            ["--listen", any, "--stats-listen", any, "--admin-listen", any, "--upstream", &upstream];
+        let flags = ["queue-proxy"].iter().chain(&addresses).chain(flags);
+        let app = App::bind(Args::parse_from(flags)).await.unwrap();
+        let at = app.addresses().unwrap();
+        let stop = CancellationToken::new();
+        let run = tokio::spawn(app.run(stop.clone()));
+        Self { at, stop, run }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Response<Incoming> {
+        send(self.at.traffic, request(path)).await
+    }
+
+    /// The value of one line of /metrics.
+    pub(crate) async fn metric(&self, name: &str) -> f64 {
+        let page = text(send(self.at.stats, request("/metrics")).await).await;
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in\n{page}")).parse().unwrap()
+    }
+
+    /// Waits until so many requests are here, of which so many wait.
+    pub(crate) async fn holds(&self, in_flight: f64, queued: f64) {
+        eventually(async || {
+            self.metric("rouse_queue_proxy_requests_in_flight").await == in_flight
+                && self.metric("rouse_queue_proxy_queue_depth").await == queued
+        })
+        .await;
+    }
+}
+
+pub(crate) fn request(path: &str) -> Request<Full<Bytes>> {
+    Request::get(path).header("host", "web.example").body(Full::default()).unwrap()
+}
+
+/// Sends over a connection of its own, which lives as long as the exchange.
+pub(crate) async fn send(to: SocketAddr, request: Request<Full<Bytes>>) -> Response<Incoming> {
+    let stream = TokioIo::new(TcpStream::connect(to).await.unwrap());
+    if request.version() == Version::HTTP_2 {
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        tokio::spawn(connection);
+        sender.send_request(request).await.unwrap()
+    } else {
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection.with_upgrades());
+        sender.send_request(request).await.unwrap()
+    }
+}
+
+pub(crate) async fn text(response: Response<Incoming>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+/// Waits for a condition that nothing announces.
+pub(crate) async fn eventually<F: Future<Output = bool>>(condition: impl Fn() -> F) {
+    within(async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// What must come, within the deadline.
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.expect("it did not come in time")
+}

@@ -1,0 +1,241 @@
+//! Requests through the sidecar: what the app and the caller see, what is limited, and what counts for how long.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "these are tests"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use autoscaler::stats::Stat;
+use bytes::Bytes;
+use futures::{SinkExt, channel::mpsc};
+use http::{Request, StatusCode, Version};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper_util::rt::TokioIo;
+use support::app::TestApp;
+use support::{Sidecar, eventually, request, send, text, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+#[tokio::test]
+async fn the_app_sees_its_callers_request() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[]).await;
+    let mut asked = request("/headers?a=b");
+    for (name, value) in [
+        ("rouse-proxied", "activator"),
+        ("connection", "x-hop"),
+        ("x-hop", "1"),
+        ("x-forwarded-for", "10.1.2.3"),
+        ("x-mine", "kept"),
+    ] {
+        asked.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let seen = text(within(send(sidecar.at.traffic, asked)).await).await;
+    for there in ["HTTP/1.1", "web.example", "10.1.2.3, 127.0.0.1", "kept", "x-forwarded-proto"] {
+        assert!(seen.contains(there), "{there} is not in {seen}");
+    }
+    for gone in ["rouse-", "x-hop"] {
+        assert!(!seen.contains(gone), "{gone} is in {seen}");
+    }
+}
+
+#[tokio::test]
+async fn http2_callers_reach_the_app_by_http2() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[]).await;
+    for _ in 0..2 {
+        let asked = Request::get("http://web.example/headers")
+            .version(Version::HTTP_2)
+            .header("te", "trailers")
+            .body(Full::default())
+            .unwrap();
+        let seen = text(within(send(sidecar.at.traffic, asked)).await).await;
+        assert!(seen.starts_with("HTTP/2.0"), "{seen}");
+        assert!(seen.contains("trailers"), "{seen}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_stream_both_ways() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[]).await;
+    let stream = TcpStream::connect(sidecar.at.traffic).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let (mut upload, parts) = mpsc::channel::<Result<Frame<Bytes>, std::io::Error>>(1);
+    let asked = Request::post("/echo").header("host", "x").body(StreamBody::new(parts)).unwrap();
+    let response = tokio::spawn(sender.send_request(asked));
+    upload.send(Ok(Frame::data(Bytes::from("first")))).await.unwrap();
+    let mut response = within(response).await.unwrap().unwrap();
+    // Each part comes back before the next is sent.
+    for part in ["first", "second", "third"] {
+        if part != "first" {
+            upload.send(Ok(Frame::data(Bytes::from(part)))).await.unwrap();
+        }
+        let frame = within(response.frame()).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), part);
+    }
+    drop(upload);
+    assert!(within(response.frame()).await.is_none());
+}
+
+#[tokio::test]
+async fn beyond_limit_and_queue_a_request_is_refused() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--container-concurrency=1", "--queue-depth=1"]).await;
+    let running = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
+    sidecar.holds(1.0, 0.0).await;
+    let queued = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
+    sidecar.holds(2.0, 1.0).await;
+
+    let refused = within(sidecar.get("/wait")).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(refused.headers()["content-type"], "application/problem+json");
+    assert!(text(refused).await.contains("queue is full"));
+
+    app.open(2);
+    for served in [running, queued] {
+        assert_eq!(text(within(served).await.unwrap()).await, "waited");
+    }
+    sidecar.holds(0.0, 0.0).await;
+    assert_eq!(sidecar.metric("rouse_queue_proxy_requests_total{code_class=\"2xx\"}").await, 2.0);
+    assert_eq!(sidecar.metric("rouse_queue_proxy_requests_total{code_class=\"5xx\"}").await, 1.0);
+}
+
+#[tokio::test]
+async fn callers_that_go_away_leave_their_slot_and_their_place() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--container-concurrency=1", "--queue-depth=1"]).await;
+    let mut callers = Vec::new();
+    for here in 1..=2 {
+        let mut caller = TcpStream::connect(sidecar.at.traffic).await.unwrap();
+        caller.write_all(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        callers.push(caller);
+        sidecar.holds(f64::from(here), f64::from(here - 1)).await;
+    }
+    drop(callers.pop());
+    sidecar.holds(1.0, 0.0).await;
+    drop(callers);
+    sidecar.holds(0.0, 0.0).await;
+    assert_eq!(sidecar.metric("rouse_queue_proxy_requests_total{code_class=\"cancelled\"}").await, 2.0);
+    assert_eq!(text(within(sidecar.get("/")).await).await, "ok");
+}
+
+#[tokio::test]
+async fn a_request_lasts_until_its_body_ends() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--container-concurrency=1", "--queue-depth=1"]).await;
+    let mut slow = within(sidecar.get("/slow-body")).await;
+    assert_eq!(within(slow.frame()).await.unwrap().unwrap().into_data().unwrap(), "begin");
+    sidecar.holds(1.0, 0.0).await;
+    let queued = tokio::spawn(send(sidecar.at.traffic, request("/")));
+    sidecar.holds(2.0, 1.0).await;
+    app.open(1);
+    assert_eq!(within(slow.frame()).await.unwrap().unwrap().into_data().unwrap(), "end");
+    assert_eq!(text(within(queued).await.unwrap()).await, "ok");
+    sidecar.holds(0.0, 0.0).await;
+}
+
+#[tokio::test]
+async fn a_caller_that_drops_the_body_ends_the_request() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[]).await;
+    let mut caller = TcpStream::connect(sidecar.at.traffic).await.unwrap();
+    caller.write_all(b"GET /slow-body HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    within(caller.read_u8()).await.unwrap();
+    sidecar.holds(1.0, 0.0).await;
+    drop(caller);
+    sidecar.holds(0.0, 0.0).await;
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_counts_until_it_closes() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[]).await;
+    let mut asked = request("/upgrade");
+    asked.headers_mut().insert("connection", "Upgrade".parse().unwrap());
+    asked.headers_mut().insert("upgrade", "echo".parse().unwrap());
+    let mut response = within(send(sidecar.at.traffic, asked)).await;
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(response.headers()["upgrade"], "echo");
+    let mut tunnel = TokioIo::new(within(hyper::upgrade::on(&mut response)).await.unwrap());
+    for word in [b"hello", b"again"] {
+        tunnel.write_all(word).await.unwrap();
+        let mut back = [0; 5];
+        within(tunnel.read_exact(&mut back)).await.unwrap();
+        assert_eq!(&back, word);
+    }
+    sidecar.holds(1.0, 0.0).await;
+    drop(tunnel);
+    sidecar.holds(0.0, 0.0).await;
+}
+
+#[tokio::test]
+async fn an_app_that_went_away_is_a_bad_gateway() {
+    let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let sidecar = Sidecar::start(app.local_addr().unwrap(), &[]).await;
+    let mut probe = request("/");
+    probe.headers_mut().insert("rouse-probe", "queue-proxy".parse().unwrap());
+    assert_eq!(within(send(sidecar.at.traffic, probe)).await.status(), StatusCode::OK);
+    drop(app);
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let asked = Request::get("http://web.example/").version(version).body(Full::default()).unwrap();
+        let response = within(send(sidecar.at.traffic, asked)).await;
+        assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+        assert!(text(response).await.contains("accepts no connection"));
+    }
+    sidecar.holds(0.0, 0.0).await;
+}
+
+#[tokio::test]
+async fn the_stat_tells_proxied_requests_apart_and_kubelet_probes_not_at_all() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--pod=web-1"]).await;
+    let mut proxied = request("/wait");
+    proxied.headers_mut().insert("rouse-proxied", "activator".parse().unwrap());
+    let calls = [
+        tokio::spawn(send(sidecar.at.traffic, proxied)),
+        tokio::spawn(send(sidecar.at.traffic, request("/wait"))),
+    ];
+    let mut kubelet = request("/");
+    kubelet.headers_mut().insert("user-agent", "kube-probe/1.37".parse().unwrap());
+    assert_eq!(text(within(send(sidecar.at.traffic, kubelet)).await).await, "ok");
+
+    // A whole period with both requests in flight, and no arrival in it.
+    let read = async || {
+        let response = send(sidecar.at.stats, request("/stat")).await;
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            return Stat::default();
+        }
+        serde_json::from_str::<Stat>(&text(response).await).unwrap()
+    };
+    let near = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
+    eventually(async || {
+        let stat = read().await;
+        near(stat.average_concurrent_requests, 2.0) && near(stat.average_proxied_concurrent_requests, 1.0)
+    })
+    .await;
+    let stat = read().await;
+    assert_eq!((stat.pod.as_str(), stat.request_count, stat.proxied_request_count), ("web-1", 0.0, 0.0));
+    assert!((chassis::clock::unix_seconds() - stat.timestamp).abs() <= 1);
+
+    app.open(2);
+    for call in calls {
+        within(call).await.unwrap();
+    }
+    within(async {
+        while !read().await.is_idle() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
