@@ -22,16 +22,21 @@ func (s Store) compile(ctx context.Context, target Built) error {
 		fmt.Fprintf(s.Report, "%s: building it from Go modules; the first time this takes %s\n", target.Name, target.cost)
 	}
 	expected := countPackages(ctx, dir, target.flags)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	progress := watch(s.Report, target.Name, expected)
 	defer progress.stop()
 	// -v names each package as it is compiled; those in the build cache are not named.
 	args := append([]string{"build", "-v"}, target.buildFlags()...)
-	command := exec.CommandContext(ctx, "go", append(args, "-o", target.Program(), ".")...)
-	command.Dir = dir
-	command.Env = buildEnvironment()
-	// An interrupted build ends in order, so that Go removes its temporary files.
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	command.WaitDelay = 10 * time.Second
+	command := goCommand(ctx, dir, append(args, "-o", target.Program(), ".")...)
+	// Go leaves its temporary files when it is interrupted, up to a gigabyte of them. In here they go with the half build.
+	temporary := filepath.Join(target.Dir, "temporary")
+	if err := os.Mkdir(temporary, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
+	command.Env = append(command.Env, "GOTMPDIR="+temporary)
 	output, err := command.StderrPipe()
 	if err != nil {
 		return err
@@ -53,17 +58,20 @@ func (s Store) compile(ctx context.Context, target Built) error {
 	return nil
 }
 
-// buildEnvironment keeps the caller's settings for modules and caches, and none that change what is built.
-func buildEnvironment() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
+// goCommand keeps the caller's settings for modules and caches, and none that change what is built.
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
+	// Interrupted rather than killed, it takes the compilers and linkers along that it has started.
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = 10 * time.Second
+	return command
 }
 
 // countPackages returns how many packages a program consists of, or 0 if that cannot be told.
 func countPackages(ctx context.Context, dir string, flags []string) int {
-	command := exec.CommandContext(ctx, "go", append(append([]string{"list", "-deps"}, flags...), ".")...)
-	command.Dir = dir
-	command.Env = buildEnvironment()
-	output, err := command.Output()
+	output, err := goCommand(ctx, dir, append(append([]string{"list", "-deps"}, flags...), ".")...).Output()
 	if err != nil {
 		return 0
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -117,9 +116,7 @@ func (s Store) use(built Built) bool {
 // hash names a version of an artifact by everything that decides what comes out.
 func (s Store) hash(ctx context.Context, a Artifact) (string, error) {
 	dir := filepath.Join(s.Source, a.Name)
-	command := exec.CommandContext(ctx, "go", "env", "GOVERSION")
-	command.Dir = dir
-	version, err := command.Output()
+	version, err := goCommand(ctx, dir, "env", "GOVERSION").Output()
 	if err != nil {
 		return "", fmt.Errorf("ask for the version of Go: %w; is Go installed and in PATH?", err)
 	}

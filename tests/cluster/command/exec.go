@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -22,11 +23,16 @@ func (c *cluster) exec() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			program, err := exec.LookPath(args[0])
+			if os.Geteuid() == 0 {
+				err = enterNetwork(record.Init.PID)
+			} else {
+				args = throughUserNamespace(record.Init.PID, args)
+			}
 			if err != nil {
 				return err
 			}
-			if err := enterNetwork(record.Init.PID); err != nil {
+			program, err := exec.LookPath(args[0])
+			if err != nil {
 				return err
 			}
 			if err := os.Setenv("KUBECONFIG", dir.PKI("admin.kubeconfig")); err != nil {
@@ -49,7 +55,13 @@ func enterNetwork(pid int) error {
 	}
 	defer namespace.Close()
 	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("enter the cluster's network: %w; this needs root", err)
+		return fmt.Errorf("enter the cluster's network: %w", err)
 	}
 	return nil
+}
+
+// throughUserNamespace wraps a command for an ordinary user, whose cluster's network belongs to a user namespace. That one
+// has to be entered first, and the kernel lets no program do so that has threads, as every Go program has.
+func throughUserNamespace(pid int, args []string) []string {
+	return append([]string{"nsenter", "--preserve-credentials", "--user", "--net", "--target", strconv.Itoa(pid), "--"}, args...)
 }

@@ -155,6 +155,9 @@ func (s *supervisor) startInit(host *net.TCPListener) (*exec.Cmd, *os.File, erro
 		command.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
 	if err := command.Start(); err != nil {
+		if s.config.Rootless {
+			err = fmt.Errorf("%w; as an ordinary user this takes a kernel that allows user namespaces", err)
+		}
 		return nil, nil, fmt.Errorf("start pid 1 of the cluster: %w", err)
 	}
 	return command, events, nil

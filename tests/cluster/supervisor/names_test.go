@@ -1,0 +1,15 @@
+package supervisor
+
+import (
+	"bytes"
+	"testing"
+
+	"rouse.dev/cluster/artifact"
+)
+
+// The image is named in two places: where it is packed and where it is deployed.
+func TestCoreDNSRunsTheImageThatIsPacked(t *testing.T) {
+	if !bytes.Contains(coreDNS, []byte("image: "+artifact.CoreDNS.Image+"\n")) {
+		t.Errorf("coredns.yaml does not run %s", artifact.CoreDNS.Image)
+	}
+}
