@@ -6,13 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
-
-	"rouse.dev/cluster/containerd"
-	"rouse.dev/cluster/node"
-	"rouse.dev/cluster/state"
 )
 
 // coreDNS is what makes Services known by name.
@@ -39,24 +33,4 @@ func (s *supervisor) deployCoreDNS(ctx context.Context) error {
 		return fmt.Errorf("apply CoreDNS: %w: %s", err, output)
 	}
 	return nil
-}
-
-// Images returns the image store of the cluster with the given pid 1. Its socket is on the cluster's own /run, which the
-// host reaches through that process.
-func Images(init int) containerd.Images {
-	return containerd.Images{Socket: filepath.Join("/proc", fmt.Sprint(init), "root", node.ContainerdSocket)}
-}
-
-// Kubectl returns a command of the administrator on the host. It is the kubectl of the cluster's own version.
-func Kubectl(ctx context.Context, config node.Config, args ...string) *exec.Cmd {
-	command := exec.CommandContext(ctx, config.Kubernetes, args...)
-	command.Args[0] = "kubectl"
-	command.Env = KubectlEnvironment(config.Dir)
-	return command
-}
-
-// KubectlEnvironment points kubectl to the cluster, and keeps its notes in the cluster's directory rather than in the
-// user's home.
-func KubectlEnvironment(dir state.Dir) []string {
-	return append(os.Environ(), "KUBECONFIG="+dir.Kubeconfig(), "KUBECACHEDIR="+dir.Cache())
 }
