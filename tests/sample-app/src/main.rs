@@ -33,3 +33,23 @@ async fn main() -> anyhow::Result<()> {
         Command::Send(order) => send::print(order).await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn is_accepted(line: &str) -> bool {
+        Args::try_parse_from(line.split(' ')).is_ok()
+    }
+
+    #[test]
+    fn an_order_has_one_pace() {
+        Args::command().debug_assert();
+        assert!(is_accepted("sample-app send --url http://a/ --rate 5 --seconds 2 --work 7"));
+        assert!(is_accepted("sample-app send --url http://a/ --concurrency 5 --duration 2 --new-connections"));
+        assert!(!is_accepted("sample-app send --url http://a/ --rate 5 --concurrency 5"));
+        assert!(!is_accepted("sample-app send --url http://a/"));
+    }
+}

@@ -12,7 +12,7 @@ pub(crate) const MOST_IN_FLIGHT: usize = 20_000;
 /// Requests to be sent. Either a rate (whatever the answers do) or a number of callers (each sends its next request when the
 /// one before was answered).
 #[derive(clap::Args, Clone, Debug)]
-#[group(id = "pace", required = true, multiple = false, args = ["rate", "concurrency"])]
+#[command(group = clap::ArgGroup::new("pace").required(true).args(["rate", "concurrency"]))]
 pub(crate) struct Order {
     /// Where to: http://host:port/path
     #[arg(long)]
@@ -24,7 +24,7 @@ pub(crate) struct Order {
     #[arg(long)]
     pub(crate) concurrency: Option<usize>,
     /// For how long to send.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, visible_alias = "duration", default_value_t = 10.0)]
     pub(crate) seconds: f64,
     /// Milliseconds that the app is asked to take for each request.
     #[arg(long, default_value_t = 0)]

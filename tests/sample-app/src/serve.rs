@@ -34,7 +34,8 @@ pub(crate) struct Args {
 /// Serves until a signal comes.
 pub(crate) async fn run(args: Args) -> Result<()> {
     let stop = chassis::shutdown::on_signal()?;
-    tokio::time::sleep(Duration::from_millis(args.start_delay_ms)).await;
+    // Stopped in mid-start, it leaves through the same door: the listener ends at once.
+    let _ = stop.run_until_cancelled(tokio::time::sleep(Duration::from_millis(args.start_delay_ms))).await;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;
     let pod = std::env::var("HOSTNAME").unwrap_or_default();
     let name = HeaderValue::from_str(&pod)?;
