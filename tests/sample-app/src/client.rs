@@ -41,7 +41,8 @@ fn take(request: &Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
     let order = Order::from_query(request.uri().query().unwrap_or_default());
     match order.and_then(send::start) {
         Ok(answers) => {
-            let lines = futures::stream::unfold(answers, async |mut answers| Some((answers.recv().await?, answers)));
+            let lines =
+                futures::stream::unfold(answers, async |mut answers| Some((answers.recv().await?, answers)));
             let frames = lines.filter_map(async |answer| {
                 let mut line = serde_json::to_vec(&answer).ok()?;
                 line.push(b'\n');

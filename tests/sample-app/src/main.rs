@@ -48,7 +48,9 @@ mod tests {
     fn an_order_has_one_pace() {
         Args::command().debug_assert();
         assert!(is_accepted("sample-app send --url http://a/ --rate 5 --seconds 2 --work 7"));
-        assert!(is_accepted("sample-app send --url http://a/ --concurrency 5 --duration 2 --new-connections"));
+        assert!(is_accepted(
+            "sample-app send --url http://a/ --concurrency 5 --duration 2 --new-connections"
+        ));
         assert!(!is_accepted("sample-app send --url http://a/ --rate 5 --concurrency 5"));
         assert!(!is_accepted("sample-app send --url http://a/"));
     }

@@ -106,14 +106,22 @@ mod tests {
 
     #[test]
     fn a_query_is_an_order() {
-        let order = Order::from_query("url=http://10.0.0.1:80/&rate=20&seconds=2&work=5&newConnections=true").unwrap();
+        let order = Order::from_query("url=http://10.0.0.1:80/&rate=20&seconds=2&work=5&newConnections=true")
+            .unwrap();
         assert_eq!(order.pace().unwrap(), Pace::Every(Duration::from_millis(50)));
         assert_eq!((order.duration(), order.work, order.new_connections), (Duration::from_secs(2), 5, true));
     }
 
     #[test]
     fn a_bad_query_is_refused() {
-        for bad in ["rate=x", "url=http://a/&rate=1&concurrency=1", "url=http://a/", "rate=1", "url=http://a/&rate=0", "x=1"] {
+        for bad in [
+            "rate=x",
+            "url=http://a/&rate=1&concurrency=1",
+            "url=http://a/",
+            "rate=1",
+            "url=http://a/&rate=0",
+            "x=1",
+        ] {
             let refused = Order::from_query(bad).and_then(|order| order.pace()).is_err();
             assert!(refused, "{bad}");
         }

@@ -105,7 +105,11 @@ impl Sender {
         connector.set_nodelay(true);
         let idle = if order.new_connections { 0 } else { MOST_IN_FLIGHT };
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(idle).build(connector);
-        let uri = if order.work > 0 { format!("{}?work={}", order.url, order.work).parse()? } else { order.url.clone() };
+        let uri = if order.work > 0 {
+            format!("{}?work={}", order.url, order.work).parse()?
+        } else {
+            order.url.clone()
+        };
         Ok(Self { client, uri, timeout: Duration::try_from_secs_f64(order.timeout)? })
     }
 
