@@ -62,7 +62,7 @@ test-unit: ## Tests of values, tasks and connections
 
 .PHONY: test-cluster
 test-cluster: cluster-ready ## Tests of the cluster tool itself
-	cd tests/cluster && go test ./...
+	cd tests/cluster && CLUSTER_TEST=1 go test ./...
 
 .PHONY: test-system
 test-system: images cluster-ready ## Tests of the whole loop on a whole cluster
