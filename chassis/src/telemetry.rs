@@ -5,6 +5,8 @@ use tracing_subscriber::EnvFilter;
 
 /// Options of every process; flatten into its own arguments.
 #[derive(clap::Args, Clone, Debug)]
+// clap would name the group after the type, as it does for the process's own `Args`.
+#[group(skip)]
 pub struct Args {
     /// Form of the log lines.
     #[arg(long, env = "ROUSE_LOG_FORMAT", value_enum, default_value_t = Format::Text)]
