@@ -1,0 +1,133 @@
+//! Wiring: binds the sockets, starts the tasks, ends them in order.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use chassis::readiness::Readiness;
+use chassis::{admin, kubernetes, shutdown};
+use prometheus::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Args;
+use crate::collector::{self, Collector};
+use crate::decisions::Decisions;
+use crate::external_metrics::auth::{self, Auth, FrontProxy, KubernetesReviewer};
+use crate::external_metrics::{Api, Values};
+use crate::metric_watch::MetricWatch;
+use crate::metrics::Metrics;
+use crate::multi_scaler::{MAX_POKES, MultiScaler};
+use crate::ready_pods::ReadyPods;
+use crate::scrape_client::ScrapeClient;
+use crate::serving_certificate::ServingCertificate;
+use crate::stat_server::StatServer;
+use crate::stats_scraper::StatsScraper;
+use crate::workloads::Workloads;
+use crate::{api_service, tls_server};
+
+const COMPONENT: &str = "metrics-adapter";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Runs the process until a signal.
+///
+/// # Errors
+/// When it cannot start, or a part of it ended that must not.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    tracing::info!(version = VERSION, ?args, "starting");
+    let signal = shutdown::on_signal()?;
+    let api_listener = bind(args.api_port).await?;
+    let stats_listener = bind(args.stats_port).await?;
+    let admin_listener = bind(args.admin_port).await?;
+
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry)?;
+    chassis::build_info::register(&registry, COMPONENT, VERSION)?;
+    let readiness = Readiness::default();
+    // Cancelled when callers have had time to learn that we stop; the admin port outlives the others.
+    let stop = CancellationToken::new();
+    let end = CancellationToken::new();
+    let mut servers = JoinSet::new();
+    let mut tasks = JoinSet::new();
+    // Taken before anything is served: a process without its watches must not look ready.
+    let starting = readiness.awaits("the Kubernetes client");
+    let admin = tokio::spawn(admin::serve(admin_listener, registry, readiness.clone(), end.clone()));
+    let client = kubernetes::client(COMPONENT, VERSION).await?;
+
+    let (table, workloads) = watch::channel(Arc::new(Workloads::default()));
+    let (pokes, poked) = mpsc::channel(MAX_POKES);
+    let (ca, ca_changes) = watch::channel(None);
+    let collector = Arc::new(Collector::default());
+    let decisions = Arc::new(Decisions::default());
+    let pods = ReadyPods::default();
+    let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
+
+    let metric_watch = MetricWatch::new(&client, &args.namespace, &readiness, table, metrics.clone());
+    tasks.spawn(metric_watch.run());
+    tasks.spawn(pods.clone().follow(client.clone(), readiness.awaits("pods")));
+    let latch = readiness.awaits("configmap extension-apiserver-authentication");
+    tasks.spawn(auth::follow(client.clone(), front_proxy.clone(), latch));
+    tasks.spawn(collector::follow(StatsScraper {
+        collector: collector.clone(),
+        pods: pods.clone(),
+        client: ScrapeClient::default(),
+        workloads: workloads.clone(),
+        metrics: metrics.clone(),
+    }));
+    let multi_scaler = MultiScaler {
+        collector: collector.clone(),
+        pods: pods.clone(),
+        workloads: workloads.clone(),
+        decisions: decisions.clone(),
+        metrics: metrics.clone(),
+    };
+    tasks.spawn(multi_scaler.run(poked));
+    let certificate = ServingCertificate::new(
+        client.clone(),
+        &args.namespace,
+        &args.service,
+        ca,
+        metrics.certificate_not_after.clone(),
+        readiness.awaits("serving certificate"),
+    );
+    let tls = tls_server::config(certificate.certificates())?;
+    tasks.spawn(certificate.run());
+    tasks.spawn(api_service::follow(client.clone(), args.namespace.clone(), args.service.clone(), ca_changes));
+
+    let stat_server =
+        StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), stop.clone());
+    servers.spawn(stat_server.serve(stats_listener));
+    let values = Values { collector, decisions, pods, workloads };
+    let reviewer = Arc::new(KubernetesReviewer::new(client));
+    let auth = Auth::new(front_proxy, reviewer, metrics.reviews.clone());
+    let api = Api::new(values, auth, readiness.clone(), metrics);
+    servers.spawn(tls_server::serve(api_listener, tls, api, stop.clone()));
+    drop(starting);
+
+    let ended = tokio::select! {
+        () = signal.cancelled() => Ok(()),
+        Some(task) = tasks.join_next() => Err(anyhow::anyhow!("a part of the process ended: {task:?}")),
+        Some(server) = servers.join_next() => Err(anyhow::anyhow!("a server ended: {server:?}")),
+    };
+    readiness.drain();
+    if ended.is_ok() {
+        tokio::time::sleep(args.shutdown_delay).await;
+    }
+    stop.cancel();
+    while servers.join_next().await.is_some() {}
+    tasks.shutdown().await;
+    end.cancel();
+    admin.await?;
+    ended
+}
+
+async fn bind(port: u16) -> anyhow::Result<TcpListener> {
+    // IPv4 comes in as well; a machine without IPv6 cannot bind this.
+    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind(("0.0.0.0", port)).await.with_context(|| format!("port {port}")),
+    }
+}

@@ -1,0 +1,291 @@
+//! Collector: the collections of all workloads, and the scrapers that fill them.
+//!
+//! Fed by the stat server (pushes) and the scrapers (rounds); what both record of one second adds up. Read by the
+//! multi-scaler and the API. A push for a workload that nobody decides on is dropped: there is nothing to decide.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::collection::{Averages, Collection, Measure, Windows};
+use autoscaler::stats::{Stat, StatMessage};
+use tokio::task::AbortHandle;
+
+use crate::clock::Clock;
+use crate::stats_scraper::StatsScraper;
+use crate::workloads::Workload;
+
+/// All collections.
+#[derive(Debug, Default)]
+pub struct Collector {
+    clock: Clock,
+    collections: RwLock<HashMap<Key, Arc<Entry>>>,
+    activators: AtomicUsize,
+}
+
+/// One workload's collection. The lock is held for a few additions, never across an await.
+#[derive(Debug)]
+struct Entry {
+    windows: Mutex<Windows>,
+    collection: Mutex<Collection>,
+}
+
+/// What a second of scraping gave.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Round {
+    /// Enough pods answered.
+    Heard {
+        /// The sum over all pods.
+        total: Stat,
+        /// Whether none of those asked had a request, proxied ones included.
+        idle: bool,
+    },
+    /// There are no ready pods.
+    NoPods,
+    /// Too few answered.
+    Incomplete,
+}
+
+/// What became of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// It is in the windows.
+    Taken,
+    /// Nobody decides on that workload.
+    UnknownWorkload,
+    /// Its numbers cannot be.
+    Implausible,
+}
+
+/// Counts an activator as connected until dropped.
+#[derive(Debug)]
+pub struct ConnectedActivator(Arc<Collector>);
+
+// === impl Collector ===
+
+impl Collector {
+    /// The time of all windows.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Starts to collect a workload, or changes its windows.
+    pub fn create_or_update(&self, key: &Key, windows: Windows) {
+        if let Some(entry) = self.entry(key) {
+            entry.resize(windows, self.clock.now());
+            return;
+        }
+        let entry =
+            Entry { windows: Mutex::new(windows), collection: Mutex::new(Collection::new(windows)) };
+        self.collections.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::new(entry));
+    }
+
+    /// Forgets every workload that is not in `keep`.
+    pub fn retain(&self, keep: &HashSet<Key>) {
+        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        collections.retain(|key, _| keep.contains(key));
+    }
+
+    /// Takes in what an activator says of one workload.
+    pub fn record_push(&self, message: &StatMessage) -> Recorded {
+        if !message.stat.is_plausible() {
+            return Recorded::Implausible;
+        }
+        let Some(entry) = self.entry(&message.key) else { return Recorded::UnknownWorkload };
+        let mut collection = lock(&entry.collection);
+        collection.record(self.clock.second_of(message.stat.timestamp), &message.stat);
+        if !message.stat.is_idle() {
+            collection.idleness_mut().activator(self.clock.now());
+        }
+        Recorded::Taken
+    }
+
+    /// Takes in a second of scraping.
+    pub fn record_round(&self, key: &Key, at: Duration, round: Round) {
+        let Some(entry) = self.entry(key) else { return };
+        let activators = self.connected_activators();
+        let mut collection = lock(&entry.collection);
+        match round {
+            Round::Heard { total, idle } => {
+                collection.record(at, &total);
+                collection.idleness_mut().round(at, idle);
+            }
+            // Without pods the activators are the only ones to hear.
+            Round::NoPods if activators > 0 => collection.idleness_mut().round(at, true),
+            Round::NoPods | Round::Incomplete => collection.idleness_mut().incomplete_round(),
+        }
+    }
+
+    /// A workload's averages now; `None` without data.
+    pub fn averages(&self, key: &Key, measure: Measure) -> Option<Averages> {
+        let entry = self.entry(key)?;
+        let now = self.clock.now();
+        lock(&entry.collection).averages(measure, now)
+    }
+
+    /// Since when a workload is idle, by everybody's word.
+    pub fn idle_since(&self, key: &Key) -> Option<Duration> {
+        let entry = self.entry(key)?;
+        let now = self.clock.now();
+        lock(&entry.collection).idleness().since(now)
+    }
+
+    /// Counts an activator's connection.
+    pub fn activator_connected(self: &Arc<Self>) -> ConnectedActivator {
+        self.activators.fetch_add(1, Ordering::Relaxed);
+        ConnectedActivator(self.clone())
+    }
+
+    /// Activators connected now.
+    pub fn connected_activators(&self) -> usize {
+        self.activators.load(Ordering::Relaxed)
+    }
+
+    fn entry(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.collections.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// What an activator carried when it went silent is not known: nobody is idle by its word.
+    fn activator_lost(&self) {
+        let now = self.clock.now();
+        let entries: Vec<_> =
+            self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for entry in entries {
+            lock(&entry.collection).idleness_mut().activator(now);
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn resize(&self, windows: Windows, now: Duration) {
+        let mut current = lock(&self.windows);
+        if *current == windows {
+            return;
+        }
+        let mut collection = lock(&self.collection);
+        if current.aggregation == windows.aggregation {
+            collection.resize(windows, now);
+        } else {
+            // The two kinds do not translate into each other.
+            *collection = Collection::new(windows);
+        }
+        *current = windows;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A collection is whole after every call, so a panic elsewhere cannot have broken it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl ConnectedActivator ===
+
+impl Drop for ConnectedActivator {
+    fn drop(&mut self) {
+        self.0.activators.fetch_sub(1, Ordering::Relaxed);
+        self.0.activator_lost();
+    }
+}
+
+/// Keeps one collection and one scraper for each workload in the table.
+pub async fn follow(scraper: StatsScraper) {
+    let mut workloads = scraper.workloads.clone();
+    let mut scrapers: HashMap<Key, AbortHandle> = HashMap::new();
+    loop {
+        let table = workloads.borrow_and_update().clone();
+        let keys: HashSet<Key> = table.iter().map(|workload| workload.key.clone()).collect();
+        scraper.metrics.workloads.set(i64::try_from(keys.len()).unwrap_or(i64::MAX));
+        scrapers.retain(|key, task| {
+            let keep = keys.contains(key) && !task.is_finished();
+            if !keep {
+                task.abort();
+            }
+            keep
+        });
+        scraper.collector.retain(&keys);
+        for workload in table.iter() {
+            ensure(&scraper, &mut scrapers, workload);
+        }
+        if workloads.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn ensure(scraper: &StatsScraper, scrapers: &mut HashMap<Key, AbortHandle>, workload: &Workload) {
+    scraper.collector.create_or_update(&workload.key, workload.windows);
+    scrapers.entry(workload.key.clone()).or_insert_with(|| {
+        tokio::spawn(scraper.clone().run(workload.key.clone())).abort_handle()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::settings::Aggregation;
+
+    use super::*;
+
+    fn windows() -> Windows {
+        Windows {
+            stable: Duration::from_secs(60),
+            panic: Duration::from_secs(6),
+            aggregation: Aggregation::Linear,
+        }
+    }
+
+    fn stat(concurrency: f64, proxied: f64, timestamp: i64) -> Stat {
+        Stat {
+            average_concurrent_requests: concurrency,
+            average_proxied_concurrent_requests: proxied,
+            timestamp,
+            ..Stat::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn push_and_scrape_of_one_second_add_up_without_the_proxied_part() {
+        let collector = Collector::default();
+        let key = Key::new("shop", "web");
+        collector.create_or_update(&key, windows());
+        let second = i64::try_from(collector.clock().now().as_secs()).unwrap();
+        let message = StatMessage { key: key.clone(), stat: stat(7.0, 0.0, second) };
+        assert_eq!(collector.record_push(&message), Recorded::Taken);
+        let at = Duration::from_secs(second.unsigned_abs());
+        collector.record_round(&key, at, Round::Heard { total: stat(10.0, 6.0, 0), idle: false });
+        assert_eq!(collector.averages(&key, Measure::Concurrency).unwrap().stable, 11.0);
+        assert_eq!(collector.idle_since(&key), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_is_dropped() {
+        let collector = Collector::default();
+        let key = Key::new("shop", "web");
+        let message = StatMessage { key: key.clone(), stat: stat(1.0, 0.0, 0) };
+        assert_eq!(collector.record_push(&message), Recorded::UnknownWorkload);
+        collector.create_or_update(&key, windows());
+        for bad in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
+            let message = StatMessage { key: key.clone(), stat: stat(bad, 0.0, 0) };
+            assert_eq!(collector.record_push(&message), Recorded::Implausible);
+        }
+        assert_eq!(collector.averages(&key, Measure::Concurrency), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleeping_workload_is_idle_only_by_the_word_of_a_connected_activator() {
+        let collector = Arc::new(Collector::default());
+        let key = Key::new("shop", "web");
+        collector.create_or_update(&key, windows());
+        let round = || collector.record_round(&key, collector.clock().now(), Round::NoPods);
+        round();
+        assert_eq!(collector.idle_since(&key), None, "nobody is there to say so");
+        let activator = collector.activator_connected();
+        round();
+        assert!(collector.idle_since(&key).is_some());
+        drop(activator);
+        assert_eq!(collector.idle_since(&key), None, "the one who said so is gone");
+    }
+}

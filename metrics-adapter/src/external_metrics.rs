@@ -1,0 +1,206 @@
+//! The API `external.metrics.k8s.io/v1beta1`: what the HPA reads, through the aggregation layer of kube-apiserver.
+//!
+//! ```text
+//! request ─► method ─► who is it? ─► may they? ─► route ─► discovery | value ─► JSON
+//!                      auth           auth                            └─► ApiError ─► Status JSON
+//! ```
+//!
+//! Values come from the collector and from decisions, in memory: nothing here waits for anything but reviews, which are
+//! cached. What surprises: missing data is an error and never 0, because the HPA would act on a 0; and no answer carries
+//! `Retry-After`, for the HPA would sleep on it.
+
+pub mod auth;
+mod discovery;
+mod error;
+mod route;
+mod value;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chassis::readiness::Readiness;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::Full;
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
+};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use auth::{Auth, PeerCertificates, User};
+pub use error::ApiError;
+use route::{Probe, Route};
+pub use value::Values;
+
+use crate::metrics::Metrics;
+
+/// API group served.
+pub const GROUP: &str = "external.metrics.k8s.io";
+/// Version served.
+pub const VERSION: &str = "v1beta1";
+/// Requests worked on at a time, as many as kube-apiserver would.
+const MAX_IN_FLIGHT: usize = 400;
+/// Whoever is in this group may do everything.
+const MASTERS: &str = "system:masters";
+
+/// An answer.
+pub type Answer = Response<Full<Bytes>>;
+
+/// The API.
+#[derive(Debug)]
+pub struct Api {
+    values: Values,
+    auth: Auth,
+    readiness: Readiness,
+    in_flight: Semaphore,
+    metrics: Metrics,
+}
+
+// === impl Api ===
+
+impl Api {
+    /// An API over these values.
+    pub fn new(values: Values, auth: Auth, readiness: Readiness, metrics: Metrics) -> Arc<Self> {
+        Arc::new(Self { values, auth, readiness, in_flight: Semaphore::new(MAX_IN_FLIGHT), metrics })
+    }
+
+    /// Answers one request; its body is of no interest.
+    pub async fn answer(&self, request: &Parts, peer: &PeerCertificates) -> Answer {
+        let answer = match self.try_answer(request, peer).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(method = %request.method, uri = %request.uri, %error, "refused");
+                json(error.code(), &error.status())
+            }
+        };
+        self.metrics.api_responses.with_label_values(&[answer.status().as_str()]).inc();
+        answer
+    }
+
+    async fn try_answer(&self, request: &Parts, peer: &PeerCertificates) -> Result<Answer, ApiError> {
+        let route = Route::parse(request.uri.path());
+        if let Route::Probe(probe) = route {
+            return Ok(self.probe(probe));
+        }
+        let _slot = self.in_flight.try_acquire().map_err(|_| ApiError::TooManyRequests)?;
+        if request.method != Method::GET && request.method != Method::HEAD {
+            return Err(ApiError::MethodNotAllowed(request.method.to_string()));
+        }
+        if request.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+            return Err(ApiError::Impersonation);
+        }
+        let user = self.auth.authenticate(&request.headers, peer).await?;
+        self.authorize(&user, &route, request).await?;
+        accepts_json(&request.headers)?;
+        self.dispatch(&route, request)
+    }
+
+    async fn authorize(&self, user: &User, route: &Route<'_>, request: &Parts) -> Result<(), ApiError> {
+        if user.groups.iter().any(|group| group == MASTERS) {
+            return Ok(());
+        }
+        self.auth.authorize(review(user, route, request)).await
+    }
+
+    fn dispatch(&self, route: &Route<'_>, request: &Parts) -> Result<Answer, ApiError> {
+        match route {
+            Route::Groups if discovery::wants_aggregated(&request.headers) => {
+                Ok(discovery::aggregated(&request.headers))
+            }
+            Route::Groups => Ok(with_vary(json(StatusCode::OK, &discovery::groups()))),
+            Route::Group => Ok(json(StatusCode::OK, &discovery::group())),
+            Route::Resources => Ok(json(StatusCode::OK, &discovery::resources())),
+            Route::Metric { namespace, metric } => {
+                let service = value::service_of(&request.uri)?;
+                Ok(json(StatusCode::OK, &self.values.list(namespace, metric, &service)?))
+            }
+            Route::Probe(_) | Route::Other => Err(ApiError::NoSuchPath(request.uri.path().to_owned())),
+        }
+    }
+
+    fn probe(&self, probe: Probe) -> Answer {
+        let awaited = self.readiness.awaited();
+        match probe {
+            Probe::Ready if !awaited.is_empty() => text(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("awaiting {}\n", awaited.join(", ")),
+            ),
+            Probe::Ready | Probe::Live => text(StatusCode::OK, "ok".to_owned()),
+        }
+    }
+}
+
+/// What the cluster's authorizers are asked.
+fn review(user: &User, route: &Route<'_>, request: &Parts) -> SubjectAccessReviewSpec {
+    let (resource_attributes, non_resource_attributes) = match route {
+        Route::Metric { namespace, metric } => {
+            let attributes = ResourceAttributes {
+                group: Some(GROUP.to_owned()),
+                version: Some(VERSION.to_owned()),
+                resource: Some((*metric).to_owned()),
+                namespace: Some((*namespace).to_owned()),
+                verb: Some("list".to_owned()),
+                ..ResourceAttributes::default()
+            };
+            (Some(attributes), None)
+        }
+        _ => {
+            let attributes = NonResourceAttributes {
+                path: Some(request.uri.path().to_owned()),
+                verb: Some(request.method.as_str().to_ascii_lowercase()),
+            };
+            (None, Some(attributes))
+        }
+    };
+    SubjectAccessReviewSpec {
+        user: Some(user.name.clone()),
+        uid: user.uid.clone(),
+        groups: Some(user.groups.clone()),
+        extra: (!user.extra.is_empty()).then(|| user.extra.clone()),
+        resource_attributes,
+        non_resource_attributes,
+    }
+}
+
+/// JSON is all there is.
+fn accepts_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    let mut accepts = headers.get_all(header::ACCEPT).iter().peekable();
+    if accepts.peek().is_none() {
+        return Ok(());
+    }
+    let fits = |range: &str| {
+        let media = range.split(';').next().unwrap_or_default().trim();
+        matches!(media, "" | "*/*" | "application/*" | "application/json")
+    };
+    let any = accepts.filter_map(|value| value.to_str().ok()).any(|value| value.split(',').any(fits));
+    if any { Ok(()) } else { Err(ApiError::NotAcceptable) }
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Answer {
+    match serde_json::to_vec(body) {
+        Ok(body) => answer(status, HeaderValue::from_static("application/json"), Bytes::from(body)),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+fn text(status: StatusCode, body: String) -> Answer {
+    answer(status, HeaderValue::from_static("text/plain; charset=utf-8"), Bytes::from(body))
+}
+
+fn answer(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Answer {
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, content_type);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    answer
+}
+
+fn with_vary(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    answer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Auth: who asks, and whether they may.
+//!
+//! ```text
+//! client certificate of the front proxy, name allowed ─► X-Remote-* headers say who
+//! else Authorization: Bearer ─► TokenReview says who, or 401
+//! else ─► system:anonymous
+//! ```
+//!
+//! Then a SubjectAccessReview, for everybody but `system:masters`. Headers are believed only on a connection whose
+//! certificate verifies now, against the CA that the cluster publishes now. If nobody can be asked, the answer is an error
+//! and never yes.
+
+mod front_proxy;
+mod review_cache;
+mod reviews;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::{HeaderMap, header};
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
+use rustls_pki_types::CertificateDer;
+
+pub use front_proxy::{FrontProxy, FrontProxyError, follow};
+pub use reviews::{Access, KubernetesReviewer, ReviewError, Reviewer};
+
+use super::ApiError;
+use crate::metrics::Outcomes;
+use review_cache::ReviewCache;
+
+const AUTHENTICATED: &str = "system:authenticated";
+const ANONYMOUS: &str = "system:anonymous";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// The certificate that a client showed, and its chain; the handshake has proven that it holds the key. Nothing else about
+/// it is proven. Empty if it showed none.
+#[derive(Clone, Debug, Default)]
+pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+
+/// Somebody who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// User name.
+    pub name: String,
+    /// Unique id, if it has one.
+    pub uid: Option<String>,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Whatever else the authenticator said.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// Authentication and authorization.
+#[derive(Debug)]
+pub struct Auth {
+    front_proxy: Arc<ArcSwap<FrontProxy>>,
+    reviewer: Arc<dyn Reviewer>,
+    tokens: ReviewCache<Option<User>>,
+    accesses: ReviewCache<Access>,
+    counts: Outcomes,
+}
+
+// === impl User ===
+
+impl User {
+    fn anonymous() -> Self {
+        Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
+    }
+
+    /// With the group of everybody who said who they are. The aggregation layer sends some users without any group.
+    fn authenticated(mut self) -> Self {
+        if self.name != ANONYMOUS && !self.groups.iter().any(|group| group == AUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+}
+
+// === impl Auth ===
+
+impl Auth {
+    /// Believes `front_proxy` as it is at each request, and asks `reviewer` for the rest.
+    pub fn new(front_proxy: Arc<ArcSwap<FrontProxy>>, reviewer: Arc<dyn Reviewer>, counts: Outcomes) -> Self {
+        Self {
+            front_proxy,
+            reviewer,
+            tokens: ReviewCache::default(),
+            accesses: ReviewCache::default(),
+            counts,
+        }
+    }
+
+    /// Who asks.
+    ///
+    /// # Errors
+    /// On a bearer token that is not accepted, or if nobody could be asked about it.
+    pub async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        peer: &PeerCertificates,
+    ) -> Result<User, ApiError> {
+        let front_proxy = self.front_proxy.load();
+        if let Some(user) = front_proxy.authenticate(headers, peer) {
+            return Ok(user.authenticated());
+        }
+        match bearer(headers) {
+            Some(token) => Ok(self.token(token).await?.authenticated()),
+            None => Ok(User::anonymous()),
+        }
+    }
+
+    /// Whether they may.
+    ///
+    /// # Errors
+    /// If not, or if nobody could be asked.
+    pub async fn authorize(&self, spec: SubjectAccessReviewSpec) -> Result<(), ApiError> {
+        let question = serde_json::to_string(&spec).map_err(|error| ApiError::Review(error.to_string()))?;
+        let access = match self.accesses.get(&question) {
+            Some(known) => known,
+            None => {
+                let answer = self.reviewer.access(spec.clone()).await;
+                self.counts.count(answer.is_ok());
+                let access = answer.map_err(|error| ApiError::Review(error.to_string()))?;
+                self.accesses.insert(question, access.clone());
+                access
+            }
+        };
+        match access {
+            Access::Allowed => Ok(()),
+            Access::Denied(reason) => Err(ApiError::Forbidden(refusal(&spec, &reason))),
+        }
+    }
+
+    async fn token(&self, token: &str) -> Result<User, ApiError> {
+        let user = match self.tokens.get(token) {
+            Some(known) => known,
+            None => {
+                let answer = self.reviewer.token(token).await;
+                self.counts.count(answer.is_ok());
+                let user = answer.map_err(|error| ApiError::Review(error.to_string()))?;
+                self.tokens.insert(token.to_owned(), user.clone());
+                user
+            }
+        };
+        user.ok_or_else(|| ApiError::Unauthorized("the cluster does not know it".to_owned()))
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The sentence in which kube-apiserver refuses as well.
+fn refusal(spec: &SubjectAccessReviewSpec, reason: &str) -> String {
+    let user = spec.user.as_deref().unwrap_or_default();
+    let what = match (&spec.resource_attributes, &spec.non_resource_attributes) {
+        (Some(resource), _) => format!(
+            "{} resource {:?} in API group {:?} in the namespace {:?}",
+            resource.verb.as_deref().unwrap_or_default(),
+            resource.resource.as_deref().unwrap_or_default(),
+            resource.group.as_deref().unwrap_or_default(),
+            resource.namespace.as_deref().unwrap_or_default(),
+        ),
+        (None, Some(path)) => format!(
+            "{} path {:?}",
+            path.verb.as_deref().unwrap_or_default(),
+            path.path.as_deref().unwrap_or_default()
+        ),
+        (None, None) => "do this".to_owned(),
+    };
+    let separator = if reason.is_empty() { "" } else { ": " };
+    format!("User {user:?} cannot {what}{separator}{reason}")
+}

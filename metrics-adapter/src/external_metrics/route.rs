@@ -1,0 +1,86 @@
+//! Route: what a path asks for.
+
+use super::{GROUP, VERSION};
+
+/// What a path asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route<'a> {
+    /// Kubelets and load balancers.
+    Probe(Probe),
+    /// `/apis`
+    Groups,
+    /// `/apis/external.metrics.k8s.io`
+    Group,
+    /// `/apis/external.metrics.k8s.io/v1beta1`
+    Resources,
+    /// A metric in a namespace.
+    Metric {
+        /// The namespace.
+        namespace: &'a str,
+        /// The metric's name.
+        metric: &'a str,
+    },
+    /// Nothing that is served; OpenAPI among it, which the aggregation layer does without.
+    Other,
+}
+
+/// Which probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// `/readyz`
+    Ready,
+    /// `/livez` and `/healthz`
+    Live,
+}
+
+// === impl Route ===
+
+impl<'a> Route<'a> {
+    pub(super) fn parse(path: &'a str) -> Self {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let mut segments = path.split('/').skip(1);
+        let mut next = || segments.next();
+        match [next(), next(), next(), next(), next(), next(), next()] {
+            [Some("readyz"), None, ..] => Self::Probe(Probe::Ready),
+            [Some("livez" | "healthz"), None, ..] => Self::Probe(Probe::Live),
+            [Some("apis"), None, ..] => Self::Groups,
+            [Some("apis"), Some(GROUP), None, ..] => Self::Group,
+            [Some("apis"), Some(GROUP), Some(VERSION), None, ..] => Self::Resources,
+            [Some("apis"), Some(GROUP), Some(VERSION), Some("namespaces"), Some(namespace), Some(metric), None]
+                if !namespace.is_empty() && !metric.is_empty() =>
+            {
+                Self::Metric { namespace, metric }
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_told_apart() {
+        let base = "/apis/external.metrics.k8s.io/v1beta1";
+        let metric = Route::Metric { namespace: "shop", metric: "concurrency" };
+        for (path, route) in [
+            ("/readyz".to_owned(), Route::Probe(Probe::Ready)),
+            ("/healthz".to_owned(), Route::Probe(Probe::Live)),
+            ("/apis".to_owned(), Route::Groups),
+            ("/apis/".to_owned(), Route::Groups),
+            ("/apis/external.metrics.k8s.io".to_owned(), Route::Group),
+            (base.to_owned(), Route::Resources),
+            (format!("{base}/namespaces/shop/concurrency"), metric),
+            (format!("{base}/namespaces/shop"), Route::Other),
+            (format!("{base}/namespaces//concurrency"), Route::Other),
+            (format!("{base}/namespaces/shop/concurrency/x"), Route::Other),
+            ("/openapi/v3".to_owned(), Route::Other),
+            ("/readyz/x".to_owned(), Route::Other),
+            ("/".to_owned(), Route::Other),
+            ("*".to_owned(), Route::Other),
+        ] {
+            assert_eq!(Route::parse(&path), route, "{path}");
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! The whole API, in memory: certificates are made here, only the cluster's reviews are played.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use autoscaler::collection::{Measure, Windows};
+use autoscaler::decider::DeciderSpec;
+use autoscaler::selector::Selector;
+use autoscaler::settings::Aggregation;
+use autoscaler::stats::Stat;
+use autoscaler::{Decision, Key};
+use futures::future::BoxFuture;
+use http::Request;
+use http_body_util::BodyExt;
+use kube::runtime::watcher::Event;
+use prometheus::Registry;
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::auth::{Access, FrontProxy, ReviewError, Reviewer};
+use super::*;
+use crate::collector::{Collector, Round};
+use crate::decisions::Decisions;
+use crate::ready_pods::ReadyPods;
+use crate::workloads::{Workload, Workloads};
+
+const METRIC: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
+
+/// A cluster's authorizers: they answer as told and remember what they were asked.
+#[derive(Debug, Default)]
+struct Played {
+    fails: bool,
+    denies: bool,
+    asked: Mutex<Vec<SubjectAccessReviewSpec>>,
+}
+
+impl Reviewer for Played {
+    fn token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+        Box::pin(async move {
+            if self.fails {
+                return Err(ReviewError::Timeout);
+            }
+            Ok((token == "good").then(|| User { name: "jane".to_owned(), ..User::default() }))
+        })
+    }
+
+    fn access(&self, spec: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {
+        self.asked.lock().unwrap().push(spec);
+        let (fails, denies) = (self.fails, self.denies);
+        Box::pin(async move {
+            match (fails, denies) {
+                (true, _) => Err(ReviewError::Timeout),
+                (_, true) => Ok(Access::Denied("no rule".to_owned())),
+                _ => Ok(Access::Allowed),
+            }
+        })
+    }
+}
+
+/// A front proxy's CA.
+struct Ca {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Ca {
+    fn new(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    fn client(&self, name: &str) -> PeerCertificates {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        PeerCertificates([certificate.der().clone()].into())
+    }
+
+    fn front_proxy(&self) -> FrontProxy {
+        FrontProxy::parse(&std::collections::BTreeMap::from(
+            [
+                ("requestheader-client-ca-file", self.pem.as_str()),
+                ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+                ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+                ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+                ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+            ]
+            .map(|(key, value)| (key.to_owned(), value.to_owned())),
+        ))
+        .unwrap()
+    }
+}
+
+/// An API with one workload, `shop/web`, and everything around it.
+struct Fixture {
+    ca: Ca,
+    front_proxy: Arc<ArcSwap<FrontProxy>>,
+    reviewer: Arc<Played>,
+    values: Values,
+    readiness: Readiness,
+    api: Arc<Api>,
+}
+
+impl Fixture {
+    fn new(reviewer: Played) -> Self {
+        let ca = Ca::new("front-proxy-ca");
+        let front_proxy = Arc::new(ArcSwap::from_pointee(ca.front_proxy()));
+        let reviewer = Arc::new(reviewer);
+        let metrics = Metrics::register(&Registry::new()).unwrap();
+        let (_, workloads) = watch::channel(Arc::new(Workloads::from_iter([workload()])));
+        let values = Values {
+            collector: Arc::new(Collector::default()),
+            decisions: Arc::new(Decisions::default()),
+            pods: ReadyPods::default(),
+            workloads,
+        };
+        values.collector.create_or_update(&workload().key, workload().windows);
+        let readiness = Readiness::default();
+        let auth = Auth::new(front_proxy.clone(), reviewer.clone(), metrics.reviews.clone());
+        let api = Api::new(values.clone(), auth, readiness.clone(), metrics);
+        Self { ca, front_proxy, reviewer, values, readiness, api }
+    }
+
+    /// As the HPA's request arrives: through the front proxy.
+    async fn get(&self, path: &str) -> (StatusCode, Value) {
+        self.ask(request(path, &[("x-remote-user", "hpa")]), &self.ca.client("front-proxy-client")).await
+    }
+
+    async fn metric(&self, metric: &str) -> (StatusCode, Value) {
+        self.get(&format!("{METRIC}/{metric}?labelSelector=service%3Dweb")).await
+    }
+
+    async fn ask(&self, request: Request<()>, peer: &PeerCertificates) -> (StatusCode, Value) {
+        let answer = self.api.answer(&request.into_parts().0, peer).await;
+        assert!(answer.headers().get(header::RETRY_AFTER).is_none());
+        let status = answer.status();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    fn report(&self, concurrency: f64) {
+        let total = Stat { average_concurrent_requests: concurrency, ..Stat::default() };
+        let now = self.values.collector.clock().now();
+        self.values.collector.record_round(&workload().key, now, Round::Heard { total, idle: false });
+    }
+
+    fn decide(&self, desired: u32, panicking: bool) {
+        self.values.decisions.publish(Decision {
+            key: workload().key,
+            desired,
+            panicking,
+            excess_burst_capacity: 0,
+            stable: 0.0,
+            panic: 0.0,
+            ready: 1,
+            idle_since: None,
+            decided_at: chassis::clock::unix_millis(),
+        });
+    }
+
+    fn reviews(&self) -> Vec<SubjectAccessReviewSpec> {
+        self.reviewer.asked.lock().unwrap().clone()
+    }
+}
+
+fn workload() -> Workload {
+    Workload {
+        key: Key::new("shop", "web"),
+        service: "web".to_owned(),
+        selector: Selector::parse("app=web").unwrap(),
+        windows: Windows {
+            stable: Duration::from_secs(60),
+            panic: Duration::from_secs(6),
+            aggregation: Aggregation::Linear,
+        },
+        measure: Measure::Concurrency,
+        target_milli: 70_000,
+        spec: DeciderSpec::default(),
+    }
+}
+
+fn request(path: &str, headers: &[(&str, &str)]) -> Request<()> {
+    let mut request = Request::get(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap()
+}
+
+fn nobody() -> PeerCertificates {
+    PeerCertificates::default()
+}
+
+fn value(body: &Value) -> &str {
+    body["items"][0]["value"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_metric_is_one_item_in_thousandths() {
+    let fixture = Fixture::new(Played::default());
+    fixture.report(12.3456);
+    let (status, body) = fixture.metric("concurrency").await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert_eq!(body["kind"], "ExternalMetricValueList");
+    assert_eq!(body["apiVersion"], "external.metrics.k8s.io/v1beta1");
+    let item = &body["items"][0];
+    assert_eq!(item["metricName"], "concurrency");
+    assert_eq!(item["metricLabels"], json!({"service": "web"}));
+    assert_eq!((item["window"].as_i64(), value(&body)), (Some(60), "12346m"));
+    let timestamp = item["timestamp"].as_str().unwrap();
+    assert!(timestamp.len() == 20 && timestamp.ends_with('Z'), "{timestamp}");
+}
+
+#[tokio::test]
+async fn panic_holds_the_metric_it_scales_on_and_no_other() {
+    let fixture = Fixture::new(Played::default());
+    fixture.report(10.0);
+    fixture.decide(5, true);
+    assert_eq!(value(&fixture.metric("concurrency").await.1), "350");
+    assert_eq!(value(&fixture.metric("requests-per-second").await.1), "0");
+    assert_eq!(value(&fixture.metric("desired-replicas").await.1), "5");
+    fixture.decide(5, false);
+    assert_eq!(value(&fixture.metric("concurrency").await.1), "10");
+}
+
+#[tokio::test]
+async fn missing_data_is_an_error_with_a_sentence_and_never_zero() {
+    let fixture = Fixture::new(Played::default());
+    for (path, code, part) in [
+        (format!("{METRIC}/concurrency?labelSelector=service%3Dweb"), 503, "pods are not known"),
+        (format!("{METRIC}/desired-replicas?labelSelector=service%3Dweb"), 503, "shop/web"),
+        (format!("{METRIC}/concurrency?labelSelector=service%3Dapi"), 404, "no workload scales on that Service"),
+        (format!("{METRIC}/latency?labelSelector=service%3Dweb"), 404, "latency"),
+        (format!("{METRIC}/concurrency"), 400, "there is none"),
+        (format!("{METRIC}/concurrency?labelSelector=service%3Dweb%2Ca%3Db"), 400, "service=web,a=b"),
+        (format!("{METRIC}/concurrency?labelSelector=service+in+%28a%2Cb%29"), 400, "in (a,b)"),
+        (format!("{METRIC}/concurrency?labelSelector=%3D"), 400, "not a label selector"),
+        ("/openapi/v3".to_owned(), 404, "nothing at /openapi/v3"),
+    ] {
+        let (status, body) = fixture.get(&path).await;
+        assert_eq!(status.as_u16(), code, "{path}: {body}");
+        assert_eq!((&body["kind"], &body["code"]), (&json!("Status"), &json!(code)), "{path}");
+        assert!(body["message"].as_str().unwrap().contains(part), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_sleeping_workload_is_zero_by_an_activators_word() {
+    let fixture = Fixture::new(Played::default());
+    fixture.values.pods.apply(Event::Init);
+    fixture.values.pods.apply(Event::InitDone);
+    let (status, body) = fixture.metric("concurrency").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body["message"].as_str().unwrap().contains("no activator is connected"), "{body}");
+
+    let collector = &fixture.values.collector;
+    let _activator = collector.activator_connected();
+    collector.record_round(&workload().key, collector.clock().now(), Round::NoPods);
+    for metric in ["concurrency", "requests-per-second", "desired-replicas"] {
+        let (status, body) = fixture.metric(metric).await;
+        assert_eq!((status, value(&body)), (StatusCode::OK, "0"), "{metric}");
+    }
+}
+
+#[tokio::test]
+async fn every_request_is_reviewed_and_answers_are_cached() {
+    let fixture = Fixture::new(Played::default());
+    fixture.report(1.0);
+    fixture.metric("concurrency").await;
+    fixture.metric("concurrency").await;
+    fixture.get("/apis").await;
+    let reviews = fixture.reviews();
+    assert_eq!(reviews.len(), 2, "{reviews:?}");
+    let attributes = reviews[0].resource_attributes.clone().unwrap();
+    assert_eq!(attributes.verb.as_deref(), Some("list"));
+    assert_eq!(attributes.resource.as_deref(), Some("concurrency"));
+    assert_eq!(attributes.namespace.as_deref(), Some("shop"));
+    assert_eq!(reviews[0].groups.clone().unwrap(), ["system:authenticated"]);
+    assert_eq!(reviews[1].non_resource_attributes.clone().unwrap().path.as_deref(), Some("/apis"));
+}
+
+#[tokio::test]
+async fn refusals_and_failures_never_open() {
+    let denied = Fixture::new(Played { denies: true, ..Played::default() });
+    denied.report(1.0);
+    let (status, body) = denied.metric("concurrency").await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert_eq!(
+        body["message"],
+        "User \"hpa\" cannot list resource \"concurrency\" in API group \"external.metrics.k8s.io\" in the \
+         namespace \"shop\": no rule"
+    );
+    let failing = Fixture::new(Played { fails: true, ..Played::default() });
+    failing.report(1.0);
+    assert_eq!(failing.metric("concurrency").await.0, StatusCode::SERVICE_UNAVAILABLE);
+    let bearer = request("/apis", &[("authorization", "Bearer good")]);
+    assert_eq!(failing.ask(bearer, &nobody()).await.0, StatusCode::SERVICE_UNAVAILABLE);
+    for path in ["/healthz", "/livez", "/readyz"] {
+        assert_eq!(failing.ask(request(path, &[]), &nobody()).await.0, StatusCode::OK, "{path}");
+    }
+    let master = request("/apis", &[("x-remote-user", "a"), ("x-remote-group", "system:masters")]);
+    let (status, _) = failing.ask(master, &failing.ca.client("front-proxy-client")).await;
+    assert_eq!(status, StatusCode::OK, "masters need no review");
+}
+
+#[tokio::test]
+async fn headers_are_believed_from_the_front_proxy_alone() {
+    let fixture = Fixture::new(Played::default());
+    let stranger = Ca::new("front-proxy-ca");
+    let claims = [
+        ("x-remote-user", "admin"),
+        ("x-remote-group", "system:masters"),
+        ("x-remote-extra-example.org%2fscope", "a"),
+    ];
+    for peer in [nobody(), stranger.client("front-proxy-client"), fixture.ca.client("somebody-else")] {
+        fixture.ask(request("/apis", &claims), &peer).await;
+    }
+    // One review, for the three are the same: anonymous.
+    let reviews = fixture.reviews();
+    assert_eq!(reviews.len(), 1, "{reviews:?}");
+    assert_eq!(reviews[0].user.as_deref(), Some("system:anonymous"));
+    assert_eq!(reviews[0].groups.clone().unwrap(), ["system:unauthenticated"]);
+
+    // The CA changes while the client stays connected.
+    fixture.front_proxy.store(Arc::new(stranger.front_proxy()));
+    let claims = [("x-remote-user", "jane"), ("x-remote-extra-example.org%2fscope", "a")];
+    fixture.ask(request("/apis", &claims), &stranger.client("front-proxy-client")).await;
+    let last = fixture.reviews().pop().unwrap();
+    assert_eq!(last.user.as_deref(), Some("jane"));
+    assert_eq!(last.extra.unwrap()["example.org/scope"], ["a"]);
+}
+
+#[tokio::test]
+async fn tokens_are_reviewed_and_impersonation_is_refused() {
+    let fixture = Fixture::new(Played::default());
+    let with = |name, value| request("/apis", &[(name, value), ("x-remote-user", "admin")]);
+    assert_eq!(fixture.ask(with("authorization", "Bearer bad"), &nobody()).await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(fixture.ask(with("authorization", "Bearer good"), &nobody()).await.0, StatusCode::OK);
+    assert_eq!(fixture.reviews().pop().unwrap().user.as_deref(), Some("jane"));
+    assert_eq!(fixture.ask(with("impersonate-user", "admin"), &nobody()).await.0, StatusCode::FORBIDDEN);
+    let post = Request::post("/apis").body(()).unwrap();
+    assert_eq!(fixture.ask(post, &nobody()).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    let protobuf = request("/apis", &[("accept", "application/vnd.kubernetes.protobuf")]);
+    assert_eq!(fixture.ask(protobuf, &nobody()).await.0, StatusCode::NOT_ACCEPTABLE);
+    let hpa = request("/apis", &[("accept", "application/vnd.kubernetes.protobuf, */*")]);
+    assert_eq!(fixture.ask(hpa, &nobody()).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn discovery_has_both_forms_and_an_etag() {
+    let fixture = Fixture::new(Played::default());
+    let (_, resources) = fixture.get("/apis/external.metrics.k8s.io/v1beta1").await;
+    assert_eq!(resources["kind"], "APIResourceList");
+    assert_eq!(resources["resources"].as_array().unwrap().len(), 3);
+    assert_eq!(fixture.get("/apis").await.1["kind"], "APIGroupList");
+    assert_eq!(fixture.get("/apis/external.metrics.k8s.io").await.1["kind"], "APIGroup");
+
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let ask = |headers: &[(&str, &str)]| request("/apis", headers).into_parts().0;
+    let first = fixture.api.answer(&ask(&[("accept", accept)]), &nobody()).await;
+    assert_eq!(first.headers()[header::CONTENT_TYPE], accept);
+    assert_eq!(first.headers()[header::VARY], "Accept");
+    let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
+    let again = fixture.api.answer(&ask(&[("accept", accept), ("if-none-match", &tag)]), &nobody()).await;
+    assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+    assert_eq!(again.headers()[header::ETAG], tag.as_str());
+}
+
+#[tokio::test]
+async fn readyz_fails_while_something_is_awaited_and_from_the_first_signal_on() {
+    let fixture = Fixture::new(Played::default());
+    let readyz = || fixture.ask(request("/readyz", &[]), &PeerCertificates(Arc::new([])));
+    let latch = fixture.readiness.awaits("pods");
+    assert_eq!(readyz().await.0, StatusCode::INTERNAL_SERVER_ERROR);
+    drop(latch);
+    assert_eq!(readyz().await.0, StatusCode::OK);
+    fixture.readiness.drain();
+    assert_eq!(readyz().await.0, StatusCode::INTERNAL_SERVER_ERROR);
+}

@@ -1,0 +1,216 @@
+//! Values: a workload's state as the one item of an ExternalMetricValueList.
+//!
+//! `concurrency` and `requests-per-second` are stable averages of the workload's total. While panicking, the one that the
+//! workload scales on is at least what the held decision stands for, so that the HPA never pulls below the panic floor.
+//! `desired-replicas` is the decision itself. A sleeping workload (no pod, nothing waiting, an activator there to say so) is
+//! idle: 0. Anything else without data is an error.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use autoscaler::collection::Measure;
+use autoscaler::contract::{METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SERVICE_SELECTOR};
+use autoscaler::quantity::{format_milli, milli_from_f64};
+use autoscaler::selector::{Requirement, Selector};
+use autoscaler::{Decision, Key};
+use axum::extract::Query;
+use http::Uri;
+use serde::{Deserialize, Serialize};
+
+use super::{ApiError, GROUP, VERSION};
+use crate::collector::Collector;
+use crate::decisions::Decisions;
+use crate::ready_pods::ReadyPods;
+use crate::workloads::{Workload, WorkloadsReceiver};
+
+/// A decision older than this has no data under it any more. Decisions are two seconds apart.
+const STALE_DECISION_MS: i64 = 10_000;
+
+/// Where values come from.
+#[derive(Clone, Debug)]
+pub struct Values {
+    /// Averages.
+    pub collector: Arc<Collector>,
+    /// Decisions.
+    pub decisions: Arc<Decisions>,
+    /// Pods.
+    pub pods: ReadyPods,
+    /// What there is.
+    pub workloads: WorkloadsReceiver,
+}
+
+/// The answer to a metric query.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ValueList {
+    kind: &'static str,
+    api_version: String,
+    metadata: serde_json::Map<String, serde_json::Value>,
+    items: [ValueItem; 1],
+}
+
+/// One value.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ValueItem {
+    metric_name: String,
+    metric_labels: BTreeMap<&'static str, String>,
+    timestamp: String,
+    window: u64,
+    value: String,
+}
+
+/// A metric that is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Served {
+    Average(Measure),
+    Desired,
+}
+
+// === impl Values ===
+
+impl Values {
+    /// The list for one metric of one Service.
+    pub(super) fn list(&self, namespace: &str, metric: &str, service: &str) -> Result<ValueList, ApiError> {
+        let named = || (metric.to_owned(), namespace.to_owned(), service.to_owned());
+        let served = Served::parse(metric).ok_or_else(|| {
+            let (metric, namespace, service) = named();
+            ApiError::UnknownMetric { metric, namespace, service }
+        })?;
+        let workload = self.workload(namespace, metric, service)?;
+        let milli = self.milli(&workload, served).map_err(|missing| {
+            let (metric, namespace, service) = named();
+            ApiError::NoData { metric, namespace, service, missing }
+        })?;
+        Ok(ValueList::new(metric, service, milli, workload.windows.stable.as_secs()))
+    }
+
+    fn workload(&self, namespace: &str, metric: &str, service: &str) -> Result<Arc<Workload>, ApiError> {
+        let (metric, namespace, service) = (metric.to_owned(), namespace.to_owned(), service.to_owned());
+        let table = self.workloads.borrow();
+        match table.on_service(&namespace, &service) {
+            [key] => table.get(key).cloned().ok_or(ApiError::NoWorkload { metric, namespace, service }),
+            [] => Err(ApiError::NoWorkload { metric, namespace, service }),
+            several => {
+                let workloads = several.iter().map(Key::to_string).collect::<Vec<_>>().join(" and ");
+                Err(ApiError::Ambiguous { metric, namespace, service, workloads })
+            }
+        }
+    }
+
+    /// The value in thousandths, or what is missing.
+    fn milli(&self, workload: &Workload, served: Served) -> Result<i64, String> {
+        match served {
+            Served::Average(measure) => self.average(workload, measure),
+            Served::Desired => self.desired(workload),
+        }
+    }
+
+    fn average(&self, workload: &Workload, measure: Measure) -> Result<i64, String> {
+        let Some(averages) = self.collector.averages(&workload.key, measure) else {
+            return self.asleep(workload).map(|()| 0);
+        };
+        let stable = milli_from_f64(averages.stable.max(0.0))
+            .ok_or_else(|| "the average is not a number".to_owned())?;
+        let floor = self
+            .decisions
+            .get(&workload.key)
+            .filter(|decision| decision.panicking && measure == workload.measure)
+            .map_or(0, |decision| panic_floor(&decision, workload.target_milli));
+        Ok(stable.max(floor))
+    }
+
+    fn desired(&self, workload: &Workload) -> Result<i64, String> {
+        let decision = self.decisions.get(&workload.key);
+        let now = chassis::clock::unix_millis();
+        match decision.filter(|decision| now - decision.decided_at <= STALE_DECISION_MS) {
+            Some(decision) => Ok(i64::from(decision.desired).saturating_mul(1000)),
+            None => self.asleep(workload).map(|()| 0),
+        }
+    }
+
+    /// Whether a workload without data sleeps; if not, what is missing.
+    fn asleep(&self, workload: &Workload) -> Result<(), String> {
+        let key = &workload.key;
+        let window = workload.windows.stable.as_secs();
+        let pods = self
+            .pods
+            .select(&key.namespace, &workload.selector)
+            .ok_or_else(|| "the pods are not known yet".to_owned())?;
+        let existing = pods.iter().filter(|pod| pod.exists).count();
+        if existing > 0 {
+            let ready = pods.iter().filter(|pod| pod.ready).count();
+            return Err(format!(
+                "neither its pods ({existing} with a sidecar, {ready} ready) nor an activator reported within {window}s"
+            ));
+        }
+        if self.collector.connected_activators() == 0 {
+            return Err("it has no pods, and no activator is connected that could say whether requests wait".to_owned());
+        }
+        match self.collector.idle_since(key) {
+            Some(_) => Ok(()),
+            None => Err("it has no pods, and was not watched for long enough to know that nothing waits".to_owned()),
+        }
+    }
+}
+
+/// The value at which the HPA's `ceil(value / target)` is the held decision.
+fn panic_floor(decision: &Decision, target_milli: i64) -> i64 {
+    i64::from(decision.desired).saturating_mul(target_milli)
+}
+
+// === impl Served ===
+
+impl Served {
+    fn parse(metric: &str) -> Option<Self> {
+        match metric {
+            METRIC_CONCURRENCY => Some(Self::Average(Measure::Concurrency)),
+            METRIC_RPS => Some(Self::Average(Measure::RequestsPerSecond)),
+            METRIC_DESIRED => Some(Self::Desired),
+            _ => None,
+        }
+    }
+}
+
+// === impl ValueList ===
+
+impl ValueList {
+    fn new(metric: &str, service: &str, milli: i64, window: u64) -> Self {
+        let now = jiff::Timestamp::from_second(chassis::clock::unix_seconds()).unwrap_or_default();
+        Self {
+            kind: "ExternalMetricValueList",
+            api_version: format!("{GROUP}/{VERSION}"),
+            metadata: serde_json::Map::new(),
+            items: [ValueItem {
+                metric_name: metric.to_owned(),
+                metric_labels: BTreeMap::from([(SERVICE_SELECTOR, service.to_owned())]),
+                timestamp: now.to_string(),
+                window,
+                value: format_milli(milli),
+            }],
+        }
+    }
+}
+
+/// The parameters of a query that matter; the others are for APIs that list and watch.
+#[derive(Deserialize)]
+struct Parameters {
+    #[serde(default, rename = "labelSelector")]
+    label_selector: String,
+}
+
+/// The Service that a query's selector names.
+pub(super) fn service_of(uri: &Uri) -> Result<String, ApiError> {
+    let Query(parameters) =
+        Query::<Parameters>::try_from_uri(uri).map_err(|error| ApiError::BadSelector(error.to_string()))?;
+    let selector = Selector::parse(&parameters.label_selector)
+        .map_err(|error| ApiError::BadSelector(error.to_string()))?;
+    match selector.requirements() {
+        [Requirement::In(label, values)] if label == SERVICE_SELECTOR => match values.as_slice() {
+            [service] if !service.is_empty() => Ok(service.clone()),
+            _ => Err(ApiError::BadSelector(format!("it is {selector}"))),
+        },
+        [] => Err(ApiError::BadSelector("there is none".to_owned())),
+        _ => Err(ApiError::BadSelector(format!("it is {selector}"))),
+    }
+}

@@ -1,0 +1,316 @@
+//! MetricWatch: Metrics, PodAutoscalers and the ConfigMap become the table of workloads.
+//!
+//! A workload is in the table when its Metric and its PodAutoscaler are both there and make sense; what does not is logged
+//! once. A bad ConfigMap changes nothing: the last good one stays in force. Changes are gathered for a moment, so that a
+//! start with thousands of objects makes a few tables and not thousands.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, key_of};
+use autoscaler::collection::Windows;
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::contract::CONFIG_MAP;
+use autoscaler::decider::DeciderSpec;
+use autoscaler::selector::Selector;
+use autoscaler::settings::{Aggregation, Settings};
+use autoscaler::{Key, quantity};
+use chassis::readiness::{Latch, Readiness};
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::metrics::Metrics;
+use crate::workloads::{Workload, Workloads};
+
+/// How long changes are gathered.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// Follows the three kinds of objects.
+pub struct MetricWatch {
+    metrics: Store<Metric>,
+    pod_autoscalers: Store<PodAutoscaler>,
+    events: BoxStream<'static, Seen>,
+    latches: HashMap<Kind, Latch>,
+    config: AutoscalerConfig,
+    /// The last complaint about each workload, so that each is logged once.
+    complaints: BTreeMap<Key, String>,
+    table: watch::Sender<Arc<Workloads>>,
+    counters: Metrics,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Metric,
+    PodAutoscaler,
+    Config,
+}
+
+/// What a watch brought.
+enum Seen {
+    Object,
+    Listed(Kind),
+    Config(BTreeMap<String, String>),
+    Failed(Kind, watcher::Error),
+}
+
+/// Why a workload is not in the table.
+#[derive(Debug, thiserror::Error)]
+enum BadWorkload {
+    #[error("its Metric's selector: {0}")]
+    Selector(#[from] autoscaler::selector::ParseSelectorError),
+    #[error("its PodAutoscaler's target: {0}")]
+    Target(#[from] quantity::ParseQuantityError),
+    #[error("its PodAutoscaler's target is {0:?}, but must be above 0")]
+    NoTarget(String),
+}
+
+// === impl MetricWatch ===
+
+impl MetricWatch {
+    /// A watch that fills `table` once it runs.
+    pub fn new(
+        client: &Client,
+        namespace: &str,
+        readiness: &Readiness,
+        table: watch::Sender<Arc<Workloads>>,
+        counters: Metrics,
+    ) -> Self {
+        let (metrics, metric_writer) = reflector::store();
+        let (pod_autoscalers, pod_autoscaler_writer) = reflector::store();
+        let all = watcher::Config::default;
+        let metric_events = watcher(Api::<Metric>::all(client.clone()), all())
+            .default_backoff()
+            .reflect(metric_writer)
+            .map(|event| seen(Kind::Metric, event));
+        let pod_autoscaler_events = watcher(Api::<PodAutoscaler>::all(client.clone()), all())
+            .default_backoff()
+            .reflect(pod_autoscaler_writer)
+            .map(|event| seen(Kind::PodAutoscaler, event));
+        let only_ours = all().fields(&format!("metadata.name={CONFIG_MAP}"));
+        let config_events = watcher(Api::<ConfigMap>::namespaced(client.clone(), namespace), only_ours)
+            .default_backoff()
+            .map(config_seen);
+        let events =
+            [metric_events.boxed(), pod_autoscaler_events.boxed(), config_events.boxed()];
+        Self {
+            metrics,
+            pod_autoscalers,
+            events: stream::select_all(events).boxed(),
+            latches: HashMap::from([
+                (Kind::Metric, readiness.awaits("metrics")),
+                (Kind::PodAutoscaler, readiness.awaits("podautoscalers")),
+                (Kind::Config, readiness.awaits("configmap config-autoscaler")),
+            ]),
+            config: AutoscalerConfig::default(),
+            complaints: BTreeMap::new(),
+            table,
+            counters,
+        }
+    }
+
+    /// Keeps the table true.
+    pub async fn run(mut self) {
+        let mut rebuild_at: Option<Instant> = None;
+        loop {
+            let due = rebuild_at.unwrap_or_else(Instant::now);
+            tokio::select! {
+                seen = self.events.next() => match seen {
+                    Some(seen) => if self.take_in(seen) {
+                        rebuild_at.get_or_insert_with(|| Instant::now() + GATHER);
+                    },
+                    None => return,
+                },
+                () = tokio::time::sleep_until(due), if rebuild_at.is_some() => {
+                    rebuild_at = None;
+                    self.rebuild();
+                }
+            }
+        }
+    }
+
+    /// Whether the table may have changed.
+    fn take_in(&mut self, seen: Seen) -> bool {
+        match seen {
+            Seen::Object => {}
+            Seen::Listed(kind) => drop(self.latches.remove(&kind)),
+            Seen::Config(data) => self.reload(&data),
+            Seen::Failed(kind, error) => {
+                tracing::warn!(?kind, %error, "a watch failed; it is tried again");
+                return false;
+            }
+        }
+        // Until every list has come, a table would be missing what is only not known yet.
+        self.latches.is_empty()
+    }
+
+    fn reload(&mut self, data: &BTreeMap<String, String>) {
+        match AutoscalerConfig::parse(data) {
+            Ok(config) => {
+                if config != self.config {
+                    tracing::info!(?config, "new settings");
+                }
+                self.config = config;
+            }
+            Err(errors) => {
+                for error in errors {
+                    self.counters.setting_errors.inc();
+                    tracing::error!(config_map = CONFIG_MAP, %error, "the last good settings stay in force");
+                }
+            }
+        }
+    }
+
+    fn rebuild(&mut self) {
+        let mut metrics: HashMap<Key, Arc<Metric>> =
+            self.metrics.state().into_iter().filter_map(|m| Some((key_of(m.as_ref())?, m))).collect();
+        let mut complaints = BTreeMap::new();
+        let mut workloads = Vec::new();
+        for autoscaler in self.pod_autoscalers.state() {
+            let Some(key) = key_of(autoscaler.as_ref()) else { continue };
+            let Some(metric) = metrics.remove(&key) else { continue };
+            let (settings, errors) = Settings::resolve(&self.config, autoscaler.annotations());
+            let mut complaint: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            match workload(&key, &metric.spec, &autoscaler, &settings) {
+                Ok(workload) => workloads.push(workload),
+                Err(bad) => complaint.push(bad.to_string()),
+            }
+            if !complaint.is_empty() {
+                complaints.insert(key, complaint.join("; "));
+            }
+        }
+        self.complain(complaints);
+        let table: Workloads = workloads.into_iter().collect();
+        self.table.send_if_modified(|known| {
+            let changed = **known != table;
+            if changed {
+                tracing::info!(workloads = table.len(), "workloads");
+                *known = Arc::new(table);
+            }
+            changed
+        });
+    }
+
+    fn complain(&mut self, complaints: BTreeMap<Key, String>) {
+        for (key, complaint) in &complaints {
+            if self.complaints.get(key) != Some(complaint) {
+                self.counters.setting_errors.inc();
+                tracing::warn!(workload = %key, %complaint, "something of this workload is not accepted");
+            }
+        }
+        self.complaints = complaints;
+    }
+}
+
+impl std::fmt::Debug for MetricWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MetricWatch").field("awaited", &self.latches).finish_non_exhaustive()
+    }
+}
+
+fn seen<K>(kind: Kind, event: Result<Event<K>, watcher::Error>) -> Seen {
+    match event {
+        Ok(Event::InitDone) => Seen::Listed(kind),
+        Ok(_) => Seen::Object,
+        Err(error) => Seen::Failed(kind, error),
+    }
+}
+
+fn config_seen(event: Result<Event<ConfigMap>, watcher::Error>) -> Seen {
+    match event {
+        Ok(Event::Apply(map) | Event::InitApply(map)) => Seen::Config(map.data.unwrap_or_default()),
+        // Without a ConfigMap the defaults are in force.
+        Ok(Event::Delete(_)) => Seen::Config(BTreeMap::new()),
+        other => seen(Kind::Config, other),
+    }
+}
+
+fn workload(
+    key: &Key,
+    metric: &MetricSpec,
+    autoscaler: &PodAutoscaler,
+    settings: &Settings,
+) -> Result<Workload, BadWorkload> {
+    let spec = &autoscaler.spec;
+    let target_milli = quantity::parse_milli(&spec.target)?;
+    if target_milli <= 0 {
+        return Err(BadWorkload::NoTarget(spec.target.clone()));
+    }
+    let target = target_milli as f64 / 1000.0;
+    Ok(Workload {
+        key: key.clone(),
+        service: metric.service.clone(),
+        selector: Selector::parse(&metric.selector)?,
+        windows: windows(metric),
+        measure: spec.metric.into(),
+        target_milli,
+        spec: DeciderSpec::new(settings, target, spec.container_concurrency),
+    })
+}
+
+fn windows(metric: &MetricSpec) -> Windows {
+    let aggregation = match metric.aggregation.as_str() {
+        "weighted-exponential" => Aggregation::WeightedExponential,
+        // The zero-scaler writes one of the two.
+        _ => Aggregation::Linear,
+    };
+    Windows {
+        stable: Duration::from_secs(metric.stable_window_seconds.clamp(1, 3600).into()),
+        panic: Duration::from_secs(metric.panic_window_seconds.clamp(1, 3600).into()),
+        aggregation,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::collection::Measure;
+
+    use super::*;
+
+    fn objects(target: &str, selector: &str) -> (MetricSpec, PodAutoscaler) {
+        let metric = serde_json::from_value(serde_json::json!({
+            "service": "web", "selector": selector, "stableWindowSeconds": 60, "panicWindowSeconds": 6,
+            "aggregation": "linear",
+        }));
+        let autoscaler = serde_json::from_value(serde_json::json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "service": "web", "metric": "requests-per-second", "target": target, "maxReplicas": 5,
+            },
+        }));
+        (metric.unwrap(), autoscaler.unwrap())
+    }
+
+    fn build(target: &str, selector: &str) -> Result<Workload, BadWorkload> {
+        let (metric, autoscaler) = objects(target, selector);
+        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), autoscaler.annotations());
+        workload(&Key::new("shop", "web"), &metric, &autoscaler, &settings)
+    }
+
+    #[test]
+    fn a_workload_is_made_of_its_metric_and_its_pod_autoscaler() {
+        let workload = build("0.7", "app=web").unwrap();
+        assert_eq!((workload.target_milli, workload.spec.target), (700, 0.7));
+        assert_eq!(workload.spec.total, 1.0);
+        assert_eq!(workload.measure, Measure::RequestsPerSecond);
+        assert_eq!(workload.windows.panic, Duration::from_secs(6));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_reason() {
+        for (target, selector, part) in
+            [("0", "app=web", "above 0"), ("-1", "", "above 0"), ("x", "", "quantity"), ("1", "=", "selector")]
+        {
+            let error = build(target, selector).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

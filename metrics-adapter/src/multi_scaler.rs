@@ -1,0 +1,152 @@
+//! MultiScaler: one task owns all deciders, so nothing else can touch their memory.
+//!
+//! It decides on every workload every two seconds, and on one at once when it is poked: a request came for a workload that
+//! sleeps. Input are the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided,
+//! and the old decision grows old.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::decider::{Decider, Verdict};
+use autoscaler::{Decision, Key};
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use crate::collector::Collector;
+use crate::decisions::Decisions;
+use crate::metrics::Metrics;
+use crate::ready_pods::ReadyPods;
+use crate::workloads::{Workload, Workloads, WorkloadsReceiver};
+
+/// Time between decisions.
+const TICK: Duration = Duration::from_secs(2);
+/// Pokes that may wait. One that finds no room is not lost: the next tick decides on its workload too.
+pub const MAX_POKES: usize = 1024;
+
+/// What decides.
+#[derive(Debug)]
+pub struct MultiScaler {
+    /// Where the averages are.
+    pub collector: Arc<Collector>,
+    /// How many pods are ready.
+    pub pods: ReadyPods,
+    /// What to decide on.
+    pub workloads: WorkloadsReceiver,
+    /// Where decisions go.
+    pub decisions: Arc<Decisions>,
+    /// Counters.
+    pub metrics: Metrics,
+}
+
+/// What is remembered of one workload.
+#[derive(Debug)]
+struct Unit {
+    decider: Decider,
+    /// Since when it is idle, by the collector's clock and by the wall. Translated once, for the two clocks drift by
+    /// milliseconds, and every reader would take that for news.
+    idle: Option<(Duration, i64)>,
+}
+
+/// All deciders.
+type Units = HashMap<Key, Unit>;
+
+// === impl MultiScaler ===
+
+impl MultiScaler {
+    /// Decides until the process ends.
+    pub async fn run(mut self, mut pokes: mpsc::Receiver<Key>) {
+        let mut units = Units::new();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => self.decide_all(&mut units),
+                poked = pokes.recv() => match poked {
+                    Some(key) => self.poked(&mut units, &key),
+                    None => return,
+                },
+                changed = self.workloads.changed() => match changed {
+                    Ok(()) => self.forget_removed(&mut units),
+                    Err(_) => return,
+                },
+            }
+        }
+    }
+
+    fn decide_all(&self, units: &mut Units) {
+        let table = self.workloads.borrow().clone();
+        for workload in table.iter() {
+            self.decide(units, workload);
+        }
+    }
+
+    fn poked(&self, units: &mut Units, key: &Key) {
+        let workload = self.workloads.borrow().get(key).cloned();
+        // Several requests may have poked before the first decision.
+        if let Some(workload) = workload.filter(|_| self.decisions.wants_poke(key)) {
+            self.metrics.pokes.inc();
+            self.decide(units, &workload);
+        }
+    }
+
+    fn forget_removed(&mut self, units: &mut Units) {
+        let table: Arc<Workloads> = self.workloads.borrow_and_update().clone();
+        units.retain(|key, _| table.get(key).is_some());
+        for key in self.decisions.keys() {
+            if table.get(&key).is_none() {
+                self.decisions.remove(&key);
+            }
+        }
+    }
+
+    fn decide(&self, units: &mut Units, workload: &Workload) {
+        let key = &workload.key;
+        let Some(ready) = self.pods.count_ready(&key.namespace, &workload.selector) else { return };
+        let now = self.collector.clock().now();
+        let unit = units
+            .entry(key.clone())
+            .or_insert_with(|| Unit { decider: Decider::new(&workload.spec, ready, now), idle: None });
+        let idle_since = self.idle_since(unit, key);
+        let averages = self.collector.averages(key, workload.measure);
+        // An empty window may be read as silence only if somebody was there to be silent.
+        let heard = averages.is_some() || idle_since.is_some();
+        let verdict = heard.then(|| unit.decider.decide(&workload.spec, averages, ready, now)).flatten();
+        self.metrics.decisions.count(verdict.is_some());
+        match verdict {
+            Some(verdict) => {
+                let panicking = unit.decider.is_panicking();
+                self.decisions.publish(decision(key, verdict, panicking, ready, idle_since));
+            }
+            None => self.decisions.correct_idleness(key, idle_since),
+        }
+    }
+
+    fn idle_since(&self, unit: &mut Unit, key: &Key) -> Option<i64> {
+        unit.idle = self.collector.idle_since(key).map(|since| match unit.idle {
+            Some((known, millis)) if known == since => (since, millis),
+            _ => (since, self.collector.clock().unix_millis(since)),
+        });
+        unit.idle.map(|(_, millis)| millis)
+    }
+}
+
+fn decision(
+    key: &Key,
+    verdict: Verdict,
+    panicking: bool,
+    ready: u32,
+    idle_since: Option<i64>,
+) -> Decision {
+    Decision {
+        key: key.clone(),
+        desired: verdict.desired,
+        panicking,
+        excess_burst_capacity: verdict.excess_burst_capacity,
+        stable: verdict.averages.stable,
+        panic: verdict.averages.panic,
+        ready,
+        idle_since,
+        decided_at: chassis::clock::unix_millis(),
+    }
+}

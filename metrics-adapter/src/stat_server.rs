@@ -1,0 +1,276 @@
+//! StatServer: the websockets on the stats port.
+//!
+//! `/push` takes what activators report, and pokes the multi-scaler when a request came for a workload that sleeps.
+//! `/decisions` tells zero-scalers everything that was decided and then each change. A frame that makes no sense is dropped
+//! and counted, and the connection stays; a reader that does not keep up is disconnected and comes back for a snapshot.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::contract::{DECISIONS_PATH, PUSH_PATH};
+use autoscaler::stats::Push;
+use axum::Router;
+use axum::extract::State;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::StatusCode;
+use tokio::net::TcpListener;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tower_service::Service;
+
+use crate::collector::{Collector, Recorded};
+use crate::decisions::Decisions;
+use crate::metrics::Metrics;
+
+/// A push of some ten thousand workloads.
+const MAX_FRAME: usize = 4 * 1024 * 1024;
+/// Readers only answer pings.
+const MAX_READER_FRAME: usize = 4096;
+/// Activators that may be connected.
+const MAX_ACTIVATORS: usize = 512;
+/// Readers of decisions that may be connected.
+const MAX_READERS: usize = 64;
+/// How often to ask a silent peer for a sign of life.
+const PING: Duration = Duration::from_secs(3);
+/// A peer that gave none for this long is gone.
+const SILENCE: Duration = Duration::from_secs(10);
+/// A peer that cannot take a message within this time does not keep up.
+const SEND: Duration = Duration::from_secs(5);
+
+/// Shared by all connections.
+#[derive(Clone, Debug)]
+pub struct StatServer {
+    collector: Arc<Collector>,
+    decisions: Arc<Decisions>,
+    pokes: mpsc::Sender<Key>,
+    metrics: Metrics,
+    activators: Arc<Semaphore>,
+    readers: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("the peer closed it")]
+    Closed,
+    #[error("nothing was heard for {SILENCE:?}")]
+    Silent,
+    #[error("a message was not taken within {SEND:?}")]
+    Stuck,
+    #[error("the peer fell {0} changes behind")]
+    Behind(u64),
+    #[error("this process is stopping")]
+    Stopping,
+    #[error(transparent)]
+    Broken(#[from] axum::Error),
+}
+
+/// One connection and its signs of life.
+struct Peer {
+    socket: WebSocket,
+    heard: Instant,
+    ping: tokio::time::Interval,
+    stop: CancellationToken,
+}
+
+// === impl StatServer ===
+
+impl StatServer {
+    /// A server that ends its connections on `stop`.
+    pub fn new(
+        collector: Arc<Collector>,
+        decisions: Arc<Decisions>,
+        pokes: mpsc::Sender<Key>,
+        metrics: Metrics,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            collector,
+            decisions,
+            pokes,
+            metrics,
+            activators: Arc::new(Semaphore::new(MAX_ACTIVATORS)),
+            readers: Arc::new(Semaphore::new(MAX_READERS)),
+            stop,
+        }
+    }
+
+    /// Serves until `stop`.
+    pub async fn serve(self, listener: TcpListener) {
+        let stop = self.stop.clone();
+        let router =
+            Router::new().route(PUSH_PATH, get(push)).route(DECISIONS_PATH, get(decisions)).with_state(self);
+        let service = move |request: http::Request<hyper::body::Incoming>| {
+            let mut router = router.clone();
+            async move { Service::call(&mut router, request).await as Result<Response, Infallible> }
+        };
+        let options = chassis::server::Options {
+            header_read_timeout: Duration::from_secs(5),
+            max_connections: 2 * (MAX_ACTIVATORS + MAX_READERS),
+            drain_timeout: Duration::from_secs(2),
+            ..chassis::server::Options::default()
+        };
+        chassis::server::serve(listener, service, options, stop).await;
+    }
+
+    /// Takes in one frame of an activator.
+    fn take_in(&self, text: &str) {
+        let push: Push = match serde_json::from_str(text) {
+            Ok(push) => push,
+            Err(error) => {
+                self.metrics.pushes.bad_frames.inc();
+                tracing::debug!(%error, "a frame was dropped");
+                return;
+            }
+        };
+        self.metrics.pushes.frames.inc();
+        for message in &push.messages {
+            match self.collector.record_push(message) {
+                Recorded::Taken => {
+                    if message.stat.average_concurrent_requests > 0.0 {
+                        self.poke(&message.key);
+                    }
+                }
+                Recorded::UnknownWorkload => self.metrics.pushes.unknown_workload.inc(),
+                Recorded::Implausible => self.metrics.pushes.implausible.inc(),
+            }
+        }
+    }
+
+    fn poke(&self, key: &Key) {
+        if self.decisions.wants_poke(key) && self.pokes.try_send(key.clone()).is_err() {
+            tracing::debug!(workload = %key, "too many pokes are waiting; the next tick decides");
+        }
+    }
+
+    async fn receive(self, socket: WebSocket, permit: OwnedSemaphorePermit) {
+        let connected = self.collector.activator_connected();
+        self.metrics.pushes.connections.inc();
+        let mut peer = Peer::new(socket, self.stop.clone());
+        let ended = loop {
+            match peer.next(std::future::pending::<Infallible>()).await {
+                Ok(Next::Message(Message::Text(text))) => self.take_in(text.as_str()),
+                Ok(Next::Message(Message::Binary(_))) => self.metrics.pushes.bad_frames.inc(),
+                Ok(_) => {}
+                Err(ended) => break ended,
+            }
+        };
+        tracing::info!(%ended, "an activator's connection ended");
+        peer.close(&ended).await;
+        self.metrics.pushes.connections.dec();
+        drop((connected, permit));
+    }
+
+    async fn tell(self, socket: WebSocket, permit: OwnedSemaphorePermit) {
+        self.metrics.decision_readers.inc();
+        let mut peer = Peer::new(socket, self.stop.clone());
+        let ended = match self.tell_all(&mut peer).await {
+            Ok(never) => match never {},
+            Err(ended) => ended,
+        };
+        tracing::info!(%ended, "a reader of decisions is gone");
+        if matches!(ended, Ended::Stuck | Ended::Behind(_)) {
+            self.metrics.decision_readers_dropped.inc();
+        }
+        peer.close(&ended).await;
+        self.metrics.decision_readers.dec();
+        drop(permit);
+    }
+
+    async fn tell_all(&self, peer: &mut Peer) -> Result<Infallible, Ended> {
+        let (snapshot, mut changes) = self.decisions.subscribe();
+        if let Some(snapshot) = snapshot {
+            peer.send(Message::Text(snapshot)).await?;
+        }
+        loop {
+            match peer.next(changes.recv()).await? {
+                Next::Ours(Ok(change)) => peer.send(Message::Text(change)).await?,
+                Next::Ours(Err(RecvError::Lagged(missed))) => return Err(Ended::Behind(missed)),
+                Next::Ours(Err(RecvError::Closed)) => return Err(Ended::Stopping),
+                Next::Message(_) => {}
+            }
+        }
+    }
+}
+
+async fn push(State(server): State<StatServer>, upgrade: WebSocketUpgrade) -> Response {
+    let Ok(permit) = server.activators.clone().try_acquire_owned() else {
+        server.metrics.pushes.refused.inc();
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many activators are connected\n").into_response();
+    };
+    let upgrade = upgrade.max_frame_size(MAX_FRAME).max_message_size(MAX_FRAME);
+    upgrade.on_upgrade(move |socket| server.receive(socket, permit))
+}
+
+async fn decisions(State(server): State<StatServer>, upgrade: WebSocketUpgrade) -> Response {
+    let Ok(permit) = server.readers.clone().try_acquire_owned() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many readers are connected\n").into_response();
+    };
+    let upgrade = upgrade.max_frame_size(MAX_READER_FRAME).max_message_size(MAX_READER_FRAME);
+    upgrade.on_upgrade(move |socket| server.tell(socket, permit))
+}
+
+/// What a connection waited for.
+enum Next<T> {
+    Message(Message),
+    Ours(T),
+}
+
+// === impl Peer ===
+
+impl Peer {
+    fn new(socket: WebSocket, stop: CancellationToken) -> Self {
+        let mut ping = tokio::time::interval_at(Instant::now() + PING, PING);
+        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { socket, heard: Instant::now(), ping, stop }
+    }
+
+    /// The peer's next message, or what `ours` gives, whichever is first.
+    async fn next<T>(&mut self, ours: impl Future<Output = T>) -> Result<Next<T>, Ended> {
+        let mut ours = std::pin::pin!(ours);
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return Err(Ended::Stopping),
+                () = tokio::time::sleep_until(self.heard + SILENCE) => return Err(Ended::Silent),
+                _ = self.ping.tick() => {
+                    send(&mut self.socket, Message::Ping(bytes::Bytes::new())).await?;
+                }
+                message = self.socket.recv() => {
+                    let message = message.ok_or(Ended::Closed)??;
+                    self.heard = Instant::now();
+                    if matches!(message, Message::Close(_)) {
+                        return Err(Ended::Closed);
+                    }
+                    return Ok(Next::Message(message));
+                }
+                value = &mut ours => return Ok(Next::Ours(value)),
+            }
+        }
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), Ended> {
+        send(&mut self.socket, message).await
+    }
+
+    /// Says goodbye to a peer that still listens. "Restart" tells it to come back, or to go to another replica.
+    async fn close(&mut self, ended: &Ended) {
+        if matches!(ended, Ended::Stopping) {
+            let frame = CloseFrame { code: close_code::RESTART, reason: "stopping".into() };
+            if let Err(error) = self.send(Message::Close(Some(frame))).await {
+                tracing::debug!(%error, "no goodbye");
+            }
+        }
+    }
+}
+
+async fn send(socket: &mut WebSocket, message: Message) -> Result<(), Ended> {
+    Ok(tokio::time::timeout(SEND, socket.send(message)).await.map_err(|_| Ended::Stuck)??)
+}

@@ -1,0 +1,217 @@
+//! StatsScraper: reads a sample of one workload's ready pods once a second and records what all of them would have said.
+//!
+//! Any shortfall discards the whole second: a partial sum would read as a drop in load. Pods that have run for a whole stable
+//! window are asked first, for the young ones report less than they will. What surprises: the phase of the second differs by
+//! workload, so that not all are read at the same moment, and a round is recorded at the time it was due, not when it
+//! ended, so that every round has a second of its own.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::stats::{Stat, extrapolate, sample_size};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use rand::seq::SliceRandom;
+use tokio::time::Instant;
+
+use crate::collector::{Collector, Round};
+use crate::metrics::Metrics;
+use crate::ready_pods::{Pod, ReadyPods};
+use crate::scrape_client::{ScrapeClient, ScrapeError};
+use crate::workloads::{Workload, WorkloadsReceiver};
+
+/// Time between rounds.
+const PERIOD: Duration = Duration::from_secs(1);
+/// A round that takes longer is given up.
+const ROUND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What one workload's scraper needs; cloned for each.
+#[derive(Clone, Debug)]
+pub struct StatsScraper {
+    /// Where results go.
+    pub collector: Arc<Collector>,
+    /// Whom to ask.
+    pub pods: ReadyPods,
+    /// How to ask.
+    pub client: ScrapeClient,
+    /// What is decided on now.
+    pub workloads: WorkloadsReceiver,
+    /// Counters.
+    pub metrics: Metrics,
+}
+
+/// Why a round was discarded.
+#[derive(Debug, thiserror::Error)]
+pub enum Shortfall {
+    /// Not enough pods answered.
+    #[error("{heard} of {wanted} pods answered, of {population} ready ones; the last error: {last}")]
+    Pods {
+        /// Pods that answered.
+        heard: usize,
+        /// Size of the sample.
+        wanted: usize,
+        /// Ready pods.
+        population: usize,
+        /// The last failure.
+        last: ScrapeError,
+    },
+    /// The round took too long.
+    #[error("the round was not over after {ROUND_TIMEOUT:?}")]
+    Timeout,
+}
+
+// === impl StatsScraper ===
+
+impl StatsScraper {
+    /// Scrapes until the workload is gone.
+    pub async fn run(self, key: Key) {
+        let clock = *self.collector.clock();
+        let mut due = first_round(&key, clock.now());
+        let mut failing = false;
+        loop {
+            tokio::time::sleep_until(clock.instant(due)).await;
+            let Some(workload) = self.workloads.borrow().get(&key).cloned() else { return };
+            failing = self.round(&workload, due, failing).await;
+            due += PERIOD;
+            // Seconds that were missed are gone: there is nobody to ask what they were like.
+            while due <= clock.now() {
+                due += PERIOD;
+            }
+        }
+    }
+
+    /// One round; whether it failed. A change is logged, not every second of it.
+    async fn round(&self, workload: &Workload, due: Duration, was_failing: bool) -> bool {
+        let Some(pods) = self.pods.select(&workload.key.namespace, &workload.selector) else {
+            return was_failing;
+        };
+        let ready: Vec<_> = pods.into_iter().filter(|pod| pod.ready).collect();
+        let started = Instant::now();
+        let scraped = self.scrape(ready, due, workload.windows.stable).await;
+        self.metrics.scrape_seconds.observe(started.elapsed().as_secs_f64());
+        self.metrics.scrapes.count(scraped.is_ok());
+        let key = &workload.key;
+        match scraped {
+            Ok(round) => {
+                self.collector.record_round(key, due, round);
+                if was_failing {
+                    tracing::info!(workload = %key, "pods answer again");
+                }
+                false
+            }
+            Err(shortfall) => {
+                self.collector.record_round(key, due, Round::Incomplete);
+                if !was_failing {
+                    tracing::warn!(workload = %key, %shortfall, "seconds are discarded until enough pods answer");
+                }
+                true
+            }
+        }
+    }
+
+    /// Reads a sample of the ready pods.
+    async fn scrape(
+        &self,
+        ready: Vec<Arc<Pod>>,
+        now: Duration,
+        stable_window: Duration,
+    ) -> Result<Round, Shortfall> {
+        if ready.is_empty() {
+            return Ok(Round::NoPods);
+        }
+        let population = ready.len();
+        let sample = sample_size(population);
+        let candidates = candidates(ready, sample, now, stable_window);
+        let asking = tokio::time::timeout(ROUND_TIMEOUT, self.ask(candidates, sample, population));
+        let stats = asking.await.unwrap_or(Err(Shortfall::Timeout))?;
+        let idle = stats.iter().all(Stat::is_idle);
+        Ok(Round::Heard { total: extrapolate(&stats, population), idle })
+    }
+
+    /// Asks `sample` pods at a time; the next candidate stands in for one that fails.
+    async fn ask(
+        &self,
+        candidates: Vec<Arc<Pod>>,
+        sample: usize,
+        population: usize,
+    ) -> Result<Vec<Stat>, Shortfall> {
+        let mut candidates = candidates.into_iter().filter_map(|pod| pod.ip);
+        let mut asking: FuturesUnordered<_> =
+            candidates.by_ref().take(sample).map(|ip| self.client.scrape(ip)).collect();
+        let mut heard = Vec::with_capacity(sample);
+        let mut last = None;
+        while let Some(answer) = asking.next().await {
+            match answer {
+                Ok(stat) => heard.push(stat),
+                Err(error) => {
+                    last = Some(error);
+                    asking.extend(candidates.next().map(|ip| self.client.scrape(ip)));
+                }
+            }
+        }
+        if heard.len() == sample {
+            return Ok(heard);
+        }
+        // A ready pod without an address cannot be; if it is, nobody answered for it.
+        let last = last.unwrap_or(ScrapeError::Timeout);
+        Err(Shortfall::Pods { heard: heard.len(), wanted: sample, population, last })
+    }
+}
+
+/// The order in which to ask: old pods first, each kind in random order.
+fn candidates(
+    ready: Vec<Arc<Pod>>,
+    sample: usize,
+    now: Duration,
+    stable_window: Duration,
+) -> Vec<Arc<Pod>> {
+    if ready.len() == sample {
+        return ready;
+    }
+    let old = |pod: &Arc<Pod>| pod.started.is_some_and(|started| started + stable_window <= now);
+    let (mut old, mut young): (Vec<_>, Vec<_>) = ready.into_iter().partition(old);
+    let mut rng = rand::rng();
+    old.shuffle(&mut rng);
+    young.shuffle(&mut rng);
+    old.append(&mut young);
+    old
+}
+
+/// When to begin: in the middle half of a second, each workload at its own moment. Rounds that came near a second's edge
+/// could fall into the same second, and leave the next one empty.
+fn first_round(key: &Key, now: Duration) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(250 + hasher.finish() % 500)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, started: u64) -> Arc<Pod> {
+        let pod: k8s_openapi::api::core::v1::Pod =
+            serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap();
+        Arc::new(Pod { started: Some(Duration::from_secs(started)), ..Pod::from(&pod) })
+    }
+
+    #[test]
+    fn pods_that_ran_for_a_stable_window_come_first() {
+        let pods: Vec<_> = (0..10).map(|i| pod(&i.to_string(), if i < 4 { 100 } else { 500 })).collect();
+        let order = candidates(pods, 7, Duration::from_secs(510), Duration::from_secs(60));
+        let old: Vec<_> = order.iter().take(4).map(|pod| pod.started.unwrap().as_secs()).collect();
+        assert_eq!(old, [100; 4]);
+        assert_eq!(order.len(), 10);
+    }
+
+    #[test]
+    fn rounds_keep_clear_of_the_edges_of_a_second() {
+        for name in ["a", "b", "c", "d"] {
+            let due = first_round(&Key::new("shop", name), Duration::from_millis(5_999));
+            assert_eq!(due.as_secs(), 6);
+            assert!((250..750).contains(&due.subsec_millis()), "{due:?}");
+        }
+    }
+}

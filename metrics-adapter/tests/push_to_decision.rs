@@ -1,0 +1,191 @@
+//! The stats port over loopback: an activator's push becomes a decision on the stream, and a pod is scraped.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::collection::{Measure, Windows};
+use autoscaler::decider::DeciderSpec;
+use autoscaler::selector::Selector;
+use autoscaler::settings::Aggregation;
+use autoscaler::stats::{Push, Stat, StatMessage};
+use autoscaler::{DecisionEvent, Key};
+use futures::{SinkExt, StreamExt};
+use kube::runtime::watcher::Event;
+use metrics_adapter::collector::{self, Collector};
+use metrics_adapter::decisions::Decisions;
+use metrics_adapter::metrics::Metrics;
+use metrics_adapter::multi_scaler::{MAX_POKES, MultiScaler};
+use metrics_adapter::ready_pods::ReadyPods;
+use metrics_adapter::scrape_client::ScrapeClient;
+use metrics_adapter::stat_server::StatServer;
+use metrics_adapter::stats_scraper::StatsScraper;
+use metrics_adapter::workloads::{Workload, Workloads};
+use prometheus::Registry;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_util::sync::CancellationToken;
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// An adapter without Kubernetes: its objects are put in by hand.
+struct Adapter {
+    url: String,
+    pods: ReadyPods,
+    collector: Arc<Collector>,
+    metrics: Metrics,
+    stop: CancellationToken,
+    _table: watch::Sender<Arc<Workloads>>,
+}
+
+fn key() -> Key {
+    Key::new("shop", "web")
+}
+
+fn workload() -> Workload {
+    Workload {
+        key: key(),
+        service: "web".to_owned(),
+        selector: Selector::parse("app=web").unwrap(),
+        windows: Windows {
+            stable: Duration::from_secs(60),
+            panic: Duration::from_secs(6),
+            aggregation: Aggregation::Linear,
+        },
+        measure: Measure::Concurrency,
+        target_milli: 1000,
+        spec: DeciderSpec { target: 1.0, ..DeciderSpec::default() },
+    }
+}
+
+impl Adapter {
+    /// With pods that answer on `stat_port`.
+    async fn start(stat_port: u16) -> Self {
+        let metrics = Metrics::register(&Registry::new()).unwrap();
+        let (table, workloads) = watch::channel(Arc::new(Workloads::from_iter([workload()])));
+        let (pokes, poked) = mpsc::channel(MAX_POKES);
+        let collector = Arc::new(Collector::default());
+        let decisions = Arc::new(Decisions::default());
+        let pods = ReadyPods::default();
+        pods.apply(Event::Init);
+        pods.apply(Event::InitDone);
+        tokio::spawn(collector::follow(StatsScraper {
+            collector: collector.clone(),
+            pods: pods.clone(),
+            client: ScrapeClient::on_port(stat_port),
+            workloads: workloads.clone(),
+            metrics: metrics.clone(),
+        }));
+        let multi_scaler = MultiScaler {
+            collector: collector.clone(),
+            pods: pods.clone(),
+            workloads,
+            decisions: decisions.clone(),
+            metrics: metrics.clone(),
+        };
+        tokio::spawn(multi_scaler.run(poked));
+        let stop = CancellationToken::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let server =
+            StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), stop.clone());
+        tokio::spawn(server.serve(listener));
+        Self { url, pods, collector, metrics, stop, _table: table }
+    }
+
+    async fn connect(&self, path: &str) -> Socket {
+        connect_async(format!("{}{path}", self.url)).await.unwrap().0
+    }
+}
+
+fn push(concurrency: f64) -> Message {
+    let stat = Stat {
+        average_concurrent_requests: concurrency,
+        request_count: concurrency,
+        timestamp: chassis::clock::unix_seconds(),
+        ..Stat::default()
+    };
+    let messages = vec![StatMessage { key: key(), stat }];
+    let push = Push { activator: "activator-1".to_owned(), messages };
+    Message::text(serde_json::to_string(&push).unwrap())
+}
+
+async fn event(socket: &mut Socket) -> DecisionEvent {
+    let deadline = Duration::from_secs(5);
+    loop {
+        match tokio::time::timeout(deadline, socket.next()).await.unwrap().unwrap().unwrap() {
+            Message::Text(text) => return serde_json::from_str(text.as_str()).unwrap(),
+            Message::Ping(_) | Message::Pong(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_first_request_is_decided_on_at_once_and_bad_frames_do_no_harm() {
+    let adapter = Adapter::start(1).await;
+    let mut reader = adapter.connect("/decisions").await;
+    assert_eq!(event(&mut reader).await, DecisionEvent::Snapshot(vec![]));
+    // Past the first tick, so that only a poke can be this quick.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+
+    let mut activator = adapter.connect("/push").await;
+    activator.send(Message::text("{nonsense")).await.unwrap();
+    activator.send(Message::binary(vec![1, 2, 3])).await.unwrap();
+    let sent = tokio::time::Instant::now();
+    activator.send(push(5.0)).await.unwrap();
+    let DecisionEvent::Decided(decision) = event(&mut reader).await else { panic!("no decision") };
+    assert!(sent.elapsed() < Duration::from_millis(500), "{:?}", sent.elapsed());
+    assert_eq!((decision.desired, decision.ready, decision.idle_since), (5, 0, None));
+    assert!(decision.panicking);
+    assert_eq!(adapter.metrics.pushes.bad_frames.get(), 2);
+    assert_eq!(adapter.metrics.pokes.get(), 1);
+
+    let mut late = adapter.connect("/decisions").await;
+    let DecisionEvent::Snapshot(known) = event(&mut late).await else { panic!("no snapshot") };
+    assert_eq!(known.len(), 1);
+
+    adapter.stop.cancel();
+    let goodbye = loop {
+        match activator.next().await.unwrap().unwrap() {
+            Message::Close(frame) => break frame.unwrap(),
+            _ => continue,
+        }
+    };
+    assert_eq!(u16::from(goodbye.code), 1012);
+}
+
+#[tokio::test]
+async fn pods_are_scraped_and_what_they_say_counts() {
+    let pod = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = pod.local_addr().unwrap().port();
+    let router = axum::Router::new().route(
+        "/stat",
+        axum::routing::get(|| async {
+            axum::Json(Stat {
+                average_concurrent_requests: 5.0,
+                average_proxied_concurrent_requests: 2.0,
+                ..Stat::default()
+            })
+        }),
+    );
+    tokio::spawn(async move { axum::serve(pod, router).await });
+    let adapter = Adapter::start(port).await;
+    let object = serde_json::json!({
+        "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
+        "status": {"phase": "Running", "podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    adapter.pods.apply(Event::Apply(serde_json::from_value(object).unwrap()));
+    let mut waited = 0;
+    while adapter.collector.averages(&key(), Measure::Concurrency).is_none() {
+        waited += 1;
+        assert!(waited < 50, "nothing was recorded");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let averages = adapter.collector.averages(&key(), Measure::Concurrency).unwrap();
+    assert_eq!(averages.stable, 3.0);
+    assert_eq!(adapter.metrics.scrapes.failed.get(), 0);
+}
