@@ -146,10 +146,11 @@ impl Handler {
 impl OnItsWay {
     /// The pod's response, with what ends with it.
     fn answer(self, mut response: Response<Incoming>, slot: Slot) -> Response<ResponseBody> {
-        let mut running = Some(Running { _slot: slot, _counted: self.counted });
-        if let (Some(upgrade), Some(guard)) = (self.upgrade, running.take()) {
-            running = upgrade.tunnel(&mut response, guard);
-        }
+        let running = Running { _slot: slot, _counted: self.counted };
+        let running = match self.upgrade {
+            Some(upgrade) => upgrade.tunnel(&mut response, running),
+            None => Some(running),
+        };
         let (head, body) = response.into_parts();
         let body = match running {
             Some(running) => Either::Left(TrackedBody::new(body, running)),

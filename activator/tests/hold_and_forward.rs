@@ -1,0 +1,246 @@
+//! Requests that are held, and what ends it: a pod, a full queue, a timeout, a caller that goes away.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    unreachable_pub,
+    missing_debug_implementations,
+    reason = "shared by test files, published to nobody"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use activator::args::Limits;
+use bytes::Bytes;
+use http::{Request, Version};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use support::pod::FakePod;
+use support::{Harness, LIMITS, client, eventually, http2_client, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+const POD: &str = "127.0.0.2";
+const OTHER_POD: &str = "127.0.0.3";
+
+#[tokio::test]
+async fn a_request_is_held_until_its_pod_answers_the_probe() {
+    let harness = Harness::start().await;
+    let request = harness.get("/");
+    harness.until_held(1).await;
+
+    let pod = FakePod::start(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    eventually("the pod is probed", || async { pod.probes() > 0 }).await;
+    assert_eq!((pod.served(), harness.held()), (0, 1));
+
+    pod.becomes_ready();
+    let answer = within("answer", request).await.unwrap();
+    assert_eq!((answer.status(), answer.body.as_ref()), (200, POD.as_bytes()));
+    for part in ["rouse-hold", "rouse-pod", "rouse-probe", "rouse-forward"] {
+        assert!(answer.header("server-timing").contains(part), "{:?}", answer.head.headers);
+    }
+    assert_eq!(harness.held(), 0);
+}
+
+#[tokio::test]
+async fn a_pod_is_asked_again_until_its_port_is_open() {
+    let harness = Harness::start().await;
+    let request = harness.get("/");
+    harness.until_held(1).await;
+    harness.pod_seen(POD, false).await;
+    // Held on to, so that the next listener finds the address free only when nobody asked any more.
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    assert_eq!(within("answer", request).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn nobody_probes_a_workload_without_requests() {
+    let harness = Harness::start().await;
+    let pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    harness.pod_seen(POD, true).await;
+    let answer = within("answer", harness.get("/")).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(pod.probes(), 0, "a pod that is Ready is trusted");
+    assert_eq!(answer.header("server-timing"), "", "it was not held");
+}
+
+#[tokio::test]
+async fn a_pod_that_refuses_is_set_aside_and_its_request_goes_elsewhere() {
+    // With a limit of 1 the first pod in order of address is tried first: nobody listens there.
+    let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
+    let _pod = FakePod::ready(OTHER_POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    harness.pod_seen(OTHER_POD, true).await;
+    let request = Request::post(harness.url("/")).body(Full::from("all of it")).unwrap();
+    let answer = within("answer", harness.send(request)).await.unwrap();
+    assert_eq!((answer.status(), answer.body.as_ref()), (200, b"all of it".as_slice()));
+
+    let back = FakePod::ready(POD, harness.pod_port).await;
+    eventually("it is probed and used again", || async {
+        assert_eq!(harness.get("/").await.unwrap().status(), 200);
+        back.served() > 0
+    })
+    .await;
+    assert!(back.probes() > 0);
+}
+
+#[tokio::test]
+async fn a_pod_never_gets_more_than_its_container_concurrency() {
+    let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
+    let pods =
+        [FakePod::ready(POD, harness.pod_port).await, FakePod::ready(OTHER_POD, harness.pod_port).await];
+    for pod in &pods {
+        pod.close_gate();
+    }
+    harness.pod_seen(POD, true).await;
+    harness.pod_seen(OTHER_POD, true).await;
+    let requests: Vec<_> = (0..10).map(|_| harness.get("/")).collect();
+    harness.until_held(8).await;
+    eventually("one on each", || async { pods.iter().all(|pod| pod.running() == 1) }).await;
+    for pod in &pods {
+        pod.let_go(100);
+    }
+    for request in requests {
+        assert_eq!(within("answer", request).await.unwrap().status(), 200);
+    }
+    assert_eq!(pods.map(|pod| pod.most()), [1, 1]);
+}
+
+#[tokio::test]
+async fn a_pod_that_leaves_lets_its_request_end_and_gives_its_place_to_nobody() {
+    let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
+    let leaving = FakePod::ready(POD, harness.pod_port).await;
+    leaving.close_gate();
+    harness.pod_seen(POD, true).await;
+    let long = harness.get("/");
+    eventually("it runs", || async { leaving.running() == 1 }).await;
+
+    harness.pod_gone(POD).await;
+    let next = harness.get("/");
+    harness.until_held(1).await;
+    let _staying = FakePod::ready(OTHER_POD, harness.pod_port).await;
+    harness.pod_seen(OTHER_POD, false).await;
+    let answer = within("answer of the other pod", next).await.unwrap();
+    assert_eq!(answer.body, OTHER_POD);
+
+    leaving.let_go(1);
+    assert_eq!(within("answer of the pod that left", long).await.unwrap().body, POD);
+}
+
+#[tokio::test]
+async fn a_full_queue_turns_callers_away() {
+    let limits = Limits { queue_depth: 1, ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    let _held = harness.get("/");
+    harness.until_held(1).await;
+    let refused = within("refusal", harness.get("/")).await.unwrap();
+    assert_eq!((refused.status(), refused.header("retry-after")), (503, "1"));
+    assert_eq!(refused.problem()["reason"], "QueueFull");
+    assert_eq!(harness.metric("rouse_activator_queue_full_total"), 1.0);
+}
+
+#[tokio::test]
+async fn the_whole_process_holds_no_more_than_it_may() {
+    let limits = Limits { total_queue_depth: 1, ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    let _held = harness.get("/");
+    harness.until_held(1).await;
+    assert_eq!(within("refusal", harness.get("/")).await.unwrap().problem()["reason"], "TooManyHeld");
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_frees_its_place() {
+    let limits = Limits { queue_depth: 2, ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    let requests =
+        ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nall"];
+    let mut callers = Vec::new();
+    for request in requests {
+        let mut caller = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
+        caller.write_all(request.as_bytes()).await.unwrap();
+        callers.push(caller);
+    }
+    harness.until_held(2).await;
+    drop(callers);
+    harness.until_held(0).await;
+
+    let next = harness.get("/");
+    harness.until_held(1).await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    assert_eq!(within("answer", next).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn nobody_waits_longer_than_the_wake_timeout() {
+    let limits = Limits { wake_timeout: Duration::from_millis(30), ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    let answer = within("answer", harness.get("/")).await.unwrap();
+    assert_eq!(answer.status(), 504);
+    let problem = answer.problem();
+    assert_eq!((&problem["reason"], &problem["workload"]), (&"WakeTimeout".into(), &"shop/web".into()));
+    assert_eq!(harness.held(), 0);
+}
+
+#[tokio::test]
+async fn a_body_streams_both_ways_after_a_hold() {
+    let harness = Harness::start().await;
+    let (parts, body) = mpsc::channel::<Result<Frame<Bytes>, std::convert::Infallible>>(1);
+    let body = StreamBody::new(futures::stream::unfold(body, |mut body| async {
+        body.recv().await.map(|part| (part, body))
+    }));
+    let request = Request::post(harness.url("/echo")).body(body.boxed_unsync()).unwrap();
+    let response = tokio::spawn(async move { client().request(request).await.unwrap() });
+    let send = async |part: &'static str| parts.send(Ok(Frame::data(part.into()))).await.unwrap();
+    send("first ").await;
+    harness.until_held(1).await;
+
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    let mut echo = within("head", response).await.unwrap().into_body();
+    let mut next =
+        async || within("part", echo.frame()).await.map(|frame| frame.unwrap().into_data().unwrap());
+    assert_eq!(next().await.unwrap(), "first ");
+    send("second").await;
+    assert_eq!(next().await.unwrap(), "second");
+    drop(parts);
+    assert!(next().await.is_none());
+}
+
+#[tokio::test]
+async fn http2_callers_reach_pods_by_http2() {
+    let harness = Harness::start().await;
+    let request = Request::post(harness.url("/echo")).body(Full::<Bytes>::from("all")).unwrap();
+    let response = tokio::spawn(async move { http2_client().request(request).await.unwrap() });
+    harness.until_held(1).await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    let response = within("head", response).await.unwrap();
+    assert_eq!((response.version(), response.status().as_u16()), (Version::HTTP_2, 200));
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "all");
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_becomes_a_tunnel() {
+    let harness = Harness::start().await;
+    let mut caller = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
+    let head = "GET /upgrade HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
+    caller.write_all(head.as_bytes()).await.unwrap();
+    harness.until_held(1).await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(within("head", caller.read_u8()).await.unwrap());
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&answer));
+    caller.write_all(b"ping").await.unwrap();
+    let mut echo = [0; 4];
+    within("echo", caller.read_exact(&mut echo)).await.unwrap();
+    assert_eq!(&echo, b"ping");
+}

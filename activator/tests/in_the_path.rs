@@ -1,0 +1,173 @@
+//! How an activator comes into the path of a workload, tells about it, and gets out of the way.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    unreachable_pub,
+    missing_debug_implementations,
+    reason = "shared by test files, published to nobody"
+)]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use autoscaler::contract::{PROBE_HEADER, WORKLOAD_HEADER};
+use http::Request;
+use http_body_util::Full;
+use support::pod::FakePod;
+use support::receiver::Receiver;
+use support::{Harness, eventually, key, within};
+use tokio::net::TcpStream;
+
+const POD: &str = "127.0.0.2";
+
+async fn with_receivers(harness: &Harness) -> [Receiver; 2] {
+    let receivers = [Receiver::start().await, Receiver::start().await];
+    harness.receivers.send_replace(BTreeSet::from([receivers[0].address, receivers[1].address]));
+    eventually("receivers are connected", || async {
+        harness.metric("rouse_activator_push_connections") == 2.0
+    })
+    .await;
+    receivers
+}
+
+#[tokio::test]
+async fn the_first_request_pokes_every_receiver_once() {
+    let harness = Harness::start().await;
+    let receivers = with_receivers(&harness).await;
+    let requests = [harness.get("/"), harness.get("/")];
+    for mut receiver in receivers {
+        let poke = receiver.next().await;
+        assert_eq!(poke.activator, "activator-1");
+        let [message] = poke.messages.as_slice() else { panic!("{poke:?}") };
+        assert_eq!(message.key, key());
+        let told = (message.stat.average_concurrent_requests, message.stat.request_count);
+        assert_eq!(told, (1.0, 1.0));
+
+        // What follows is periodic: two are there, and one of them was told.
+        let report = receiver.next().await;
+        let stat = &report.messages[0].stat;
+        assert!(stat.average_concurrent_requests <= 1.0 && stat.is_plausible(), "{stat:?}");
+        let report = receiver.next().await;
+        let stat = &report.messages[0].stat;
+        assert!((stat.average_concurrent_requests - 2.0).abs() < 0.01, "{stat:?}");
+        assert_eq!(stat.request_count, 0.0);
+    }
+
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    for request in requests {
+        let answer = within("answer", request).await.unwrap();
+        assert!(answer.header("server-timing").contains("rouse-poke"), "{:?}", answer.head.headers);
+    }
+}
+
+#[tokio::test]
+async fn a_workload_is_told_as_idle_once_and_pokes_again() {
+    let harness = Harness::start().await;
+    let [mut receiver, _other] = with_receivers(&harness).await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    within("answer", harness.get("/")).await.unwrap();
+    receiver.next().await;
+    // The period of the request, of which the poke told everything already, and one of silence.
+    for _ in 0..2 {
+        assert!(receiver.next().await.messages[0].stat.is_idle());
+    }
+    assert!(receiver.rest().is_empty());
+    within("answer", harness.get("/")).await.unwrap();
+    let stat = &receiver.next().await.messages[0].stat;
+    assert_eq!((stat.average_concurrent_requests, stat.request_count), (1.0, 1.0));
+}
+
+#[tokio::test]
+async fn a_paused_workload_says_so_and_does_not_wake() {
+    let harness = Harness::with(support::LIMITS, |workload| workload.paused = true).await;
+    let [mut receiver, _other] = with_receivers(&harness).await;
+    let answer = within("answer", harness.get("/")).await.unwrap();
+    assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"Paused".into()));
+
+    // Pushes come in order: had the refused request poked, that would be first, and would have come for it alone.
+    harness.adapt(|workload| workload.paused = false).await;
+    let request = within("a held request", eventually_held(&harness)).await;
+    let poke = receiver.next().await;
+    assert_eq!(poke.messages[0].stat.request_count, 1.0);
+    assert!(receiver.rest().iter().all(|push| push.messages[0].stat.request_count == 0.0));
+
+    harness.adapt(|_| {}).await;
+    let answer = within("the held caller is told", request).await.unwrap();
+    assert_eq!(answer.problem()["reason"], "Paused");
+}
+
+/// A request that is held; those that came while the workload was still paused are repeated.
+async fn eventually_held(harness: &Harness) -> tokio::task::JoinHandle<support::Answer> {
+    loop {
+        let request = harness.get("/");
+        eventually("held or refused", || async { harness.held() == 1 || request.is_finished() }).await;
+        if !request.is_finished() {
+            return request;
+        }
+    }
+}
+
+#[tokio::test]
+async fn callers_are_sent_away_when_the_workload_serves() {
+    let harness = Harness::start().await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    assert_eq!(within("answer", harness.get("/")).await.unwrap().header("connection"), "");
+    harness.adapt(|workload| workload.serving = true).await;
+    eventually("answers close their connections", || async {
+        let answer = harness.get("/").await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.header("connection") == "close"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn probes_are_answered_without_being_counted() {
+    let harness = Harness::start().await;
+    let [mut receiver, _other] = with_receivers(&harness).await;
+    let probe =
+        Request::get(harness.url("/")).header(PROBE_HEADER, "activator").body(Full::default()).unwrap();
+    let answer = within("answer", harness.send(probe)).await.unwrap();
+    assert_eq!((answer.status(), answer.body.as_ref()), (200, b"activator".as_slice()));
+    assert_eq!(answer.header(WORKLOAD_HEADER), "shop/web");
+    assert_eq!(harness.metric("rouse_activator_requests_total"), 0.0);
+    assert!(receiver.rest().is_empty());
+}
+
+#[tokio::test]
+async fn a_workload_that_is_deleted_closes_its_port_and_ends_what_waits() {
+    let harness = Harness::start().await;
+    let request = harness.get("/");
+    harness.until_held(1).await;
+    harness.delete().await;
+    assert_eq!(within("answer", request).await.unwrap().status(), 404);
+    eventually("the port is closed", || async {
+        TcpStream::connect(("127.0.0.1", harness.port)).await.is_err()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_drain_serves_what_is_held() {
+    let harness = Harness::start().await;
+    let request = harness.get("/");
+    harness.until_held(1).await;
+    assert!(harness.readiness.is_ready());
+    harness.stop.cancel();
+    eventually("it is not ready", || async { !harness.readiness.is_ready() }).await;
+    eventually("the port is closed", || async {
+        TcpStream::connect(("127.0.0.1", harness.port)).await.is_err()
+    })
+    .await;
+    assert!(!harness.running.is_finished());
+
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    let answer = within("answer", request).await.unwrap();
+    assert_eq!((answer.status(), answer.header("connection")), (200, "close"));
+    within("the end", harness.running).await.unwrap();
+}

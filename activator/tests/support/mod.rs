@@ -1,0 +1,230 @@
+//! An activator with real sockets on loopback, and the peers it talks to: pods, callers and a receiver of its reports.
+//!
+//! What a cluster would tell comes from the test, through the same channel as the watches'.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub mod pod;
+pub mod receiver;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::net::{IpAddr, TcpListener};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use activator::app::{App, Sources};
+use activator::args::Limits;
+use activator::workloads::{Change, Lease, Pod, Workload};
+use autoscaler::Key;
+use autoscaler::selector::Selector;
+use bytes::Bytes;
+use chassis::readiness::Readiness;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::TokioExecutor;
+use prometheus::Registry;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// More than anything here takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+pub const LIMITS: Limits = Limits {
+    queue_depth: 100,
+    total_queue_depth: 1000,
+    wake_timeout: Duration::from_secs(60),
+    drain_grace: Duration::from_millis(50),
+    drain_timeout: Duration::from_secs(10),
+};
+
+/// A running activator with one workload, `shop/web`.
+pub struct Harness {
+    pub port: u16,
+    pub pod_port: u16,
+    pub registry: Registry,
+    pub readiness: Readiness,
+    pub stop: CancellationToken,
+    pub running: tokio::task::JoinHandle<()>,
+    pub receivers: watch::Sender<BTreeSet<std::net::SocketAddr>>,
+    _zero_scalers: watch::Sender<BTreeSet<std::net::SocketAddr>>,
+    changes: mpsc::Sender<Change>,
+    workload: Workload,
+}
+
+impl Harness {
+    pub async fn start() -> Self {
+        Self::with(LIMITS, |_| {}).await
+    }
+
+    pub async fn with(limits: Limits, adapt: impl FnOnce(&mut Workload)) -> Self {
+        let (sender, changes) = mpsc::channel(16);
+        let (receivers, adapters) = watch::channel(BTreeSet::new());
+        let (zero, zero_scalers) = watch::channel(BTreeSet::new());
+        let (registry, readiness, stop) = (Registry::new(), Readiness::default(), CancellationToken::new());
+        let app = App::new("activator-1".into(), limits, &registry).unwrap();
+        let (ready, stopped) = (readiness.clone(), stop.clone());
+        let sources = Sources { changes, adapters, zero_scalers };
+        let running = tokio::spawn(async move { app.run(sources, &ready, stopped).await });
+        let (port, pod_port) = (free_port(), free_port());
+        let mut workload = Workload {
+            selector: Some(Selector::parse("app=web").unwrap()),
+            ports: vec![Lease { activator_port: port, pod_port }],
+            ..Workload::default()
+        };
+        adapt(&mut workload);
+        let harness = Self {
+            port,
+            pod_port,
+            registry,
+            readiness,
+            stop,
+            running,
+            receivers,
+            _zero_scalers: zero,
+            changes: sender,
+            workload,
+        };
+        harness.adapt(|_| {}).await;
+        eventually("the port is open", || async {
+            tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()
+        })
+        .await;
+        harness
+    }
+
+    /// Changes the workload.
+    pub async fn adapt(&self, adapt: impl FnOnce(&mut Workload)) {
+        let mut workload = self.workload.clone();
+        adapt(&mut workload);
+        self.changes.send(Change::Workload(key(), Some(workload))).await.unwrap();
+    }
+
+    pub async fn delete(&self) {
+        self.changes.send(Change::Workload(key(), None)).await.unwrap();
+    }
+
+    /// A pod of the workload is seen at `ip`.
+    pub async fn pod_seen(&self, ip: &str, ready: bool) {
+        let ip: IpAddr = ip.parse().unwrap();
+        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        let pod = Pod { uid: ip.to_string(), labels, ip: Some(ip), ready, ending: false };
+        self.changes.send(Change::Pod(pod_key(&ip.to_string()), Some(pod))).await.unwrap();
+    }
+
+    pub async fn pod_gone(&self, ip: &str) {
+        self.changes.send(Change::Pod(pod_key(ip), None)).await.unwrap();
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// A GET that runs in the background.
+    pub fn get(&self, path: &str) -> tokio::task::JoinHandle<Answer> {
+        self.send(Request::get(self.url(path)).body(Full::default()).unwrap())
+    }
+
+    pub fn send(&self, request: Request<Full<Bytes>>) -> tokio::task::JoinHandle<Answer> {
+        tokio::spawn(async move { Answer::of(client().request(request).await.unwrap()).await })
+    }
+
+    /// Requests that wait now.
+    pub fn held(&self) -> i64 {
+        self.metric("rouse_activator_held_requests") as i64
+    }
+
+    pub async fn until_held(&self, count: i64) {
+        eventually(&format!("{count} held"), || async { self.held() == count }).await;
+    }
+
+    /// The sum of a family's gauges or counters.
+    pub fn metric(&self, name: &str) -> f64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        let values = family.iter().flat_map(|family| family.get_metric());
+        values.map(|m| m.get_gauge().get_value() + m.get_counter().get_value()).sum()
+    }
+}
+
+/// A response, read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    pub head: http::response::Parts,
+    pub body: Bytes,
+}
+
+impl Answer {
+    async fn of(response: Response<hyper::body::Incoming>) -> Self {
+        let (head, body) = response.into_parts();
+        Self { head, body: body.collect().await.unwrap().to_bytes() }
+    }
+
+    pub fn status(&self) -> u16 {
+        self.head.status.as_u16()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.head.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
+    }
+
+    pub fn problem(&self) -> serde_json::Value {
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+pub fn client<B>() -> Client<legacy::connect::HttpConnector, B>
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+{
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
+pub fn http2_client<B>() -> Client<legacy::connect::HttpConnector, B>
+where
+    B: http_body::Body + Send,
+    B::Data: Send,
+{
+    Client::builder(TokioExecutor::new()).http2_only(true).build_http()
+}
+
+pub fn key() -> Key {
+    Key::new("shop", "web")
+}
+
+fn pod_key(ip: &str) -> Key {
+    Key::new("shop", format!("web-{ip}"))
+}
+
+/// Looks again until it is so.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+    let looked = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    assert!(tokio::time::timeout(DEADLINE, looked).await.is_ok(), "not within {DEADLINE:?}: {what}");
+}
+
+/// The outcome of something that must come.
+pub async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(DEADLINE, coming).await {
+        Ok(come) => come,
+        Err(_) => panic!("not within {DEADLINE:?}: {what}"),
+    }
+}
+
+/// A port that is free on every address, outside of the range from which the kernel takes ports of outgoing connections.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();
+    loop {
+        let port = start + NEXT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A pod: a queue-proxy and its app in one, on a loopback address of its own.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use autoscaler::contract::{PROBE_HEADER, PROXIED_HEADER};
+use bytes::Bytes;
+use chassis::server::{self, Options};
+use http::{HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Answers `/echo` with the request's body as it comes, `/upgrade` with an echoing tunnel, and all else with its address
+/// once it may.
+pub struct FakePod {
+    state: Arc<State>,
+    _stop: DropGuard,
+}
+
+struct State {
+    ip: String,
+    ready: watch::Sender<bool>,
+    /// One permit for each request that may be answered.
+    gate: Semaphore,
+    running: AtomicUsize,
+    most: AtomicUsize,
+    served: AtomicUsize,
+    probes: AtomicUsize,
+}
+
+type Body = Either<Full<Bytes>, Incoming>;
+
+impl FakePod {
+    /// Its app is not ready yet; its requests are answered at once when it is.
+    pub async fn start(ip: &str, port: u16) -> Self {
+        let listener = TcpListener::bind((ip, port)).await.unwrap();
+        let state = Arc::new(State {
+            ip: ip.to_owned(),
+            ready: watch::Sender::new(false),
+            gate: Semaphore::new(Semaphore::MAX_PERMITS),
+            running: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            served: AtomicUsize::new(0),
+            probes: AtomicUsize::new(0),
+        });
+        let stop = CancellationToken::new();
+        let service = {
+            let state = state.clone();
+            move |request| {
+                let state = state.clone();
+                async move { Ok::<_, Infallible>(state.answer(request).await) }
+            }
+        };
+        tokio::spawn(server::serve(listener, service, Options::default(), stop.clone()));
+        Self { state, _stop: stop.drop_guard() }
+    }
+
+    pub async fn ready(ip: &str, port: u16) -> Self {
+        let pod = Self::start(ip, port).await;
+        pod.becomes_ready();
+        pod
+    }
+
+    pub fn becomes_ready(&self) {
+        self.state.ready.send_replace(true);
+    }
+
+    /// Requests wait from now on until they are let go.
+    pub fn close_gate(&self) {
+        self.state.gate.forget_permits(usize::MAX);
+    }
+
+    pub fn let_go(&self, count: usize) {
+        self.state.gate.add_permits(count);
+    }
+
+    pub fn running(&self) -> usize {
+        self.state.running.load(Ordering::SeqCst)
+    }
+
+    /// The most requests that ran at a time.
+    pub fn most(&self) -> usize {
+        self.state.most.load(Ordering::SeqCst)
+    }
+
+    pub fn served(&self) -> usize {
+        self.state.served.load(Ordering::SeqCst)
+    }
+
+    pub fn probes(&self) -> usize {
+        self.state.probes.load(Ordering::SeqCst)
+    }
+}
+
+impl State {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if let Some(asked) = request.headers().get(PROBE_HEADER) {
+            assert_eq!(asked, "queue-proxy");
+            self.probes.fetch_add(1, Ordering::SeqCst);
+            self.ready.subscribe().wait_for(|ready| *ready).await.unwrap();
+            return Response::new(Either::Left(Full::from("queue-proxy")));
+        }
+        assert_eq!(request.headers().get(PROXIED_HEADER), Some(&HeaderValue::from_static("activator")));
+        self.served.fetch_add(1, Ordering::SeqCst);
+        let _running = Running::new(self);
+        match request.uri().path() {
+            "/echo" => Response::new(Either::Right(request.into_body())),
+            "/upgrade" => upgrade(request),
+            _ => self.when_let_go(request).await,
+        }
+    }
+
+    async fn when_let_go(&self, request: Request<Incoming>) -> Response<Body> {
+        self.gate.acquire().await.unwrap().forget();
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let text = if body.is_empty() { Bytes::from(self.ip.clone()) } else { body };
+        Response::new(Either::Left(Full::new(text)))
+    }
+}
+
+struct Running<'a>(&'a State);
+
+impl<'a> Running<'a> {
+    fn new(state: &'a State) -> Self {
+        let now = state.running.fetch_add(1, Ordering::SeqCst) + 1;
+        state.most.fetch_max(now, Ordering::SeqCst);
+        Self(state)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn upgrade(mut request: Request<Incoming>) -> Response<Body> {
+    let upgraded = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgraded.await.unwrap()));
+        tokio::io::copy(&mut reader, &mut writer).await.unwrap();
+    });
+    Response::builder()
+        .status(101)
+        .header("connection", "upgrade")
+        .header("upgrade", "echo")
+        .body(Either::Left(Full::default()))
+        .unwrap()
+}

@@ -1,0 +1,44 @@
+//! A metrics-adapter or zero-scaler, as far as it takes reports.
+
+use autoscaler::stats::Push;
+use futures::StreamExt;
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+pub struct Receiver {
+    pub address: SocketAddr,
+    pushes: mpsc::UnboundedReceiver<Push>,
+}
+
+impl Receiver {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, pushes) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let sender = sender.clone();
+                tokio::spawn(async move {
+                    let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+                    while let Some(Ok(message)) = socket.next().await {
+                        if message.is_text() {
+                            let push = serde_json::from_str(message.to_text().unwrap()).unwrap();
+                            let _ = sender.send(push);
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, pushes }
+    }
+
+    pub async fn next(&mut self) -> Push {
+        super::within("a push", self.pushes.recv()).await.unwrap()
+    }
+
+    /// What has come and was not looked at.
+    pub fn rest(&mut self) -> Vec<Push> {
+        std::iter::from_fn(|| self.pushes.try_recv().ok()).collect()
+    }
+}
