@@ -40,7 +40,9 @@ pub struct Decision {
 pub enum DecisionEvent {
     /// The first message of a connection: all there is; what is not in it is unknown.
     Snapshot(Vec<Decision>),
-    /// A decision that differs from the last one sent in more than its averages and time.
+    /// A decision that differs from the last one sent in more than its averages and time; or the same one again after ten
+    /// seconds, which says by its `decided_at` that data are still coming in. When `idle_since` ends without data for a new
+    /// decision, the old one is sent without it, at its old time.
     Decided(Decision),
     /// The workload is no longer decided on.
     Removed(Key),

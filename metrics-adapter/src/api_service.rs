@@ -74,9 +74,10 @@ pub async fn follow(
 
 fn judge(object: Option<&APIService>, namespace: &str, service: &str, ca: &str) -> Verdict {
     let Some(spec) = object.and_then(|object| object.spec.as_ref()) else { return Verdict::Missing };
-    let target = spec.service.as_ref().map(|s| {
-        (s.namespace.clone().unwrap_or_default(), s.name.clone().unwrap_or_default())
-    });
+    let target = spec
+        .service
+        .as_ref()
+        .map(|s| (s.namespace.clone().unwrap_or_default(), s.name.clone().unwrap_or_default()));
     match target {
         Some((ns, name)) if ns == namespace && name == service => {}
         Some((ns, name)) => return Verdict::Foreign(format!("Service {ns}/{name}")),
@@ -94,7 +95,9 @@ async fn patch(api: &Api<APIService>, ca: &str) -> Result<(), kube::Error> {
     let patched = api.patch(NAME, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(patch)).await;
     match &patched {
         Ok(_) => tracing::info!(api_service = NAME, "caBundle written"),
-        Err(error) => tracing::error!(api_service = NAME, %error, "caBundle could not be written; it is tried again"),
+        Err(error) => {
+            tracing::error!(api_service = NAME, %error, "caBundle could not be written; it is tried again")
+        }
     }
     patched.map(drop)
 }

@@ -95,7 +95,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     );
     let tls = tls_server::config(certificate.certificates())?;
     tasks.spawn(certificate.run());
-    tasks.spawn(api_service::follow(client.clone(), args.namespace.clone(), args.service.clone(), ca_changes));
+    tasks.spawn(api_service::follow(
+        client.clone(),
+        args.namespace.clone(),
+        args.service.clone(),
+        ca_changes,
+    ));
 
     let stat_server =
         StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), stop.clone());

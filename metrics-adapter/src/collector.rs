@@ -77,8 +77,7 @@ impl Collector {
             entry.resize(windows, self.clock.now());
             return;
         }
-        let entry =
-            Entry { windows: Mutex::new(windows), collection: Mutex::new(Collection::new(windows)) };
+        let entry = Entry { windows: Mutex::new(windows), collection: Mutex::new(Collection::new(windows)) };
         self.collections.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::new(entry));
     }
 
@@ -218,9 +217,9 @@ pub async fn follow(scraper: StatsScraper) {
 
 fn ensure(scraper: &StatsScraper, scrapers: &mut HashMap<Key, AbortHandle>, workload: &Workload) {
     scraper.collector.create_or_update(&workload.key, workload.windows);
-    scrapers.entry(workload.key.clone()).or_insert_with(|| {
-        tokio::spawn(scraper.clone().run(workload.key.clone())).abort_handle()
-    });
+    scrapers
+        .entry(workload.key.clone())
+        .or_insert_with(|| tokio::spawn(scraper.clone().run(workload.key.clone())).abort_handle());
 }
 
 #[cfg(test)]

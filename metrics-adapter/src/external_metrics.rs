@@ -122,10 +122,9 @@ impl Api {
     fn probe(&self, probe: Probe) -> Answer {
         let awaited = self.readiness.awaited();
         match probe {
-            Probe::Ready if !awaited.is_empty() => text(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                format!("awaiting {}\n", awaited.join(", ")),
-            ),
+            Probe::Ready if !awaited.is_empty() => {
+                text(StatusCode::INTERNAL_SERVER_ERROR, format!("awaiting {}\n", awaited.join(", ")))
+            }
             Probe::Ready | Probe::Live => text(StatusCode::OK, "ok".to_owned()),
         }
     }

@@ -98,8 +98,7 @@ impl MetricWatch {
         let config_events = watcher(Api::<ConfigMap>::namespaced(client.clone(), namespace), only_ours)
             .default_backoff()
             .map(config_seen);
-        let events =
-            [metric_events.boxed(), pod_autoscaler_events.boxed(), config_events.boxed()];
+        let events = [metric_events.boxed(), pod_autoscaler_events.boxed(), config_events.boxed()];
         Self {
             metrics,
             pod_autoscalers,
@@ -306,9 +305,12 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_the_reason() {
-        for (target, selector, part) in
-            [("0", "app=web", "above 0"), ("-1", "", "above 0"), ("x", "", "quantity"), ("1", "=", "selector")]
-        {
+        for (target, selector, part) in [
+            ("0", "app=web", "above 0"),
+            ("-1", "", "above 0"),
+            ("x", "", "quantity"),
+            ("1", "=", "selector"),
+        ] {
             let error = build(target, selector).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }

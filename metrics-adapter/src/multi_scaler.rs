@@ -131,13 +131,7 @@ impl MultiScaler {
     }
 }
 
-fn decision(
-    key: &Key,
-    verdict: Verdict,
-    panicking: bool,
-    ready: u32,
-    idle_since: Option<i64>,
-) -> Decision {
+fn decision(key: &Key, verdict: Verdict, panicking: bool, ready: u32, idle_since: Option<i64>) -> Decision {
     Decision {
         key: key.clone(),
         desired: verdict.desired,

@@ -161,12 +161,7 @@ impl StatsScraper {
 }
 
 /// The order in which to ask: old pods first, each kind in random order.
-fn candidates(
-    ready: Vec<Arc<Pod>>,
-    sample: usize,
-    now: Duration,
-    stable_window: Duration,
-) -> Vec<Arc<Pod>> {
+fn candidates(ready: Vec<Arc<Pod>>, sample: usize, now: Duration, stable_window: Duration) -> Vec<Arc<Pod>> {
     if ready.len() == sample {
         return ready;
     }
@@ -192,9 +187,11 @@ mod tests {
     use super::*;
 
     fn pod(name: &str, started: u64) -> Arc<Pod> {
-        let pod: k8s_openapi::api::core::v1::Pod =
+        let object: k8s_openapi::api::core::v1::Pod =
             serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap();
-        Arc::new(Pod { started: Some(Duration::from_secs(started)), ..Pod::from(&pod) })
+        let mut pod = Pod::from(&object);
+        pod.started = Some(Duration::from_secs(started));
+        Arc::new(pod)
     }
 
     #[test]

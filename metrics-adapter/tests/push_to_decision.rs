@@ -90,8 +90,7 @@ impl Adapter {
         let stop = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());
-        let server =
-            StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), stop.clone());
+        let server = StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), stop.clone());
         tokio::spawn(server.serve(listener));
         Self { url, pods, collector, metrics, stop, _table: table }
     }

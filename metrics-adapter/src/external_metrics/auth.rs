@@ -95,11 +95,7 @@ impl Auth {
     ///
     /// # Errors
     /// On a bearer token that is not accepted, or if nobody could be asked about it.
-    pub async fn authenticate(
-        &self,
-        headers: &HeaderMap,
-        peer: &PeerCertificates,
-    ) -> Result<User, ApiError> {
+    pub async fn authenticate(&self, headers: &HeaderMap, peer: &PeerCertificates) -> Result<User, ApiError> {
         let front_proxy = self.front_proxy.load();
         if let Some(user) = front_proxy.authenticate(headers, peer) {
             return Ok(user.authenticated());

@@ -96,9 +96,7 @@ fn group_fields() -> Value {
 
 /// `/apis/external.metrics.k8s.io/v1beta1`
 pub(super) fn resources() -> Value {
-    let resource = |name: &str| {
-        json!({"name": name, "singularName": "", "namespaced": true, "kind": KIND, "verbs": ["get"]})
-    };
+    let resource = |name: &str| json!({"name": name, "singularName": "", "namespaced": true, "kind": KIND, "verbs": ["get"]});
     json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",

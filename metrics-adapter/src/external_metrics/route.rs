@@ -46,11 +46,15 @@ impl<'a> Route<'a> {
             [Some("apis"), None, ..] => Self::Groups,
             [Some("apis"), Some(GROUP), None, ..] => Self::Group,
             [Some("apis"), Some(GROUP), Some(VERSION), None, ..] => Self::Resources,
-            [Some("apis"), Some(GROUP), Some(VERSION), Some("namespaces"), Some(namespace), Some(metric), None]
-                if !namespace.is_empty() && !metric.is_empty() =>
-            {
-                Self::Metric { namespace, metric }
-            }
+            [
+                Some("apis"),
+                Some(GROUP),
+                Some(VERSION),
+                Some("namespaces"),
+                Some(namespace),
+                Some(metric),
+                None,
+            ] if !namespace.is_empty() && !metric.is_empty() => Self::Metric { namespace, metric },
             _ => Self::Other,
         }
     }

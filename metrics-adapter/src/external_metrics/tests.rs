@@ -238,7 +238,11 @@ async fn missing_data_is_an_error_with_a_sentence_and_never_zero() {
     for (path, code, part) in [
         (format!("{METRIC}/concurrency?labelSelector=service%3Dweb"), 503, "pods are not known"),
         (format!("{METRIC}/desired-replicas?labelSelector=service%3Dweb"), 503, "shop/web"),
-        (format!("{METRIC}/concurrency?labelSelector=service%3Dapi"), 404, "no workload scales on that Service"),
+        (
+            format!("{METRIC}/concurrency?labelSelector=service%3Dapi"),
+            404,
+            "no workload scales on that Service",
+        ),
         (format!("{METRIC}/latency?labelSelector=service%3Dweb"), 404, "latency"),
         (format!("{METRIC}/concurrency"), 400, "there is none"),
         (format!("{METRIC}/concurrency?labelSelector=service%3Dweb%2Ca%3Db"), 400, "service=web,a=b"),
@@ -378,7 +382,7 @@ async fn discovery_has_both_forms_and_an_etag() {
 #[tokio::test]
 async fn readyz_fails_while_something_is_awaited_and_from_the_first_signal_on() {
     let fixture = Fixture::new(Played::default());
-    let readyz = || fixture.ask(request("/readyz", &[]), &PeerCertificates(Arc::new([])));
+    let readyz = || async { fixture.ask(request("/readyz", &[]), &nobody()).await };
     let latch = fixture.readiness.awaits("pods");
     assert_eq!(readyz().await.0, StatusCode::INTERNAL_SERVER_ERROR);
     drop(latch);

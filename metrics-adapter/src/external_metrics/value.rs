@@ -145,11 +145,15 @@ impl Values {
             ));
         }
         if self.collector.connected_activators() == 0 {
-            return Err("it has no pods, and no activator is connected that could say whether requests wait".to_owned());
+            return Err("it has no pods, and no activator is connected that could say whether requests wait"
+                .to_owned());
         }
         match self.collector.idle_since(key) {
             Some(_) => Ok(()),
-            None => Err("it has no pods, and was not watched for long enough to know that nothing waits".to_owned()),
+            None => {
+                Err("it has no pods, and was not watched for long enough to know that nothing waits"
+                    .to_owned())
+            }
         }
     }
 }

@@ -182,8 +182,8 @@ impl Material {
     /// # Errors
     /// When leaf and key are no pair.
     pub fn certified_key(&self) -> Result<CertifiedKey, MaterialError> {
-        let unreadable = |what| move |error: rustls_pki_types::pem::Error| {
-            MaterialError::Unreadable(what, error.to_string())
+        let unreadable = |what| {
+            move |error: rustls_pki_types::pem::Error| MaterialError::Unreadable(what, error.to_string())
         };
         let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
             .collect::<Result<Vec<_>, _>>()
@@ -231,7 +231,9 @@ fn der(what: &'static str, pem: &str) -> Result<CertificateDer<'static>, Materia
 
 fn x509<'a>(what: &'static str, der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, MaterialError> {
     let parsed = X509Certificate::from_der(der);
-    parsed.map(|(_, certificate)| certificate).map_err(|error| MaterialError::Unreadable(what, error.to_string()))
+    parsed
+        .map(|(_, certificate)| certificate)
+        .map_err(|error| MaterialError::Unreadable(what, error.to_string()))
 }
 
 fn not_after(certificate: &X509Certificate<'_>) -> Duration {
@@ -330,6 +332,7 @@ mod tests {
 
     fn assert_trusted(material: &Material, bundle: &str, at: Duration) {
         use rustls::client::WebPkiServerVerifier;
+        use rustls::client::danger::ServerCertVerifier as _;
         use rustls_pki_types::{ServerName, UnixTime};
         let mut roots = rustls::RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {

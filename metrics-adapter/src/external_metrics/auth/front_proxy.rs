@@ -119,7 +119,8 @@ impl FrontProxy {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for name in headers.keys() {
             // Header names are lower case here, and so are the prefixes.
-            let key = self.extra_prefixes.iter().find_map(|prefix| name.as_str().strip_prefix(prefix.as_str()));
+            let key =
+                self.extra_prefixes.iter().find_map(|prefix| name.as_str().strip_prefix(prefix.as_str()));
             if let Some(key) = key.filter(|key| !key.is_empty()) {
                 extra.entry(percent_decode(key)).or_default().extend(values(headers, name));
             }

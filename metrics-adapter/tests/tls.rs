@@ -1,0 +1,135 @@
+//! The API over a real handshake: no certificate, ours loaded later, and the front proxy's client certificate.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use chassis::readiness::Readiness;
+use futures::future::BoxFuture;
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
+use metrics_adapter::collector::Collector;
+use metrics_adapter::decisions::Decisions;
+use metrics_adapter::external_metrics::auth::{Access, Auth, FrontProxy, ReviewError, Reviewer, User};
+use metrics_adapter::external_metrics::{Api, Values};
+use metrics_adapter::metrics::Metrics;
+use metrics_adapter::ready_pods::ReadyPods;
+use metrics_adapter::serving_certificate::{Certificates, Material};
+use metrics_adapter::tls_server;
+use metrics_adapter::workloads::Workloads;
+use prometheus::Registry;
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+
+const NAME: &str = "metrics-adapter.rouse-system.svc";
+
+/// A cluster in which only jane may do anything.
+#[derive(Debug)]
+struct OnlyJane;
+
+impl Reviewer for OnlyJane {
+    fn token<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn access(&self, spec: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {
+        let jane = spec.user.as_deref() == Some("jane");
+        Box::pin(async move { Ok(if jane { Access::Allowed } else { Access::Denied(String::new()) }) })
+    }
+}
+
+type ClientIdentity = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
+/// A front proxy that the API believes, and its identity.
+fn front_proxy() -> (FrontProxy, ClientIdentity) {
+    let ca_key = KeyPair::generate().unwrap();
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca_pem = ca.self_signed(&ca_key).unwrap().pem();
+    let issuer = Issuer::new(ca, ca_key);
+    let key = KeyPair::generate().unwrap();
+    let mut client = CertificateParams::default();
+    client.distinguished_name.push(DnType::CommonName, "front-proxy-client");
+    client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let certificate = client.signed_by(&key, &issuer).unwrap().der().clone();
+    let data = [
+        ("requestheader-client-ca-file", ca_pem.as_str()),
+        ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+    ];
+    let data: BTreeMap<_, _> = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    (FrontProxy::parse(&data).unwrap(), (certificate, key))
+}
+
+fn api(front_proxy: FrontProxy) -> Arc<Api> {
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    let values = Values {
+        collector: Arc::new(Collector::default()),
+        decisions: Arc::new(Decisions::default()),
+        pods: ReadyPods::default(),
+        workloads: watch::channel(Arc::new(Workloads::default())).1,
+    };
+    let front_proxy = Arc::new(ArcSwap::from_pointee(front_proxy));
+    let auth = Auth::new(front_proxy, Arc::new(OnlyJane), metrics.reviews.clone());
+    Api::new(values, auth, Readiness::default(), metrics)
+}
+
+/// The status line of `GET /apis` as jane, or why there was no handshake.
+async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots);
+    let config = match identity {
+        Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
+        None => config.with_no_client_auth(),
+    };
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let name = ServerName::try_from(NAME).unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let request = "GET /apis HTTP/1.1\r\nhost: x\r\nx-remote-user: jane\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer.lines().next().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn certificates_come_later_and_the_front_proxy_is_known_by_its_own() {
+    let (front_proxy, identity) = front_proxy();
+    let certificates = Arc::new(Certificates::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = tls_server::config(certificates.clone()).unwrap();
+    let stop = CancellationToken::new();
+    let server = tokio::spawn(tls_server::serve(listener, config, api(front_proxy), stop.clone()));
+
+    let names = [NAME.to_owned()];
+    let material = Material::new(&names, chassis::clock::since_epoch()).unwrap();
+    let ca = material.ca_bundle();
+    assert!(get(port, ca, None).await.is_err(), "there is no certificate yet");
+    certificates.set(material.certified_key().unwrap());
+    assert_eq!(get(port, ca, None).await.unwrap(), "HTTP/1.1 403 Forbidden");
+    assert_eq!(get(port, ca, Some(identity)).await.unwrap(), "HTTP/1.1 200 OK");
+
+    // A new CA and leaf, as after a change of the Secret, without a restart.
+    let next = Material::new(&names, chassis::clock::since_epoch() + Duration::from_secs(1)).unwrap();
+    certificates.set(next.certified_key().unwrap());
+    assert!(get(port, ca, None).await.is_err(), "the old CA did not sign this one");
+    assert_eq!(get(port, next.ca_bundle(), None).await.unwrap(), "HTTP/1.1 403 Forbidden");
+
+    stop.cancel();
+    server.await.unwrap();
+}
