@@ -54,7 +54,9 @@ impl Reason {
 
     /// The reason of a condition read back.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::PodsReady, Self::Queued, Self::NoTraffic, Self::TimedOut].into_iter().find(|r| r.as_str() == text)
+        [Self::PodsReady, Self::Queued, Self::NoTraffic, Self::TimedOut]
+            .into_iter()
+            .find(|r| r.as_str() == text)
     }
 }
 

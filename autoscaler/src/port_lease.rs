@@ -52,7 +52,9 @@ fn keep(
     current
         .iter()
         .filter(|(service_port, _)| service_ports.contains(service_port))
-        .filter(|(_, port)| LEASED_PORTS.contains(port) && !held_by_others.contains(port) && seen.insert(**port))
+        .filter(|(_, port)| {
+            LEASED_PORTS.contains(port) && !held_by_others.contains(port) && seen.insert(**port)
+        })
         .map(|(service_port, port)| (*service_port, *port))
         .collect()
 }
@@ -97,7 +99,10 @@ mod tests {
         let key = Key::new("shop", "web");
         let current = BTreeMap::from([(80, 20001), (443, 20002)]);
         assert_eq!(lease(&key, &ports(&[80, 443]), &current, &BTreeSet::new()), Ok(current.clone()));
-        assert_eq!(lease(&key, &ports(&[443]), &current, &ports(&[20001])), Ok(BTreeMap::from([(443, 20002)])));
+        assert_eq!(
+            lease(&key, &ports(&[443]), &current, &ports(&[20001])),
+            Ok(BTreeMap::from([(443, 20002)]))
+        );
         let moved = lease(&key, &ports(&[80, 443]), &current, &ports(&[20001])).unwrap();
         assert_eq!(moved[&443], 20002);
         assert!(![20001, 20002].contains(&moved[&80]));
@@ -116,7 +121,10 @@ mod tests {
     fn the_last_free_port_is_found_and_after_it_there_is_an_error() {
         let key = Key::new("shop", "web");
         let all_but_one: BTreeSet<u16> = LEASED_PORTS.filter(|port| *port != 23456).collect();
-        assert_eq!(lease(&key, &ports(&[80]), &BTreeMap::new(), &all_but_one), Ok(BTreeMap::from([(80, 23456)])));
+        assert_eq!(
+            lease(&key, &ports(&[80]), &BTreeMap::new(), &all_but_one),
+            Ok(BTreeMap::from([(80, 23456)]))
+        );
         let all: BTreeSet<u16> = LEASED_PORTS.collect();
         assert_eq!(lease(&key, &ports(&[80]), &BTreeMap::new(), &all), Err(Exhausted { service_port: 80 }));
     }

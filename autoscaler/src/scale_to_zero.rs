@@ -163,10 +163,12 @@ pub fn step(observed: &Observed, settings: &Settings, now: i64) -> Step {
         return leave_inactive_or(observed, Step::wait(Why::NotIdleLongEnough, rest));
     }
     match observed.phase {
-        Phase::Active | Phase::Activating => match remaining(observed.phase_since, settings.stable_window, now) {
-            Some(rest) => Step::wait(Why::ActiveTooShortly, rest),
-            None => Step::GoInactive,
-        },
+        Phase::Active | Phase::Activating => {
+            match remaining(observed.phase_since, settings.stable_window, now) {
+                Some(rest) => Step::wait(Why::ActiveTooShortly, rest),
+                None => Step::GoInactive,
+            }
+        }
         Phase::Inactive => while_inactive(observed, settings, now),
     }
 }
@@ -361,6 +363,9 @@ mod tests {
     #[test]
     fn a_clock_that_ran_backwards_waits_longer_and_no_more() {
         let future = inactive(-30, -30, None);
-        assert_eq!(step(&Observed { probe: Some(true), ..future }, &settings(), NOW), seconds(Why::Grace, 60));
+        assert_eq!(
+            step(&Observed { probe: Some(true), ..future }, &settings(), NOW),
+            seconds(Why::Grace, 60)
+        );
     }
 }

@@ -30,7 +30,13 @@ pub fn wanted(
     match (wanted_pods, excess_burst_capacity) {
         (Some(0), _) => SksMode::Proxy,
         _ if ready_pods == 0 => SksMode::Proxy,
-        (Some(_), Some(excess)) => if excess >= 0 { SksMode::Serve } else { SksMode::Proxy },
+        (Some(_), Some(excess)) => {
+            if excess >= 0 {
+                SksMode::Serve
+            } else {
+                SksMode::Proxy
+            }
+        }
         _ => before.unwrap_or(SksMode::Proxy),
     }
 }
@@ -100,7 +106,9 @@ mod tests {
     #[test]
     fn activators_are_counted_as_knative_counts_them() {
         // kpa_test.go: pod capacity 100, activator capacity 100: (pods, burst capacity) -> activators
-        for (pods, burst, activators) in [(0, 200.0, 2), (1, 200.0, 3), (100, 0.0, 2), (5, -1.0, 5), (15, 200.0, 17)] {
+        for (pods, burst, activators) in
+            [(0, 200.0, 2), (1, 200.0, 3), (100, 0.0, 2), (5, -1.0, 5), (15, 200.0, 17)]
+        {
             let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
             settings.target_burst_capacity = burst;
             assert_eq!(number_of_activators(pods, 100.0, &settings), activators, "{pods} {burst}");

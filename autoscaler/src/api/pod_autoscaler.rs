@@ -48,6 +48,9 @@ use super::Mode;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "self.minReplicas <= self.maxReplicas", "message": "minReplicas must not exceed maxReplicas"}
+]))]
 pub struct PodAutoscalerSpec {
     /// What to scale: anything with a scale subresource, in this namespace.
     pub scale_target_ref: ScaleTargetRef,
@@ -84,7 +87,7 @@ fn one() -> i32 {
 }
 
 /// The object that holds the replica count.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleTargetRef {
     /// Group and version, such as `apps/v1`.

@@ -1,0 +1,132 @@
+//! Which activators there are, which of them answer on a leased port, and for how long there have been none.
+//!
+//! Input: the slices of the Service `activator`, and probes. Output: endpoints for the slices of workloads. That an activator
+//! listens is remembered for as long as it is ready, so a reconcile asks each (activator, port) once.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use autoscaler::Key;
+use autoscaler::endpoint_subset::endpoint_subset;
+use futures::future::join_all;
+use k8s_openapi::api::discovery::v1::EndpointConditions;
+
+use crate::activator_probe::ask;
+use crate::objects::Objects;
+use crate::pod_endpoints::{PodEndpoint, carried, is_ready};
+use crate::watches::ACTIVATOR_SERVICE;
+
+/// Rounds in which activators that do not answer are replaced by others.
+const ROUNDS: u32 = 3;
+
+/// The activators of the installation.
+#[derive(Debug)]
+pub struct Activators {
+    objects: Arc<Objects>,
+    system_namespace: String,
+    listening: Mutex<HashMap<IpAddr, HashSet<(u16, Key)>>>,
+    none_since: Mutex<Option<Instant>>,
+}
+
+// === impl Activators ===
+
+impl Activators {
+    /// The activators as the watches know them.
+    pub fn new(objects: Arc<Objects>, system_namespace: String) -> Self {
+        Self { objects, system_namespace, listening: Mutex::default(), none_since: Mutex::default() }
+    }
+
+    /// The ready ones.
+    pub fn ready(&self) -> Vec<PodEndpoint> {
+        let slices = self.objects.slices.of(&self.system_namespace, ACTIVATOR_SERVICE);
+        let mut ready = Vec::new();
+        for slice in &slices {
+            for endpoint in slice.endpoints.iter().flatten().filter(|e| is_ready(e)) {
+                let mut endpoint = carried(endpoint);
+                endpoint.conditions = Some(EndpointConditions {
+                    ready: Some(true),
+                    serving: Some(true),
+                    terminating: Some(false),
+                });
+                ready.push(PodEndpoint { family: slice.address_type.clone(), endpoint });
+            }
+        }
+        ready.sort_by(|a, b| a.endpoint.addresses.cmp(&b.endpoint.addresses));
+        ready.dedup_by(|a, b| a.endpoint.addresses == b.endpoint.addresses);
+        ready
+    }
+
+    /// For how long there has been none; `None` while there is one.
+    pub fn absent_for(&self, now: Instant) -> Option<Duration> {
+        let mut none_since = lock(&self.none_since);
+        if !self.ready().is_empty() {
+            *none_since = None;
+            return None;
+        }
+        Some(now.saturating_duration_since(*none_since.get_or_insert(now)))
+    }
+
+    /// The activators of a workload: `number` of the ready ones, each of which answered on all of `ports`.
+    pub async fn listening(&self, key: &Key, ports: &[u16], number: u32) -> Vec<PodEndpoint> {
+        let ready = self.ready();
+        self.forget_all_but(&ready);
+        let mut candidates: BTreeSet<&str> = ready.iter().filter_map(address).collect();
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let mut answering = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let chosen = endpoint_subset(&candidates, &key.to_string(), number);
+            let asked = chosen.iter().map(|address| self.answers(address, ports, key));
+            let answers = join_all(asked).await;
+            let mut silent = chosen.iter().zip(&answers).filter(|(_, ok)| !**ok).map(|(a, _)| *a).peekable();
+            let all_answer = silent.peek().is_none();
+            silent.for_each(|address| {
+                candidates.remove(address);
+            });
+            answering = chosen.intersection(&candidates).copied().collect();
+            if all_answer {
+                break;
+            }
+        }
+        ready.iter().filter(|e| address(e).is_some_and(|a| answering.contains(a))).cloned().collect()
+    }
+
+    async fn answers(&self, address: &str, ports: &[u16], key: &Key) -> bool {
+        let Ok(ip) = address.parse::<IpAddr>() else { return false };
+        for port in ports {
+            if lock(&self.listening).get(&ip).is_some_and(|known| known.contains(&(*port, key.clone()))) {
+                continue;
+            }
+            if let Err(error) = ask(SocketAddr::new(ip, *port), key).await {
+                tracing::debug!(workload = %key, %error, "activator not taken into the slices yet");
+                return false;
+            }
+            lock(&self.listening).entry(ip).or_default().insert((*port, key.clone()));
+        }
+        true
+    }
+
+    /// A proof is only as old as the activator's readiness: one that restarts is asked again.
+    fn forget_all_but(&self, ready: &[PodEndpoint]) {
+        let alive: HashSet<IpAddr> =
+            ready.iter().filter_map(address).filter_map(|a| a.parse().ok()).collect();
+        lock(&self.listening).retain(|ip, _| alive.contains(ip));
+    }
+
+    /// Drops proofs of workloads that are gone; to be called now and then.
+    pub fn prune(&self) {
+        for known in lock(&self.listening).values_mut() {
+            known.retain(|(_, key)| self.objects.autoscaler_meta(key).is_some());
+        }
+    }
+}
+
+fn address(endpoint: &PodEndpoint) -> Option<&str> {
+    endpoint.endpoint.addresses.first().map(String::as_str)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every use leaves the value whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,172 @@
+//! Wiring: sockets, watches, reconcilers, and the order in which they end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::contract::STATS_PORT_NAME;
+use chassis::readiness::Readiness;
+use prometheus::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::activators::Activators;
+use crate::args::Args;
+use crate::context::Context;
+use crate::decisions::Decisions;
+use crate::events::{self, Events};
+use crate::metrics::Metrics;
+use crate::scale_target::ScaleTargets;
+use crate::serverless_service::Leases;
+use crate::triggers::Triggers;
+use crate::wake::{Wake, Watched};
+use crate::{cluster_config, hpa, pod_autoscaler, push, reconciler, serverless_service, watches};
+
+/// The Service whose endpoints are the adapters.
+const ADAPTER_SERVICE: &str = "metrics-adapter";
+/// How often memory of workloads that are gone is freed.
+const PRUNE_EVERY: Duration = Duration::from_secs(600);
+
+/// Runs until a signal comes, or a part ends that should not.
+///
+/// # Errors
+/// When a socket cannot be bound, the API server's address is not known, or a part ends early.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let stop = chassis::shutdown::on_signal()?;
+    let registry = Registry::new();
+    chassis::build_info::register(&registry, crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
+    let metrics = Metrics::register(&registry)?;
+    let readiness = Readiness::default();
+    let stats = bind(&args, args.stats_port).await?;
+    let admin = bind(&args, args.admin_port).await?;
+    let client = chassis::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
+
+    let mut tasks = JoinSet::new();
+    tasks.spawn(chassis::admin::serve(admin, registry, readiness.clone(), CancellationToken::new()));
+    let (context, config) = context(&args, client.clone(), metrics.clone(), &readiness, &mut tasks);
+    tasks.spawn(follow_config(&args, &context, config));
+    follow_adapters(&args, &context, &mut tasks);
+    reconcilers(&context, &mut tasks);
+    tasks.spawn(prune(context.clone()));
+    let pushes = push::serve(stats, context.wake.clone(), metrics, stop.clone());
+    let pushes = tokio::spawn(pushes);
+    tracing::info!(?args, "started");
+
+    tokio::select! {
+        () = stop.cancelled() => {}
+        ended = tasks.join_next() => bail!("a part ended that should not: {ended:?}"),
+    }
+    readiness.drain();
+    // Wakes in flight end in milliseconds; everything else may stop anywhere, because its state is in objects.
+    pushes.await?.context("pushes")?;
+    Ok(())
+}
+
+async fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
+    let address = SocketAddr::new(args.listen, port);
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
+
+fn context(
+    args: &Args,
+    client: kube::Client,
+    metrics: Metrics,
+    readiness: &Readiness,
+    tasks: &mut JoinSet<()>,
+) -> (Arc<Context>, watch::Sender<Arc<AutoscalerConfig>>) {
+    let triggers = Arc::new(Triggers::default());
+    let (objects, watches) =
+        watches::watches(&client, &args.system_namespace, triggers.clone(), &metrics.watch_errors, readiness);
+    for watch in watches {
+        tasks.spawn(watch);
+    }
+    let (events, queue) = Events::new(metrics.events_dropped.clone());
+    tasks.spawn(events::write(client.clone(), args.pod_name.clone(), queue));
+    let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
+    let scales = Arc::new(ScaleTargets::new(
+        client.clone(),
+        objects.deployments.clone(),
+        objects.stateful_sets.clone(),
+    ));
+    let sleepers = Watched { objects: objects.clone(), scales: scales.clone(), config: config.clone() };
+    let woken = triggers.autoscalers.clone();
+    let wake = Arc::new(Wake::new(scales.clone(), sleepers, woken, events.clone(), metrics.clone()));
+    let context = Context {
+        client,
+        scales,
+        wake,
+        decisions: Arc::new(Decisions::new(triggers.autoscalers.clone(), metrics.clone())),
+        activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone())),
+        objects,
+        config,
+        events,
+        metrics,
+        triggers,
+        leases: Leases::default(),
+        overrides: pod_autoscaler::Overrides::default(),
+        told: hpa::Told::default(),
+    };
+    (Arc::new(context), config_writer)
+}
+
+fn follow_config(
+    args: &Args,
+    context: &Arc<Context>,
+    config: watch::Sender<Arc<AutoscalerConfig>>,
+) -> impl Future<Output = ()> + Send + use<> {
+    let shared = context.clone();
+    let everything = move || {
+        for key in shared.objects.workloads() {
+            shared.triggers.hpas.fire(key.clone());
+            shared.triggers.autoscalers.fire(key);
+        }
+    };
+    let (client, events) = (context.client.clone(), context.events.clone());
+    cluster_config::follow(client, args.system_namespace.clone(), events, config, everything)
+}
+
+fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
+    let client = context.client.clone();
+    let (adapters, watch) =
+        chassis::peers::watch(client, &args.system_namespace, ADAPTER_SERVICE, STATS_PORT_NAME);
+    tasks.spawn(watch);
+    tasks.spawn(context.decisions.clone().follow(adapters));
+}
+
+fn reconcilers(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
+    let (objects, triggers) = (&context.objects, &context.triggers);
+    let shared = || context.clone();
+    tasks.spawn(reconciler::run(
+        "HPA",
+        objects.hpas.clone(),
+        triggers.hpas.clone(),
+        shared(),
+        hpa::reconcile,
+    ));
+    tasks.spawn(reconciler::run(
+        "PodAutoscaler",
+        objects.autoscalers.clone(),
+        triggers.autoscalers.clone(),
+        shared(),
+        pod_autoscaler::reconcile,
+    ));
+    tasks.spawn(reconciler::run(
+        "ServerlessService",
+        objects.serverless_services.clone(),
+        triggers.serverless_services.clone(),
+        shared(),
+        serverless_service::reconcile,
+    ));
+}
+
+async fn prune(context: Arc<Context>) {
+    loop {
+        tokio::time::sleep(PRUNE_EVERY).await;
+        context.wake.prune();
+        context.activators.prune();
+    }
+}

@@ -1,0 +1,42 @@
+//! How the process is told what to do.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use autoscaler::contract::{ADMIN_PORT, STATS_PORT, SYSTEM_NAMESPACE};
+use clap::Parser;
+
+/// Rouse's only writer: takes workloads to zero and back, and steers their Services.
+#[derive(Clone, Debug, Parser)]
+#[command(version)]
+pub struct Args {
+    /// Namespace of the installation.
+    #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    pub system_namespace: String,
+    /// Address to listen on.
+    #[arg(long, env = "ROUSE_LISTEN", default_value_t = IpAddr::V6(Ipv6Addr::UNSPECIFIED))]
+    pub listen: IpAddr,
+    /// Port for the activators' pushes.
+    #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
+    pub stats_port: u16,
+    /// Port for /metrics, /ready and /live.
+    #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
+    pub admin_port: u16,
+    /// Name of this replica, in events.
+    #[arg(long, env = "POD_NAME", default_value = "zero-scaler")]
+    pub pod_name: String,
+    /// Logs.
+    #[command(flatten)]
+    pub telemetry: chassis::telemetry::Args,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,58 @@
+//! The ConfigMap `config-autoscaler`, followed live.
+//!
+//! The last good one stays in force: a bad edit is a Warning event on the ConfigMap that names every bad key, value and
+//! bound, and changes nothing. Without a ConfigMap the defaults are in force.
+
+use std::sync::Arc;
+
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::contract::CONFIG_MAP;
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+use crate::events::Events;
+
+/// Follows the ConfigMap until the process ends.
+pub async fn follow(
+    client: Client,
+    namespace: String,
+    events: Events,
+    config: watch::Sender<Arc<AutoscalerConfig>>,
+    on_change: impl Fn() + Send,
+) {
+    let objects = watch_object(Api::<ConfigMap>::namespaced(client, &namespace), CONFIG_MAP);
+    pin_mut!(objects);
+    while let Some(object) = objects.next().await {
+        match object {
+            Ok(object) => {
+                if let Some(new) = read(object.as_ref(), &events) {
+                    let changed = config.send_if_modified(|known| {
+                        let changed = **known != new;
+                        *known = Arc::new(new);
+                        changed
+                    });
+                    if changed {
+                        tracing::info!(config = ?*config.borrow(), "settings of the cluster");
+                        on_change();
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "watch of {CONFIG_MAP} failed; it is tried again"),
+        }
+    }
+}
+
+fn read(object: Option<&ConfigMap>, events: &Events) -> Option<AutoscalerConfig> {
+    let Some(object) = object else { return Some(AutoscalerConfig::default()) };
+    match AutoscalerConfig::parse(object.data.as_ref().unwrap_or(&std::collections::BTreeMap::new())) {
+        Ok(config) => Some(config),
+        Err(errors) => {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            events.warning(object, "BadSetting", format!("ignored as a whole: {}", errors.join("; ")));
+            None
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What all reconcilers share.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use autoscaler::config::AutoscalerConfig;
+use kube::Client;
+use tokio::sync::watch;
+
+use crate::activators::Activators;
+use crate::decisions::Decisions;
+use crate::events::Events;
+use crate::metrics::Metrics;
+use crate::objects::Objects;
+use crate::pod_autoscaler::Overrides;
+use crate::scale_target::ScaleTargets;
+use crate::serverless_service::Leases;
+use crate::triggers::Triggers;
+use crate::wake::{Wake, Watched};
+
+/// The wake path over real targets.
+pub type ClusterWake = Wake<ScaleTargets, Watched<ScaleTargets>>;
+
+/// What all reconcilers share.
+pub struct Context {
+    /// The API server.
+    pub client: Client,
+    /// What the watches know.
+    pub objects: Arc<Objects>,
+    /// The sizes of targets.
+    pub scales: Arc<ScaleTargets>,
+    /// What the adapters decided.
+    pub decisions: Arc<Decisions>,
+    /// Who was asked for, and when.
+    pub wake: Arc<ClusterWake>,
+    /// Who can hold requests.
+    pub activators: Arc<Activators>,
+    /// The cluster's settings.
+    pub config: watch::Receiver<Arc<AutoscalerConfig>>,
+    /// Where changes are told.
+    pub events: Events,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Who asks for a look.
+    pub triggers: Arc<Triggers>,
+    /// Activator ports granted and not yet seen in a status.
+    pub leases: Leases,
+    /// Sizes written ahead of the HPA.
+    pub overrides: Overrides,
+    /// Warnings told already.
+    pub told: crate::hpa::Told,
+}
+
+// === impl Context ===
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// The cluster's settings now in force.
+    pub fn config(&self) -> Arc<AutoscalerConfig> {
+        self.config.borrow().clone()
+    }
+}
+
+/// The monotonic clock, read at the edge.
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// The wall clock, for objects.
+pub fn wall_clock() -> jiff::Timestamp {
+    jiff::Timestamp::from_millisecond(chassis::clock::unix_millis()).unwrap_or_default()
+}

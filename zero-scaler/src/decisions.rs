@@ -1,0 +1,285 @@
+//! The adapters' decisions, as streams.
+//!
+//! One connection to every ready metrics-adapter; each starts with a snapshot. What a connection said is forgotten with it, so
+//! without an adapter nothing is known, which is not the same as zero. When several speak of one workload (a leader change)
+//! the newest decision counts.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use autoscaler::contract::DECISIONS_PATH;
+use autoscaler::{Decision, DecisionEvent, Key};
+use futures::{SinkExt, StreamExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+use crate::metrics::Metrics;
+use crate::triggers::Trigger;
+
+/// A snapshot of 50,000 workloads has some 15 MiB.
+const LARGEST_MESSAGE: usize = 32 << 20;
+/// Workloads that one adapter may speak of.
+const MOST_WORKLOADS: usize = 100_000;
+/// A silent connection is asked for a sign of life.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// Pings without any answer, after which the peer counts as lost.
+const SILENT_PINGS: u32 = 2;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LAST_RETRY: Duration = Duration::from_secs(5);
+
+/// The newest decision of each workload.
+#[derive(Debug)]
+pub struct Decisions {
+    by_peer: Mutex<HashMap<SocketAddr, HashMap<Key, Decision>>>,
+    changed: Arc<Trigger>,
+    metrics: Metrics,
+}
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+enum StreamError {
+    #[error("no connection within {CONNECT_TIMEOUT:?}")]
+    Timeout,
+    #[error("silent for too long")]
+    Silent,
+    #[error("closed by the adapter")]
+    Closed,
+    #[error(transparent)]
+    Socket(#[from] Box<SocketError>),
+}
+
+// === impl Decisions ===
+
+impl Decisions {
+    /// Knows nothing yet; fires `changed` with every workload whose decision changes.
+    pub fn new(changed: Arc<Trigger>, metrics: Metrics) -> Self {
+        Self { by_peer: Mutex::default(), changed, metrics }
+    }
+
+    /// The newest decision on a workload; `None` while no connected adapter has one.
+    pub fn newest(&self, key: &Key) -> Option<Decision> {
+        let by_peer = self.lock();
+        by_peer.values().filter_map(|known| known.get(key)).max_by_key(|d| d.decided_at).cloned()
+    }
+
+    /// Keeps a connection to each of the adapters until the process ends.
+    pub async fn follow(self: Arc<Self>, mut adapters: watch::Receiver<BTreeSet<SocketAddr>>) {
+        let mut connections: HashMap<SocketAddr, AbortHandle> = HashMap::new();
+        let mut tasks = JoinSet::new();
+        loop {
+            let wanted = adapters.borrow_and_update().clone();
+            connections.retain(|peer, task| {
+                let keep = wanted.contains(peer);
+                if !keep {
+                    task.abort();
+                    self.forget(*peer);
+                }
+                keep
+            });
+            for peer in wanted {
+                connections.entry(peer).or_insert_with(|| tasks.spawn(self.clone().keep_connected(peer)));
+            }
+            // The tasks end only by being aborted above; joining them frees their memory.
+            while tasks.try_join_next().is_some() {}
+            if adapters.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn keep_connected(self: Arc<Self>, peer: SocketAddr) {
+        let mut pause = FIRST_RETRY;
+        loop {
+            let end = match connect(peer).await {
+                Ok(socket) => {
+                    pause = FIRST_RETRY;
+                    let _connected = Connected::new(&self, peer);
+                    self.read(peer, socket).await
+                }
+                Err(error) => error,
+            };
+            tracing::info!(%peer, reason = %end, "no decisions from this adapter");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LAST_RETRY);
+        }
+    }
+
+    async fn read(
+        &self,
+        peer: SocketAddr,
+        mut socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    ) -> StreamError {
+        tracing::info!(%peer, "decisions from this adapter");
+        let mut silent = 0;
+        loop {
+            match timeout(PING_EVERY, socket.next()).await {
+                Ok(Some(Ok(Message::Text(text)))) => self.take(peer, text.as_str()),
+                Ok(Some(Ok(Message::Close(_)))) | Ok(None) => return StreamError::Closed,
+                Ok(Some(Ok(_))) => {}
+                Ok(Some(Err(error))) => return Box::new(error).into(),
+                Err(_) if silent >= SILENT_PINGS => return StreamError::Silent,
+                Err(_) => {
+                    silent += 1;
+                    if let Err(error) = socket.send(Message::Ping(Default::default())).await {
+                        return Box::new(error).into();
+                    }
+                    continue;
+                }
+            }
+            silent = 0;
+        }
+    }
+
+    fn take(&self, peer: SocketAddr, text: &str) {
+        match serde_json::from_str(text) {
+            Ok(event) => self.apply(peer, event),
+            Err(error) => {
+                self.metrics.decisions_dropped.inc();
+                tracing::warn!(%peer, %error, "a decision that makes no sense is dropped");
+            }
+        }
+    }
+
+    fn apply(&self, peer: SocketAddr, event: DecisionEvent) {
+        let mut by_peer = self.lock();
+        let known = by_peer.entry(peer).or_default();
+        let touched: Vec<Key> = match event {
+            DecisionEvent::Snapshot(decisions) => {
+                let before = std::mem::take(known);
+                known.extend(decisions.into_iter().take(MOST_WORKLOADS).map(|d| (d.key.clone(), d)));
+                before.into_keys().chain(known.keys().cloned()).collect()
+            }
+            DecisionEvent::Decided(decision) => {
+                if known.len() >= MOST_WORKLOADS && !known.contains_key(&decision.key) {
+                    self.metrics.decisions_dropped.inc();
+                    return;
+                }
+                let key = decision.key.clone();
+                known.insert(key.clone(), decision);
+                vec![key]
+            }
+            DecisionEvent::Removed(key) => {
+                known.remove(&key);
+                vec![key]
+            }
+        };
+        drop(by_peer);
+        touched.into_iter().for_each(|key| self.changed.fire(key));
+    }
+
+    fn forget(&self, peer: SocketAddr) {
+        let known = self.lock().remove(&peer);
+        known.into_iter().flatten().for_each(|(key, _)| self.changed.fire(key));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SocketAddr, HashMap<Key, Decision>>> {
+        self.by_peer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While it lives a stream is connected; with it goes what the stream said, also when the task is aborted.
+struct Connected<'a> {
+    decisions: &'a Decisions,
+    peer: SocketAddr,
+}
+
+// === impl Connected ===
+
+impl<'a> Connected<'a> {
+    fn new(decisions: &'a Decisions, peer: SocketAddr) -> Self {
+        decisions.metrics.decision_streams.inc();
+        Self { decisions, peer }
+    }
+}
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        self.decisions.metrics.decision_streams.dec();
+        self.decisions.forget(self.peer);
+    }
+}
+
+async fn connect(peer: SocketAddr) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, StreamError> {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(LARGEST_MESSAGE))
+        .max_frame_size(Some(LARGEST_MESSAGE));
+    let connecting = connect_async_with_config(format!("ws://{peer}{DECISIONS_PATH}"), Some(config), true);
+    let (socket, _) =
+        timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| StreamError::Timeout)?.map_err(Box::new)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use prometheus::Registry;
+
+    use super::*;
+
+    fn decision(name: &str, desired: u32, decided_at: i64) -> Decision {
+        Decision {
+            key: Key::new("shop", name),
+            desired,
+            panicking: false,
+            excess_burst_capacity: 0,
+            stable: 0.0,
+            panic: 0.0,
+            ready: 1,
+            idle_since: None,
+            decided_at,
+        }
+    }
+
+    fn peer(n: u8) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, n], 8080))
+    }
+
+    fn decisions() -> (Decisions, Arc<Trigger>) {
+        let trigger = Arc::new(Trigger::default());
+        (Decisions::new(trigger.clone(), Metrics::register(&Registry::new()).unwrap()), trigger)
+    }
+
+    fn desired(decisions: &Decisions, name: &str) -> Option<u32> {
+        decisions.newest(&Key::new("shop", name)).map(|d| d.desired)
+    }
+
+    #[test]
+    fn the_newest_word_counts_and_goes_with_its_connection() {
+        let (decisions, _) = decisions();
+        decisions
+            .apply(peer(1), DecisionEvent::Snapshot(vec![decision("web", 3, 10), decision("api", 1, 10)]));
+        decisions.apply(peer(2), DecisionEvent::Snapshot(vec![decision("web", 5, 20)]));
+        assert_eq!((desired(&decisions, "web"), desired(&decisions, "api")), (Some(5), Some(1)));
+        decisions.forget(peer(2));
+        assert_eq!(desired(&decisions, "web"), Some(3));
+        decisions.apply(peer(1), DecisionEvent::Removed(Key::new("shop", "web")));
+        assert_eq!(desired(&decisions, "web"), None);
+        decisions.forget(peer(1));
+        assert_eq!(desired(&decisions, "api"), None);
+    }
+
+    #[test]
+    fn a_snapshot_replaces_and_asks_for_a_look_at_what_it_no_longer_names() {
+        let (decisions, trigger) = decisions();
+        decisions.apply(peer(1), DecisionEvent::Snapshot(vec![decision("old", 1, 1)]));
+        decisions.apply(peer(1), DecisionEvent::Snapshot(vec![decision("new", 1, 1)]));
+        assert_eq!(desired(&decisions, "old"), None);
+        let fired: Vec<_> = trigger.stream().take(2).collect::<Vec<_>>().now_or_never().unwrap();
+        assert_eq!(fired, [Key::new("shop", "new"), Key::new("shop", "old")]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_changes_nothing() {
+        let (decisions, _) = decisions();
+        decisions.take(peer(1), "{\"event\":\"nonsense\"}");
+        assert_eq!(decisions.metrics.decisions_dropped.get(), 1);
+    }
+}

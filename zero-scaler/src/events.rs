@@ -1,0 +1,123 @@
+//! Events for people: what changed on an object, and why.
+//!
+//! Input: the reconcilers and the wake path, which never wait: a full queue drops the event and counts it. Output: objects of
+//! events.k8s.io/v1. Each is its own object, because the reason of a change stands in its note, and a series keeps only
+//! the first note.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client, Resource};
+use prometheus::IntCounter;
+use tokio::sync::mpsc;
+
+use crate::FIELD_MANAGER;
+
+/// Events that may wait for the API server.
+const QUEUE: usize = 1024;
+/// The API's own limit for a note, in bytes.
+const LONGEST_NOTE: usize = 1024;
+
+/// Where events are handed in.
+#[derive(Clone, Debug)]
+pub struct Events {
+    queue: mpsc::Sender<Said>,
+    dropped: IntCounter,
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub struct Said {
+    about: ObjectReference,
+    warning: bool,
+    reason: &'static str,
+    note: String,
+}
+
+// === impl Events ===
+
+impl Events {
+    /// The sender, and the queue to be written by [`write`].
+    pub fn new(dropped: IntCounter) -> (Self, mpsc::Receiver<Said>) {
+        let (queue, receiver) = mpsc::channel(QUEUE);
+        (Self { queue, dropped }, receiver)
+    }
+
+    /// Something went as it should.
+    pub fn normal<K: Resource<DynamicType = ()>>(&self, about: &K, reason: &'static str, note: String) {
+        self.say(Said { about: about.object_ref(&()), warning: false, reason, note });
+    }
+
+    /// Something needs a person.
+    pub fn warning<K: Resource<DynamicType = ()>>(&self, about: &K, reason: &'static str, note: String) {
+        self.say(Said { about: about.object_ref(&()), warning: true, reason, note });
+    }
+
+    fn say(&self, said: Said) {
+        let object = said.about.name.as_deref().unwrap_or_default();
+        let namespace = said.about.namespace.as_deref().unwrap_or_default();
+        tracing::info!(namespace, object, reason = said.reason, note = said.note, "event");
+        if self.queue.try_send(said).is_err() {
+            self.dropped.inc();
+        }
+    }
+}
+
+/// Writes events until every sender is gone.
+pub async fn write(client: Client, instance: String, mut queue: mpsc::Receiver<Said>) {
+    while let Some(said) = queue.recv().await {
+        let namespace = said.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
+        let event = event(said, &instance, chassis::clock::since_epoch().as_micros());
+        if let Err(error) = api.create(&PostParams::default(), &event).await {
+            tracing::warn!(%error, note = event.note, "event not written");
+        }
+    }
+}
+
+fn event(said: Said, instance: &str, micros: u128) -> Event {
+    let now = i64::try_from(micros)
+        .ok()
+        .and_then(|m| jiff::Timestamp::from_microsecond(m).ok())
+        .unwrap_or_default();
+    let mut note = said.note;
+    note.truncate(note.floor_char_boundary(LONGEST_NOTE));
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{micros:x}", said.about.name.as_deref().unwrap_or_default())),
+            namespace: said.about.namespace.clone(),
+            ..ObjectMeta::default()
+        },
+        event_time: Some(MicroTime(now)),
+        type_: Some(if said.warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(said.reason.to_owned()),
+        action: Some(said.reason.to_owned()),
+        note: Some(note),
+        regarding: Some(said.about),
+        reporting_controller: Some(format!("{}/{FIELD_MANAGER}", autoscaler::contract::GROUP)),
+        reporting_instance: Some(instance.chars().take(128).collect()),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_what_the_api_demands_and_no_longer_note_than_it_takes() {
+        let about = ObjectReference {
+            name: Some("web".into()),
+            namespace: Some("shop".into()),
+            ..Default::default()
+        };
+        let said = Said { about, warning: true, reason: "Rejected", note: "ä".repeat(1000) };
+        let event = event(said, "zero-scaler-0", 1_700_000_000_000_001);
+        assert_eq!(event.metadata.name.as_deref(), Some("web.60a24181e4001"));
+        assert_eq!(event.note.map(|n| n.len()), Some(1024));
+        assert_eq!(event.type_.as_deref(), Some("Warning"));
+        assert_eq!(event.reporting_controller.as_deref(), Some("autoscaling.rouse.dev/zero-scaler"));
+        assert!(event.event_time.is_some() && event.action.is_some() && event.reporting_instance.is_some());
+    }
+}

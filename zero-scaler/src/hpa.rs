@@ -1,0 +1,163 @@
+//! Adoption: an HPA that asks for one of our metrics gets a PodAutoscaler of its name.
+//!
+//! Input: HPAs. Output: PodAutoscalers owned by them, and Warning events on HPAs that cannot be served as they are. The
+//! HPA itself is never written. When it goes, its PodAutoscaler goes by garbage collection; when it stops to ask for our
+//! metrics, we delete it. A PodAutoscaler of that name that somebody else made is left alone.
+
+mod acceptance;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use autoscaler::Key;
+use autoscaler::api::{PodAutoscaler, key_of};
+use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::runtime::controller::Action;
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::reconciler::{RESYNC, ReconcileError};
+use crate::server_side_apply::{apply, delete, is_owned_by, owner};
+
+pub use acceptance::{Accepted, Problem, Verdict, accept};
+
+/// HPAs whose last warning is remembered.
+const MOST_TOLD: usize = 10_000;
+
+/// What each HPA was warned of last, so that a warning is an event once and not with every look.
+#[derive(Debug, Default)]
+pub struct Told(Mutex<HashMap<Key, String>>);
+
+// === impl Told ===
+
+impl Told {
+    /// Whether this is news; an empty text is never news, and forgets the last.
+    fn is_news(&self, key: &Key, text: &str) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if text.is_empty() {
+            told.remove(key);
+            return false;
+        }
+        if told.len() >= MOST_TOLD && !told.contains_key(key) {
+            told.clear();
+        }
+        told.insert(key.clone(), text.to_owned()).as_deref() != Some(text)
+    }
+}
+
+/// Looks at one HPA.
+///
+/// # Errors
+/// When the API server refuses a write.
+pub async fn reconcile(
+    hpa: Arc<HorizontalPodAutoscaler>,
+    context: Arc<Context>,
+) -> Result<Action, ReconcileError> {
+    let Some(key) = key_of(hpa.as_ref()) else { return Ok(Action::await_change()) };
+    if hpa.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    match verdict(&key, &hpa, &context) {
+        Verdict::Foreign => {
+            abandon(&key, &hpa, &context).await?;
+            Ok(Action::await_change())
+        }
+        Verdict::Rejected(problem) => {
+            warn(&key, &hpa, &context, &[problem]);
+            Ok(Action::requeue(RESYNC))
+        }
+        Verdict::Accepted(accepted) => {
+            adopt(&key, &hpa, &context, &accepted).await?;
+            Ok(Action::requeue(RESYNC))
+        }
+    }
+}
+
+/// The verdict on an HPA as the watches know its neighbours.
+pub fn verdict(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Verdict {
+    let siblings = context.objects.sibling_hpas(key);
+    accept(hpa, siblings.iter().map(AsRef::as_ref), &context.config())
+}
+
+async fn adopt(
+    key: &Key,
+    hpa: &HorizontalPodAutoscaler,
+    context: &Context,
+    accepted: &Accepted,
+) -> Result<(), ReconcileError> {
+    if let Some(meta) = context.objects.autoscaler_meta(key)
+        && !meta.owner_references.iter().flatten().any(|o| Some(&o.uid) == hpa.metadata.uid.as_ref())
+    {
+        let words = format!(
+            "there is a PodAutoscaler {} that this HPA does not own; delete it or rename the HPA",
+            key.name
+        );
+        warn(key, hpa, context, &[Problem::new("ForeignPodAutoscaler", words)]);
+        return Ok(());
+    }
+    warn(key, hpa, context, &accepted.advice);
+    if context.objects.autoscaler(key).is_none_or(|existing| differs(&existing, accepted)) {
+        apply::<PodAutoscaler>(&context.client, &desired(key, hpa, accepted)).await?;
+        tracing::info!(workload = %key, "PodAutoscaler made from its HPA");
+    }
+    Ok(())
+}
+
+/// An HPA without a metric of ours keeps no PodAutoscaler.
+async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
+    context.told.is_news(key, "");
+    if let Some(existing) = context.objects.autoscaler(key)
+        && is_owned_by(&existing, hpa.metadata.uid.as_deref())
+    {
+        delete(&context.client, &existing).await?;
+        context.events.normal(hpa, "Released", "the HPA asks for no metric of Rouse any more".to_owned());
+    }
+    Ok(())
+}
+
+fn warn(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context, problems: &[Problem]) {
+    let words = problems.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
+    if context.told.is_news(key, &words)
+        && let Some(first) = problems.first()
+    {
+        context.events.warning(hpa, first.reason, words);
+    }
+}
+
+fn differs(existing: &PodAutoscaler, accepted: &Accepted) -> bool {
+    let prefix = format!("{GROUP}/");
+    let ours = existing.annotations().iter().filter(|(key, _)| key.starts_with(&prefix));
+    existing.spec != accepted.spec || !ours.eq(accepted.annotations.iter())
+}
+
+fn desired(key: &Key, hpa: &HorizontalPodAutoscaler, accepted: &Accepted) -> Value {
+    json!({
+        "apiVersion": PodAutoscaler::api_version(&()),
+        "kind": PodAutoscaler::kind(&()),
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": {WORKLOAD_LABEL: key.name},
+            "annotations": accepted.annotations,
+            "ownerReferences": [owner(hpa)],
+        },
+        "spec": accepted.spec,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_news_once() {
+        let (told, key) = (Told::default(), Key::new("shop", "web"));
+        assert!(told.is_news(&key, "a"));
+        assert!(!told.is_news(&key, "a"));
+        assert!(told.is_news(&key, "b"));
+        assert!(!told.is_news(&key, ""));
+        assert!(told.is_news(&key, "b"));
+    }
+}

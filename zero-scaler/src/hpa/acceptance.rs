@@ -1,0 +1,401 @@
+//! What an HPA asks of us, and what is wrong with it. Pure: objects in, verdict out.
+//!
+//! Read by the adoption, which makes a PodAutoscaler of it, and by the PodAutoscaler's status, which repeats the words.
+
+use std::collections::BTreeMap;
+
+use autoscaler::api::{MetricName, PodAutoscalerSpec, ScaleTargetRef, Scaler};
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::contract::{
+    CONTAINER_CONCURRENCY, GROUP, METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SCALE_TO_ZERO,
+    SERVICE_SELECTOR,
+};
+use autoscaler::quantity::parse_milli;
+use autoscaler::settings::Settings;
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, ExternalMetricSource, HPAScalingRules, HorizontalPodAutoscaler,
+    HorizontalPodAutoscalerSpec,
+};
+use kube::ResourceExt;
+
+/// Requests at a time that one pod may be limited to.
+const MOST_CONCURRENT: u32 = 1000;
+
+/// What an HPA asks of us.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Nothing: it has no metric of ours.
+    Foreign,
+    /// Something that cannot be done.
+    Rejected(Problem),
+    /// To scale this.
+    Accepted(Box<Accepted>),
+}
+
+/// What is made of an HPA.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accepted {
+    /// The PodAutoscaler's spec.
+    pub spec: PodAutoscalerSpec,
+    /// The PodAutoscaler's annotations: those of ours that the HPA has.
+    pub annotations: BTreeMap<String, String>,
+    /// What works, but not as well as it could.
+    pub advice: Vec<Problem>,
+}
+
+/// What is wrong, in words that name the fix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// One CamelCase word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+// === impl Problem ===
+
+impl Problem {
+    /// A problem.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+/// Reads an HPA. `siblings` are the other HPAs of its namespace.
+pub fn accept<'a>(
+    hpa: &HorizontalPodAutoscaler,
+    siblings: impl IntoIterator<Item = &'a HorizontalPodAutoscaler>,
+    config: &AutoscalerConfig,
+) -> Verdict {
+    let spec = &hpa.spec;
+    let ours = our_metrics(spec);
+    let Some(metric) = ours.first() else { return Verdict::Foreign };
+    if ours.len() > 1 {
+        return Verdict::Rejected(Problem::new(
+            "SeveralMetrics",
+            "the HPA has several metrics of Rouse; keep one of concurrency, requests-per-second and desired-replicas",
+        ));
+    }
+    if let Some(rival) = rival(spec, siblings) {
+        return Verdict::Rejected(Problem::new(
+            "TwoHPAs",
+            format!("the HPA {rival} scales the same {}; delete one of the two", spec.scale_target_ref.kind),
+        ));
+    }
+    match read(hpa, spec, metric) {
+        Ok(pod_autoscaler) => {
+            let annotations = our_annotations(hpa);
+            let mut advice = behavior_advice(spec);
+            let (_, errors) = Settings::resolve(config, &annotations);
+            advice.extend(errors.iter().map(|e| Problem::new("BadSetting", format!("{e}; it is ignored"))));
+            Verdict::Accepted(Box::new(Accepted { spec: pod_autoscaler, annotations, advice }))
+        }
+        Err(problem) => Verdict::Rejected(problem),
+    }
+}
+
+fn our_metrics(spec: &HorizontalPodAutoscalerSpec) -> Vec<&ExternalMetricSource> {
+    let ours = |source: &&ExternalMetricSource| {
+        let labels = source.metric.selector.as_ref().and_then(|s| s.match_labels.as_ref());
+        match source.metric.name.as_str() {
+            METRIC_DESIRED => true,
+            // Common words: with another selector they may well be somebody else's metrics.
+            METRIC_CONCURRENCY | METRIC_RPS => {
+                labels.is_none_or(|labels| labels.is_empty() || labels.contains_key(SERVICE_SELECTOR))
+            }
+            _ => false,
+        }
+    };
+    spec.metrics.iter().flatten().filter_map(|m| m.external.as_ref()).filter(ours).collect()
+}
+
+fn rival<'a>(
+    spec: &HorizontalPodAutoscalerSpec,
+    siblings: impl IntoIterator<Item = &'a HorizontalPodAutoscaler>,
+) -> Option<String> {
+    let same = |a: &CrossVersionObjectReference, b: &CrossVersionObjectReference| {
+        let group = |r: &CrossVersionObjectReference| {
+            r.api_version.as_deref().and_then(|v| v.split_once('/')).map(|(group, _)| group.to_owned())
+        };
+        a.kind == b.kind && a.name == b.name && group(a) == group(b)
+    };
+    siblings
+        .into_iter()
+        .find(|s| same(&s.spec.scale_target_ref, &spec.scale_target_ref))
+        .map(ResourceExt::name_any)
+}
+
+fn read(
+    hpa: &HorizontalPodAutoscaler,
+    spec: &HorizontalPodAutoscalerSpec,
+    source: &ExternalMetricSource,
+) -> Result<PodAutoscalerSpec, Problem> {
+    let (metric, target) = metric_and_target(hpa, source)?;
+    let min_replicas = spec.min_replicas.unwrap_or(1);
+    Ok(PodAutoscalerSpec {
+        scale_target_ref: ScaleTargetRef {
+            api_version: spec.scale_target_ref.api_version.clone().unwrap_or_default(),
+            kind: spec.scale_target_ref.kind.clone(),
+            name: spec.scale_target_ref.name.clone(),
+        },
+        scaler: Scaler::Hpa,
+        service: service(source)?,
+        metric,
+        target,
+        container_concurrency: container_concurrency(hpa)?,
+        min_replicas: min_replicas.max(1),
+        max_replicas: spec.max_replicas,
+        // An HPA with minReplicas 0 writes 0 by itself; its workload must be held and woken all the same.
+        scale_to_zero: scale_to_zero(hpa)? || min_replicas == 0,
+    })
+}
+
+fn metric_and_target(
+    hpa: &HorizontalPodAutoscaler,
+    source: &ExternalMetricSource,
+) -> Result<(MetricName, String), Problem> {
+    let average = source.target.average_value.as_ref().filter(|_| source.target.type_ == "AverageValue");
+    let Some(average) = average else {
+        return Err(Problem::new(
+            "TargetNotAverageValue",
+            format!(
+                "the target of {} is of type {}; use type: AverageValue with averageValue, the value one pod should carry",
+                source.metric.name, source.target.type_
+            ),
+        ));
+    };
+    let (metric, target) = match source.metric.name.as_str() {
+        METRIC_DESIRED => (MetricName::Concurrency, target_of_desired(hpa, &average.0)?),
+        METRIC_RPS => (MetricName::RequestsPerSecond, average.0.clone()),
+        _ => (MetricName::Concurrency, average.0.clone()),
+    };
+    match parse_milli(&target) {
+        Ok(milli) if milli > 0 => Ok((metric, target)),
+        Ok(_) => Err(Problem::new("BadTarget", format!("the target is {target}; it must be above 0"))),
+        Err(error) => Err(Problem::new("BadTarget", format!("the target: {error}"))),
+    }
+}
+
+/// `desired-replicas` is divided by 1, so the value one pod should carry stands in an annotation.
+fn target_of_desired(hpa: &HorizontalPodAutoscaler, average: &str) -> Result<String, Problem> {
+    if parse_milli(average) != Ok(1000) {
+        return Err(Problem::new(
+            "BadTarget",
+            format!("the target of {METRIC_DESIRED} is {average}; it must be averageValue: \"1\""),
+        ));
+    }
+    let annotation = format!("{GROUP}/target");
+    hpa.annotations().get(&annotation).cloned().ok_or_else(|| {
+        Problem::new(
+            "TargetMissing",
+            format!("with {METRIC_DESIRED} the annotation {annotation} must say how many requests one pod should carry"),
+        )
+    })
+}
+
+fn service(source: &ExternalMetricSource) -> Result<String, Problem> {
+    let labels = source.metric.selector.as_ref().and_then(|s| s.match_labels.as_ref());
+    labels.and_then(|labels| labels.get(SERVICE_SELECTOR)).filter(|name| !name.is_empty()).cloned().ok_or_else(|| {
+        Problem::new(
+            "ServiceMissing",
+            format!(
+                "the metric {} does not name the Service; add selector: {{matchLabels: {{{SERVICE_SELECTOR}: <Service name>}}}}",
+                source.metric.name
+            ),
+        )
+    })
+}
+
+fn scale_to_zero(hpa: &HorizontalPodAutoscaler) -> Result<bool, Problem> {
+    let Some(text) = hpa.annotations().get(SCALE_TO_ZERO) else { return Ok(false) };
+    text.parse().map_err(|_| {
+        Problem::new(
+            "BadAnnotation",
+            format!("{SCALE_TO_ZERO} is {text:?}, but must be \"true\" or \"false\""),
+        )
+    })
+}
+
+fn container_concurrency(hpa: &HorizontalPodAutoscaler) -> Result<u32, Problem> {
+    let Some(text) = hpa.annotations().get(CONTAINER_CONCURRENCY) else { return Ok(0) };
+    text.parse().ok().filter(|n| *n <= MOST_CONCURRENT).ok_or_else(|| {
+        Problem::new(
+            "BadAnnotation",
+            format!("{CONTAINER_CONCURRENCY} is {text:?}, but must be a number from 0 to {MOST_CONCURRENT}"),
+        )
+    })
+}
+
+fn our_annotations(hpa: &HorizontalPodAutoscaler) -> BTreeMap<String, String> {
+    let prefix = format!("{GROUP}/");
+    hpa.annotations()
+        .iter()
+        .filter(|(k, _)| k.starts_with(&prefix))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}
+
+fn behavior_advice(spec: &HorizontalPodAutoscalerSpec) -> Vec<Problem> {
+    let Some(behavior) = &spec.behavior else {
+        return vec![Problem::new(
+            "BehaviorMissing",
+            "without spec.behavior the HPA waits 5 minutes before it scales down and ignores changes up to 10 %; \
+             set behavior.scaleUp and behavior.scaleDown with stabilizationWindowSeconds: 0 and tolerance: \"0\"",
+        )];
+    };
+    let zero = |rules: &Option<HPAScalingRules>| {
+        let tolerance = rules.as_ref().and_then(|r| r.tolerance.as_ref());
+        tolerance.is_some_and(|t| parse_milli(&t.0) == Ok(0))
+    };
+    let lacking: Vec<&str> =
+        [("scaleUp", zero(&behavior.scale_up)), ("scaleDown", zero(&behavior.scale_down))]
+            .into_iter()
+            .filter(|(_, zero)| !zero)
+            .map(|(direction, _)| direction)
+            .collect();
+    if lacking.is_empty() {
+        return Vec::new();
+    }
+    vec![Problem::new(
+        "ToleranceNotZero",
+        format!(
+            "spec.behavior.{} has no tolerance: \"0\", so the HPA ignores changes up to the cluster's tolerance (10 % \
+             by default); set it (Kubernetes 1.35 and later keep the field)",
+            lacking.join(" and spec.behavior.")
+        ),
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn hpa() -> Value {
+        json!({
+            "metadata": {"name": "web", "namespace": "shop", "annotations": {
+                "autoscaling.rouse.dev/scale-to-zero": "true",
+                "autoscaling.rouse.dev/window": "30s",
+                "autoscaling.rouse.dev/container-concurrency": "10",
+                "example.com/other": "x",
+            }},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "minReplicas": 2, "maxReplicas": 50,
+                "metrics": [
+                    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}},
+                    {"type": "External", "external": {
+                        "metric": {"name": "concurrency", "selector": {"matchLabels": {"service": "web"}}},
+                        "target": {"type": "AverageValue", "averageValue": "70"}}},
+                ],
+                "behavior": {"scaleUp": {"tolerance": "0"}, "scaleDown": {"tolerance": "0"}},
+            },
+        })
+    }
+
+    fn with(pointer: &str, value: Value) -> Value {
+        let mut hpa = hpa();
+        *hpa.pointer_mut(pointer).unwrap() = value;
+        hpa
+    }
+
+    fn verdict(hpa: Value) -> Verdict {
+        accept(&serde_json::from_value(hpa).unwrap(), [], &AutoscalerConfig::default())
+    }
+
+    fn accepted(hpa: Value) -> Accepted {
+        match verdict(hpa) {
+            Verdict::Accepted(accepted) => *accepted,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn reason(hpa: Value) -> &'static str {
+        match verdict(hpa) {
+            Verdict::Rejected(problem) => problem.reason,
+            Verdict::Accepted(accepted) => accepted.advice.first().map_or("", |p| p.reason),
+            Verdict::Foreign => "foreign",
+        }
+    }
+
+    const EXTERNAL: &str = "/spec/metrics/1/external";
+
+    #[test]
+    fn a_complete_hpa_becomes_a_pod_autoscaler() {
+        let accepted = accepted(hpa());
+        assert_eq!(
+            serde_json::to_value(&accepted.spec).unwrap(),
+            json!({
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "scaler": "HPA", "service": "web", "metric": "concurrency", "target": "70",
+                "containerConcurrency": 10, "minReplicas": 2, "maxReplicas": 50, "scaleToZero": true,
+            })
+        );
+        assert_eq!(accepted.annotations.len(), 3);
+        assert_eq!(accepted.advice, []);
+    }
+
+    #[test]
+    fn desired_replicas_take_their_target_from_an_annotation() {
+        let mut hpa = with(&format!("{EXTERNAL}/metric/name"), json!("desired-replicas"));
+        hpa["spec"]["metrics"][1]["external"]["target"]["averageValue"] = json!("1");
+        assert_eq!(reason(hpa.clone()), "TargetMissing");
+        hpa["metadata"]["annotations"]["autoscaling.rouse.dev/target"] = json!("700m");
+        let spec = accepted(hpa.clone()).spec;
+        assert_eq!((spec.metric, spec.target.as_str()), (MetricName::Concurrency, "700m"));
+        hpa["spec"]["metrics"][1]["external"]["target"]["averageValue"] = json!("2");
+        assert_eq!(reason(hpa), "BadTarget");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(reason(with(&format!("{EXTERNAL}/metric/name"), json!("queue-length"))), "foreign");
+        assert_eq!(reason(with(&format!("{EXTERNAL}/metric/selector"), Value::Null)), "ServiceMissing");
+        assert_eq!(
+            reason(with(&format!("{EXTERNAL}/metric/selector/matchLabels"), json!({"app": "x"}))),
+            "foreign"
+        );
+        assert_eq!(
+            reason(with(&format!("{EXTERNAL}/target"), json!({"type": "Value", "value": "70"}))),
+            "TargetNotAverageValue"
+        );
+        assert_eq!(reason(with(&format!("{EXTERNAL}/target/averageValue"), json!("0"))), "BadTarget");
+        assert_eq!(reason(with("/metadata/annotations", json!({SCALE_TO_ZERO: "yes"}))), "BadAnnotation");
+        assert_eq!(
+            reason(with("/metadata/annotations", json!({CONTAINER_CONCURRENCY: "-1"}))),
+            "BadAnnotation"
+        );
+        assert_eq!(
+            reason(with("/metadata/annotations", json!({"autoscaling.rouse.dev/window": "1s"}))),
+            "BadSetting"
+        );
+        assert_eq!(reason(with("/spec/behavior", Value::Null)), "BehaviorMissing");
+        assert_eq!(
+            reason(with("/spec/behavior", json!({"scaleUp": {"tolerance": "0"}}))),
+            "ToleranceNotZero"
+        );
+        let first = hpa()["spec"]["metrics"][1].clone();
+        assert_eq!(reason(with("/spec/metrics", json!([first, first]))), "SeveralMetrics");
+    }
+
+    #[test]
+    fn two_hpas_on_one_target_are_refused() {
+        let hpa: HorizontalPodAutoscaler = serde_json::from_value(hpa()).unwrap();
+        let mut rival = hpa.clone();
+        rival.metadata.name = Some("other".into());
+        let verdict = accept(&hpa, [&rival], &AutoscalerConfig::default());
+        assert!(matches!(verdict, Verdict::Rejected(Problem { reason: "TwoHPAs", .. })), "{verdict:?}");
+        let mut elsewhere = rival;
+        elsewhere.spec.scale_target_ref.name = "api".into();
+        assert!(matches!(accept(&hpa, [&elsewhere], &AutoscalerConfig::default()), Verdict::Accepted(_)));
+    }
+
+    #[test]
+    fn an_hpa_that_goes_to_zero_itself_is_held_and_woken() {
+        let mut hpa = with("/spec/minReplicas", json!(0));
+        hpa["metadata"]["annotations"] = json!({});
+        let spec = accepted(hpa).spec;
+        assert_eq!((spec.min_replicas, spec.scale_to_zero), (1, true));
+    }
+}

@@ -1,0 +1,68 @@
+//! One workload: observe, decide, write what follows from the decision.
+//!
+//! ```text
+//!  observe ──► decide ──► (probe, decide again) ──► /scale ──► Metric, ServerlessService ──► status
+//! ```
+//!
+//! Input: a PodAutoscaler and everything known about its workload. Every stage has its file; only `observe` and `apply`
+//! touch the cluster.
+
+mod apply;
+mod decide;
+mod desired;
+mod observe;
+mod overrides;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::api::{PodAutoscaler, key_of};
+use kube::runtime::controller::Action;
+
+use crate::context::Context;
+use crate::objects::Guarded;
+use crate::reconciler::{RESYNC, ReconcileError};
+
+pub use overrides::Overrides;
+
+/// How soon to look at a target again that changed under a write.
+const CONFLICT_RETRY: Duration = Duration::from_millis(100);
+
+/// Looks at one workload.
+///
+/// # Errors
+/// When the API server refuses a write.
+pub async fn reconcile(
+    object: Arc<Guarded<PodAutoscaler>>,
+    context: Arc<Context>,
+) -> Result<Action, ReconcileError> {
+    let (Ok(autoscaler), Some(key)) = (&object.0, key_of(object.as_ref())) else {
+        return Ok(Action::await_change());
+    };
+    if autoscaler.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    let mut observed = observe::observe(&key, autoscaler, &context).await;
+    let mut plan = decide::decide(&observed, None);
+    let mut proof = None;
+    if plan.probe {
+        let outcome = observe::probe(&observed, &context).await;
+        // While the question was out, somebody may have asked for the workload.
+        observe::refresh_demand(&mut observed, &context);
+        plan = decide::decide(&observed, Some(outcome.is_ok()));
+        proof = Some(outcome);
+    }
+    let written = apply::scale(&observed, &plan, &context).await;
+    let conflict = matches!(written, Ok(apply::Written::Conflict));
+    let size = match &written {
+        Ok(apply::Written::Size(size)) => Some(*size),
+        _ => None,
+    };
+    apply::children(&observed, &plan, &context).await?;
+    apply::status(&observed, &plan, size, proof.as_ref(), &context).await?;
+    written?;
+    let next =
+        plan.recheck.unwrap_or(RESYNC).min(if observed.watched { RESYNC } else { observe::POLL_EVERY });
+    Ok(Action::requeue(if conflict { CONFLICT_RETRY } else { next }))
+}

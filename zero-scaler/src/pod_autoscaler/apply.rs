@@ -1,0 +1,140 @@
+//! Carries a plan out: the size, the objects below, the status, and the events that tell of them.
+//!
+//! Nothing is written that is there already.
+
+use autoscaler::api::{Metric, Mode, PodAutoscaler, ServerlessService};
+
+use super::decide::{Cause, Plan, Write};
+use super::observe::Observed;
+use super::overrides::Admission;
+use super::{desired, status};
+use crate::context::{Context, now};
+use crate::reconciler::ReconcileError;
+use crate::scale_target::{ScaleAccess, ScaleError};
+use crate::server_side_apply::{apply, apply_status};
+
+/// What became of the size.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// Nothing was to be written, or not yet.
+    Nothing,
+    /// This.
+    Size(i32),
+    /// The target changed since it was observed.
+    Conflict,
+}
+
+/// Writes the size, if one is to be written.
+pub(super) async fn scale(
+    observed: &Observed,
+    plan: &Plan,
+    context: &Context,
+) -> Result<Written, ScaleError> {
+    if !observed.decision.as_ref().is_some_and(|d| d.panicking) {
+        context.overrides.end(&observed.key);
+    }
+    let (Some(write), Ok(scale)) = (plan.write, &observed.scale) else { return Ok(Written::Nothing) };
+    let admission = match write.cause {
+        Cause::Panic => context.overrides.admit(&observed.key, write.to, now()),
+        _ => Admission::Write,
+    };
+    if admission == Admission::Later {
+        return Ok(Written::Nothing);
+    }
+    let version = Some(scale.resource_version.as_str()).filter(|v| write.cause.is_guarded() && !v.is_empty());
+    let target = &observed.autoscaler.spec.scale_target_ref;
+    match context.scales.write(&observed.key.namespace, target, write.to, version).await {
+        Ok(()) => {
+            tell(observed, scale.replicas, write, admission, context);
+            Ok(Written::Size(write.to))
+        }
+        Err(ScaleError::Conflict(_)) => Ok(Written::Conflict),
+        Err(error) => Err(error),
+    }
+}
+
+fn tell(observed: &Observed, from: i32, write: Write, admission: Admission, context: &Context) {
+    context.metrics.scale_writes.with_label_values(&[write.cause.as_str()]).inc();
+    let reason = match write.cause {
+        Cause::Idle => "ScaledToZero",
+        Cause::Wanted | Cause::NotAllowed | Cause::NoActivator => "Woken",
+        Cause::Panic => "PanicOverride",
+        Cause::Direct => "Scaled",
+    };
+    let note = format!("scaled from {from} to {}: {}", write.to, because(observed, write.cause));
+    context.events.normal(&observed.autoscaler, reason, note);
+    if admission == Admission::WriteAndTell {
+        let note = format!(
+            "the size of {} was taken back again and again while the decider panics: another controller is scaling it",
+            observed.autoscaler.spec.scale_target_ref.name
+        );
+        context.events.warning(&observed.autoscaler, "AnotherScaler", note);
+    }
+}
+
+fn because(observed: &Observed, cause: Cause) -> String {
+    let decided = observed.decision.as_ref().map_or_else(String::new, |d| {
+        format!(" (decided {}, stable average {:.2}, panic average {:.2})", d.desired, d.stable, d.panic)
+    });
+    match cause {
+        Cause::Idle => "no request for the stable window, and the activator is proven in the path".to_owned(),
+        Cause::Wanted => format!("requests are waiting{decided}"),
+        Cause::NotAllowed => "scale-to-zero is off".to_owned(),
+        Cause::NoActivator => "no activator is there to hold a request".to_owned(),
+        Cause::Panic => format!("the panic window wants more than the HPA has given{decided}"),
+        Cause::Direct => format!("the decision, within the bounds{decided}"),
+    }
+}
+
+/// Writes the Metric and the ServerlessService.
+pub(super) async fn children(
+    observed: &Observed,
+    plan: &Plan,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    // Without the target's selector there is nothing to tell the others; what they have stays.
+    let selector = match &observed.scale {
+        Ok(scale) if !scale.selector.is_empty() => scale.selector.as_str(),
+        _ => return Ok(()),
+    };
+    let (key, autoscaler) = (&observed.key, &observed.autoscaler);
+    let metric = desired::metric(autoscaler, selector, &observed.settings);
+    if observed.metric.as_ref().is_none_or(|existing| existing.spec != metric) {
+        apply::<Metric>(&context.client, &desired::metric_object(key, autoscaler, &metric)).await?;
+    }
+    let sks = desired::serverless_service(autoscaler, selector, plan);
+    if observed.serverless_service.as_ref().is_none_or(|existing| existing.spec != sks) {
+        let object = desired::serverless_service_object(key, autoscaler, &sks);
+        apply::<ServerlessService>(&context.client, &object).await?;
+    }
+    Ok(())
+}
+
+/// Writes the status, and tells of a change of mode.
+pub(super) async fn status(
+    observed: &Observed,
+    plan: &Plan,
+    written: Option<i32>,
+    proof: Option<&Result<(), String>>,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    let before = observed.autoscaler.status.as_ref();
+    let after = status::status(observed, plan, written, proof);
+    if before == Some(&after) {
+        return Ok(());
+    }
+    apply_status::<PodAutoscaler, _>(&context.client, &observed.key.namespace, &observed.key.name, &after)
+        .await?;
+    if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
+        let (reason, where_to) = match mode {
+            Mode::Proxy => ("Proxy", "through activators"),
+            Mode::Serve => ("Serve", "to the pods"),
+        };
+        let note = format!("requests now go {where_to}: {}", status::mode_because(observed, plan));
+        context.events.normal(&observed.autoscaler, reason, note);
+    }
+    status::warnings(observed, before, &after)
+        .into_iter()
+        .for_each(|(reason, note)| context.events.warning(&observed.autoscaler, reason, note));
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! What to do about one workload. Pure: an observation in, a plan out.
+//!
+//! Brings the brain's rules together: the way to zero, the Active condition, Proxy or Serve, and who may write which size
+//! (the table in ARCHITECTURE.md: the HPA between 1 and N; we at zero, ahead of it while panicking, and always if there
+//! is none).
+
+use std::time::Duration;
+
+use autoscaler::activation::{Activation, Reason, activation};
+use autoscaler::api::{Mode, Scaler, condition};
+use autoscaler::quantity::parse_milli;
+use autoscaler::scale_to_zero::{self as zero, Demand, Phase, Step, Why};
+use autoscaler::sks_mode::{self, SksMode};
+
+use super::observe::Observed;
+use crate::conditions;
+use crate::scale_target::{Scale, Writer};
+use crate::wake::first_size;
+
+/// How long there may be no activator before sleeping workloads are woken: a single one may be rolling.
+const FAIL_OPEN_AFTER: Duration = Duration::from_secs(10);
+/// The Active condition's name.
+pub(super) const ACTIVE: &str = "Active";
+/// The ActivatorInPath condition's name.
+pub(super) const ACTIVATOR_IN_PATH: &str = "ActivatorInPath";
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub(super) struct Plan {
+    /// What the Active condition says.
+    pub(super) activation: Activation,
+    /// Somebody put the workload to zero who is not us.
+    pub(super) paused: bool,
+    /// The size to write.
+    pub(super) write: Option<Write>,
+    /// The path must be proven before anything else can be said.
+    pub(super) probe: bool,
+    /// Where requests should go.
+    pub(super) mode: SksMode,
+    /// Activators for the path.
+    pub(super) activators: u32,
+    /// Why the way to zero stands where it stands.
+    pub(super) why: Option<Why>,
+    /// When to look again.
+    pub(super) recheck: Option<Duration>,
+}
+
+/// A size to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Write {
+    pub(super) to: i32,
+    pub(super) cause: Cause,
+}
+
+/// Why a size is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Nobody asks.
+    Idle,
+    /// The decider wants pods where there are none.
+    Wanted,
+    /// The workload may not be at zero.
+    NotAllowed,
+    /// Nobody is there to hold requests.
+    NoActivator,
+    /// The decider panics, ahead of the HPA.
+    Panic,
+    /// There is no HPA.
+    Direct,
+}
+
+// === impl Cause ===
+
+impl Cause {
+    /// For events and metrics.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Wanted => "wanted",
+            Self::NotAllowed => "scale-to-zero is off",
+            Self::NoActivator => "no activator",
+            Self::Panic => "panic",
+            Self::Direct => "direct",
+        }
+    }
+
+    /// Whether the write holds only for what was observed.
+    pub(super) fn is_guarded(self) -> bool {
+        !matches!(self, Self::Panic)
+    }
+}
+
+/// What the way to zero came to.
+struct Position {
+    /// Pods wanted, 0 once the way to zero is entered; `None` while nothing is known.
+    wanted: Option<u32>,
+    write: Option<Write>,
+    probe: bool,
+    why: Option<Why>,
+    recheck: Option<Duration>,
+}
+
+/// The plan, given what the probe of this pass found, if there was one.
+pub(super) fn decide(observed: &Observed, probe: Option<bool>) -> Plan {
+    let before = before(observed);
+    let Ok(scale) = &observed.scale else { return without_scale(observed, before) };
+    if is_paused(observed, scale) {
+        return paused(observed);
+    }
+    let mut position = position(observed, scale, before, probe);
+    if position.write.is_none() && scale.replicas > 0 && position.wanted != Some(0) {
+        position.write = above_zero(observed, scale);
+    }
+    let woken = was_at_zero(observed) && scale.replicas > 0;
+    let before = before.filter(|b| !(woken && b.phase == Phase::Inactive));
+    let activation = activation(position.wanted, observed.ready, min_ready(observed), before);
+    plan(observed, position, activation)
+}
+
+fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, probe: Option<bool>) -> Position {
+    let held = |wanted, why, recheck| Position { wanted, write: None, probe: false, why: Some(why), recheck };
+    let on_the_way = |write, probe| Position { wanted: Some(0), write, probe, why: None, recheck: None };
+    let wanted = observed.decision.as_ref().map(|d| bounded(observed, d.desired)).map(unsigned);
+    let inactive = before.is_some_and(|b| b.phase == Phase::Inactive);
+    match zero::step(&machine(observed, scale, before, probe), &observed.settings, millis(observed)) {
+        Step::Stay { why: Why::Sleeping, .. } => asleep(observed),
+        Step::Stay { why: Why::NoDecision, recheck } => held(None, Why::NoDecision, recheck),
+        Step::Stay { why, recheck } if inactive && scale.replicas > 0 && !woken(observed, scale) => {
+            held(Some(0), why, recheck)
+        }
+        Step::Stay { why, recheck } => held(wanted, why, recheck),
+        Step::GoInactive => on_the_way(None, false),
+        Step::ProbeActivator => on_the_way(None, true),
+        Step::ScaleToZero => on_the_way(Some(Write { to: 0, cause: Cause::Idle }), false),
+        Step::Reactivate if scale.replicas > 0 => {
+            let wanted = wanted.unwrap_or(1).max(unsigned(observed.autoscaler.spec.min_replicas));
+            Position { wanted: Some(wanted), write: None, probe: false, why: Some(Why::Busy), recheck: None }
+        }
+        Step::Reactivate => wake(observed, if allowed(observed) { Cause::Wanted } else { Cause::NotAllowed }),
+    }
+}
+
+/// At zero with nobody asking: fine for as long as somebody is there to hold a request.
+fn asleep(observed: &Observed) -> Position {
+    match observed.without_activators {
+        Some(absent) if absent >= FAIL_OPEN_AFTER => wake(observed, Cause::NoActivator),
+        absent => Position {
+            wanted: Some(0),
+            write: None,
+            probe: false,
+            why: Some(Why::Sleeping),
+            recheck: absent.map(|absent| FAIL_OPEN_AFTER.saturating_sub(absent)),
+        },
+    }
+}
+
+fn wake(observed: &Observed, cause: Cause) -> Position {
+    let decided = observed.decision.as_ref().map_or(0, |d| bounded(observed, d.desired));
+    let to = first_size(&observed.autoscaler, &observed.settings).max(decided);
+    Position {
+        wanted: Some(unsigned(to)),
+        write: Some(Write { to, cause }),
+        probe: false,
+        why: None,
+        recheck: None,
+    }
+}
+
+/// Sizes that we write where there are pods already: ahead of the HPA while panicking, all of them without one.
+fn above_zero(observed: &Observed, scale: &Scale) -> Option<Write> {
+    let decided = observed.decision.as_ref().map(|d| (bounded(observed, d.desired), d.panicking));
+    match (observed.autoscaler.spec.scaler, decided) {
+        (Scaler::Direct, decided) => {
+            // Without a decision the bounds still hold.
+            let to = decided.map_or_else(|| bounded(observed, unsigned(scale.replicas)), |(size, _)| size);
+            (to != scale.replicas).then_some(Write { to, cause: Cause::Direct })
+        }
+        (Scaler::Hpa, Some((to, true))) => (to > scale.replicas).then_some(Write { to, cause: Cause::Panic }),
+        (Scaler::Hpa, _) => None,
+    }
+}
+
+fn plan(observed: &Observed, position: Position, activation: Activation) -> Plan {
+    let excess = observed.decision.as_ref().map(|d| d.excess_burst_capacity);
+    // What is on the way to zero, or at it, is not wanted, whether a decision is known or not.
+    let wanted = if activation.phase == Phase::Inactive { Some(0) } else { position.wanted };
+    Plan {
+        activation,
+        paused: false,
+        write: position.write,
+        probe: position.probe,
+        mode: sks_mode::wanted(wanted, excess, observed.ready, mode_before(observed)),
+        activators: sks_mode::number_of_activators(
+            observed.ready,
+            pod_capacity(observed),
+            &observed.settings,
+        ),
+        why: position.why,
+        recheck: position.recheck,
+    }
+}
+
+fn without_scale(observed: &Observed, before: Option<Activation>) -> Plan {
+    let position = Position { wanted: None, write: None, probe: false, why: None, recheck: None };
+    let activation = activation(None, observed.ready, min_ready(observed), before);
+    plan(observed, position, activation)
+}
+
+fn paused(observed: &Observed) -> Plan {
+    let position = Position { wanted: Some(0), write: None, probe: false, why: None, recheck: None };
+    let activation = Activation { phase: Phase::Inactive, reason: Reason::NoTraffic };
+    Plan { paused: true, ..plan(observed, position, activation) }
+}
+
+fn machine(
+    observed: &Observed,
+    scale: &Scale,
+    before: Option<Activation>,
+    probe: Option<bool>,
+) -> zero::Observed {
+    let active = condition(conditions_of(observed), ACTIVE);
+    let proxied_since = observed.proxied_since();
+    let proven = condition(conditions_of(observed), ACTIVATOR_IN_PATH).filter(|c| c.status == "True");
+    let just_woken = woken(observed, scale);
+    zero::Observed {
+        replicas: scale.replicas,
+        min_replicas: observed.autoscaler.spec.min_replicas.max(1),
+        scale_to_zero: observed.autoscaler.spec.scale_to_zero,
+        demand: demand(observed),
+        // Somebody woke it since the last look: it starts anew.
+        phase: before.filter(|_| !just_woken).map_or(Phase::Activating, |b| b.phase),
+        phase_since: active.filter(|_| !just_woken).map_or(millis(observed), conditions::since),
+        proxied_since,
+        proven_before: proven.zip(proxied_since).is_some_and(|(c, since)| conditions::since(c) >= since),
+        probe,
+    }
+}
+
+/// The decider's word, and no idleness that began before an activator last spoke of a request.
+fn demand(observed: &Observed) -> Option<Demand> {
+    let decision = observed.decision.as_ref()?;
+    let idle_since =
+        decision.idle_since.filter(|since| observed.last_asked.is_none_or(|asked| asked <= *since));
+    Some(Demand { desired: decision.desired, idle_since })
+}
+
+/// At zero, not allowed to be, and not by us: neither do the target's managed fields name us, nor does our own status.
+fn is_paused(observed: &Observed, scale: &Scale) -> bool {
+    let by_us = before(observed).is_some_and(|b| b.phase == Phase::Inactive) && was_at_zero(observed);
+    scale.replicas <= 0 && !allowed(observed) && scale.writer != Writer::Us && !by_us
+}
+
+fn allowed(observed: &Observed) -> bool {
+    observed.autoscaler.spec.scale_to_zero && observed.settings.enable_scale_to_zero
+}
+
+/// What the Active condition said; a reason that is not the table's (paused, say) is no memory of ours.
+fn before(observed: &Observed) -> Option<Activation> {
+    let active = condition(conditions_of(observed), ACTIVE)?;
+    let reason = Reason::parse(&active.reason)?;
+    let phase = match active.status.as_str() {
+        "True" => Phase::Active,
+        "False" => Phase::Inactive,
+        _ => Phase::Activating,
+    };
+    Some(Activation { phase, reason })
+}
+
+fn was_at_zero(observed: &Observed) -> bool {
+    observed.autoscaler.status.as_ref().and_then(|s| s.replicas) == Some(0)
+}
+
+fn woken(observed: &Observed, scale: &Scale) -> bool {
+    was_at_zero(observed) && scale.replicas > 0
+}
+
+fn mode_before(observed: &Observed) -> Option<SksMode> {
+    observed.serverless_service.as_ref().map(|sks| match sks.spec.mode {
+        Mode::Proxy => SksMode::Proxy,
+        Mode::Serve => SksMode::Serve,
+    })
+}
+
+/// What one pod can carry in all: its limit, or else what the target is a share of.
+fn pod_capacity(observed: &Observed) -> f64 {
+    let spec = &observed.autoscaler.spec;
+    if spec.container_concurrency > 0 {
+        return f64::from(spec.container_concurrency);
+    }
+    let target = parse_milli(&spec.target).unwrap_or(0) as f64 / 1000.0;
+    target / observed.settings.target_utilization
+}
+
+fn min_ready(observed: &Observed) -> u32 {
+    unsigned(observed.autoscaler.spec.min_replicas.max(1))
+}
+
+fn bounded(observed: &Observed, size: u32) -> i32 {
+    let spec = &observed.autoscaler.spec;
+    let min = spec.min_replicas.max(1);
+    i32::try_from(size).unwrap_or(i32::MAX).clamp(min, spec.max_replicas.max(min))
+}
+
+fn conditions_of(observed: &Observed) -> &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition] {
+    observed.autoscaler.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default()
+}
+
+fn unsigned(size: i32) -> u32 {
+    u32::try_from(size).unwrap_or(0)
+}
+
+fn millis(observed: &Observed) -> i64 {
+    observed.now.as_millisecond()
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

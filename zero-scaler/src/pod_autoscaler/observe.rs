@@ -1,0 +1,147 @@
+//! Everything known of one workload, gathered into one value.
+//!
+//! Most of it is in memory already; only a target of an unwatched kind, or one that we have just written, is asked for.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use autoscaler::api::{Metric, Mode, PodAutoscaler, Scaler, ServerlessService, condition};
+use autoscaler::settings::{SettingError, Settings};
+use autoscaler::{Decision, Key};
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
+
+use crate::activator_probe::{ProbeError, prove};
+use crate::conditions;
+use crate::context::{Context, now, wall_clock};
+use crate::hpa::{Problem, Verdict, verdict};
+use crate::pod_endpoints::{is_managed, pods, ready};
+use crate::scale_target::{Scale, ScaleAccess, ScaleError};
+use crate::serverless_service::ACTIVATORS_POPULATED;
+
+/// How often targets of unwatched kinds are read.
+pub(super) const POLL_EVERY: Duration = Duration::from_secs(15);
+
+/// One workload.
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) key: Key,
+    pub(super) autoscaler: PodAutoscaler,
+    pub(super) settings: Settings,
+    pub(super) bad_settings: Vec<SettingError>,
+    /// The target's size, or why it is not known.
+    pub(super) scale: Result<Scale, ScaleError>,
+    /// Whether a change of the size asks for a look by itself.
+    pub(super) watched: bool,
+    pub(super) decision: Option<Decision>,
+    /// When an activator last spoke of a request, in Unix milliseconds.
+    pub(super) last_asked: Option<i64>,
+    /// Ready pods.
+    pub(super) ready: u32,
+    pub(super) service: Option<Service>,
+    pub(super) metric: Option<Metric>,
+    pub(super) serverless_service: Option<ServerlessService>,
+    /// What is wrong with the HPA; `None` for a workload that needs none.
+    pub(super) hpa: Option<Result<Vec<Problem>, Problem>>,
+    /// For how long there has been no activator at all.
+    pub(super) without_activators: Option<Duration>,
+    pub(super) now: jiff::Timestamp,
+}
+
+// === impl Observed ===
+
+impl Observed {
+    /// Since when activators have been in the slices, in Unix milliseconds.
+    pub(super) fn proxied_since(&self) -> Option<i64> {
+        let status = self.serverless_service.as_ref()?.status.as_ref()?;
+        let populated = condition(&status.conditions, ACTIVATORS_POPULATED).filter(|c| c.status == "True")?;
+        (status.mode == Some(Mode::Proxy)).then(|| conditions::since(populated))
+    }
+}
+
+pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Observed {
+    let (settings, bad_settings) = Settings::resolve(&context.config(), autoscaler.annotations());
+    let target = &autoscaler.spec.scale_target_ref;
+    let known = context.scales.known(&key.namespace, target);
+    let watched = known.is_some();
+    let scale = match known {
+        Some(scale) => Ok(scale),
+        None => context.scales.read(&key.namespace, target).await,
+    };
+    let serverless_service = context.objects.serverless_service(key);
+    let service = context.objects.service(&key.namespace, &autoscaler.spec.service);
+    let private = serverless_service.as_ref().and_then(|s| s.status.as_ref()?.private_service.clone());
+    let ready = service.as_ref().map_or(0, |service| {
+        ready(&pods(&context.objects.slices, &key.namespace, service, private.as_deref()))
+    });
+    Observed {
+        key: key.clone(),
+        autoscaler: autoscaler.clone(),
+        settings,
+        bad_settings,
+        scale,
+        watched,
+        decision: context.decisions.newest(key),
+        last_asked: context.wake.last_asked(key),
+        ready,
+        service: service.map(|service| service.as_ref().clone()),
+        metric: context.objects.metric(key),
+        serverless_service,
+        hpa: hpa(key, autoscaler, context),
+        without_activators: context.activators.absent_for(now()),
+        now: wall_clock(),
+    }
+}
+
+/// The demand anew, after something that took time.
+pub(super) fn refresh_demand(observed: &mut Observed, context: &Context) {
+    observed.decision = context.decisions.newest(&observed.key);
+    observed.last_asked = context.wake.last_asked(&observed.key);
+    observed.now = wall_clock();
+}
+
+/// Asks the Service's own address who answers.
+pub(super) async fn probe(observed: &Observed, context: &Context) -> Result<(), String> {
+    let Some(service) = &observed.service else { return Err("there is no Service to ask".to_owned()) };
+    let addresses = addresses(service);
+    if addresses.is_empty() {
+        return Err("the Service has no cluster IP to ask".to_owned());
+    }
+    let proof = prove(&addresses, &observed.key, is_managed(service)).await;
+    context
+        .metrics
+        .probes
+        .with_label_values(&[if proof.is_ok() { "answered" } else { "not answered" }])
+        .inc();
+    proof.map_err(|error: ProbeError| error.to_string())
+}
+
+fn addresses(service: &Service) -> Vec<SocketAddr> {
+    let Some(spec) = &service.spec else { return Vec::new() };
+    let Some(ip) = spec.cluster_ip.as_deref().and_then(|ip| ip.parse::<IpAddr>().ok()) else {
+        return Vec::new();
+    };
+    let ports =
+        spec.ports.iter().flatten().filter(|port| port.protocol.as_deref().is_none_or(|p| p == "TCP"));
+    ports.filter_map(|port| u16::try_from(port.port).ok()).map(|port| SocketAddr::new(ip, port)).collect()
+}
+
+fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Result<Vec<Problem>, Problem>> {
+    if autoscaler.spec.scaler == Scaler::Direct {
+        return None;
+    }
+    let Some(hpa) = context.objects.hpa(key) else {
+        return Some(Err(Problem::new(
+            "HPANotFound",
+            "there is no HPA of this name to write sizes above 0; make one, or set spec.scaler to Direct",
+        )));
+    };
+    Some(match verdict(key, &hpa, context) {
+        Verdict::Accepted(accepted) => Ok(accepted.advice),
+        Verdict::Rejected(problem) => Err(problem),
+        Verdict::Foreign => Err(Problem::new(
+            "NoMetric",
+            "the HPA of this name asks for no metric of Rouse; it may never follow",
+        )),
+    })
+}

@@ -1,0 +1,171 @@
+//! The status of a workload, for people. Pure: an observation, a plan and what was written in, a status out.
+
+use autoscaler::api::{PodAutoscalerStatus, condition};
+use autoscaler::scale_to_zero::{Phase, Why};
+use autoscaler::sks_mode::SksMode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan};
+use super::observe::Observed;
+use crate::conditions::{Says, is_true, set};
+
+const READY: &str = "Ready";
+const INITIALIZED: &str = "ScaleTargetInitialized";
+const HPA_ACCEPTED: &str = "HPAAccepted";
+
+/// The whole status.
+pub(super) fn status(
+    observed: &Observed,
+    plan: &Plan,
+    written: Option<i32>,
+    proof: Option<&Result<(), String>>,
+) -> PodAutoscalerStatus {
+    let before = observed.autoscaler.status.clone().unwrap_or_default();
+    let generation = observed.autoscaler.metadata.generation;
+    let mut conditions = before.conditions;
+    let mut say = |r#type, says| set(&mut conditions, r#type, says, generation, observed.now);
+    say(ACTIVE, active(plan));
+    say(ACTIVATOR_IN_PATH, activator_in_path(observed, proof));
+    say(READY, ready(observed, plan));
+    match hpa_accepted(observed) {
+        Some(says) => say(HPA_ACCEPTED, says),
+        None => conditions.retain(|c| c.type_ != HPA_ACCEPTED),
+    }
+    // Once pods were ready the target is known to work; it stays initialized through sleep.
+    let initialized = is_true(&conditions, INITIALIZED) || plan.activation.phase == Phase::Active;
+    let says = if initialized {
+        Says::yes("PodsWereReady", "")
+    } else {
+        Says::unknown("NoPodYet", "the target has not had minReplicas ready pods yet")
+    };
+    set(&mut conditions, INITIALIZED, says, generation, observed.now);
+    PodAutoscalerStatus {
+        observed_generation: generation,
+        replicas: written.or(observed.scale.as_ref().ok().map(|s| s.replicas)).or(before.replicas),
+        desired_replicas: observed.decision.as_ref().map(|d| i32::try_from(d.desired).unwrap_or(i32::MAX)),
+        mode: observed.serverless_service.as_ref().and_then(|s| s.status.as_ref()?.mode),
+        conditions,
+    }
+}
+
+/// Why the mode is what it is.
+pub(super) fn mode_because(observed: &Observed, plan: &Plan) -> String {
+    let excess = observed.decision.as_ref().map(|d| d.excess_burst_capacity);
+    match (plan.mode, excess) {
+        _ if observed.ready == 0 => "no pod is ready".to_owned(),
+        (SksMode::Proxy, _) if plan.activation.phase == Phase::Inactive => "nobody asks".to_owned(),
+        (_, Some(excess)) => format!("the excess burst capacity is {excess}"),
+        (_, None) => "no decision is known".to_owned(),
+    }
+}
+
+/// What went wrong since the status before, to be told once.
+pub(super) fn warnings(
+    observed: &Observed,
+    before: Option<&PodAutoscalerStatus>,
+    after: &PodAutoscalerStatus,
+) -> Vec<(&'static str, String)> {
+    let was = |r#type: &str| before.and_then(|b| condition(&b.conditions, r#type));
+    let is = |r#type: &str| condition(&after.conditions, r#type);
+    let changed = |r#type: &str| match (was(r#type), is(r#type)) {
+        (before, Some(after)) => {
+            before.is_none_or(|b| (&b.status, &b.message) != (&after.status, &after.message))
+        }
+        _ => false,
+    };
+    let mut warnings = Vec::new();
+    if let Some(ready) = is(READY).filter(|c| c.status == "False" && changed(READY)) {
+        warnings.push(("NotReady", format!("{}: {}", ready.reason, ready.message)));
+    }
+    // The HPA's settings are told on the HPA.
+    if observed.hpa.is_none() && changed(READY) {
+        warnings.extend(observed.bad_settings.iter().map(|e| ("BadSetting", format!("{e}; it is ignored"))));
+    }
+    warnings
+}
+
+fn active(plan: &Plan) -> Says {
+    if plan.paused {
+        return Says::no("Paused", PAUSED);
+    }
+    let reason = plan.activation.reason.as_str();
+    // Times are left out: they would make every look a write.
+    let why = plan.why.map(Why::text).unwrap_or_default();
+    match plan.activation.phase {
+        Phase::Active => Says::yes(reason, why),
+        Phase::Activating => Says::unknown(reason, "pods are wanted and not ready yet"),
+        Phase::Inactive => Says::no(reason, why),
+    }
+}
+
+const PAUSED: &str = "somebody set the replicas to 0, and the workload may not go to zero by itself; requests are \
+                      answered with 503 until the replicas are set to 1 or more";
+
+fn activator_in_path(observed: &Observed, proof: Option<&Result<(), String>>) -> Says {
+    match (proof, observed.proxied_since()) {
+        (Some(Ok(())), _) => Says::yes("Proven", "the Service is answered by activators"),
+        (Some(Err(error)), _) => Says::no("NotProven", error.clone()),
+        (None, None) => Says::no("NotProxied", "no activator is in the Service's endpoints"),
+        (None, Some(_)) => {
+            // A proof holds for as long as the activators stay.
+            let known =
+                observed.autoscaler.status.as_ref().and_then(|s| condition(&s.conditions, ACTIVATOR_IN_PATH));
+            match known {
+                Some(Condition { status, .. }) if status == "True" => {
+                    Says::yes("Proven", "the Service is answered by activators")
+                }
+                _ => Says::unknown(
+                    "NotAsked",
+                    "activators are in the endpoints; the Service has not been asked yet",
+                ),
+            }
+        }
+    }
+}
+
+fn hpa_accepted(observed: &Observed) -> Option<Says> {
+    Some(match observed.hpa.as_ref()? {
+        Err(problem) => Says::no(problem.reason, problem.message.clone()),
+        Ok(advice) => match advice.first() {
+            None => Says::yes("Accepted", ""),
+            Some(first) => {
+                let words = advice.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
+                Says::yes(first.reason, words)
+            }
+        },
+    })
+}
+
+/// Whether somebody answers the workload's requests, be it asleep.
+fn ready(observed: &Observed, plan: &Plan) -> Says {
+    let bad_settings =
+        observed.bad_settings.iter().map(|e| format!("{e}; it is ignored")).collect::<Vec<_>>();
+    match &observed.scale {
+        Err(error) => return Says::no(error.reason(), error.to_string()),
+        Ok(scale) if scale.selector.is_empty() => {
+            return Says::no(
+                "NoSelector",
+                "the target's /scale has no status.selector, so its pods are not known",
+            );
+        }
+        Ok(_) if plan.paused => return Says::no("Paused", PAUSED),
+        Ok(_) => {}
+    }
+    let sks =
+        observed.serverless_service.as_ref().and_then(|s| condition(&s.status.as_ref()?.conditions, READY));
+    match sks {
+        None => {
+            return Says::unknown("ServiceNotReadyYet", "the ServerlessService has not been looked at yet");
+        }
+        Some(c) if c.status == "False" => {
+            return Says::no("ServiceNotReady", format!("{}: {}", c.reason, c.message));
+        }
+        Some(_) => {}
+    }
+    match plan.activation.phase {
+        Phase::Activating => Says::unknown("Activating", "pods are wanted and not ready yet"),
+        Phase::Active if bad_settings.is_empty() => Says::yes("Serving", ""),
+        Phase::Inactive if bad_settings.is_empty() => Says::yes("Idle", "requests are held by activators"),
+        Phase::Active | Phase::Inactive => Says::yes("BadSetting", bad_settings.join("; ")),
+    }
+}

@@ -1,0 +1,389 @@
+//! The replica count of anything that has one: read and written through the `/scale` subresource.
+//!
+//! Deployments and StatefulSets are watched, so their size is known without asking; any other kind is asked for. Which
+//! resource a kind is comes from discovery, once; the kinds of `apps/v1` are built in, so that no wake ever waits for it.
+//!
+//! A watch is a little behind: until it has caught up with what we wrote ourselves, the target counts as not known.
+//!
+//! A write may carry the version that was read: then the API server refuses it when anything has changed since, and the
+//! caller decides anew. Going to zero and waking always do.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+
+use autoscaler::api::ScaleTargetRef;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Client, Resource};
+
+use crate::FIELD_MANAGER;
+
+/// Kinds whose resource is remembered.
+const KNOWN_KINDS: usize = 256;
+const CONFLICT: u16 = 409;
+const NOT_FOUND: u16 = 404;
+
+/// A target's size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// `spec.replicas`.
+    pub replicas: i32,
+    /// Its pods, as a label selector's text; empty when the target does not say.
+    pub selector: String,
+    /// The version that was read.
+    pub resource_version: String,
+    /// Who wrote `spec.replicas`.
+    pub writer: Writer,
+}
+
+/// Who wrote `spec.replicas` last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The zero-scaler.
+    Us,
+    /// Somebody else.
+    Other,
+    /// The object does not say.
+    Unknown,
+}
+
+/// Why a size could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ScaleError {
+    /// There is no such object.
+    #[error("there is no {0}")]
+    NotFound(String),
+    /// It changed since it was read.
+    #[error("{0} changed since it was read")]
+    Conflict(String),
+    /// The cluster knows no such kind.
+    #[error("the cluster has no {kind} in {api_version}: {source}")]
+    UnknownKind {
+        /// The kind asked for.
+        kind: String,
+        /// Its group and version.
+        api_version: String,
+        /// What discovery answered.
+        source: Box<kube::Error>,
+    },
+    /// Anything else.
+    #[error("{0}: {1}")]
+    Api(String, Box<kube::Error>),
+}
+
+/// Reads and writes sizes. A trait, because a cluster cannot be made to answer slowly or refuse on demand.
+pub trait ScaleAccess: Send + Sync + 'static {
+    /// The size as the watches have it; `None` for kinds that are not watched.
+    fn known(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale>;
+
+    /// The size, asked for.
+    fn read(
+        &self,
+        namespace: &str,
+        target: &ScaleTargetRef,
+    ) -> impl Future<Output = Result<Scale, ScaleError>> + Send;
+
+    /// Writes a size; with `version` only if nothing changed since.
+    fn write(
+        &self,
+        namespace: &str,
+        target: &ScaleTargetRef,
+        replicas: i32,
+        version: Option<&str>,
+    ) -> impl Future<Output = Result<(), ScaleError>> + Send;
+}
+
+/// The cluster's targets.
+pub struct ScaleTargets {
+    client: Client,
+    deployments: Store<Deployment>,
+    stateful_sets: Store<StatefulSet>,
+    kinds: Mutex<HashMap<(String, String), ApiResource>>,
+    written: Mutex<HashMap<(String, ScaleTargetRef), u64>>,
+}
+
+// === impl ScaleError ===
+
+impl ScaleError {
+    fn of(target: &ScaleTargetRef, error: kube::Error) -> Self {
+        let name = format!("{} {}", target.kind, target.name);
+        match error {
+            kube::Error::Api(status) if status.code == NOT_FOUND => Self::NotFound(name),
+            kube::Error::Api(status) if status.code == CONFLICT => Self::Conflict(name),
+            error => Self::Api(name, Box::new(error)),
+        }
+    }
+
+    /// The condition's reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "TargetNotFound",
+            Self::Conflict(_) => "TargetChanged",
+            Self::UnknownKind { .. } => "UnknownTargetKind",
+            Self::Api(..) => "TargetNotRead",
+        }
+    }
+}
+
+// === impl ScaleTargets ===
+
+impl std::fmt::Debug for ScaleTargets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScaleTargets").finish_non_exhaustive()
+    }
+}
+
+impl ScaleTargets {
+    /// Targets as these stores know them, and the rest as the API server does.
+    pub fn new(client: Client, deployments: Store<Deployment>, stateful_sets: Store<StatefulSet>) -> Self {
+        Self { client, deployments, stateful_sets, kinds: Mutex::default(), written: Mutex::default() }
+    }
+
+    async fn api(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Api<DynamicObject>, ScaleError> {
+        let resource = match built_in(target).or_else(|| self.remembered(target)) {
+            Some(resource) => resource,
+            None => self.discover(target).await?,
+        };
+        Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
+    }
+
+    fn remembered(&self, target: &ScaleTargetRef) -> Option<ApiResource> {
+        let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds.get(&(target.api_version.clone(), target.kind.clone())).cloned()
+    }
+
+    async fn discover(&self, target: &ScaleTargetRef) -> Result<ApiResource, ScaleError> {
+        let found = kube::discovery::pinned_kind(&self.client, &gvk(target)).await;
+        let (resource, _) = found.map_err(|source| ScaleError::UnknownKind {
+            kind: target.kind.clone(),
+            api_version: target.api_version.clone(),
+            source: Box::new(source),
+        })?;
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        if kinds.len() < KNOWN_KINDS {
+            kinds.insert((target.api_version.clone(), target.kind.clone()), resource.clone());
+        }
+        Ok(resource)
+    }
+}
+
+impl ScaleTargets {
+    fn watched(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale> {
+        match (target.api_version.as_str(), target.kind.as_str()) {
+            ("apps/v1", "Deployment") => {
+                let object = self.deployments.get(&ObjectRef::new(&target.name).within(namespace))?;
+                let spec = &object.spec;
+                scale_of(&object.metadata, spec.replicas, &spec.selector)
+            }
+            ("apps/v1", "StatefulSet") => {
+                let object = self.stateful_sets.get(&ObjectRef::new(&target.name).within(namespace))?;
+                let spec = &object.spec;
+                scale_of(&object.metadata, spec.replicas, &spec.selector)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a version is at least as new as our own last write. Versions of one kind can be compared as numbers.
+    fn caught_up(&self, namespace: &str, target: &ScaleTargetRef, version: &str) -> bool {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (namespace.to_owned(), target.clone());
+        let behind =
+            written.get(&key).is_some_and(|ours| version.parse::<u64>().is_ok_and(|seen| seen < *ours));
+        if !behind {
+            written.remove(&key);
+        }
+        !behind
+    }
+
+    fn wrote(&self, namespace: &str, target: &ScaleTargetRef, version: Option<String>) {
+        // Kinds that are not watched have nothing to catch up.
+        if let Some(version) = version.and_then(|v| v.parse().ok())
+            && self.watched(namespace, target).is_some()
+        {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            written.insert((namespace.to_owned(), target.clone()), version);
+        }
+    }
+}
+
+impl ScaleAccess for ScaleTargets {
+    fn known(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale> {
+        let scale = self.watched(namespace, target)?;
+        self.caught_up(namespace, target, &scale.resource_version).then_some(scale)
+    }
+
+    async fn read(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Scale, ScaleError> {
+        let api = self.api(namespace, target).await?;
+        let failed = |error| ScaleError::of(target, error);
+        let scale = api.get_scale(&target.name).await.map_err(failed)?;
+        let replicas = scale.spec.and_then(|s| s.replicas).unwrap_or(0);
+        // A Scale carries no managedFields; who wrote it matters only at zero.
+        let writer = match replicas {
+            0 => last_writer(&api.get_metadata(&target.name).await.map_err(failed)?.metadata),
+            _ => Writer::Unknown,
+        };
+        Ok(Scale {
+            replicas,
+            selector: scale.status.and_then(|s| s.selector).unwrap_or_default(),
+            resource_version: scale.metadata.resource_version.unwrap_or_default(),
+            writer,
+        })
+    }
+
+    async fn write(
+        &self,
+        namespace: &str,
+        target: &ScaleTargetRef,
+        replicas: i32,
+        version: Option<&str>,
+    ) -> Result<(), ScaleError> {
+        let api = self.api(namespace, target).await?;
+        let mut patch = serde_json::json!({"spec": {"replicas": replicas}});
+        if let (Some(version), Some(object)) = (version, patch.as_object_mut()) {
+            object.insert("metadata".to_owned(), serde_json::json!({"resourceVersion": version}));
+        }
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let written = api.patch_scale(&target.name, &params, &Patch::Merge(patch)).await;
+        let scale = written.map_err(|error| ScaleError::of(target, error))?;
+        self.wrote(namespace, target, scale.metadata.resource_version);
+        Ok(())
+    }
+}
+
+/// The size of a watched object.
+fn scale_of(meta: &ObjectMeta, replicas: Option<i32>, selector: &LabelSelector) -> Option<Scale> {
+    Some(Scale {
+        // The API's own default.
+        replicas: replicas.unwrap_or(1),
+        selector: selector_text(selector),
+        resource_version: meta.resource_version.clone()?,
+        writer: last_writer(meta),
+    })
+}
+
+/// The text that `/scale` gives for the same selector.
+fn selector_text(selector: &LabelSelector) -> String {
+    kube::core::Selector::try_from(selector.clone()).map(|s| s.to_string()).unwrap_or_default()
+}
+
+/// Who owns `spec.replicas`, by the object's managed fields.
+pub(crate) fn last_writer(meta: &ObjectMeta) -> Writer {
+    let mut writer = Writer::Unknown;
+    for entry in meta.managed_fields.iter().flatten() {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        if fields.is_none_or(|fields| fields.pointer("/f:spec/f:replicas").is_none()) {
+            continue;
+        }
+        if entry.manager.as_deref() == Some(FIELD_MANAGER) {
+            return Writer::Us;
+        }
+        writer = Writer::Other;
+    }
+    writer
+}
+
+/// Drops what nobody here reads: a cluster's Deployments are large, and only their size matters.
+pub(crate) fn trim_deployment(deployment: &mut Deployment) {
+    trim_meta(&mut deployment.metadata);
+    deployment.status = None;
+    deployment.spec.template = Default::default();
+}
+
+/// As [`trim_deployment`].
+pub(crate) fn trim_stateful_set(stateful_set: &mut StatefulSet) {
+    trim_meta(&mut stateful_set.metadata);
+    stateful_set.status = None;
+    stateful_set.spec.template = Default::default();
+    stateful_set.spec.volume_claim_templates = None;
+}
+
+fn trim_meta(meta: &mut ObjectMeta) {
+    meta.annotations = None;
+    meta.labels = None;
+    let replicas = |fields: &serde_json::Value| fields.pointer("/f:spec/f:replicas").is_some();
+    if let Some(entries) = &mut meta.managed_fields {
+        entries.retain(|entry| entry.fields_v1.as_ref().is_some_and(|fields| replicas(&fields.0)));
+        for fields in entries.iter_mut().filter_map(|entry| entry.fields_v1.as_mut()) {
+            fields.0 = serde_json::json!({"f:spec": {"f:replicas": {}}});
+        }
+    }
+}
+
+fn built_in(target: &ScaleTargetRef) -> Option<ApiResource> {
+    let plural = match (target.api_version.as_str(), target.kind.as_str()) {
+        ("apps/v1", "Deployment") => Deployment::plural(&()),
+        ("apps/v1", "StatefulSet") => StatefulSet::plural(&()),
+        ("apps/v1", "ReplicaSet") => "replicasets".into(),
+        _ => return None,
+    };
+    Some(ApiResource::from_gvk_with_plural(&gvk(target), &plural))
+}
+
+fn gvk(target: &ScaleTargetRef) -> GroupVersionKind {
+    let (group, version) = target.api_version.split_once('/').unwrap_or(("", &target.api_version));
+    GroupVersionKind::gvk(group, version, &target.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(managers: &[(&str, &str)]) -> Deployment {
+        let fields: Vec<_> = managers
+            .iter()
+            .map(|(manager, field)| {
+                serde_json::json!({"manager": manager, "operation": "Update", "subresource": "scale",
+                    "fieldsV1": {"f:spec": {*field: {}, "f:paused": {}}}})
+            })
+            .collect();
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "7", "managedFields": fields},
+            "spec": {"selector": {"matchLabels": {"app": "web"}, "matchExpressions":
+                [{"key": "tier", "operator": "In", "values": ["a", "b"]}]}, "template": {"spec": {"containers": []}}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_writer_is_who_owns_the_replicas() {
+        for (managers, writer) in [
+            (vec![], Writer::Unknown),
+            (vec![("kubectl", "f:template")], Writer::Unknown),
+            (vec![("kubectl", "f:replicas")], Writer::Other),
+            (vec![("kubectl", "f:template"), (FIELD_MANAGER, "f:replicas")], Writer::Us),
+        ] {
+            let mut object = deployment(&managers);
+            assert_eq!(last_writer(&object.metadata), writer, "{managers:?}");
+            trim_deployment(&mut object);
+            assert_eq!(last_writer(&object.metadata), writer, "{managers:?} trimmed");
+        }
+    }
+
+    #[test]
+    fn a_watched_target_is_known_as_its_scale_would_say() {
+        let object = deployment(&[]);
+        let spec = object.spec;
+        let scale = scale_of(&object.metadata, spec.replicas, &spec.selector).unwrap();
+        assert_eq!(scale.replicas, 1);
+        let parsed = autoscaler::selector::Selector::parse(&scale.selector).unwrap();
+        assert_eq!(parsed.requirements().len(), 2, "{}", scale.selector);
+        assert_eq!(scale.resource_version, "7");
+    }
+
+    #[test]
+    fn kinds_of_apps_need_no_discovery() {
+        let target = |api_version: &str, kind: &str| ScaleTargetRef {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: "web".into(),
+        };
+        assert_eq!(built_in(&target("apps/v1", "ReplicaSet")).unwrap().plural, "replicasets");
+        assert_eq!(built_in(&target("apps/v1", "Deployment")).unwrap().plural, "deployments");
+        assert_eq!(built_in(&target("example.com/v1", "Deployment")), None);
+        assert_eq!(gvk(&target("v1", "ReplicationController")).group, "");
+    }
+}

@@ -1,0 +1,113 @@
+//! Server-side apply: we send the fields that we own and no others.
+//!
+//! Used by every apply stage. Forced, as controllers do: whoever else wrote such a field loses it. Idempotent, so two
+//! zero-scalers that decide alike do no harm to each other.
+
+use std::fmt::Debug;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::FIELD_MANAGER;
+
+/// Applies an object given as its JSON.
+///
+/// # Errors
+/// Whatever the API server answers, and an object without name or namespace.
+pub async fn apply<K>(client: &Client, object: &Value) -> Result<K, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug,
+{
+    let (api, name) = api_of::<K>(client, object);
+    api.patch(&name, &params(), &Patch::Apply(object)).await
+}
+
+/// Applies the status of an object: `status` is the whole of it.
+///
+/// # Errors
+/// Whatever the API server answers.
+pub async fn apply_status<K, S>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    status: &S,
+) -> Result<K, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug,
+    S: Serialize,
+{
+    let object = serde_json::json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "metadata": {"name": name, "namespace": namespace},
+        "status": status,
+    });
+    let (api, name) = api_of::<K>(client, &object);
+    api.patch_status(&name, &params(), &Patch::Apply(&object)).await
+}
+
+/// Deletes exactly this object; one that is gone already, or was made anew since, is left alone.
+///
+/// # Errors
+/// Whatever else the API server answers.
+pub async fn delete<K>(client: &Client, object: &K) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug,
+{
+    let meta = object.meta();
+    let api: Api<K> = Api::namespaced(client.clone(), meta.namespace.as_deref().unwrap_or_default());
+    let exactly = Preconditions { uid: meta.uid.clone(), resource_version: None };
+    let params = DeleteParams::default().preconditions(exactly);
+    match api.delete(meta.name.as_deref().unwrap_or_default(), &params).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The reference by which an object goes when its owner goes. Blocks nothing: that would need the right to change the
+/// owner's finalizers.
+pub fn owner<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
+    OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: owner.meta().name.clone().unwrap_or_default(),
+        uid: owner.meta().uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+/// Whether `object` is controlled by the owner with this uid.
+pub fn is_owned_by<K: Resource>(object: &K, owner_uid: Option<&str>) -> bool {
+    let owners = object.meta().owner_references.as_deref().unwrap_or_default();
+    owner_uid.is_some()
+        && owners.iter().any(|o| o.controller == Some(true) && Some(o.uid.as_str()) == owner_uid)
+}
+
+fn api_of<K>(client: &Client, object: &Value) -> (Api<K>, String)
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    let field = |name: &str| {
+        object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    (Api::namespaced(client.clone(), &field("namespace")), field("name"))
+}
+
+fn params() -> PatchParams {
+    PatchParams::apply(FIELD_MANAGER).force()
+}

@@ -1,0 +1,66 @@
+//! One Service: lease its ports, find out who can answer, write its endpoints.
+//!
+//! ```text
+//!  observe ──► lease ports (status first: activators open them) ──► who listens? ──► desired ──► apply ──► status
+//! ```
+//!
+//! Input: a ServerlessService, its Service, the pods and the activators. Output: our EndpointSlices, the private Service, and
+//! the status that tells the mode in force.
+
+mod apply;
+mod desired;
+mod leases;
+mod observe;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::api::{ServerlessService, key_of};
+use kube::runtime::controller::Action;
+
+use crate::context::Context;
+use crate::objects::Guarded;
+use crate::reconciler::{RESYNC, ReconcileError};
+
+pub use leases::Leases;
+pub use status::ACTIVATORS_POPULATED;
+
+/// How soon to ask activators again that did not listen yet: they open a leased port within milliseconds.
+const NOT_LISTENING_RETRY: Duration = Duration::from_millis(100);
+
+/// Looks at one Service.
+///
+/// # Errors
+/// When the API server refuses a write.
+pub async fn reconcile(
+    object: Arc<Guarded<ServerlessService>>,
+    context: Arc<Context>,
+) -> Result<Action, ReconcileError> {
+    let (Ok(sks), Some(key)) = (&object.0, key_of(object.as_ref())) else {
+        return Ok(Action::await_change());
+    };
+    if sks.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    let observed = match observe::observe(&key, sks, &context) {
+        Ok(observed) => observed,
+        Err(unfit) => {
+            apply::withdraw(&key, sks, &context).await?;
+            apply::status(sks, status::unfit(sks, &unfit), &context).await?;
+            return Ok(Action::requeue(RESYNC));
+        }
+    };
+    if observed.ports != observed.status().ports {
+        // Activators read this to know which ports to open; they are asked with the next look.
+        apply::status(sks, status::leased(&observed), &context).await?;
+    }
+    let ports: Vec<u16> = observed.ports.iter().map(|lease| lease.activator_port).collect();
+    let listening = context.activators.listening(&key, &ports, sks.spec.num_activators).await;
+    let all_listen = listening.len() >= observed.expected_activators();
+    let path = desired::Path::new(&observed, listening);
+    apply::private_service(&observed, &context).await?;
+    apply::slices(&observed, &desired::slices(&observed, &path), &context).await?;
+    apply::status(sks, status::populated(&observed, &path), &context).await?;
+    Ok(Action::requeue(if all_listen { RESYNC } else { NOT_LISTENING_RETRY }))
+}

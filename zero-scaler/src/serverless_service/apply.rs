@@ -1,0 +1,114 @@
+//! Writes a Service's endpoints, its private twin and the status. Nothing is written that is there already.
+
+use autoscaler::Key;
+use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Resource;
+use serde_json::Value;
+
+use super::desired::{self, is_as_desired, private_name};
+use super::observe::Observed;
+use crate::context::Context;
+use crate::pod_endpoints::is_ours;
+use crate::reconciler::ReconcileError;
+use crate::server_side_apply::{apply, apply_status, delete, is_owned_by};
+
+/// Writes our slices, then deletes those of ours that are too many: first add, then remove.
+pub(super) async fn slices(
+    observed: &Observed,
+    desired: &[EndpointSlice],
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    for slice in desired {
+        let existing = observed.slices.iter().find(|existing| existing.metadata.name == slice.metadata.name);
+        if existing.is_none_or(|existing| !is_as_desired(existing, slice)) {
+            // Serialized, a slice brings its kind along.
+            apply::<EndpointSlice>(&context.client, &serde_json::to_value(slice)?).await?;
+        }
+    }
+    for existing in &observed.slices {
+        if !desired.iter().any(|slice| slice.metadata.name == existing.metadata.name) {
+            delete(&context.client, existing.as_ref()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the private Service in managed mode, and deletes it in attached mode.
+pub(super) async fn private_service(observed: &Observed, context: &Context) -> Result<(), ReconcileError> {
+    if let Some(desired) = desired::private_service(observed) {
+        let existing =
+            observed.private_service.as_ref().map(|s| serde_json::to_value(s.as_ref())).transpose()?;
+        if existing.is_none_or(|existing| !contains(&existing, &desired)) {
+            apply::<Service>(&context.client, &desired).await?;
+        }
+        return Ok(());
+    }
+    delete_private(&observed.key, &observed.sks, context).await
+}
+
+/// Takes back all that was written for a Service that can no longer be steered.
+pub(super) async fn withdraw(
+    key: &Key,
+    sks: &ServerlessService,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    let slices = context.objects.slices.of(&key.namespace, &sks.spec.service);
+    for slice in slices.iter().filter(|slice| is_ours(slice)) {
+        delete(&context.client, slice.as_ref()).await?;
+    }
+    delete_private(key, sks, context).await
+}
+
+async fn delete_private(key: &Key, sks: &ServerlessService, context: &Context) -> Result<(), ReconcileError> {
+    let private = context.objects.service(&key.namespace, &private_name(&sks.spec.service));
+    if let Some(private) = private.filter(|p| is_owned_by(p.as_ref(), sks.meta().uid.as_deref())) {
+        delete(&context.client, private.as_ref()).await?;
+    }
+    Ok(())
+}
+
+/// Writes the status.
+pub(super) async fn status(
+    sks: &ServerlessService,
+    after: ServerlessServiceStatus,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    if sks.status.as_ref() == Some(&after) {
+        return Ok(());
+    }
+    let (namespace, name) = (sks.metadata.namespace.as_deref(), sks.metadata.name.as_deref());
+    let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+    apply_status::<ServerlessService, _>(&context.client, namespace, name, &after).await?;
+    Ok(())
+}
+
+/// Whether an object has all that is desired of it; lists must be alike in length and order.
+fn contains(existing: &Value, desired: &Value) -> bool {
+    match (existing, desired) {
+        (Value::Object(existing), Value::Object(desired)) => {
+            desired.iter().all(|(key, value)| existing.get(key).is_some_and(|e| contains(e, value)))
+        }
+        (Value::Array(existing), Value::Array(desired)) => {
+            existing.len() == desired.len() && existing.iter().zip(desired).all(|(e, d)| contains(e, d))
+        }
+        (existing, desired) => existing == desired,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_may_have_more_than_is_desired_but_no_longer_lists() {
+        let existing = json!({"spec": {"ports": [{"port": 80, "protocol": "TCP"}], "clusterIP": "None"}});
+        assert!(contains(&existing, &json!({"spec": {"ports": [{"port": 80}]}})));
+        assert!(!contains(&existing, &json!({"spec": {"ports": [{"port": 81}]}})));
+        assert!(!contains(&existing, &json!({"spec": {"ports": []}})));
+        assert!(!contains(&existing, &json!({"spec": {"selector": {}}})));
+    }
+}

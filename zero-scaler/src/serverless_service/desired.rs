@@ -1,0 +1,205 @@
+//! The endpoints a Service should have. Pure: an observation and the listening activators in, objects out.
+//!
+//! One slice for each address family, so that a change of mode is one write, which every node sees as a whole. Only more than
+//! a thousand endpoints, the API's limit, need a second slice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use autoscaler::api::Mode;
+use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
+use autoscaler::selector::Selector;
+use autoscaler::sks_mode::{self, SksMode};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::observe::Observed;
+use crate::pod_endpoints::{PodEndpoint, is_ready};
+use crate::server_side_apply::owner;
+use crate::slice_index::{MANAGED_BY, SERVICE_NAME};
+
+/// The API's limit for one slice.
+const MOST_ENDPOINTS: usize = 1000;
+/// The API's limit for a Service's name.
+const LONGEST_NAME: usize = 63;
+
+/// Where requests go, and through whom.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Path {
+    /// The mode that the endpoints can have.
+    pub(super) mode: SksMode,
+    /// The activators in the path; none in Serve mode.
+    pub(super) activators: Vec<PodEndpoint>,
+}
+
+// === impl Path ===
+
+impl Path {
+    /// The path, given the activators that proved to listen.
+    pub(super) fn new(observed: &Observed, listening: Vec<PodEndpoint>) -> Self {
+        let wanted = match observed.sks.spec.mode {
+            Mode::Proxy => SksMode::Proxy,
+            Mode::Serve => SksMode::Serve,
+        };
+        let activators = if listening.is_empty() { last_resort(observed) } else { listening };
+        let count = u32::try_from(activators.len()).unwrap_or(u32::MAX);
+        match sks_mode::in_force(wanted, observed.ready_pods(), count) {
+            SksMode::Proxy => Self { mode: SksMode::Proxy, activators },
+            SksMode::Serve => Self { mode: SksMode::Serve, activators: Vec::new() },
+        }
+    }
+}
+
+/// With neither pods nor a proven activator, the activators that are in the path stay there while they are ready: they
+/// were proven once, perhaps by the process before this one, and an empty Service would be worse.
+fn last_resort(observed: &Observed) -> Vec<PodEndpoint> {
+    if observed.ready_pods() > 0 {
+        return Vec::new();
+    }
+    let in_path: BTreeSet<&String> = observed
+        .slices
+        .iter()
+        .flat_map(|s| s.endpoints.iter().flatten())
+        .flat_map(|e| &e.addresses)
+        .collect();
+    let stays = |activator: &&PodEndpoint| activator.endpoint.addresses.iter().any(|a| in_path.contains(a));
+    observed.activators.iter().filter(stays).cloned().collect()
+}
+
+/// The slices that we should have written; any other of ours is to be deleted.
+pub(super) fn slices(observed: &Observed, path: &Path) -> Vec<EndpointSlice> {
+    families(&observed.service).iter().flat_map(|family| of_family(observed, path, family)).collect()
+}
+
+fn of_family(observed: &Observed, path: &Path, family: &str) -> Vec<EndpointSlice> {
+    let of = |endpoints: &[PodEndpoint]| -> Vec<Endpoint> {
+        endpoints.iter().filter(|e| e.family == family).map(|e| e.endpoint.clone()).collect()
+    };
+    let activators = of(&path.activators);
+    if !activators.is_empty() {
+        return chunked(observed, family, activators, true);
+    }
+    if observed.managed { chunked(observed, family, of(&observed.pods), false) } else { Vec::new() }
+}
+
+fn chunked(
+    observed: &Observed,
+    family: &str,
+    mut endpoints: Vec<Endpoint>,
+    proxied: bool,
+) -> Vec<EndpointSlice> {
+    // The ready ones first: they belong together where there is more than one slice.
+    endpoints.sort_by_key(|e| (!is_ready(e), e.addresses.first().cloned()));
+    let mut chunks: Vec<Vec<Endpoint>> = endpoints.chunks(MOST_ENDPOINTS).map(<[Endpoint]>::to_vec).collect();
+    if chunks.is_empty() {
+        chunks.push(Vec::new());
+    }
+    let name = |i| match i {
+        0 => format!("{}-rouse-{}", observed.sks.spec.service, family.to_lowercase()),
+        i => format!("{}-rouse-{}-{i}", observed.sks.spec.service, family.to_lowercase()),
+    };
+    chunks
+        .into_iter()
+        .enumerate()
+        .map(|(i, endpoints)| EndpointSlice {
+            metadata: metadata(observed, name(i)),
+            address_type: family.to_owned(),
+            endpoints: Some(endpoints),
+            ports: Some(ports(observed, proxied)),
+        })
+        .collect()
+}
+
+/// The Service's port names with the numbers that its requests should be sent to.
+fn ports(observed: &Observed, proxied: bool) -> Vec<EndpointPort> {
+    let app_protocol = |number: u16| {
+        let ports = observed.service.spec.iter().flat_map(|s| s.ports.iter().flatten());
+        ports.into_iter().find(|p| p.port == i32::from(number)).and_then(|p| p.app_protocol.clone())
+    };
+    observed
+        .ports
+        .iter()
+        .map(|lease| EndpointPort {
+            name: Some(lease.name.clone()),
+            port: Some(i32::from(if proxied { lease.activator_port } else { lease.pod_port })),
+            protocol: Some("TCP".to_owned()),
+            app_protocol: app_protocol(lease.service_port),
+        })
+        .collect()
+}
+
+fn metadata(observed: &Observed, name: String) -> ObjectMeta {
+    let labels = [
+        (SERVICE_NAME, observed.sks.spec.service.as_str()),
+        (MANAGED_BY, SLICE_MANAGER),
+        (WORKLOAD_LABEL, observed.key.name.as_str()),
+    ];
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(observed.key.namespace.clone()),
+        labels: Some(labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()),
+        owner_references: Some(vec![owner(&observed.sks)]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn families(service: &Service) -> Vec<String> {
+    let families = service.spec.as_ref().and_then(|spec| spec.ip_families.clone()).unwrap_or_default();
+    if families.is_empty() { vec!["IPv4".to_owned()] } else { families }
+}
+
+/// Whether a slice says all that it should; what else Kubernetes fills in does not matter.
+pub(super) fn is_as_desired(existing: &EndpointSlice, desired: &EndpointSlice) -> bool {
+    let labels = |slice: &EndpointSlice| slice.metadata.labels.clone().unwrap_or_default();
+    let existing_labels = labels(existing);
+    existing.endpoints.clone().unwrap_or_default() == desired.endpoints.clone().unwrap_or_default()
+        && existing.ports.clone().unwrap_or_default() == desired.ports.clone().unwrap_or_default()
+        && labels(desired).iter().all(|(k, v)| existing_labels.get(k) == Some(v))
+}
+
+/// The name of the Service that selects the pods: `<service>-private`, shortened where that is too long.
+pub(super) fn private_name(service: &str) -> String {
+    let name = format!("{service}-private");
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    // The digest of the whole name keeps two long ones apart.
+    let digest = format!("{:08x}-private", digest(service));
+    let kept = service.get(..LONGEST_NAME - digest.len() - 1).unwrap_or_default();
+    format!("{kept}-{digest}")
+}
+
+fn digest(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// The Service that selects the pods. Headless: nobody connects to it, only its slices are read.
+pub(super) fn private_service(observed: &Observed) -> Option<Value> {
+    let name = observed.private.as_deref()?;
+    let selector: BTreeMap<String, String> =
+        Selector::parse(&observed.sks.spec.selector).ok()?.as_labels()?;
+    let public = observed.service.spec.as_ref();
+    Some(json!({
+        "apiVersion": Service::api_version(&()),
+        "kind": Service::kind(&()),
+        "metadata": {
+            "name": name,
+            "namespace": observed.key.namespace,
+            "labels": {WORKLOAD_LABEL: observed.key.name},
+            "ownerReferences": [owner(&observed.sks)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "ipFamilies": public.and_then(|s| s.ip_families.clone()).unwrap_or_else(|| families(&observed.service)),
+            "ipFamilyPolicy": public.and_then(|s| s.ip_family_policy.clone()).unwrap_or_else(|| "SingleStack".to_owned()),
+            "selector": selector,
+            "ports": [{"name": "http", "port": QUEUE_PROXY_PORT, "protocol": "TCP", "targetPort": QUEUE_PROXY}],
+        },
+    }))
+}
+
+#[cfg(test)]
+#[path = "desired_tests.rs"]
+mod tests;

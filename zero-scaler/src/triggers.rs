@@ -1,0 +1,79 @@
+//! Which objects want to be looked at, each at most once.
+//!
+//! Filled by the watches, the decision stream and the wake path; emptied by the reconcilers, one stream each. A set and not
+//! a queue: a thousand changes of one object are one entry, so the number of objects bounds it and nothing is ever lost.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use autoscaler::Key;
+use futures::Stream;
+use tokio::sync::Notify;
+
+/// The objects of one kind that want to be looked at.
+#[derive(Debug, Default)]
+pub struct Trigger {
+    pending: Mutex<BTreeSet<Key>>,
+    filled: Notify,
+}
+
+/// One trigger for each reconciler.
+#[derive(Debug, Default)]
+pub struct Triggers {
+    /// HorizontalPodAutoscalers.
+    pub hpas: Arc<Trigger>,
+    /// PodAutoscalers.
+    pub autoscalers: Arc<Trigger>,
+    /// ServerlessServices.
+    pub serverless_services: Arc<Trigger>,
+}
+
+// === impl Trigger ===
+
+impl Trigger {
+    /// Asks for a look at this object.
+    pub fn fire(&self, key: Key) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        self.filled.notify_one();
+    }
+
+    /// The objects asked for, for the one reconciler of the kind. Never ends.
+    pub fn stream(self: Arc<Self>) -> impl Stream<Item = Key> + Send {
+        futures::stream::unfold(self, |trigger| async move {
+            loop {
+                // Created before the look: a key that comes in between leaves a permit behind.
+                let filled = trigger.filled.notified();
+                if let Some(key) = trigger.take() {
+                    return Some((key, trigger.clone()));
+                }
+                filled.await;
+            }
+        })
+    }
+
+    fn take(&self) -> Option<Key> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_first()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, StreamExt, pin_mut};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn every_object_comes_once_however_often_it_was_asked_for() {
+        let trigger = Arc::new(Trigger::default());
+        let stream = trigger.clone().stream();
+        pin_mut!(stream);
+        for name in ["b", "a", "b", "b"] {
+            trigger.fire(Key::new("shop", name));
+        }
+        assert_eq!(stream.next().await, Some(Key::new("shop", "a")));
+        assert_eq!(stream.next().await, Some(Key::new("shop", "b")));
+        assert_eq!(stream.next().now_or_never(), None);
+        trigger.fire(Key::new("shop", "b"));
+        assert_eq!(stream.next().await, Some(Key::new("shop", "b")));
+    }
+}

@@ -1,0 +1,434 @@
+//! The fast path from a waiting request to running pods.
+//!
+//! ```text
+//!  activator ── Push frame ──► /push ──► hear ──► asleep? ──► patch /scale ──► look at the PodAutoscaler
+//! ```
+//!
+//! Not through the reconcile queue, without the decider's word and without a leader: every replica does this, and the second
+//! patch of the same size changes nothing. An activator pushes once a second while requests wait, so a patch that fails is
+//! tried again by the next push. The first size is minReplicas or the activation scale; what the decider wants beyond
+//! that follows by the ordinary way.
+//!
+//! Also kept here: when somebody last asked for a workload. It stops the way to zero even if the decider has not heard yet.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use autoscaler::Key;
+use autoscaler::api::{PodAutoscaler, ScaleTargetRef};
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::settings::Settings;
+use autoscaler::stats::{Push, StatMessage};
+use kube::ResourceExt;
+use tokio::sync::watch;
+
+use crate::events::Events;
+use crate::metrics::Metrics;
+use crate::objects::Objects;
+use crate::scale_target::{Scale, ScaleAccess, ScaleError};
+use crate::triggers::Trigger;
+
+/// Wakes that may run at a time.
+const MOST_AT_ONCE: usize = 1024;
+/// Workloads whose last request is remembered.
+const MOST_REMEMBERED: usize = 100_000;
+/// Reads of a target that keeps changing under our patch.
+const ATTEMPTS: u32 = 3;
+
+/// What a wake needs to know of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sleeper {
+    /// What to scale.
+    pub target: ScaleTargetRef,
+    /// To how many.
+    pub size: i32,
+    /// Its size as last known.
+    pub scale: Option<Scale>,
+    /// The object that the event speaks of.
+    pub autoscaler: PodAutoscaler,
+}
+
+/// Where workloads are looked up. A trait, so that the path can be run without watches.
+pub trait Sleepers: Send + Sync + 'static {
+    /// Whether there is such a workload.
+    fn exists(&self, key: &Key) -> bool;
+    /// The workload, if it may be woken: it is at zero as far as known, goes to zero by our doing, and is not paused.
+    fn asleep(&self, key: &Key) -> Option<Sleeper>;
+}
+
+/// Workloads as the watches know them.
+#[derive(Debug)]
+pub struct Watched<S> {
+    /// What the watches know.
+    pub objects: Arc<Objects>,
+    /// How large targets are.
+    pub scales: Arc<S>,
+    /// The cluster's settings.
+    pub config: watch::Receiver<Arc<AutoscalerConfig>>,
+}
+
+/// Wakes workloads.
+#[derive(Debug)]
+pub struct Wake<S, W> {
+    scales: Arc<S>,
+    sleepers: W,
+    in_flight: Mutex<HashSet<Key>>,
+    last_asked: Mutex<HashMap<Key, i64>>,
+    woken: Arc<Trigger>,
+    events: Events,
+    metrics: Metrics,
+}
+
+/// How a wake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Woken,
+    AwakeAlready,
+}
+
+// === impl Watched ===
+
+impl<S: ScaleAccess> Sleepers for Watched<S> {
+    fn exists(&self, key: &Key) -> bool {
+        self.objects.autoscaler_meta(key).is_some()
+    }
+
+    fn asleep(&self, key: &Key) -> Option<Sleeper> {
+        let autoscaler = self.objects.autoscaler(key)?;
+        let target = autoscaler.spec.scale_target_ref.clone();
+        let scale = self.scales.known(&key.namespace, &target);
+        let replicas = scale
+            .as_ref()
+            .map(|s| s.replicas)
+            .or_else(|| autoscaler.status.as_ref().and_then(|s| s.replicas));
+        let paused = self.objects.serverless_service(key).is_some_and(|sks| sks.spec.paused);
+        if replicas != Some(0) || paused || !autoscaler.spec.scale_to_zero {
+            return None;
+        }
+        let (settings, _) = Settings::resolve(&self.config.borrow().clone(), autoscaler.annotations());
+        Some(Sleeper { target, size: first_size(&autoscaler, &settings), scale, autoscaler })
+    }
+}
+
+/// How many pods a wake starts, before anything is decided.
+pub fn first_size(autoscaler: &PodAutoscaler, settings: &Settings) -> i32 {
+    let activation = i32::try_from(settings.activation_scale).unwrap_or(i32::MAX);
+    let spec = &autoscaler.spec;
+    spec.min_replicas.max(1).max(activation).min(spec.max_replicas.max(1))
+}
+
+// === impl Wake ===
+
+impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
+    /// Nobody has asked for anything yet.
+    pub fn new(scales: Arc<S>, sleepers: W, woken: Arc<Trigger>, events: Events, metrics: Metrics) -> Self {
+        Self {
+            scales,
+            sleepers,
+            in_flight: Mutex::default(),
+            last_asked: Mutex::default(),
+            woken,
+            events,
+            metrics,
+        }
+    }
+
+    /// When somebody last asked for a workload, in Unix milliseconds.
+    pub fn last_asked(&self, key: &Key) -> Option<i64> {
+        lock(&self.last_asked).get(key).copied()
+    }
+
+    /// Takes in a push that was received at `received`.
+    pub fn hear(self: &Arc<Self>, push: Push, received: Instant) {
+        for message in push.messages {
+            if !message.stat.is_plausible() {
+                self.metrics.push_frames_bad.inc();
+            } else if !message.stat.is_idle() {
+                self.asked_for(message, received);
+            }
+        }
+    }
+
+    /// Forgets workloads that are gone; to be called now and then.
+    pub fn prune(&self) {
+        lock(&self.last_asked).retain(|key, _| self.sleepers.exists(key));
+    }
+
+    fn asked_for(self: &Arc<Self>, message: StatMessage, received: Instant) {
+        let key = message.key;
+        if !self.sleepers.exists(&key) {
+            return;
+        }
+        self.remember(&key);
+        let Some(sleeper) = self.sleepers.asleep(&key) else { return };
+        if !self.begin(&key) {
+            return;
+        }
+        let wake = self.clone();
+        tokio::spawn(async move {
+            // Dropped at the end, however that comes.
+            let _in_flight = InFlight { set: &wake.in_flight, key: &key };
+            wake.wake(&key, sleeper, received).await;
+        });
+    }
+
+    async fn wake(&self, key: &Key, sleeper: Sleeper, received: Instant) {
+        let outcome = self.patch(key, &sleeper).await;
+        let took = tokio::time::Instant::now().into_std().saturating_duration_since(received);
+        match outcome {
+            Ok(Outcome::Woken) => {
+                self.metrics.wake_seconds.observe(took.as_secs_f64());
+                self.metrics.wakes.with_label_values(&["woken"]).inc();
+                self.tell(&sleeper, took);
+            }
+            Ok(Outcome::AwakeAlready) => self.metrics.wakes.with_label_values(&["awake"]).inc(),
+            Err(error) => {
+                self.metrics.wakes.with_label_values(&["failed"]).inc();
+                tracing::warn!(workload = %key, %error, "wake failed; the next push tries again");
+            }
+        }
+        self.woken.fire(key.clone());
+    }
+
+    async fn patch(&self, key: &Key, sleeper: &Sleeper) -> Result<Outcome, ScaleError> {
+        let mut known = sleeper.scale.clone();
+        for _ in 1..ATTEMPTS {
+            match self.attempt(key, sleeper, known.take()).await {
+                Err(ScaleError::Conflict(_)) => {}
+                end => return end,
+            }
+        }
+        self.attempt(key, sleeper, None).await
+    }
+
+    /// One patch, on the condition that the target is still as it was when it was seen to be at zero.
+    async fn attempt(
+        &self,
+        key: &Key,
+        sleeper: &Sleeper,
+        known: Option<Scale>,
+    ) -> Result<Outcome, ScaleError> {
+        let scale = match known {
+            Some(scale) => scale,
+            None => self.scales.read(&key.namespace, &sleeper.target).await?,
+        };
+        if scale.replicas > 0 {
+            return Ok(Outcome::AwakeAlready);
+        }
+        let version = Some(scale.resource_version.as_str()).filter(|version| !version.is_empty());
+        self.scales.write(&key.namespace, &sleeper.target, sleeper.size, version).await?;
+        Ok(Outcome::Woken)
+    }
+
+    fn tell(&self, sleeper: &Sleeper, took: Duration) {
+        let milliseconds = took.as_secs_f64() * 1000.0;
+        let note = format!(
+            "scaled from 0 to {}: a request is waiting ({milliseconds:.1} ms after the word of it)",
+            sleeper.size
+        );
+        self.metrics.scale_writes.with_label_values(&["wake"]).inc();
+        self.events.normal(&sleeper.autoscaler, "Woken", note);
+    }
+
+    fn remember(&self, key: &Key) {
+        let mut last_asked = lock(&self.last_asked);
+        if last_asked.len() < MOST_REMEMBERED || last_asked.contains_key(key) {
+            last_asked.insert(key.clone(), chassis::clock::unix_millis());
+        }
+    }
+
+    fn begin(&self, key: &Key) -> bool {
+        let mut in_flight = lock(&self.in_flight);
+        in_flight.len() < MOST_AT_ONCE && in_flight.insert(key.clone())
+    }
+}
+
+/// The only patch in flight for a workload.
+struct InFlight<'a> {
+    set: &'a Mutex<HashSet<Key>>,
+    key: &'a Key,
+}
+
+// === impl InFlight ===
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        lock(self.set).remove(self.key);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every use leaves the collection whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use autoscaler::api::PodAutoscalerSpec;
+    use autoscaler::stats::Stat;
+    use prometheus::Registry;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::scale_target::Writer;
+
+    /// One target whose writes are seen, and may be refused.
+    #[derive(Debug)]
+    pub(crate) struct FakeTarget {
+        replicas: Mutex<i32>,
+        version: Mutex<u32>,
+        pub(crate) writes: mpsc::UnboundedSender<(i32, Option<String>)>,
+        /// How long a write takes.
+        delay: Duration,
+    }
+
+    impl FakeTarget {
+        pub(crate) fn new(delay: Duration) -> (Self, mpsc::UnboundedReceiver<(i32, Option<String>)>) {
+            let (writes, seen) = mpsc::unbounded_channel();
+            (Self { replicas: Mutex::new(0), version: Mutex::new(1), writes, delay }, seen)
+        }
+
+        fn scale(&self) -> Scale {
+            Scale {
+                replicas: *lock(&self.replicas),
+                selector: "app=web".into(),
+                resource_version: lock(&self.version).to_string(),
+                writer: Writer::Us,
+            }
+        }
+    }
+
+    impl ScaleAccess for FakeTarget {
+        fn known(&self, _: &str, _: &ScaleTargetRef) -> Option<Scale> {
+            Some(self.scale())
+        }
+
+        async fn read(&self, _: &str, _: &ScaleTargetRef) -> Result<Scale, ScaleError> {
+            Ok(self.scale())
+        }
+
+        async fn write(
+            &self,
+            _: &str,
+            _: &ScaleTargetRef,
+            replicas: i32,
+            version: Option<&str>,
+        ) -> Result<(), ScaleError> {
+            tokio::time::sleep(self.delay).await;
+            if version.is_some_and(|v| v != lock(&self.version).to_string()) {
+                return Err(ScaleError::Conflict("Deployment web".into()));
+            }
+            *lock(&self.version) += 1;
+            *lock(&self.replicas) = replicas;
+            let _ = self.writes.send((replicas, version.map(str::to_owned)));
+            Ok(())
+        }
+    }
+
+    /// One workload, known with whatever scale it had when it was last looked at.
+    #[derive(Debug)]
+    pub(crate) struct OneSleeper(pub(crate) Mutex<Option<Sleeper>>);
+
+    impl Sleepers for OneSleeper {
+        fn exists(&self, key: &Key) -> bool {
+            *key == Key::new("shop", "web")
+        }
+
+        fn asleep(&self, _: &Key) -> Option<Sleeper> {
+            lock(&self.0).clone()
+        }
+    }
+
+    pub(crate) fn sleeper(resource_version: &str) -> Sleeper {
+        let spec: PodAutoscalerSpec = serde_json::from_value(serde_json::json!({
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "service": "web", "target": "70", "minReplicas": 2, "maxReplicas": 5, "scaleToZero": true,
+        }))
+        .unwrap();
+        let scale = Scale {
+            replicas: 0,
+            selector: String::new(),
+            resource_version: resource_version.into(),
+            writer: Writer::Us,
+        };
+        let autoscaler = PodAutoscaler::new("web", spec);
+        Sleeper { target: autoscaler.spec.scale_target_ref.clone(), size: 2, scale: Some(scale), autoscaler }
+    }
+
+    type TestWake = Arc<Wake<FakeTarget, OneSleeper>>;
+
+    pub(crate) fn wake(target: FakeTarget, sleeper: Option<Sleeper>) -> TestWake {
+        let metrics = Metrics::register(&Registry::new()).unwrap();
+        let (events, _) = Events::new(metrics.events_dropped.clone());
+        let sleepers = OneSleeper(Mutex::new(sleeper));
+        Arc::new(Wake::new(Arc::new(target), sleepers, Arc::default(), events, metrics))
+    }
+
+    pub(crate) fn push(name: &str, concurrency: f64) -> Push {
+        let stat = Stat { average_concurrent_requests: concurrency, ..Stat::default() };
+        Push { activator: "a".into(), messages: vec![StatMessage { key: Key::new("shop", name), stat }] }
+    }
+
+    fn now() -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_push_patches_and_those_during_the_patch_do_not() {
+        let (target, mut writes) = FakeTarget::new(Duration::from_millis(5));
+        let wake = wake(target, Some(sleeper("1")));
+        for _ in 0..100 {
+            wake.hear(push("web", 1.0), now());
+        }
+        assert_eq!(writes.recv().await, Some((2, Some("1".into()))));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(writes.try_recv().is_err());
+        assert_eq!(wake.metrics.wake_seconds.get_sample_count(), 1);
+        assert!(wake.last_asked(&Key::new("shop", "web")).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_target_that_changed_is_read_again() {
+        let (target, mut writes) = FakeTarget::new(Duration::ZERO);
+        let wake = wake(target, Some(sleeper("0")));
+        wake.hear(push("web", 1.0), now());
+        assert_eq!(writes.recv().await, Some((2, Some("1".into()))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_target_that_somebody_else_woke_is_left_alone() {
+        let (target, mut writes) = FakeTarget::new(Duration::ZERO);
+        *lock(&target.replicas) = 7;
+        let wake = wake(target, Some(Sleeper { scale: None, ..sleeper("0") }));
+        wake.hear(push("web", 1.0), now());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(writes.try_recv().is_err());
+        assert_eq!(wake.metrics.wakes.with_label_values(&["awake"]).get(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_senseless_and_unknown_words_wake_nobody() {
+        let (target, mut writes) = FakeTarget::new(Duration::ZERO);
+        let wake = wake(target, Some(sleeper("1")));
+        wake.hear(push("web", 0.0), now());
+        wake.hear(push("web", -1.0), now());
+        wake.hear(push("web", f64::NAN), now());
+        wake.hear(push("unknown", 1.0), now());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(writes.try_recv().is_err());
+        assert_eq!(wake.metrics.push_frames_bad.get(), 2);
+        assert_eq!(wake.last_asked(&Key::new("shop", "web")), None);
+    }
+
+    #[test]
+    fn the_first_size_stays_within_the_bounds() {
+        let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+        let autoscaler = sleeper("1").autoscaler;
+        assert_eq!(first_size(&autoscaler, &settings), 2);
+        settings.activation_scale = 4;
+        assert_eq!(first_size(&autoscaler, &settings), 4);
+        settings.activation_scale = 40;
+        assert_eq!(first_size(&autoscaler, &settings), 5);
+    }
+}

@@ -1,0 +1,269 @@
+//! The watches: every kind once, whoever needs it.
+//!
+//! Each fills a store in [`Objects`] and fires the triggers of what a change concerns. Objects are trimmed before they are
+//! stored. A fresh list (at the start, or after a broken watch) may hide deletions, so it fires everything.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
+use chassis::readiness::Readiness;
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::runtime::reflector::{self, store::Writer};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client, Resource};
+use prometheus::IntCounterVec;
+use serde::de::DeserializeOwned;
+
+use crate::objects::{Guarded, Objects};
+use crate::scale_target::{trim_deployment, trim_stateful_set};
+use crate::slice_index::{SliceIndex, service_of};
+use crate::triggers::Triggers;
+
+/// The Service whose endpoints are the activators.
+pub const ACTIVATOR_SERVICE: &str = "activator";
+
+/// A watch to be spawned. It never ends.
+pub type Watch = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a change concerns.
+struct Links {
+    objects: Arc<Objects>,
+    triggers: Arc<Triggers>,
+    system_namespace: String,
+}
+
+/// The stores, and the watches that fill them.
+pub fn watches(
+    client: &Client,
+    system_namespace: &str,
+    triggers: Arc<Triggers>,
+    errors: &IntCounterVec,
+    readiness: &Readiness,
+) -> (Arc<Objects>, Vec<Watch>) {
+    let (hpas, hpa_writer) = reflector::store();
+    let (autoscalers, autoscaler_writer) = reflector::store();
+    let (metrics, metric_writer) = reflector::store();
+    let (serverless_services, sks_writer) = reflector::store();
+    let (services, service_writer) = reflector::store();
+    let (deployments, deployment_writer) = reflector::store();
+    let (stateful_sets, stateful_set_writer) = reflector::store();
+    let slices = SliceIndex::default();
+    let objects = Arc::new(Objects {
+        hpas,
+        autoscalers,
+        metrics,
+        serverless_services,
+        services,
+        slices,
+        deployments,
+        stateful_sets,
+    });
+    let links =
+        Arc::new(Links { objects: objects.clone(), triggers, system_namespace: system_namespace.to_owned() });
+    let kinds = Kinds { client, links, errors, readiness };
+    let watches = vec![
+        kinds.stored("HPAs", hpa_writer, trim, Links::hpa, Links::everything),
+        kinds.stored("PodAutoscalers", autoscaler_writer, trim, Links::autoscaler, Links::everything),
+        kinds.stored("Metrics", metric_writer, trim, Links::metric, Links::everything),
+        kinds.stored("ServerlessServices", sks_writer, trim, Links::serverless_service, Links::everything),
+        kinds.stored("Services", service_writer, trim, Links::service, Links::everything),
+        kinds.stored("Deployments", deployment_writer, trim_deployment, Links::deployment, Links::everything),
+        kinds.stored(
+            "StatefulSets",
+            stateful_set_writer,
+            trim_stateful_set,
+            Links::stateful_set,
+            Links::everything,
+        ),
+        kinds.slices(),
+    ];
+    (objects, watches)
+}
+
+/// What all watches share.
+struct Kinds<'a> {
+    client: &'a Client,
+    links: Arc<Links>,
+    errors: &'a IntCounterVec,
+    readiness: &'a Readiness,
+}
+
+// === impl Kinds ===
+
+impl Kinds<'_> {
+    fn stored<K>(
+        &self,
+        name: &'static str,
+        mut writer: Writer<K>,
+        trim: fn(&mut K),
+        one: fn(&Links, &K),
+        all: fn(&Links),
+    ) -> Watch
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        self.follow(name, trim, move |links, event| {
+            writer.apply_watcher_event(&event);
+            match &event {
+                Event::Apply(object) | Event::Delete(object) => one(links, object),
+                Event::InitDone => all(links),
+                Event::Init | Event::InitApply(_) => {}
+            }
+        })
+    }
+
+    fn slices(&self) -> Watch {
+        self.follow("EndpointSlices", trim, |links, event: Event<EndpointSlice>| {
+            links.objects.slices.apply(&event);
+            match &event {
+                Event::Apply(slice) | Event::Delete(slice) => links.slice(slice),
+                Event::InitDone => links.everything(),
+                Event::Init | Event::InitApply(_) => {}
+            }
+        })
+    }
+
+    fn follow<K>(
+        &self,
+        name: &'static str,
+        trim: fn(&mut K),
+        mut take: impl FnMut(&Links, Event<K>) + Send + 'static,
+    ) -> Watch
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let mut latch = Some(self.readiness.awaits(name));
+        let events = watch(Api::<K>::all(self.client.clone()), watcher::Config::default())
+            .default_backoff()
+            .modify(trim);
+        let links = self.links.clone();
+        let failures = self.errors.with_label_values(&[name]);
+        Box::pin(async move {
+            pin_mut!(events);
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) => {
+                        let listed = matches!(event, Event::InitDone);
+                        take(&links, event);
+                        if listed {
+                            latch = None;
+                        }
+                    }
+                    Err(error) => {
+                        failures.inc();
+                        tracing::warn!(kind = name, %error, "watch failed; it is tried again");
+                    }
+                }
+            }
+            drop(latch);
+        })
+    }
+}
+
+// === impl Links ===
+
+impl Links {
+    fn everything(&self) {
+        self.objects
+            .hpas
+            .state()
+            .iter()
+            .filter_map(|o| key_of(o.as_ref()))
+            .for_each(|k| self.triggers.hpas.fire(k));
+        let autoscalers = self.objects.autoscalers.state();
+        autoscalers.iter().filter_map(|o| key_of(o.as_ref())).for_each(|k| self.triggers.autoscalers.fire(k));
+        self.all_serverless_services();
+    }
+
+    fn all_serverless_services(&self) {
+        let all = self.objects.serverless_services.state();
+        all.iter().filter_map(|o| key_of(o.as_ref())).for_each(|k| self.triggers.serverless_services.fire(k));
+    }
+
+    fn hpa(&self, hpa: &HorizontalPodAutoscaler) {
+        let Some(key) = key_of(hpa) else { return };
+        for sibling in self.objects.sibling_hpas(&key) {
+            if sibling.spec.scale_target_ref == hpa.spec.scale_target_ref
+                && let Some(sibling) = key_of(sibling.as_ref())
+            {
+                self.triggers.hpas.fire(sibling.clone());
+                self.triggers.autoscalers.fire(sibling);
+            }
+        }
+        self.triggers.autoscalers.fire(key.clone());
+        self.triggers.hpas.fire(key);
+    }
+
+    fn autoscaler(&self, autoscaler: &Guarded<PodAutoscaler>) {
+        if let Err(invalid) = &autoscaler.0 {
+            let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
+            tracing::warn!(
+                ?namespace,
+                ?name,
+                error = invalid.error,
+                "a PodAutoscaler that cannot be read is skipped"
+            );
+        }
+        let Some(key) = key_of(autoscaler) else { return };
+        self.triggers.hpas.fire(key.clone());
+        self.triggers.autoscalers.fire(key);
+    }
+
+    fn metric(&self, metric: &Guarded<Metric>) {
+        key_of(metric).into_iter().for_each(|key| self.triggers.autoscalers.fire(key));
+    }
+
+    fn serverless_service(&self, sks: &Guarded<ServerlessService>) {
+        let Some(key) = key_of(sks) else { return };
+        self.triggers.autoscalers.fire(key.clone());
+        self.triggers.serverless_services.fire(key);
+    }
+
+    fn service(&self, service: &Service) {
+        let Some(key) = key_of(service) else { return };
+        self.through_service(&key.namespace, &key.name);
+    }
+
+    fn slice(&self, slice: &EndpointSlice) {
+        let Some((namespace, service)) = service_of(slice) else { return };
+        if namespace == self.system_namespace && service == ACTIVATOR_SERVICE {
+            self.all_serverless_services();
+        }
+        self.through_service(&namespace, &service);
+    }
+
+    fn through_service(&self, namespace: &str, service: &str) {
+        for key in self.objects.workloads_of_service(namespace, service) {
+            self.triggers.autoscalers.fire(key.clone());
+            self.triggers.serverless_services.fire(key);
+        }
+    }
+
+    fn deployment(&self, deployment: &Deployment) {
+        self.target("Deployment", &deployment.metadata);
+    }
+
+    fn stateful_set(&self, stateful_set: &StatefulSet) {
+        self.target("StatefulSet", &stateful_set.metadata);
+    }
+
+    fn target(&self, kind: &str, meta: &kube::api::ObjectMeta) {
+        let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { return };
+        for key in self.objects.workloads_of_target(namespace, kind, name) {
+            self.triggers.autoscalers.fire(key);
+        }
+    }
+}
+
+/// Nobody here reads managed fields, except of scale targets.
+fn trim<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+}
