@@ -21,6 +21,11 @@ use crate::watches::ACTIVATOR_SERVICE;
 /// Rounds in which activators that do not answer are replaced by others.
 const ROUNDS: u32 = 3;
 
+/// How soon to ask again who did not listen: a leased port is opened within milliseconds.
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+/// How late at most.
+const LAST_RETRY: Duration = Duration::from_secs(5);
+
 /// The activators of the installation.
 #[derive(Debug)]
 pub struct Activators {
@@ -28,6 +33,7 @@ pub struct Activators {
     system_namespace: String,
     listening: Mutex<HashMap<IpAddr, HashSet<(u16, Key)>>>,
     none_since: Mutex<Option<Instant>>,
+    misses: Mutex<HashMap<Key, u32>>,
 }
 
 // === impl Activators ===
@@ -35,7 +41,13 @@ pub struct Activators {
 impl Activators {
     /// The activators as the watches know them.
     pub fn new(objects: Arc<Objects>, system_namespace: String) -> Self {
-        Self { objects, system_namespace, listening: Mutex::default(), none_since: Mutex::default() }
+        Self {
+            objects,
+            system_namespace,
+            listening: Mutex::default(),
+            none_since: Mutex::default(),
+            misses: Mutex::default(),
+        }
     }
 
     /// The ready ones.
@@ -92,6 +104,17 @@ impl Activators {
         ready.iter().filter(|e| address(e).is_some_and(|a| answering.contains(a))).cloned().collect()
     }
 
+    /// When to ask again, later each time; `None` when everybody who should listens.
+    pub fn retry_after(&self, key: &Key, all_listen: bool) -> Option<Duration> {
+        let mut misses = lock(&self.misses);
+        if all_listen {
+            misses.remove(key);
+            return None;
+        }
+        let count = misses.entry(key.clone()).and_modify(|n| *n = n.saturating_add(1)).or_insert(0);
+        Some(FIRST_RETRY.saturating_mul(1 << (*count).min(16)).min(LAST_RETRY))
+    }
+
     async fn answers(&self, address: &str, ports: &[u16], key: &Key) -> bool {
         let Ok(ip) = address.parse::<IpAddr>() else { return false };
         for port in ports {
@@ -116,6 +139,7 @@ impl Activators {
 
     /// Drops proofs of workloads that are gone; to be called now and then.
     pub fn prune(&self) {
+        lock(&self.misses).retain(|key, _| self.objects.autoscaler_meta(key).is_some());
         for known in lock(&self.listening).values_mut() {
             known.retain(|(_, key)| self.objects.autoscaler_meta(key).is_some());
         }

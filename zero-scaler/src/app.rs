@@ -24,10 +24,15 @@ use crate::scale_target::ScaleTargets;
 use crate::serverless_service::Leases;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
+use crate::watches::Watch;
 use crate::{cluster_config, hpa, pod_autoscaler, push, reconciler, serverless_service, watches};
 
 /// The Service whose endpoints are the adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
+/// How often to see whether all is known.
+const SYNC_POLL: Duration = Duration::from_millis(5);
+/// Shorter than the client closes idle connections, 90 s, and than most API servers and balancers do.
+const WARM_EVERY: Duration = Duration::from_secs(15);
 /// How often memory of workloads that are gone is freed.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
 
@@ -48,10 +53,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(chassis::admin::serve(admin, registry, readiness.clone(), CancellationToken::new()));
     let (context, config) = context(&args, client.clone(), metrics.clone(), &readiness, &mut tasks);
-    tasks.spawn(follow_config(&args, &context, config));
+    tasks.spawn(follow_config(&args, &context, config, &readiness));
     follow_adapters(&args, &context, &mut tasks);
-    reconcilers(&context, &mut tasks);
+    reconcilers(&context, &readiness, &mut tasks);
     tasks.spawn(prune(context.clone()));
+    tasks.spawn(keep_warm(context.client.clone()));
     let pushes = push::serve(stats, context.wake.clone(), metrics, stop.clone());
     let pushes = tokio::spawn(pushes);
     tracing::info!(?args, "started");
@@ -61,8 +67,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ended = tasks.join_next() => bail!("a part ended that should not: {ended:?}"),
     }
     readiness.drain();
-    // Wakes in flight end in milliseconds; everything else may stop anywhere, because its state is in objects.
     pushes.await?.context("pushes")?;
+    // Everything else may stop anywhere, because its state is in objects.
+    context.wake.settle().await;
     Ok(())
 }
 
@@ -117,6 +124,7 @@ fn follow_config(
     args: &Args,
     context: &Arc<Context>,
     config: watch::Sender<Arc<AutoscalerConfig>>,
+    readiness: &Readiness,
 ) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
     let everything = move || {
@@ -126,7 +134,8 @@ fn follow_config(
         }
     };
     let (client, events) = (context.client.clone(), context.events.clone());
-    cluster_config::follow(client, args.system_namespace.clone(), events, config, everything)
+    let unread = readiness.awaits("cluster settings");
+    cluster_config::follow(client, args.system_namespace.clone(), events, config, everything, unread)
 }
 
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
@@ -137,30 +146,54 @@ fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
     tasks.spawn(context.decisions.clone().follow(adapters));
 }
 
-fn reconcilers(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
+fn reconcilers(context: &Arc<Context>, readiness: &Readiness, tasks: &mut JoinSet<()>) {
     let (objects, triggers) = (&context.objects, &context.triggers);
+    let mut spawn = |reconciler: Watch| {
+        let readiness = readiness.clone();
+        tasks.spawn(async move {
+            everything_known(readiness).await;
+            reconciler.await;
+        });
+    };
     let shared = || context.clone();
-    tasks.spawn(reconciler::run(
-        "HPA",
-        objects.hpas.clone(),
-        triggers.hpas.clone(),
-        shared(),
-        hpa::reconcile,
-    ));
-    tasks.spawn(reconciler::run(
-        "PodAutoscaler",
-        objects.autoscalers.clone(),
-        triggers.autoscalers.clone(),
-        shared(),
-        pod_autoscaler::reconcile,
-    ));
-    tasks.spawn(reconciler::run(
-        "ServerlessService",
-        objects.serverless_services.clone(),
-        triggers.serverless_services.clone(),
-        shared(),
-        serverless_service::reconcile,
-    ));
+    let (hpas, autoscalers, services) = (
+        reconciler::run("HPA", objects.hpas.clone(), triggers.hpas.clone(), shared(), hpa::reconcile),
+        reconciler::run(
+            "PodAutoscaler",
+            objects.autoscalers.clone(),
+            triggers.autoscalers.clone(),
+            shared(),
+            pod_autoscaler::reconcile,
+        ),
+        reconciler::run(
+            "ServerlessService",
+            objects.serverless_services.clone(),
+            triggers.serverless_services.clone(),
+            shared(),
+            serverless_service::reconcile,
+        ),
+    );
+    spawn(Box::pin(hpas));
+    spawn(Box::pin(autoscalers));
+    spawn(Box::pin(services));
+}
+
+/// Until every kind was listed and the settings were read. A reconciler that started earlier would take what is not listed
+/// yet for gone, and empty Services that serve.
+async fn everything_known(readiness: Readiness) {
+    while !readiness.is_ready() {
+        tokio::time::sleep(SYNC_POLL).await;
+    }
+}
+
+/// Keeps a connection to the API server open: a wake that had to shake hands first would lose milliseconds.
+async fn keep_warm(client: kube::Client) {
+    loop {
+        tokio::time::sleep(WARM_EVERY).await;
+        if let Err(error) = client.apiserver_version().await {
+            tracing::debug!(%error, "the API server did not answer");
+        }
+    }
 }
 
 async fn prune(context: Arc<Context>) {

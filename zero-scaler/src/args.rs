@@ -1,6 +1,6 @@
 //! How the process is told what to do.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use autoscaler::contract::{ADMIN_PORT, STATS_PORT, SYSTEM_NAMESPACE};
 use clap::Parser;
@@ -13,7 +13,7 @@ pub struct Args {
     #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     pub system_namespace: String,
     /// Address to listen on.
-    #[arg(long, env = "ROUSE_LISTEN", default_value_t = IpAddr::V6(Ipv6Addr::UNSPECIFIED))]
+    #[arg(long, env = "ROUSE_LISTEN", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub listen: IpAddr,
     /// Port for the activators' pushes.
     #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]

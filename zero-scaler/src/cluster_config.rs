@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use autoscaler::config::AutoscalerConfig;
 use autoscaler::contract::CONFIG_MAP;
+use chassis::readiness::Latch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use tokio::sync::watch;
@@ -22,8 +24,11 @@ pub async fn follow(
     events: Events,
     config: watch::Sender<Arc<AutoscalerConfig>>,
     on_change: impl Fn() + Send,
+    unread: Latch,
 ) {
-    let objects = watch_object(Api::<ConfigMap>::namespaced(client, &namespace), CONFIG_MAP);
+    let mut unread = Some(unread);
+    let objects =
+        watch_object(Api::<ConfigMap>::namespaced(client, &namespace), CONFIG_MAP).default_backoff();
     pin_mut!(objects);
     while let Some(object) = objects.next().await {
         match object {
@@ -39,10 +44,13 @@ pub async fn follow(
                         on_change();
                     }
                 }
+                // Be it good, bad or absent: only now may anything be decided.
+                unread = None;
             }
             Err(error) => tracing::warn!(%error, "watch of {CONFIG_MAP} failed; it is tried again"),
         }
     }
+    drop(unread);
 }
 
 fn read(object: Option<&ConfigMap>, events: &Events) -> Option<AutoscalerConfig> {

@@ -1,13 +1,14 @@
 //! The adapters' decisions, as streams.
 //!
 //! One connection to every ready metrics-adapter; each starts with a snapshot. What a connection said is forgotten with it, so
-//! without an adapter nothing is known, which is not the same as zero. When several speak of one workload (a leader change)
-//! the newest decision counts.
+//! without an adapter nothing is known, which is not the same as zero. The same goes for a workload that a connected adapter
+//! no longer speaks of: it repeats what still holds every ten seconds. Age is counted from the arrival, so clocks that differ
+//! between nodes do not matter. When several adapters speak of one workload (a leader change) the newest decision counts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
 use autoscaler::{Decision, DecisionEvent, Key};
@@ -20,6 +21,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
+use crate::context::now;
 use crate::metrics::Metrics;
 use crate::triggers::Trigger;
 
@@ -27,6 +29,8 @@ use crate::triggers::Trigger;
 const LARGEST_MESSAGE: usize = 32 << 20;
 /// Workloads that one adapter may speak of.
 const MOST_WORKLOADS: usize = 100_000;
+/// A decision that was not repeated for so long is no longer known: three repetitions are missing.
+const FRESH_FOR: Duration = Duration::from_secs(35);
 /// A silent connection is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// Pings without any answer, after which the peer counts as lost.
@@ -38,9 +42,18 @@ const LAST_RETRY: Duration = Duration::from_secs(5);
 /// The newest decision of each workload.
 #[derive(Debug)]
 pub struct Decisions {
-    by_peer: Mutex<HashMap<SocketAddr, HashMap<Key, Decision>>>,
+    by_peer: Mutex<ByPeer>,
     changed: Arc<Trigger>,
     metrics: Metrics,
+}
+
+type ByPeer = HashMap<SocketAddr, HashMap<Key, Heard>>;
+
+/// A decision and when it came.
+#[derive(Debug)]
+struct Heard {
+    decision: Decision,
+    at: Instant,
 }
 
 /// Why a stream ended.
@@ -64,10 +77,12 @@ impl Decisions {
         Self { by_peer: Mutex::default(), changed, metrics }
     }
 
-    /// The newest decision on a workload; `None` while no connected adapter has one.
-    pub fn newest(&self, key: &Key) -> Option<Decision> {
+    /// The newest decision on a workload; `None` while no connected adapter has one that still holds.
+    pub fn newest(&self, key: &Key, now: Instant) -> Option<Decision> {
         let by_peer = self.lock();
-        by_peer.values().filter_map(|known| known.get(key)).max_by_key(|d| d.decided_at).cloned()
+        let fresh = |heard: &&Heard| now.saturating_duration_since(heard.at) <= FRESH_FOR;
+        let heard = by_peer.values().filter_map(|known| known.get(key)).filter(fresh);
+        heard.map(|heard| &heard.decision).max_by_key(|decision| decision.decided_at).cloned()
     }
 
     /// Keeps a connection to each of the adapters until the process ends.
@@ -140,7 +155,7 @@ impl Decisions {
 
     fn take(&self, peer: SocketAddr, text: &str) {
         match serde_json::from_str(text) {
-            Ok(event) => self.apply(peer, event),
+            Ok(event) => self.apply(peer, event, now()),
             Err(error) => {
                 self.metrics.decisions_dropped.inc();
                 tracing::warn!(%peer, %error, "a decision that makes no sense is dropped");
@@ -148,13 +163,18 @@ impl Decisions {
         }
     }
 
-    fn apply(&self, peer: SocketAddr, event: DecisionEvent) {
+    fn apply(&self, peer: SocketAddr, event: DecisionEvent, at: Instant) {
         let mut by_peer = self.lock();
         let known = by_peer.entry(peer).or_default();
         let touched: Vec<Key> = match event {
             DecisionEvent::Snapshot(decisions) => {
                 let before = std::mem::take(known);
-                known.extend(decisions.into_iter().take(MOST_WORKLOADS).map(|d| (d.key.clone(), d)));
+                known.extend(
+                    decisions
+                        .into_iter()
+                        .take(MOST_WORKLOADS)
+                        .map(|d| (d.key.clone(), Heard { decision: d, at })),
+                );
                 before.into_keys().chain(known.keys().cloned()).collect()
             }
             DecisionEvent::Decided(decision) => {
@@ -163,7 +183,7 @@ impl Decisions {
                     return;
                 }
                 let key = decision.key.clone();
-                known.insert(key.clone(), decision);
+                known.insert(key.clone(), Heard { decision, at });
                 vec![key]
             }
             DecisionEvent::Removed(key) => {
@@ -180,7 +200,7 @@ impl Decisions {
         known.into_iter().flatten().for_each(|(key, _)| self.changed.fire(key));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SocketAddr, HashMap<Key, Decision>>> {
+    fn lock(&self) -> MutexGuard<'_, ByPeer> {
         self.by_peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -248,19 +268,22 @@ mod tests {
     }
 
     fn desired(decisions: &Decisions, name: &str) -> Option<u32> {
-        decisions.newest(&Key::new("shop", name)).map(|d| d.desired)
+        decisions.newest(&Key::new("shop", name), now()).map(|d| d.desired)
     }
 
     #[test]
     fn the_newest_word_counts_and_goes_with_its_connection() {
         let (decisions, _) = decisions();
-        decisions
-            .apply(peer(1), DecisionEvent::Snapshot(vec![decision("web", 3, 10), decision("api", 1, 10)]));
-        decisions.apply(peer(2), DecisionEvent::Snapshot(vec![decision("web", 5, 20)]));
+        decisions.apply(
+            peer(1),
+            DecisionEvent::Snapshot(vec![decision("web", 3, 10), decision("api", 1, 10)]),
+            now(),
+        );
+        decisions.apply(peer(2), DecisionEvent::Snapshot(vec![decision("web", 5, 20)]), now());
         assert_eq!((desired(&decisions, "web"), desired(&decisions, "api")), (Some(5), Some(1)));
         decisions.forget(peer(2));
         assert_eq!(desired(&decisions, "web"), Some(3));
-        decisions.apply(peer(1), DecisionEvent::Removed(Key::new("shop", "web")));
+        decisions.apply(peer(1), DecisionEvent::Removed(Key::new("shop", "web")), now());
         assert_eq!(desired(&decisions, "web"), None);
         decisions.forget(peer(1));
         assert_eq!(desired(&decisions, "api"), None);
@@ -269,11 +292,23 @@ mod tests {
     #[test]
     fn a_snapshot_replaces_and_asks_for_a_look_at_what_it_no_longer_names() {
         let (decisions, trigger) = decisions();
-        decisions.apply(peer(1), DecisionEvent::Snapshot(vec![decision("old", 1, 1)]));
-        decisions.apply(peer(1), DecisionEvent::Snapshot(vec![decision("new", 1, 1)]));
+        decisions.apply(peer(1), DecisionEvent::Snapshot(vec![decision("old", 1, 1)]), now());
+        decisions.apply(peer(1), DecisionEvent::Snapshot(vec![decision("new", 1, 1)]), now());
         assert_eq!(desired(&decisions, "old"), None);
         let fired: Vec<_> = trigger.stream().take(2).collect::<Vec<_>>().now_or_never().unwrap();
         assert_eq!(fired, [Key::new("shop", "new"), Key::new("shop", "old")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_repeated_is_forgotten() {
+        let (decisions, _) = decisions();
+        decisions.apply(peer(1), DecisionEvent::Decided(decision("web", 3, 10)), now());
+        tokio::time::advance(FRESH_FOR).await;
+        assert_eq!(desired(&decisions, "web"), Some(3));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(desired(&decisions, "web"), None);
+        decisions.apply(peer(1), DecisionEvent::Decided(decision("web", 3, 10)), now());
+        assert_eq!(desired(&decisions, "web"), Some(3));
     }
 
     #[test]

@@ -55,12 +55,8 @@ pub async fn reconcile(
     }
     let written = apply::scale(&observed, &plan, &context).await;
     let conflict = matches!(written, Ok(apply::Written::Conflict));
-    let size = match &written {
-        Ok(apply::Written::Size(size)) => Some(*size),
-        _ => None,
-    };
     apply::children(&observed, &plan, &context).await?;
-    apply::status(&observed, &plan, size, proof.as_ref(), &context).await?;
+    apply::status(&observed, &plan, &written, proof.as_ref(), &context).await?;
     written?;
     let next =
         plan.recheck.unwrap_or(RESYNC).min(if observed.watched { RESYNC } else { observe::POLL_EVERY });

@@ -223,7 +223,11 @@ impl ScaleAccess for ScaleTargets {
         let replicas = scale.spec.and_then(|s| s.replicas).unwrap_or(0);
         // A Scale carries no managedFields; who wrote it matters only at zero.
         let writer = match replicas {
-            0 => last_writer(&api.get_metadata(&target.name).await.map_err(failed)?.metadata),
+            // Whoever may read the scale may not be allowed to read the object.
+            0 => api
+                .get_metadata(&target.name)
+                .await
+                .map_or(Writer::Unknown, |object| last_writer(&object.metadata)),
             _ => Writer::Unknown,
         };
         Ok(Scale {

@@ -14,7 +14,6 @@ mod observe;
 mod status;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use autoscaler::api::{ServerlessService, key_of};
 use kube::runtime::controller::Action;
@@ -25,9 +24,6 @@ use crate::reconciler::{RESYNC, ReconcileError};
 
 pub use leases::Leases;
 pub use status::ACTIVATORS_POPULATED;
-
-/// How soon to ask activators again that did not listen yet: they open a leased port within milliseconds.
-const NOT_LISTENING_RETRY: Duration = Duration::from_millis(100);
 
 /// Looks at one Service.
 ///
@@ -62,5 +58,5 @@ pub async fn reconcile(
     apply::private_service(&observed, &context).await?;
     apply::slices(&observed, &desired::slices(&observed, &path), &context).await?;
     apply::status(sks, status::populated(&observed, &path), &context).await?;
-    Ok(Action::requeue(if all_listen { RESYNC } else { NOT_LISTENING_RETRY }))
+    Ok(Action::requeue(context.activators.retry_after(&key, all_listen).unwrap_or(RESYNC)))
 }

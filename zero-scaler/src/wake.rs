@@ -33,6 +33,8 @@ use crate::triggers::Trigger;
 const MOST_AT_ONCE: usize = 1024;
 /// Workloads whose last request is remembered.
 const MOST_REMEMBERED: usize = 100_000;
+/// How long a stopping process waits for patches in flight.
+const SETTLE: Duration = Duration::from_secs(1);
 /// Reads of a target that keeps changing under our patch.
 const ATTEMPTS: u32 = 3;
 
@@ -153,6 +155,18 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
     /// Forgets workloads that are gone; to be called now and then.
     pub fn prune(&self) {
         lock(&self.last_asked).retain(|key, _| self.sleepers.exists(key));
+    }
+
+    /// Waits for patches in flight, but not for long.
+    pub async fn settle(&self) {
+        let ended = async {
+            while !lock(&self.in_flight).is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(SETTLE, ended).await.is_err() {
+            tracing::warn!("wakes were cut short; another replica or the next push takes them up");
+        }
     }
 
     fn asked_for(self: &Arc<Self>, message: StatMessage, received: Instant) {

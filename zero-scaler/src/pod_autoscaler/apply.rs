@@ -114,7 +114,7 @@ pub(super) async fn children(
 pub(super) async fn status(
     observed: &Observed,
     plan: &Plan,
-    written: Option<i32>,
+    written: &Result<Written, ScaleError>,
     proof: Option<&Result<(), String>>,
     context: &Context,
 ) -> Result<(), ReconcileError> {

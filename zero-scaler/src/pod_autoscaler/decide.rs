@@ -19,6 +19,9 @@ use crate::wake::first_size;
 
 /// How long there may be no activator before sleeping workloads are woken: a single one may be rolling.
 const FAIL_OPEN_AFTER: Duration = Duration::from_secs(10);
+/// By how much an activator's last word may follow the start of idleness and still be part of what came before it: the two
+/// times come from two processes. Shorter than the shortest stable window, so that no request can hide in it.
+const CLOCK_SLACK: i64 = 3000;
 /// The Active condition's name.
 pub(super) const ACTIVE: &str = "Active";
 /// The ActivatorInPath condition's name.
@@ -239,8 +242,9 @@ fn machine(
 /// The decider's word, and no idleness that began before an activator last spoke of a request.
 fn demand(observed: &Observed) -> Option<Demand> {
     let decision = observed.decision.as_ref()?;
-    let idle_since =
-        decision.idle_since.filter(|since| observed.last_asked.is_none_or(|asked| asked <= *since));
+    let idle_since = decision
+        .idle_since
+        .filter(|since| observed.last_asked.is_none_or(|asked| asked <= since.saturating_add(CLOCK_SLACK)));
     Some(Demand { desired: decision.desired, idle_since })
 }
 

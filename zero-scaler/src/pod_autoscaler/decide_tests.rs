@@ -9,6 +9,7 @@ use autoscaler::{Decision, Key};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::pod_autoscaler::apply::Written;
 use crate::pod_autoscaler::status;
 
 const NOW: i64 = 1_800_000_000;
@@ -149,6 +150,13 @@ fn a_request_stops_it_whoever_speaks_of_it() {
 }
 
 #[test]
+fn the_last_request_before_idleness_does_not_stop_it() {
+    // The activator's last report of it reached us two seconds after the adapter saw the first idle second.
+    let late = Observed { last_asked: Some((NOW - 598) * 1000), ..going() };
+    assert_eq!(decide(&late, Some(true)).write, write(0, Cause::Idle));
+}
+
+#[test]
 fn silence_neither_ends_nor_goes_on() {
     let plan = decide(&Observed { decision: None, ..going() }, Some(true));
     assert_eq!((plan.activation.phase, plan.write, plan.mode), (Phase::Inactive, None, SksMode::Proxy));
@@ -223,7 +231,7 @@ fn zero_by_somebody_else_is_a_pause_and_zero_by_us_is_undone() {
     let plan = decide(&observed, None);
     assert!(plan.paused);
     assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
-    let status = status::status(&observed, &plan, None, None);
+    let status = status::status(&observed, &plan, &Ok(Written::Nothing), None);
     let says = |r#type| condition(&status.conditions, r#type).map(|c| (c.status.as_str(), c.reason.as_str()));
     assert_eq!(says("Active"), Some(("False", "Paused")));
     assert_eq!(says("Ready"), Some(("False", "Paused")));
@@ -244,7 +252,7 @@ fn a_target_that_cannot_be_read_stands_still() {
     let lost = Observed { scale: Err(error), ..going() };
     let plan = decide(&lost, None);
     assert_eq!((plan.write, plan.probe, plan.mode), (None, false, SksMode::Proxy));
-    let status = status::status(&lost, &plan, None, None);
+    let status = status::status(&lost, &plan, &Ok(Written::Nothing), None);
     let ready = condition(&status.conditions, "Ready").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "TargetNotFound"));
     assert_eq!(status.replicas, Some(1));
@@ -254,11 +262,11 @@ fn a_target_that_cannot_be_read_stands_still() {
 fn a_status_is_written_once() {
     for (observed, proof) in [(active(), None), (going(), Some(Ok(()))), (asleep(), None)] {
         let plan = decide(&observed, proof.as_ref().map(|p: &Result<(), String>| p.is_ok()));
-        let first = status::status(&observed, &plan, None, proof.as_ref());
+        let first = status::status(&observed, &plan, &Ok(Written::Nothing), proof.as_ref());
         let mut again = observed;
         again.autoscaler.status = Some(first.clone());
         again.now = jiff::Timestamp::from_second(NOW + 1).unwrap();
         let plan = decide(&again, proof.as_ref().map(|p| p.is_ok()));
-        assert_eq!(status::status(&again, &plan, None, proof.as_ref()), first);
+        assert_eq!(status::status(&again, &plan, &Ok(Written::Nothing), proof.as_ref()), first);
     }
 }

@@ -81,7 +81,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         bad_settings,
         scale,
         watched,
-        decision: context.decisions.newest(key),
+        decision: context.decisions.newest(key, now()),
         last_asked: context.wake.last_asked(key),
         ready,
         service: service.map(|service| service.as_ref().clone()),
@@ -95,7 +95,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
 
 /// The demand anew, after something that took time.
 pub(super) fn refresh_demand(observed: &mut Observed, context: &Context) {
-    observed.decision = context.decisions.newest(&observed.key);
+    observed.decision = context.decisions.newest(&observed.key, now());
     observed.last_asked = context.wake.last_asked(&observed.key);
     observed.now = wall_clock();
 }

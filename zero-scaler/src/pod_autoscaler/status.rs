@@ -5,9 +5,11 @@ use autoscaler::scale_to_zero::{Phase, Why};
 use autoscaler::sks_mode::SksMode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::apply::Written;
 use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan};
 use super::observe::Observed;
 use crate::conditions::{Says, is_true, set};
+use crate::scale_target::ScaleError;
 
 const READY: &str = "Ready";
 const INITIALIZED: &str = "ScaleTargetInitialized";
@@ -17,16 +19,20 @@ const HPA_ACCEPTED: &str = "HPAAccepted";
 pub(super) fn status(
     observed: &Observed,
     plan: &Plan,
-    written: Option<i32>,
+    written: &Result<Written, ScaleError>,
     proof: Option<&Result<(), String>>,
 ) -> PodAutoscalerStatus {
     let before = observed.autoscaler.status.clone().unwrap_or_default();
     let generation = observed.autoscaler.metadata.generation;
+    let size = match written {
+        Ok(Written::Size(size)) => Some(*size),
+        _ => None,
+    };
     let mut conditions = before.conditions;
     let mut say = |r#type, says| set(&mut conditions, r#type, says, generation, observed.now);
     say(ACTIVE, active(plan));
     say(ACTIVATOR_IN_PATH, activator_in_path(observed, proof));
-    say(READY, ready(observed, plan));
+    say(READY, ready(observed, plan, written));
     match hpa_accepted(observed) {
         Some(says) => say(HPA_ACCEPTED, says),
         None => conditions.retain(|c| c.type_ != HPA_ACCEPTED),
@@ -41,7 +47,7 @@ pub(super) fn status(
     set(&mut conditions, INITIALIZED, says, generation, observed.now);
     PodAutoscalerStatus {
         observed_generation: generation,
-        replicas: written.or(observed.scale.as_ref().ok().map(|s| s.replicas)).or(before.replicas),
+        replicas: size.or(observed.scale.as_ref().ok().map(|s| s.replicas)).or(before.replicas),
         desired_replicas: observed.decision.as_ref().map(|d| i32::try_from(d.desired).unwrap_or(i32::MAX)),
         mode: observed.serverless_service.as_ref().and_then(|s| s.status.as_ref()?.mode),
         conditions,
@@ -137,7 +143,7 @@ fn hpa_accepted(observed: &Observed) -> Option<Says> {
 }
 
 /// Whether somebody answers the workload's requests, be it asleep.
-fn ready(observed: &Observed, plan: &Plan) -> Says {
+fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>) -> Says {
     let bad_settings =
         observed.bad_settings.iter().map(|e| format!("{e}; it is ignored")).collect::<Vec<_>>();
     match &observed.scale {
@@ -150,6 +156,9 @@ fn ready(observed: &Observed, plan: &Plan) -> Says {
         }
         Ok(_) if plan.paused => return Says::no("Paused", PAUSED),
         Ok(_) => {}
+    }
+    if let Err(error) = written {
+        return Says::no("ScaleNotWritten", error.to_string());
     }
     let sks =
         observed.serverless_service.as_ref().and_then(|s| condition(&s.status.as_ref()?.conditions, READY));
