@@ -65,7 +65,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let pods = ReadyPods::default();
     let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
 
-    let metric_watch = MetricWatch::new(&client, &args.namespace, &readiness, table, metrics.clone());
+    let metric_watch = MetricWatch::new(&client, &args.system_namespace, &readiness, table, metrics.clone());
     tasks.spawn(metric_watch.run());
     tasks.spawn(pods.clone().follow(client.clone(), readiness.awaits("pods")));
     let latch = readiness.awaits("configmap extension-apiserver-authentication");
@@ -87,7 +87,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(multi_scaler.run(poked));
     let certificate = ServingCertificate::new(
         client.clone(),
-        &args.namespace,
+        &args.system_namespace,
         &args.service,
         ca,
         metrics.certificate_not_after.clone(),
@@ -97,7 +97,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(certificate.run());
     tasks.spawn(api_service::follow(
         client.clone(),
-        args.namespace.clone(),
+        args.system_namespace.clone(),
         args.service.clone(),
         ca_changes,
     ));

@@ -11,8 +11,8 @@ use clap::Parser;
 #[command(name = "metrics-adapter", version)]
 pub struct Args {
     /// Namespace of the installation: where the settings and the serving certificate are.
-    #[arg(long, env = "ROUSE_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
-    pub namespace: String,
+    #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    pub system_namespace: String,
     /// Name of this process's own Service: the name in the serving certificate, and in the APIService that is ours.
     #[arg(long, env = "ROUSE_SERVICE", default_value = "metrics-adapter")]
     pub service: String,
