@@ -81,7 +81,10 @@ impl AutoscalerConfig {
                     v > 0.0 && v <= 100.0
                 })
                 // Knative reads values up to 1 as a fraction.
-                .map_or(base.container_concurrency_target_percentage, |v| if v <= 1.0 { v } else { v / 100.0 }),
+                .map_or(
+                    base.container_concurrency_target_percentage,
+                    |v| if v <= 1.0 { v } else { v / 100.0 },
+                ),
             target_burst_capacity: c
                 .float("target-burst-capacity", "0 or more, or -1", |v| v >= 0.0 || v == -1.0)
                 .unwrap_or(base.target_burst_capacity),
@@ -126,7 +129,8 @@ mod tests {
     fn empty_data_is_the_default_and_fractions_are_percentages() {
         assert_eq!(AutoscalerConfig::parse(&data(&[])), Ok(AutoscalerConfig::default()));
         for percentage in ["70", "0.7"] {
-            let config = AutoscalerConfig::parse(&data(&[("container-concurrency-target-percentage", percentage)]));
+            let config =
+                AutoscalerConfig::parse(&data(&[("container-concurrency-target-percentage", percentage)]));
             assert_eq!(config, Ok(AutoscalerConfig::default()));
         }
     }

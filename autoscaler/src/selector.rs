@@ -45,8 +45,11 @@ impl Selector {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let requirements =
-            split_requirements(text).map_err(fail)?.into_iter().map(parse_requirement).collect::<Result<_, _>>();
+        let requirements = split_requirements(text)
+            .map_err(fail)?
+            .into_iter()
+            .map(parse_requirement)
+            .collect::<Result<_, _>>();
         Ok(Self { requirements: requirements.map_err(fail)? })
     }
 
@@ -182,7 +185,9 @@ fn label_key(text: &str) -> Result<String, &'static str> {
     let name = text.rsplit_once('/').map_or(text, |(_, name)| name);
     let legal = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if name.is_empty() || name.len() > 63 || text.len() > 317 || !text.chars().all(legal) {
-        return Err("a label's name must be 1 to 63 letters, digits, '-', '_' or '.', after an optional prefix and '/'");
+        return Err(
+            "a label's name must be 1 to 63 letters, digits, '-', '_' or '.', after an optional prefix and '/'",
+        );
     }
     Ok(text.to_owned())
 }
@@ -206,7 +211,9 @@ mod tests {
     #[test]
     fn matches_as_kubectl_would() {
         let web = labels(&[("app", "web"), ("tier", "front")]);
-        for text in ["", "app=web", "app==web", "app in (web, api)", "tier", "!legacy", "tier!=back", "x notin (y)"] {
+        for text in
+            ["", "app=web", "app==web", "app in (web, api)", "tier", "!legacy", "tier!=back", "x notin (y)"]
+        {
             assert!(Selector::parse(text).unwrap().matches(&web), "{text}");
         }
         for text in ["app=api", "legacy", "!app", "tier notin (front,back)", "app=web,tier=back"] {
@@ -216,14 +223,18 @@ mod tests {
 
     #[test]
     fn text_form_round_trips() {
-        for text in ["app=web", "app in (a,b),!legacy,tier", "a!=b", "a notin (b,c)", "app.kubernetes.io/name=web"] {
+        for text in
+            ["app=web", "app in (a,b),!legacy,tier", "a!=b", "a notin (b,c)", "app.kubernetes.io/name=web"]
+        {
             assert_eq!(Selector::parse(text).unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn says_what_is_wrong() {
-        for bad in ["=web", "app in web", "app in (web", "a b (c)", "app=we b", ",", "app=web,", "app=)", "ü=1"] {
+        for bad in
+            ["=web", "app in web", "app in (web", "a b (c)", "app=we b", ",", "app=web,", "app=)", "ü=1"]
+        {
             assert!(Selector::parse(bad).is_err(), "{bad}");
         }
     }

@@ -9,8 +9,8 @@ mod bounded;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use bounded::{SettingError, parse_duration};
 pub(crate) use bounded::Bounded;
+pub use bounded::{SettingError, parse_duration};
 
 use crate::config::AutoscalerConfig;
 use crate::contract::GROUP;
@@ -104,17 +104,11 @@ impl Settings {
                 .unwrap_or(config.scale_to_zero_pod_retention_period),
             enable_scale_to_zero: config.enable_scale_to_zero,
             aggregation: a
-                .choice(
-                    "metric-aggregation-algorithm",
-                    "linear or weighted-exponential",
-                    |name| match name {
-                        "linear" => Some(Aggregation::Linear),
-                        "weighted-exponential" | "weightedExponential" => {
-                            Some(Aggregation::WeightedExponential)
-                        }
-                        _ => None,
-                    },
-                )
+                .choice("metric-aggregation-algorithm", "linear or weighted-exponential", |name| match name {
+                    "linear" => Some(Aggregation::Linear),
+                    "weighted-exponential" | "weightedExponential" => Some(Aggregation::WeightedExponential),
+                    _ => None,
+                })
                 .unwrap_or(Aggregation::Linear),
         };
         (settings, a.into_errors())

@@ -37,7 +37,10 @@ pub enum ScrapeError {
     /// No answer in time.
     #[error("no answer within {TIMEOUT:?}")]
     Timeout,
-    /// It is not ready to report, or something else answers on that port.
+    /// It has just started: its first period is not over.
+    #[error("no period has ended yet")]
+    TooYoung,
+    /// Something else answers on that port.
     #[error("status {0}")]
     Status(StatusCode),
     /// The body broke or was too long.
@@ -90,6 +93,9 @@ impl ScrapeClient {
         let status = response.status();
         // Read in any case, so that the connection can be used again.
         let body = Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(ScrapeError::Body)?;
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            return Err(ScrapeError::TooYoung);
+        }
         if status != StatusCode::OK {
             return Err(ScrapeError::Status(status));
         }

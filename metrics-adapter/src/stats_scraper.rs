@@ -62,6 +62,13 @@ pub enum Shortfall {
     Timeout,
 }
 
+/// What a sample of the pods said.
+struct Heard {
+    stats: Vec<Stat>,
+    /// Pods whose first second is not over. They had no whole second to speak of, so the round is complete without them.
+    too_young: usize,
+}
+
 // === impl StatsScraper ===
 
 impl StatsScraper {
@@ -125,9 +132,10 @@ impl StatsScraper {
         let sample = sample_size(population);
         let candidates = candidates(ready, sample, now, stable_window);
         let asking = tokio::time::timeout(ROUND_TIMEOUT, self.ask(candidates, sample, population));
-        let stats = asking.await.unwrap_or(Err(Shortfall::Timeout))?;
-        let idle = stats.iter().all(Stat::is_idle);
-        Ok(Round::Heard { total: extrapolate(&stats, population), idle })
+        let Heard { stats, too_young } = asking.await.unwrap_or(Err(Shortfall::Timeout))?;
+        // What the youngest did so far is not known.
+        let idle = too_young == 0 && stats.iter().all(Stat::is_idle);
+        Ok(Round::Heard { total: extrapolate(&stats, population - too_young), idle })
     }
 
     /// Asks `sample` pods at a time; the next candidate stands in for one that fails.
@@ -136,27 +144,29 @@ impl StatsScraper {
         candidates: Vec<Arc<Pod>>,
         sample: usize,
         population: usize,
-    ) -> Result<Vec<Stat>, Shortfall> {
+    ) -> Result<Heard, Shortfall> {
         let mut candidates = candidates.into_iter().filter_map(|pod| pod.ip);
         let mut asking: FuturesUnordered<_> =
             candidates.by_ref().take(sample).map(|ip| self.client.scrape(ip)).collect();
-        let mut heard = Vec::with_capacity(sample);
+        let mut heard = Heard { stats: Vec::with_capacity(sample), too_young: 0 };
         let mut last = None;
         while let Some(answer) = asking.next().await {
             match answer {
-                Ok(stat) => heard.push(stat),
+                Ok(stat) => heard.stats.push(stat),
                 Err(error) => {
+                    heard.too_young += usize::from(matches!(error, ScrapeError::TooYoung));
                     last = Some(error);
                     asking.extend(candidates.next().map(|ip| self.client.scrape(ip)));
                 }
             }
         }
-        if heard.len() == sample {
+        let answered = heard.stats.len();
+        if answered > 0 && answered + heard.too_young >= sample {
             return Ok(heard);
         }
         // A ready pod without an address cannot be; if it is, nobody answered for it.
         let last = last.unwrap_or(ScrapeError::Timeout);
-        Err(Shortfall::Pods { heard: heard.len(), wanted: sample, population, last })
+        Err(Shortfall::Pods { heard: answered, wanted: sample, population, last })
     }
 }
 

@@ -135,7 +135,7 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
     chassis::build_info::register(&registry, "queue-proxy", env!("CARGO_PKG_VERSION"))?;
-    let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), metrics.clone()));
+    let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), into_second(), metrics.clone()));
     let breaker = Breaker::new(args.limit(), args.queue_bound());
     let (app_started, app_readiness) = AppReadiness::channel();
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
@@ -152,6 +152,11 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
         stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
         admin: Admin { availability, drain },
     })
+}
+
+/// Time since the last whole second of the wall clock, by which periods end.
+fn into_second() -> Duration {
+    Duration::from_nanos(u64::from(chassis::clock::since_epoch().subsec_nanos()))
 }
 
 fn readiness_path(args: &Args) -> anyhow::Result<Option<Uri>> {

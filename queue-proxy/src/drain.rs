@@ -168,7 +168,8 @@ mod tests {
 
     fn drain() -> (Arc<Drain>, Arc<RequestCounter>) {
         let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
-        let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), metrics));
+        let counter =
+            Arc::new(RequestCounter::new(Instant::now().into_std(), std::time::Duration::ZERO, metrics));
         (Arc::new(Drain::new(counter.clone(), QUIET, TIMEOUT)), counter)
     }
 

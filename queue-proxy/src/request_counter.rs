@@ -4,7 +4,7 @@
 //! reads the counter each second, the drain asks whether anything is still here.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use autoscaler::breaker::Permit;
 use autoscaler::stats::{Report, RequestStats};
@@ -38,8 +38,11 @@ pub(crate) struct InFlight {
 // === impl RequestCounter ===
 
 impl RequestCounter {
-    pub(crate) fn new(now: Instant, metrics: Metrics) -> Self {
-        Self { counted: Mutex::new(Counted { stats: RequestStats::new(now), last_arrival: now }), metrics }
+    /// Counts from `now`, which is `into_second` after a whole second. The first period begins with that second, in which
+    /// the requests before `now` went to other pods: an average over the part alone would count that load twice.
+    pub(crate) fn new(now: Instant, into_second: Duration, metrics: Metrics) -> Self {
+        let stats = RequestStats::new(now.checked_sub(into_second).unwrap_or(now));
+        Self { counted: Mutex::new(Counted { stats, last_arrival: now }), metrics }
     }
 
     /// A request arrived; `proxied` if an activator sent it.

@@ -48,12 +48,15 @@ impl StatsEndpoint {
 
     /// Finishes a period at each whole second. Never returns.
     pub(crate) async fn report_periods(&self) {
+        // The first one may be over at once: it began with its second, before the process did.
+        let mut rest = rest_of_second(chassis::clock::since_epoch());
         loop {
-            tokio::time::sleep(until_next_second(chassis::clock::since_epoch())).await;
+            tokio::time::sleep(rest).await;
             // Rounded, since the sleep may end on either side of the second.
             let end = chassis::clock::since_epoch() + PERIOD / 2;
             let timestamp = i64::try_from(end.as_secs()).unwrap_or(i64::MAX);
             self.finish_period(tokio::time::Instant::now().into_std(), timestamp);
+            rest = until_next_second(chassis::clock::since_epoch());
         }
     }
 
@@ -99,9 +102,13 @@ fn stat(pod: &str, report: Report, timestamp: i64) -> Stat {
     }
 }
 
+fn rest_of_second(wall: Duration) -> Duration {
+    PERIOD.saturating_sub(Duration::from_nanos(u64::from(wall.subsec_nanos())))
+}
+
 /// At least half a period, lest a sleep that ends just before the second makes a period of nothing.
 fn until_next_second(wall: Duration) -> Duration {
-    let rest = PERIOD.saturating_sub(Duration::from_nanos(u64::from(wall.subsec_nanos())));
+    let rest = rest_of_second(wall);
     if rest < PERIOD / 2 { rest + PERIOD } else { rest }
 }
 
@@ -130,7 +137,7 @@ mod tests {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).unwrap();
         let start = tokio::time::Instant::now();
-        let counter = Arc::new(RequestCounter::new(start.into_std(), metrics.clone()));
+        let counter = Arc::new(RequestCounter::new(start.into_std(), Duration::ZERO, metrics.clone()));
         let breaker = Breaker::new(autoscaler::breaker::Limit::Unlimited, 0);
         let endpoint = StatsEndpoint::new("web-1".into(), counter.clone(), breaker, metrics, registry);
         assert_eq!(endpoint.last_stat().status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -75,7 +75,13 @@ impl Load {
 
     /// `rate` requests a second, each on a connection of its own, so that every one of them meets the Service afresh.
     pub fn rate(url: &str, rate: f64, duration: Duration) -> Self {
-        Self { url: url.to_owned(), pace: Pace::Rate(rate), duration, work: Duration::ZERO, new_connections: true }
+        Self {
+            url: url.to_owned(),
+            pace: Pace::Rate(rate),
+            duration,
+            work: Duration::ZERO,
+            new_connections: true,
+        }
     }
 
     /// `clients` requests at any time, each of which takes `work`.
@@ -94,13 +100,15 @@ impl Load {
             self.query()
         );
         let request = http::Request::get(path).body(Vec::<u8>::new())?;
-        let lines = namespace.client.request_stream(request).await.context("asking the client pod to send")?;
+        let lines =
+            namespace.client.request_stream(request).await.context("asking the client pod to send")?;
         let (sender, answers) = mpsc::channel(ANSWERS);
         let reader = tokio::spawn(async move {
             let mut lines = std::pin::pin!(lines.lines());
             while let Some(line) = lines.next().await {
                 let line = line.context("reading the client pod's answers")?;
-                let answer: Answer = serde_json::from_str(&line).with_context(|| format!("the client pod said {line:?}"))?;
+                let answer: Answer =
+                    serde_json::from_str(&line).with_context(|| format!("the client pod said {line:?}"))?;
                 if sender.send(answer).await.is_err() {
                     break;
                 }

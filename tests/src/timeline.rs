@@ -10,6 +10,7 @@ use autoscaler::api::{Mode, ServerlessService};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -25,8 +26,8 @@ pub enum Happening {
     Scaled {
         /// The new size.
         replicas: i32,
-        /// Who wrote it.
-        by: String,
+        /// Who wrote it. `None` when the API server does not say: it keeps no owner of a size that went through 0.
+        by: Option<String>,
     },
     /// A pod was created.
     Created(String),
@@ -40,6 +41,13 @@ pub enum Happening {
     Ready(String),
     /// A pod is being deleted.
     Terminating(String),
+    /// The zero-scaler says why it changed the size.
+    Explained {
+        /// `ScaledToZero`, `Woken`, `PanicOverride` or `Scaled`.
+        reason: String,
+        /// In words.
+        note: String,
+    },
     /// Requests take another way.
     Switched {
         /// To activators or to pods.
@@ -74,6 +82,7 @@ impl Timeline {
         let mut watches = JoinSet::new();
         watches.spawn(follow_deployment(namespace.clone(), name.to_owned(), sender.clone()));
         watches.spawn(follow_pods(namespace.clone(), name.to_owned(), sender.clone()));
+        watches.spawn(follow_events(namespace.clone(), name.to_owned(), sender.clone()));
         watches.spawn(follow_service(namespace.clone(), name.to_owned(), sender));
         Self { entries, _watches: watches }
     }
@@ -106,7 +115,8 @@ fn tell(sender: &Sender, what: Happening) {
 
 async fn follow_deployment(namespace: TestNamespace, name: String, sender: Sender) {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut objects = watcher(namespace.api::<Deployment>(), config).default_backoff().applied_objects().boxed();
+    let mut objects =
+        watcher(namespace.api::<Deployment>(), config).default_backoff().applied_objects().boxed();
     let mut known = None;
     while let Some(object) = objects.next().await {
         let Ok(deployment) = object else { continue };
@@ -134,13 +144,29 @@ async fn follow_pods(namespace: TestNamespace, name: String, sender: Sender) {
 
 async fn follow_service(namespace: TestNamespace, name: String, sender: Sender) {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut objects = watcher(namespace.api::<ServerlessService>(), config).default_backoff().applied_objects().boxed();
+    let mut objects =
+        watcher(namespace.api::<ServerlessService>(), config).default_backoff().applied_objects().boxed();
     let mut known = None;
     while let Some(object) = objects.next().await {
         let Ok(service) = object else { continue };
-        let Some((mode, activators)) = service.status.and_then(|s| Some((s.mode?, s.activators))) else { continue };
+        let Some((mode, activators)) = service.status.and_then(|s| Some((s.mode?, s.activators))) else {
+            continue;
+        };
         if known.replace(mode) != Some(mode) {
             tell(&sender, Happening::Switched { mode, activators });
+        }
+    }
+}
+
+async fn follow_events(namespace: TestNamespace, name: String, sender: Sender) {
+    let config =
+        watcher::Config::default().fields(&format!("regarding.kind=PodAutoscaler,regarding.name={name}"));
+    let mut objects = watcher(namespace.api::<Event>(), config).default_backoff().applied_objects().boxed();
+    while let Some(object) = objects.next().await {
+        let Ok(event) = object else { continue };
+        let reason = event.reason.unwrap_or_default();
+        if ["ScaledToZero", "Woken", "PanicOverride", "Scaled"].contains(&reason.as_str()) {
+            tell(&sender, Happening::Explained { reason, note: event.note.unwrap_or_default() });
         }
     }
 }
@@ -151,8 +177,10 @@ fn stages(pod: &Pod) -> [(&'static str, bool, fn(String) -> Happening); 6] {
     let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let addressed = status.is_some_and(|s| s.pod_ip.is_some());
     let running = status.is_some_and(|s| {
-        let containers = s.container_statuses.iter().flatten().chain(s.init_container_statuses.iter().flatten());
-        let mut states = containers.map(|c| c.state.as_ref().is_some_and(|state| state.running.is_some())).peekable();
+        let containers =
+            s.container_statuses.iter().flatten().chain(s.init_container_statuses.iter().flatten());
+        let mut states =
+            containers.map(|c| c.state.as_ref().is_some_and(|state| state.running.is_some())).peekable();
         states.peek().is_some() && states.all(|running| running)
     });
     [
@@ -165,11 +193,11 @@ fn stages(pod: &Pod) -> [(&'static str, bool, fn(String) -> Happening); 6] {
     ]
 }
 
-/// The field manager that owns `spec.replicas`.
-pub fn replicas_writer(fields: &[ManagedFieldsEntry]) -> String {
+/// The field manager that owns `spec.replicas`, by a write to the scale subresource.
+fn replicas_writer(fields: &[ManagedFieldsEntry]) -> Option<String> {
     let owns = |entry: &&ManagedFieldsEntry| {
         entry.fields_v1.as_ref().is_some_and(|f| f.0.pointer("/f:spec/f:replicas").is_some())
     };
     let newest = fields.iter().filter(owns).max_by_key(|entry| entry.time.as_ref().map(|time| time.0));
-    newest.and_then(|entry| entry.manager.clone()).unwrap_or_else(|| "somebody".to_owned())
+    newest.and_then(|entry| entry.manager.clone())
 }

@@ -175,7 +175,11 @@ pub async fn until_replicas(
     let wanted = &wanted;
     wait::until(&format!("another size of {name}"), deadline, || async move {
         let now = replicas(namespace, name).await?;
-        if wanted(now) { Ok(Some(now)) } else { anyhow::bail!("spec.replicas is {now}, {}", state(namespace, name).await) }
+        if wanted(now) {
+            Ok(Some(now))
+        } else {
+            anyhow::bail!("spec.replicas is {now}, {}", state(namespace, name).await)
+        }
     })
     .await
 }

@@ -33,7 +33,11 @@ async fn until_mode(namespace: &TestNamespace, name: &str, mode: Mode) -> Result
         let Some(service) = services.get_opt(name).await? else { return Ok(None) };
         let status = service.status.unwrap_or_default();
         let reachable = mode == Mode::Serve || status.activators > 0;
-        if status.mode == Some(mode) && reachable { Ok(Some(())) } else { bail!(state(namespace, name).await) }
+        if status.mode == Some(mode) && reachable {
+            Ok(Some(()))
+        } else {
+            bail!(state(namespace, name).await)
+        }
     })
     .await
 }
@@ -107,8 +111,8 @@ async fn a_wake_reaches_the_scale_subresource_within_50_ms() -> Result<()> {
 async fn the_stock_hpa_holds_four_pods_under_a_load_for_four() -> Result<()> {
     let namespace = start("steady").await?;
     // 200 % would start a panic at the second pod; here the HPA is to do all of it.
-    let workload =
-        Workload { target: "5".to_owned(), ..Workload::new("steady") }.annotated("panic-threshold-percentage", "1000");
+    let workload = Workload { target: "5".to_owned(), ..Workload::new("steady") }
+        .annotated("panic-threshold-percentage", "1000");
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
     until_mode(&namespace, "steady", Mode::Proxy).await?;
@@ -118,12 +122,22 @@ async fn the_stock_hpa_holds_four_pods_under_a_load_for_four() -> Result<()> {
     let settled = tokio::time::Instant::now();
     while settled.elapsed() < Duration::from_secs(20) {
         let size = replicas(&namespace, "steady").await?;
-        ensure!(size == 4, "the size went to {size} under a steady load; {}", state(&namespace, "steady").await);
+        ensure!(
+            size == 4,
+            "the size went to {size} under a steady load; {}",
+            state(&namespace, "steady").await
+        );
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     let (status, reason, message) = scaling_active(&namespace, "steady").await?;
-    ensure!((status.as_str(), reason.as_str()) == ("True", "ValidMetricFound"), "ScalingActive: {status} {reason} {message}");
-    ensure!(message.contains("external metric concurrency"), "ScalingActive is about another metric: {message}");
+    ensure!(
+        (status.as_str(), reason.as_str()) == ("True", "ValidMetricFound"),
+        "ScalingActive: {status} {reason} {message}"
+    );
+    ensure!(
+        message.contains("external metric concurrency"),
+        "ScalingActive is about another metric: {message}"
+    );
     load::all_ok(&running.await??)?;
     namespace.delete().await
 }
@@ -132,7 +146,9 @@ async fn the_stock_hpa_holds_four_pods_under_a_load_for_four() -> Result<()> {
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn nothing_is_lost_on_the_way_to_zero_and_back() -> Result<()> {
     let namespace = start("zero").await?;
-    for (name, attached, capacity) in [("managed", false, "0"), ("through", false, "-1"), ("attached", true, "0")] {
+    for (name, attached, capacity) in
+        [("managed", false, "0"), ("through", false, "-1"), ("attached", true, "0")]
+    {
         let workload =
             Workload { attached, ..Workload::new(name) }.annotated("target-burst-capacity", capacity);
         workload.create(&namespace).await?;
@@ -140,8 +156,12 @@ async fn nothing_is_lost_on_the_way_to_zero_and_back() -> Result<()> {
         let burst = Load::rate(&url, 20.0, Duration::from_secs(3));
         let mut sent = 0;
         // Knocks at ever other moments of the way down; each must be answered, whatever it meets.
-        for moment in ["the start", "the switch to the activators", "the write of zero", "the end of the last pod"] {
-            until_moment(&namespace, name, moment).await.with_context(|| format!("{name}, waiting for {moment}"))?;
+        for moment in
+            ["the start", "the switch to the activators", "the write of zero", "the end of the last pod"]
+        {
+            until_moment(&namespace, name, moment)
+                .await
+                .with_context(|| format!("{name}, waiting for {moment}"))?;
             let answers = burst.run(&namespace).await?;
             sent += answers.len();
             load::all_ok(&answers).with_context(|| format!("{name}, requests sent at {moment}"))?;
@@ -203,7 +223,11 @@ async fn without_the_adapter_the_hpa_says_so_and_keeps_its_size() -> Result<()> 
 async fn frozen(namespace: &TestNamespace) -> Result<()> {
     wait::until("the HPA to report an error", Duration::from_secs(60), || async {
         let (status, reason, message) = scaling_active(namespace, "frozen").await?;
-        if (status.as_str(), reason.as_str()) == ("False", "FailedGetExternalMetric") { Ok(Some(())) } else { bail!("{status} {reason} {message}") }
+        if (status.as_str(), reason.as_str()) == ("False", "FailedGetExternalMetric") {
+            Ok(Some(()))
+        } else {
+            bail!("{status} {reason} {message}")
+        }
     })
     .await?;
     let frozen = tokio::time::Instant::now();
@@ -273,7 +297,7 @@ async fn a_burst_is_answered_ahead_of_the_hpa() -> Result<()> {
     let began = answers.iter().map(|answer| answer.sent_ms).fold(f64::INFINITY, f64::min);
     println!("burst of 30 on one pod for 5: {:?} after {:.0} ms", first.what, first.at_ms - began);
     ensure!(
-        matches!(&first.what, Happening::Scaled { by, .. } if by == "zero-scaler"),
+        matches!(&first.what, Happening::Scaled { by: Some(by), .. } if by == "zero-scaler"),
         "the first to act was not the panic override but {:?}",
         first.what
     );

@@ -22,6 +22,7 @@ use crate::events::{self, Events};
 use crate::metrics::Metrics;
 use crate::scale_target::ScaleTargets;
 use crate::serverless_service::Leases;
+use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
 use crate::watches::Watch;
@@ -115,7 +116,8 @@ fn context(
         triggers,
         leases: Leases::default(),
         overrides: pod_autoscaler::Overrides::default(),
-        told: hpa::Told::default(),
+        warnings: Told::default(),
+        modes: Told::default(),
     };
     (Arc::new(context), config_writer)
 }

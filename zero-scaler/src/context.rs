@@ -15,6 +15,7 @@ use crate::objects::Objects;
 use crate::pod_autoscaler::Overrides;
 use crate::scale_target::ScaleTargets;
 use crate::serverless_service::Leases;
+use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
 
@@ -47,8 +48,10 @@ pub struct Context {
     pub leases: Leases,
     /// Sizes written ahead of the HPA.
     pub overrides: Overrides,
-    /// Warnings told already.
-    pub told: crate::hpa::Told,
+    /// Warnings told already, by HPA.
+    pub warnings: Told,
+    /// Modes told already, by workload.
+    pub modes: Told,
 }
 
 // === impl Context ===

@@ -6,8 +6,7 @@
 
 mod acceptance;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, key_of};
@@ -22,30 +21,6 @@ use crate::reconciler::{RESYNC, ReconcileError};
 use crate::server_side_apply::{apply, delete, is_owned_by, owner};
 
 pub use acceptance::{Accepted, Problem, Verdict, accept};
-
-/// HPAs whose last warning is remembered.
-const MOST_TOLD: usize = 10_000;
-
-/// What each HPA was warned of last, so that a warning is an event once and not with every look.
-#[derive(Debug, Default)]
-pub struct Told(Mutex<HashMap<Key, String>>);
-
-// === impl Told ===
-
-impl Told {
-    /// Whether this is news; an empty text is never news, and forgets the last.
-    fn is_news(&self, key: &Key, text: &str) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if text.is_empty() {
-            told.remove(key);
-            return false;
-        }
-        if told.len() >= MOST_TOLD && !told.contains_key(key) {
-            told.clear();
-        }
-        told.insert(key.clone(), text.to_owned()).as_deref() != Some(text)
-    }
-}
 
 /// Looks at one HPA.
 ///
@@ -107,7 +82,7 @@ async fn adopt(
 
 /// An HPA without a metric of ours keeps no PodAutoscaler.
 async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
-    context.told.is_news(key, "");
+    context.warnings.is_news(key, "");
     if let Some(existing) = context.objects.autoscaler(key)
         && is_owned_by(&existing, hpa.metadata.uid.as_deref())
     {
@@ -119,7 +94,7 @@ async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) ->
 
 fn warn(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context, problems: &[Problem]) {
     let words = problems.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
-    if context.told.is_news(key, &words)
+    if context.warnings.is_news(key, &words)
         && let Some(first) = problems.first()
     {
         context.events.warning(hpa, first.reason, words);
@@ -145,19 +120,4 @@ fn desired(key: &Key, hpa: &HorizontalPodAutoscaler, accepted: &Accepted) -> Val
         },
         "spec": accepted.spec,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_warning_is_news_once() {
-        let (told, key) = (Told::default(), Key::new("shop", "web"));
-        assert!(told.is_news(&key, "a"));
-        assert!(!told.is_news(&key, "a"));
-        assert!(told.is_news(&key, "b"));
-        assert!(!told.is_news(&key, ""));
-        assert!(told.is_news(&key, "b"));
-    }
 }

@@ -31,6 +31,7 @@ pub mod scale_target;
 pub mod server_side_apply;
 pub mod serverless_service;
 pub mod slice_index;
+pub mod told;
 pub mod triggers;
 pub mod wake;
 pub mod watches;

@@ -66,7 +66,10 @@ impl Demo {
     async fn prepare(began_ms: f64) -> Result<Self> {
         let client: Client = chassis::kubernetes::client("demo", env!("CARGO_PKG_VERSION")).await?;
         installation::until_ready(&client, Duration::from_secs(60)).await?;
-        say(began_ms, "Rouse is up: metrics-adapter, zero-scaler, activator; external.metrics.k8s.io is served");
+        say(
+            began_ms,
+            "Rouse is up: metrics-adapter, zero-scaler, activator; external.metrics.k8s.io is served",
+        );
         installation::set_grace_period(&client, "6s").await?;
         let namespace = TestNamespace::create(client, "rouse-demo").await?;
         let workload = Workload { target: TARGET.to_string(), replicas: 0, ..Workload::new("hello") }
@@ -89,7 +92,10 @@ impl Demo {
     async fn wake(&mut self) -> Result<f64> {
         heading("one request to a workload that sleeps");
         self.timeline.drain();
-        say(self.began_ms, &format!("sent the first request, {:.1} s after the start", (now_ms() - self.began_ms) / 1000.0));
+        say(
+            self.began_ms,
+            &format!("sent the first request, {:.1} s after the start", (now_ms() - self.began_ms) / 1000.0),
+        );
         let answers = Load::one(&self.url).run(&self.namespace).await?;
         let answer = answers.first().context("the client pod sent nothing")?.clone();
         load::all_ok(&answers)?;
@@ -162,7 +168,8 @@ impl Demo {
             }
         }
         self.knock("just after the last pod was told to go").await?;
-        workload::until_replicas(&self.namespace, &self.workload.name, |n| n == 0, Duration::from_secs(120)).await?;
+        workload::until_replicas(&self.namespace, &self.workload.name, |n| n == 0, Duration::from_secs(120))
+            .await?;
         for entry in self.timeline.drain() {
             tell(self.began_ms, &entry);
         }
@@ -239,7 +246,11 @@ fn tell(began_ms: f64, entry: &Entry) {
 
 fn describe(what: &Happening) -> String {
     match what {
-        Happening::Scaled { replicas, by } => format!("spec.replicas = {replicas}, written by {by}"),
+        Happening::Scaled { replicas, by: Some(by) } => {
+            format!("spec.replicas = {replicas}, written by {by}")
+        }
+        Happening::Scaled { replicas, by: None } => format!("spec.replicas = {replicas}"),
+        Happening::Explained { reason, note } => format!("zero-scaler: {reason}: {note}"),
         Happening::Created(pod) => format!("pod {pod} created"),
         Happening::Scheduled(pod) => format!("pod {pod} has a node"),
         Happening::Addressed(pod) => format!("pod {pod} has an address"),

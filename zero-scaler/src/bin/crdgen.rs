@@ -17,7 +17,9 @@ fn main() -> anyhow::Result<()> {
 fn drop_unsigned_formats(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            fields.retain(|key, value| key != "format" || !value.as_str().is_some_and(|f| f.starts_with("uint")));
+            fields.retain(|key, value| {
+                key != "format" || !value.as_str().is_some_and(|f| f.starts_with("uint"))
+            });
             fields.values_mut().for_each(drop_unsigned_formats);
         }
         Value::Array(items) => items.iter_mut().for_each(drop_unsigned_formats),

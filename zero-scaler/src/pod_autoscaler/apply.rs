@@ -126,15 +126,20 @@ pub(super) async fn status(
     apply_status::<PodAutoscaler, _>(&context.client, &observed.key.namespace, &observed.key.name, &after)
         .await?;
     if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
-        let (reason, where_to) = match mode {
-            Mode::Proxy => ("Proxy", "through activators"),
-            Mode::Serve => ("Serve", "to the pods"),
-        };
-        let note = format!("requests now go {where_to}: {}", status::mode_because(observed, plan));
-        context.events.normal(&observed.autoscaler, reason, note);
+        tell_mode(observed, mode, context);
     }
     status::warnings(observed, before, &after)
         .into_iter()
         .for_each(|(reason, note)| context.events.warning(&observed.autoscaler, reason, note));
     Ok(())
+}
+
+fn tell_mode(observed: &Observed, mode: Mode, context: &Context) {
+    let (reason, note) = match mode {
+        Mode::Proxy => ("Proxy", "requests now go through activators"),
+        Mode::Serve => ("Serve", "requests now go straight to the pods"),
+    };
+    if context.modes.is_news(&observed.key, reason) {
+        context.events.normal(&observed.autoscaler, reason, note.to_owned());
+    }
 }

@@ -2,7 +2,6 @@
 
 use autoscaler::api::{PodAutoscalerStatus, condition};
 use autoscaler::scale_to_zero::{Phase, Why};
-use autoscaler::sks_mode::SksMode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::apply::Written;
@@ -51,17 +50,6 @@ pub(super) fn status(
         desired_replicas: observed.decision.as_ref().map(|d| i32::try_from(d.desired).unwrap_or(i32::MAX)),
         mode: observed.serverless_service.as_ref().and_then(|s| s.status.as_ref()?.mode),
         conditions,
-    }
-}
-
-/// Why the mode is what it is.
-pub(super) fn mode_because(observed: &Observed, plan: &Plan) -> String {
-    let excess = observed.decision.as_ref().map(|d| d.excess_burst_capacity);
-    match (plan.mode, excess) {
-        _ if observed.ready == 0 => "no pod is ready".to_owned(),
-        (SksMode::Proxy, _) if plan.activation.phase == Phase::Inactive => "nobody asks".to_owned(),
-        (_, Some(excess)) => format!("the excess burst capacity is {excess}"),
-        (_, None) => "no decision is known".to_owned(),
     }
 }
 
