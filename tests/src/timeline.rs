@@ -171,8 +171,11 @@ async fn follow_events(namespace: TestNamespace, name: String, sender: Sender) {
     }
 }
 
+/// Name of a stage, whether it is reached, and what to say then.
+type Stage = (&'static str, bool, fn(String) -> Happening);
+
 /// The stages of a pod's life, whether this pod has reached them, and what to say then.
-fn stages(pod: &Pod) -> [(&'static str, bool, fn(String) -> Happening); 6] {
+fn stages(pod: &Pod) -> [Stage; 6] {
     let status = pod.status.as_ref();
     let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let addressed = status.is_some_and(|s| s.pod_ip.is_some());

@@ -51,6 +51,14 @@ async fn asleep(namespace: &TestNamespace, workload: Workload) -> Result<(Worklo
     Ok((workload, url))
 }
 
+/// Waits until a workload that was just applied can be reached at all; before that nothing can be lost.
+async fn until_reachable(namespace: &TestNamespace, url: &str) -> Result<()> {
+    wait::until("the first answer", POD_START, || async {
+        Ok(one_answer(namespace, url).await.ok().map(drop))
+    })
+    .await
+}
+
 async fn one_answer(namespace: &TestNamespace, url: &str) -> Result<Answer> {
     let answers = Load::one(url).run(namespace).await?;
     load::all_ok(&answers)?;
@@ -153,6 +161,7 @@ async fn nothing_is_lost_on_the_way_to_zero_and_back() -> Result<()> {
             Workload { attached, ..Workload::new(name) }.annotated("target-burst-capacity", capacity);
         workload.create(&namespace).await?;
         let url = workload.url(&namespace).await?;
+        until_reachable(&namespace, &url).await?;
         let burst = Load::rate(&url, 20.0, Duration::from_secs(3));
         let mut sent = 0;
         // Knocks at ever other moments of the way down; each must be answered, whatever it meets.
@@ -312,7 +321,7 @@ async fn a_workload_that_may_not_sleep_and_is_put_to_zero_stays_there() -> Resul
     workload.annotations.remove("scale-to-zero");
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    one_answer(&namespace, &url).await.context("while it is awake")?;
+    until_reachable(&namespace, &url).await.context("while it is awake")?;
     let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = namespace.api();
     let zero = json!({"spec": {"replicas": 0}});
     deployments.patch_scale("paused", &PatchParams::default(), &Patch::Merge(zero)).await?;

@@ -13,6 +13,7 @@ use prometheus::IntCounter;
 use tokio::sync::mpsc;
 
 use crate::FIELD_MANAGER;
+use crate::reconciler::is_going;
 
 /// Events that may wait for the API server.
 const QUEUE: usize = 1024;
@@ -70,8 +71,9 @@ pub async fn write(client: Client, instance: String, mut queue: mpsc::Receiver<S
         let namespace = said.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
         let event = event(said, &instance, chassis::clock::since_epoch().as_micros());
-        if let Err(error) = api.create(&PostParams::default(), &event).await {
-            tracing::warn!(%error, note = event.note, "event not written");
+        match api.create(&PostParams::default(), &event).await {
+            Err(error) if !is_going(&error) => tracing::warn!(%error, note = event.note, "event not written"),
+            _ => {}
         }
     }
 }

@@ -49,6 +49,13 @@ impl From<kube::Error> for ReconcileError {
     }
 }
 
+/// Whether a write failed because what it was for is being deleted: nothing is wrong, and there is nothing to do.
+pub fn is_going(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 404 || causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 /// Runs until the process ends.
 pub async fn run<K, Look>(
     kind: &'static str,
@@ -78,6 +85,9 @@ pub async fn run<K, Look>(
             match end {
                 // Deleted since it was asked for.
                 Ok(_) | Err(ApplierError::ObjectNotFound(_)) => {}
+                Err(ApplierError::ReconcilerFailed(ReconcileError::Api(error), _)) if is_going(&error) => {
+                    tracing::debug!(kind, %error, "look at something that goes");
+                }
                 Err(error) => {
                     context.metrics.reconcile_errors.with_label_values(&[kind]).inc();
                     tracing::warn!(kind, %error, "look failed; it is tried again");
