@@ -13,8 +13,8 @@ use system_tests::installation;
 use system_tests::load::{self, Answer, Load};
 use system_tests::namespace::{TestNamespace, pods_of};
 use system_tests::timeline::{Entry, Happening, Timeline, now_ms};
+use system_tests::wait;
 use system_tests::workload::{Workload, replicas};
-use system_tests::{wait, workload};
 
 /// Environment variable with the Unix milliseconds at which `make demo` began.
 const STARTED: &str = "ROUSE_DEMO_STARTED_MS";
@@ -151,39 +151,30 @@ impl Demo {
     /// Leaves it alone until it sleeps, knocking at the moments at which a request could get lost.
     async fn sleep(&mut self) -> Result<()> {
         heading("silence; a few requests at the very moments of the switch and of the last pod's end");
-        let end = tokio::time::Instant::now() + Duration::from_secs(180);
-        let mut knocks = [Happening::Switched { mode: Mode::Proxy, activators: 0 }].into_iter().peekable();
+        let end = tokio::time::Instant::now() + Duration::from_secs(240);
+        let mut moments =
+            ["the switch to the activators", "the last pod was told to go"].into_iter().peekable();
+        let mut knocks = tokio::task::JoinSet::new();
         loop {
             let entry = tokio::time::timeout_at(end, self.timeline.next())
                 .await
-                .context("the workload is not at zero after 3 minutes of silence")??;
+                .context("the workload is not at zero after 4 minutes of silence")??;
             tell(self.began_ms, &entry);
-            match (&entry.what, knocks.peek()) {
-                (Happening::Switched { mode: Mode::Proxy, .. }, Some(_)) => {
-                    knocks.next();
-                    self.knock("just after the switch to the activators").await?;
-                }
-                (Happening::Scaled { replicas: 0, .. }, _) => break,
-                _ => {}
+            let is_moment = match (&entry.what, moments.len()) {
+                (Happening::Switched { mode: Mode::Proxy, .. }, 2) => true,
+                (Happening::Scaled { replicas: 0, .. }, 1) => true,
+                (Happening::Scaled { replicas: 0, .. }, 0) => break,
+                _ => false,
+            };
+            if let Some(moment) = moments.next_if(|_| is_moment) {
+                let (namespace, url, began_ms) = (self.namespace.clone(), self.url.clone(), self.began_ms);
+                knocks.spawn(async move { knock(&namespace, &url, began_ms, moment).await });
             }
         }
-        self.knock("just after the last pod was told to go").await?;
-        workload::until_replicas(&self.namespace, &self.workload.name, |n| n == 0, Duration::from_secs(120))
-            .await?;
-        for entry in self.timeline.drain() {
-            tell(self.began_ms, &entry);
+        while let Some(answered) = knocks.join_next().await {
+            self.requests += answered??;
         }
         self.print_state().await
-    }
-
-    /// Twenty requests a second for two seconds.
-    async fn knock(&mut self, when: &str) -> Result<()> {
-        say(self.began_ms, &format!("20 requests a second for 2 s, {when}"));
-        let answers = Load::rate(&self.url, 20.0, Duration::from_secs(2)).run(&self.namespace).await?;
-        self.requests += answers.len();
-        load::all_ok(&answers).with_context(|| format!("requests sent {when}"))?;
-        say(self.began_ms, &format!("all {} answered 200", answers.len()));
-        Ok(())
     }
 
     async fn until_mode(&self, mode: Mode, deadline: Duration) -> Result<()> {
@@ -205,10 +196,10 @@ impl Demo {
         say(
             self.began_ms,
             &format!(
-                "  replicas {}, ready {ready}, decider wants {}, mode {:?}",
+                "  replicas {}, ready {ready}, decider wants {}, requests go by {:?}",
                 shown(status.replicas),
                 shown(status.desired_replicas),
-                status.mode
+                status.mode.unwrap_or(Mode::Proxy)
             ),
         );
         Ok(())
@@ -230,6 +221,15 @@ impl Demo {
         );
         Ok(())
     }
+}
+
+/// Twenty requests a second for two seconds; how many there were.
+async fn knock(namespace: &TestNamespace, url: &str, began_ms: f64, moment: &str) -> Result<usize> {
+    say(began_ms, &format!("20 requests a second for 2 s, just after {moment}"));
+    let answers = Load::rate(url, 20.0, Duration::from_secs(2)).run(namespace).await?;
+    load::all_ok(&answers).with_context(|| format!("requests sent just after {moment}"))?;
+    say(began_ms, &format!("all {} requests sent just after {moment} were answered 200", answers.len()));
+    Ok(answers.len())
 }
 
 fn heading(text: &str) {
@@ -266,7 +266,7 @@ fn describe(what: &Happening) -> String {
     }
 }
 
-/// The wake, in milliseconds after the client sent its request.
+/// The wake, in milliseconds after the client sent its request, and its parts.
 fn print_wake(answer: &Answer, entries: &[Entry]) {
     let mut lines: Vec<(f64, String)> =
         entries.iter().map(|entry| (entry.at_ms - answer.sent_ms, describe(&entry.what))).collect();
@@ -276,5 +276,23 @@ fn print_wake(answer: &Answer, entries: &[Entry]) {
     for (ms, text) in lines.iter().filter(|(ms, _)| *ms >= 0.0) {
         println!("{ms:10.1} ms  {text}");
     }
-    println!("            as the activator measured it: {}", answer.server_timing);
+    let patched = entries.iter().find(|entry| matches!(entry.what, Happening::Scaled { .. }));
+    let patched = patched.map_or(f64::NAN, |entry| entry.at_ms - answer.sent_ms);
+    // The activator's own clock tells the parts that no watch shows.
+    let [poke, pod, probe, forward] = ["rouse-poke", "rouse-pod", "rouse-probe", "rouse-forward"]
+        .map(|part| timing(&answer.server_timing, part));
+    println!(
+        "\n            {:.0} ms in all: poke {poke:.1}, patch {:.1}, pod start {:.0} (of which {:.0} until it had an address), \
+         forward {forward:.1}",
+        answer.ms,
+        patched - poke,
+        pod + probe - patched,
+        pod - patched,
+    );
+}
+
+/// One part of a Server-Timing header, in milliseconds.
+fn timing(header: &str, part: &str) -> f64 {
+    let entry = header.split(',').map(str::trim).find_map(|entry| entry.strip_prefix(part));
+    entry.and_then(|rest| rest.strip_prefix(";dur=")?.parse().ok()).unwrap_or(f64::NAN)
 }
