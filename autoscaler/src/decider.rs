@@ -60,6 +60,27 @@ pub struct Verdict {
     pub excess_burst_capacity: i32,
     /// The averages decided by.
     pub averages: Averages,
+    /// Where `desired` comes from.
+    pub rule: Rule,
+}
+
+/// The step of a decision that set its number: the last one that changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// What the stable average needs.
+    Stable,
+    /// What the panic average needs; only while panicking.
+    Panic,
+    /// Needed more, limited by [`DeciderSpec::max_scale_up_rate`].
+    ScaleUpRate,
+    /// Needed less, limited by [`DeciderSpec::max_scale_down_rate`].
+    ScaleDownRate,
+    /// Needed less, raised to [`DeciderSpec::activation_scale`].
+    ActivationScale,
+    /// The most of an earlier decision of this panic.
+    PanicHold,
+    /// The most of an earlier decision within [`DeciderSpec::scale_down_delay`].
+    ScaleDownDelay,
 }
 
 /// The memory between the decisions on one workload: panic, and the held maximum.
@@ -126,10 +147,26 @@ impl DeciderSpec {
     }
 
     /// Pods for an average: limited by the rates, then raised to the activation scale, which may exceed them.
-    fn pods_for(&self, wanted: f64, limits: RateLimits) -> u32 {
+    fn pods_for(&self, wanted: f64, limits: RateLimits, load: Rule) -> (u32, Rule) {
         // `as` saturates; a negative average (more proxied than seen) wants no pods.
         let pods = wanted.max(limits.down).min(limits.up) as u32;
-        if wanted > 0.0 { pods.max(self.activation_scale) } else { pods }
+        if wanted > 0.0 && pods < self.activation_scale {
+            return (self.activation_scale, Rule::ActivationScale);
+        }
+        (pods, limits.rule(wanted).unwrap_or(load))
+    }
+}
+
+// === impl RateLimits ===
+
+impl RateLimits {
+    /// The limit that `wanted` is outside of. A negative average wants none, and is at a lower limit of 0.
+    fn rule(self, wanted: f64) -> Option<Rule> {
+        if wanted > self.up {
+            Some(Rule::ScaleUpRate)
+        } else {
+            (wanted.max(0.0) < self.down).then_some(Rule::ScaleDownRate)
+        }
     }
 }
 
@@ -148,6 +185,11 @@ impl Decider {
         self.panic.is_panicking()
     }
 
+    /// Since when the panic threshold has not been exceeded, if a panic is on: the instant its end is counted from.
+    pub fn calm_since(&self) -> Option<Duration> {
+        self.panic.calm_since()
+    }
+
     /// Decides; `None` without data.
     ///
     /// With a target burst capacity of -1 the activator is always in the path and speaks for every request, so its silence
@@ -164,8 +206,8 @@ impl Decider {
         let wanted_stable = (averages.stable / spec.target).ceil();
         let wanted_panic = (averages.panic / spec.target).ceil();
         let limits = spec.rate_limits(pods);
-        let stable_pods = spec.pods_for(wanted_stable, limits);
-        let panic_pods = spec.pods_for(wanted_panic, limits);
+        let (stable_pods, stable_rule) = spec.pods_for(wanted_stable, limits, Rule::Stable);
+        let (panic_pods, panic_rule) = spec.pods_for(wanted_panic, limits, Rule::Panic);
 
         // By what is wanted, not by what the limits leave of it.
         self.panic.observe(wanted_panic / pods >= spec.panic_threshold, spec.stable_window, now);
@@ -174,8 +216,17 @@ impl Decider {
             Some(delay) if spec.reachable => delay.record(now, held),
             _ => held,
         };
+        let rule = if desired > held {
+            Rule::ScaleDownDelay
+        } else if held == stable_pods {
+            stable_rule
+        } else if held == panic_pods {
+            panic_rule
+        } else {
+            Rule::PanicHold
+        };
         let excess_burst_capacity = burst_capacity::excess(spec, ready, averages.panic);
-        Some(Verdict { desired, excess_burst_capacity, averages })
+        Some(Verdict { desired, excess_burst_capacity, averages, rule })
     }
 }
 

@@ -115,9 +115,14 @@ impl Settings {
     }
 
     /// Length of the panic window: its share of the stable one, rounded to whole seconds, at least 1 s.
+    ///
+    /// The share is taken of nanoseconds and cut to whole ones first, as Knative does: near half a second that matters.
     pub fn panic_window(&self) -> Duration {
-        let seconds = (self.stable_window.as_secs_f64() * self.panic_window_percentage / 100.0).round();
-        Duration::from_secs_f64(seconds.max(1.0))
+        let share = self.stable_window.as_nanos() as f64 * self.panic_window_percentage / 100.0;
+        // `as` cuts and saturates.
+        let cut = Duration::from_nanos(share as u64);
+        let half_a_second = u64::from(cut.subsec_millis() >= 500);
+        Duration::from_secs((cut.as_secs() + half_a_second).max(1))
     }
 }
 
@@ -152,6 +157,10 @@ mod tests {
             settings.panic_window_percentage = percent;
             assert_eq!(settings.panic_window(), Duration::from_secs(panic), "{stable} s, {percent} %");
         }
+        // Not in that table: 20.5 s in seconds, but a nanosecond less in nanoseconds.
+        let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
+        (settings.stable_window, settings.panic_window_percentage) = (Duration::from_secs(125), 16.4);
+        assert_eq!(settings.panic_window(), Duration::from_secs(20));
     }
 
     #[test]

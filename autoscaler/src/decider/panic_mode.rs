@@ -35,6 +35,11 @@ impl PanicMode {
         self.since.is_some()
     }
 
+    /// When the threshold was last exceeded, or the panic began without that; `None` if no burst is on.
+    pub fn calm_since(&self) -> Option<Duration> {
+        self.since
+    }
+
     /// Enters, extends or leaves panic.
     pub fn observe(&mut self, over_threshold: bool, stable_window: Duration, now: Duration) {
         if over_threshold {
