@@ -34,7 +34,7 @@ pub(crate) fn hash(text: &str) -> u64 {
 }
 
 /// The finalizer of splitmix64: FNV alone leaves names that differ in the last digit next to each other.
-fn mix(mut hash: u64) -> u64 {
+pub(crate) fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)

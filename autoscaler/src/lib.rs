@@ -30,12 +30,15 @@ pub mod decider;
 pub mod decision;
 pub mod endpoint_subset;
 mod key;
+pub mod pod_assignment;
 pub mod port_lease;
 pub mod quantity;
+pub mod replay;
 pub mod scale_to_zero;
 pub mod selector;
 pub mod settings;
 pub mod sks_mode;
+pub mod slot_lending;
 pub mod stats;
 pub mod window;
 

@@ -1,0 +1,288 @@
+//! Activators that lend to each other over connections with a latency, and callers that come at random.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::pod_assignment::share;
+
+/// Time that a message takes.
+const LATENCY: Duration = Duration::from_millis(1);
+
+type Lending = SlotLending<String, usize>;
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrival { activator: usize, service: Duration },
+    Finished { activator: usize, slot: usize },
+    Delivered { from: usize, to: usize, message: usize },
+}
+
+/// Some activators, the pods, and a queue of what happens next.
+struct Network {
+    now: Duration,
+    events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
+    scheduled: u64,
+    activators: Vec<Activator>,
+    messages: Vec<Message<String>>,
+    slots: Vec<Option<Slot<String, usize>>>,
+    /// Requests on each pod.
+    running: BTreeMap<String, u32>,
+    container_concurrency: u32,
+    /// Since when each idle pod is idle.
+    idle_since: BTreeMap<String, Duration>,
+    /// The longest time for which one request waited while one pod was idle.
+    longest_idle: Duration,
+    waits: Vec<Duration>,
+}
+
+#[derive(Default)]
+struct Activator {
+    lending: Lending,
+    /// (arrival, service time), in order of arrival.
+    queue: VecDeque<(Duration, Duration)>,
+}
+
+impl Network {
+    fn new(activators: usize, pods: usize, container_concurrency: u32) -> Self {
+        let mut network = Self {
+            now: Duration::from_secs(1_000),
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            activators: (0..activators).map(|_| Activator::default()).collect(),
+            messages: Vec::new(),
+            slots: Vec::new(),
+            running: (0..pods).map(|i| (format!("pod-{i}"), 0)).collect(),
+            container_concurrency,
+            idle_since: (0..pods).map(|i| (format!("pod-{i}"), Duration::ZERO)).collect(),
+            longest_idle: Duration::ZERO,
+            waits: Vec::new(),
+        };
+        network.assign();
+        network
+    }
+
+    fn assign(&mut self) {
+        let names: Vec<String> = (0..self.activators.len()).map(|i| format!("activator-{i}")).collect();
+        let all = names.iter().map(String::as_str).collect();
+        let pods = self.running.keys().map(String::as_str).collect();
+        let cc = NonZeroU32::new(self.container_concurrency).unwrap();
+        for (i, activator) in self.activators.iter_mut().enumerate() {
+            let share = share("shop/web", &pods, &all, cc, &names[i]);
+            activator.lending.set_share(share.into_iter().map(|(pod, slots)| (pod.to_owned(), slots)));
+            activator.lending.set_peers(&(0..names.len()).filter(|peer| *peer != i).collect());
+        }
+    }
+
+    fn at(&mut self, after: Duration, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse((self.now + after, self.scheduled, event)));
+    }
+
+    fn run(&mut self) {
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            self.now = at;
+            let activator = match event {
+                Event::Arrival { activator, service } => {
+                    self.activators[activator].queue.push_back((at, service));
+                    activator
+                }
+                Event::Finished { activator, slot } => {
+                    let slot = self.slots[slot].take().unwrap();
+                    let running = self.running.get_mut(&slot.pod).unwrap();
+                    *running -= 1;
+                    if *running == 0 {
+                        self.idle_since.insert(slot.pod.clone(), at);
+                    }
+                    self.activators[activator].lending.release(slot, at);
+                    activator
+                }
+                Event::Delivered { from, to, message } => {
+                    let message = self.messages[message].clone();
+                    self.activators[to].lending.receive(&from, message, at);
+                    to
+                }
+            };
+            self.serve(activator);
+        }
+    }
+
+    /// What a caller of the module does after each event.
+    fn serve(&mut self, id: usize) {
+        while let Some((arrived, service)) = self.activators[id].queue.front().copied() {
+            let lending = &mut self.activators[id].lending;
+            let Some(pod) = lending.free().next().cloned() else { break };
+            let slot = lending.take(&pod).unwrap();
+            self.watch_idleness(&pod, arrived);
+            self.activators[id].queue.pop_front();
+            self.waits.push(self.now - arrived);
+            let running = self.running.get_mut(&slot.pod).unwrap();
+            *running += 1;
+            assert!(*running <= self.container_concurrency, "{} has {running} requests", slot.pod);
+            self.slots.push(Some(slot));
+            self.at(service, Event::Finished { activator: id, slot: self.slots.len() - 1 });
+        }
+        let activator = &mut self.activators[id];
+        let oldest = activator.queue.front().map_or(self.now, |(arrived, _)| *arrived);
+        activator.lending.set_waiting(Waiting { requests: activator.queue.len() as u32, oldest });
+        for (to, message) in activator.lending.settle(self.now) {
+            self.messages.push(message);
+            self.at(LATENCY, Event::Delivered { from: id, to, message: self.messages.len() - 1 });
+        }
+    }
+
+    /// A request of `arrived` takes a slot on `pod`: which other pods could it have had, and who else could have had this?
+    fn watch_idleness(&mut self, pod: &str, arrived: Duration) {
+        let together = |request: Duration, idle: Duration| self.now - request.max(idle);
+        let elsewhere = self.idle_since.values().map(|idle| together(arrived, *idle)).max();
+        let oldest =
+            self.activators.iter().filter_map(|a| a.queue.front()).map(|(arrived, _)| *arrived).min();
+        let idle = self.idle_since.get(pod);
+        let here = oldest.zip(idle).map(|(request, idle)| together(request, *idle));
+        self.longest_idle = self.longest_idle.max(elsewhere.max(here).unwrap_or_default());
+        self.idle_since.remove(pod);
+    }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+proptest! {
+    #[test]
+    fn no_pod_is_idle_while_a_request_waits_and_none_has_too_many(
+        activators in 1usize..6,
+        pods in 1usize..8,
+        container_concurrency in 1u32..4,
+        callers in proptest::collection::vec((0u64..500, 0usize..6, 1u64..60), 1..150),
+    ) {
+        let mut network = Network::new(activators, pods, container_concurrency);
+        let count = callers.len();
+        for (at, activator, service) in callers {
+            let activator = activator % activators;
+            network.at(ms(at), Event::Arrival { activator, service: ms(service) });
+        }
+        network.run();
+        prop_assert_eq!(network.waits.len(), count, "every request was served");
+        // A Want and a Lend; before that, the slot may have gone in vain to each of the other activators and come back.
+        let longest = LATENCY * 2 * activators as u32;
+        prop_assert!(network.longest_idle <= longest, "{:?}", network.longest_idle);
+        // At rest everything is where it belongs, and nobody believes that anybody waits.
+        let free: usize = network.activators.iter().map(|a| a.lending.free_slots()).sum();
+        prop_assert_eq!(free, pods * container_concurrency as usize);
+        for activator in &network.activators {
+            prop_assert!(activator.lending.peers.values().all(|p| p.lent.is_empty() && p.wants == 0));
+        }
+    }
+
+    /// Nothing that a peer may say breaks an activator, or makes it give away more than it has.
+    #[test]
+    fn any_words_in_any_order_do_no_harm(words in proptest::collection::vec((0usize..4, 0u8..5, any::<u32>()), 0..100)) {
+        let mut lending = Lending::default();
+        lending.set_share([("pod-0".to_owned(), 2), ("pod-1".to_owned(), 1)]);
+        lending.set_peers(&(0..3).collect());
+        let mut used = Vec::new();
+        for (step, (peer, word, n)) in words.into_iter().enumerate() {
+            let now = ms(step as u64);
+            let pod = format!("pod-{}", n % 3);
+            match word {
+                0 => lending.receive(&peer, Message::Want { requests: n, oldest_millis: u64::from(n) << 20 }, now),
+                1 => lending.receive(&peer, Message::Lend(pod), now),
+                2 => lending.receive(&peer, Message::Return(pod), now),
+                3 => used.extend(lending.take(&pod)),
+                _ => {
+                    if let Some(slot) = used.pop() {
+                        lending.release(slot, now);
+                    }
+                }
+            }
+            lending.set_waiting(Waiting { requests: n % 4, oldest: now });
+            lending.settle(now);
+            let own = lending.own.values().map(|own| own.used + own.lent).sum::<u32>();
+            prop_assert!(own <= 3, "{own} of 3 slots are out");
+            prop_assert!(lending.borrowed.len() <= 3);
+        }
+    }
+}
+
+/// knative/serving#13331 and #12734: callers at one activator, whose share of the pods is busy.
+#[test]
+fn callers_of_one_activator_use_the_pods_of_all() {
+    let mut network = Network::new(3, 20, 1);
+    for _ in 0..20 {
+        network.at(ms(0), Event::Arrival { activator: 0, service: ms(100) });
+    }
+    network.run();
+    assert!(network.waits.iter().all(|wait| *wait <= 2 * LATENCY), "{:?}", network.waits);
+}
+
+#[test]
+fn an_owner_that_is_always_busy_still_lends_to_who_waits_longer() {
+    let mut network = Network::new(2, 1, 1);
+    let owner = usize::from(network.activators[1].lending.free_slots() > 0);
+    for i in 0..300 {
+        network.at(ms(10 * i), Event::Arrival { activator: owner, service: ms(20) });
+    }
+    for i in 0..10 {
+        network.at(ms(300 * i), Event::Arrival { activator: 1 - owner, service: ms(20) });
+    }
+    network.run();
+    // The queue grows to 3 s: the borrower's requests wait no longer than the owner's, give or take a quarter.
+    let longest = network.waits.iter().max().unwrap();
+    assert!(*longest < ms(4_200), "{longest:?}");
+}
+
+#[test]
+fn even_overload_needs_no_messages() {
+    let mut network = Network::new(3, 6, 1);
+    for i in 0..300 {
+        network.at(ms(i / 3), Event::Arrival { activator: (i % 3) as usize, service: ms(30) });
+    }
+    network.run();
+    // Each says once that requests wait, says so again as their number doubles, and takes it back at the end.
+    assert!(network.messages.len() < 100, "{} messages for 300 requests", network.messages.len());
+}
+
+#[test]
+fn a_lost_peer_leaves_nothing_behind() {
+    let mut lending = Lending::default();
+    lending.set_share([("pod-0".to_owned(), 1)]);
+    lending.set_peers(&[1, 2].into());
+    lending.receive(&1, Message::Want { requests: 5, oldest_millis: 9 }, ms(10));
+    assert_eq!(lending.settle(ms(10)), [(1, Message::Lend("pod-0".to_owned()))]);
+    assert_eq!(lending.free_slots(), 0);
+    lending.set_peers(&[2].into());
+    assert_eq!(lending.free_slots(), 1, "what it had borrowed is ours again");
+    assert_eq!(lending.settle(ms(10)), [], "and what it wanted is forgotten");
+    lending.receive(&1, Message::Return("pod-0".to_owned()), ms(11));
+    assert_eq!(lending.free_slots(), 1, "a late word of a stranger");
+}
+
+#[test]
+fn a_slot_whose_lender_is_gone_is_not_returned_to_anybody() {
+    let mut lending = Lending::default();
+    lending.set_peers(&[1].into());
+    lending.set_waiting(Waiting { requests: 1, oldest: ms(0) });
+    assert_eq!(lending.settle(ms(5)), [(1, Message::Want { requests: 1, oldest_millis: 5 })]);
+    lending.receive(&1, Message::Lend("pod-0".to_owned()), ms(6));
+    let slot = lending.take(&"pod-0".to_owned()).unwrap();
+    lending.set_waiting(Waiting::default());
+    lending.set_peers(&BTreeSet::new());
+    lending.release(slot, ms(7));
+    assert_eq!((lending.settle(ms(7)), lending.free_slots()), (Vec::new(), 0));
+}
+
+#[test]
+fn slots_that_moved_away_are_not_given_out_again() {
+    let mut lending = Lending::default();
+    lending.set_share([("pod-0".to_owned(), 1), ("pod-1".to_owned(), 1)]);
+    let slot = lending.take(&"pod-0".to_owned()).unwrap();
+    lending.set_share([("pod-1".to_owned(), 1)]);
+    assert_eq!(lending.free().collect::<Vec<_>>(), ["pod-1"]);
+    lending.release(slot, ms(1));
+    assert_eq!((lending.settle(ms(1)), lending.free_slots()), (Vec::new(), 1));
+    assert_eq!(lending.take(&"pod-0".to_owned()), None);
+}
