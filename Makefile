@@ -60,6 +60,10 @@ lint: ## Formatting and lints of Rust and Go; warnings are errors
 test-unit: ## Tests of values, tasks and connections
 	cargo test --workspace --all-features --locked
 
+.PHONY: bench
+bench: ## Measure what a report, a decision and a request cost, and compare with the bounds
+	cargo bench --quiet --locked --package autoscaler --no-fail-fast --bench cost --bench memory
+
 .PHONY: test-cluster
 test-cluster: cluster-ready ## Tests of the cluster tool itself
 	cd tests/cluster && CLUSTER_TEST=1 go test ./...

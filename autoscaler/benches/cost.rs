@@ -1,0 +1,235 @@
+//! What the things cost that are done for every report, decision and request.
+//!
+//! Run by `make bench`: criterion measures, and the table at the end compares the medians with their bounds. Time is virtual
+//! except where a case says that it reads the clock.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "virtual time needs an origin, and one case measures the clock as well"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use autoscaler::breaker::{Breaker, Limit};
+use autoscaler::collection::{Collection, Measure, Windows};
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::decider::{Decider, DeciderSpec};
+use autoscaler::endpoint_subset::endpoint_subset;
+use autoscaler::settings::{Aggregation, Settings};
+use autoscaler::stats::{RequestStats, Stat};
+use criterion::{Bencher, Criterion};
+
+use table::{Row, print_rows};
+
+mod table;
+
+const T0: Duration = Duration::from_secs(1_600_000_000);
+
+/// What a shared machine may add before a bound counts as missed.
+const NOISE: f64 = 2.0;
+
+/// One thing that is measured.
+struct Case {
+    what: &'static str,
+    /// Nanoseconds; `None` is only reported.
+    bound: Option<f64>,
+    run: fn(&mut Bencher<'_>),
+}
+
+const CASES: &[Case] = &[
+    Case { what: "record one stat a second", bound: Some(100.0), run: |b| record(b, Aggregation::Linear, 1) },
+    Case {
+        what: "record one of ten stats a second",
+        bound: Some(100.0),
+        run: |b| record(b, Aggregation::Linear, 10),
+    },
+    Case {
+        what: "record one stat a second, weighted",
+        bound: Some(100.0),
+        run: |b| record(b, Aggregation::WeightedExponential, 1),
+    },
+    Case {
+        what: "averages and decision",
+        bound: Some(1000.0),
+        run: |b| decide(b, Aggregation::Linear, 0, 0),
+    },
+    Case {
+        what: "averages and decision, 3 s after the last stat",
+        bound: Some(1000.0),
+        run: |b| decide(b, Aggregation::Linear, 3, 0),
+    },
+    Case {
+        what: "averages and decision, with a scale-down delay",
+        bound: Some(1000.0),
+        run: |b| decide(b, Aggregation::Linear, 0, 300),
+    },
+    Case {
+        what: "averages and decision, weighted",
+        bound: Some(1000.0),
+        run: |b| decide(b, Aggregation::WeightedExponential, 0, 0),
+    },
+    Case {
+        what: "averages and decision, weighted, 3 s after the last stat",
+        bound: Some(1000.0),
+        run: |b| decide(b, Aggregation::WeightedExponential, 3, 0),
+    },
+    Case { what: "a request in and out", bound: Some(100.0), run: request },
+    Case {
+        what: "a request in and out, with a lock and the clock",
+        bound: Some(100.0),
+        run: request_under_lock,
+    },
+    Case { what: "breaker, try_acquire and release", bound: None, run: breaker_try },
+    Case { what: "breaker, acquire and release", bound: None, run: breaker_acquire },
+    Case { what: "breaker, hand a slot to one who waits", bound: None, run: breaker_hand_over },
+    Case { what: "endpoint subset, 3 of 20 activators", bound: None, run: subset },
+];
+
+fn main() -> ExitCode {
+    // Cargo says so when it means it; as a test this has nothing to do.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return ExitCode::SUCCESS;
+    }
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("criterion");
+    let mut criterion = Criterion::default()
+        .output_directory(&directory)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_millis(1500));
+    for case in CASES {
+        criterion.bench_function(case.what, case.run);
+    }
+    // The memory benchmark adds its line below.
+    println!("{:<62}{:>12}{:>12}   verdict", "what", "measured", "bound");
+    let rows: Vec<_> = CASES.iter().map(|case| row(case, &directory)).collect();
+    print_rows(&rows)
+}
+
+fn row(case: &Case, directory: &Path) -> Row {
+    Row {
+        what: case.what,
+        measured: median(&estimates(case, directory)),
+        bound: case.bound,
+        unit: "ns",
+        noise: NOISE,
+    }
+}
+
+/// Where criterion keeps what it found.
+fn estimates(case: &Case, directory: &Path) -> PathBuf {
+    directory.join(case.what).join("new").join("estimates.json")
+}
+
+fn median(estimates: &Path) -> f64 {
+    let estimates: serde_json::Value = serde_json::from_slice(&fs::read(estimates).unwrap()).unwrap();
+    estimates.pointer("/median/point_estimate").and_then(serde_json::Value::as_f64).unwrap()
+}
+
+fn at(second: u64) -> Duration {
+    T0 + Duration::from_secs(second)
+}
+
+fn stat() -> Stat {
+    Stat {
+        average_concurrent_requests: 70.5,
+        average_proxied_concurrent_requests: 0.5,
+        request_count: 700.25,
+        proxied_request_count: 5.0,
+        ..Stat::default()
+    }
+}
+
+/// A collection at the default windows, full of data.
+fn full_collection(aggregation: Aggregation) -> Collection {
+    let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+    settings.aggregation = aggregation;
+    let mut collection = Collection::new(Windows::from(&settings));
+    (0..=120).for_each(|second| collection.record(at(second), &stat()));
+    collection
+}
+
+fn record(bencher: &mut Bencher<'_>, aggregation: Aggregation, per_second: u64) {
+    let mut collection = full_collection(aggregation);
+    let stat = stat();
+    let mut recorded = 120 * per_second;
+    bencher.iter(|| {
+        recorded += 1;
+        collection.record(at(recorded / per_second), black_box(&stat));
+    });
+}
+
+fn decide(bencher: &mut Bencher<'_>, aggregation: Aggregation, silence: u64, delay: u64) {
+    let collection = full_collection(aggregation);
+    let spec = DeciderSpec { scale_down_delay: Duration::from_secs(delay), ..DeciderSpec::default() };
+    let mut decider = Decider::new(&spec, 1, T0);
+    let now = at(120 + silence);
+    bencher.iter(|| {
+        let averages = black_box(&collection).averages(Measure::Concurrency, black_box(now));
+        decider.decide(black_box(&spec), averages, 1, now)
+    });
+}
+
+/// A request of 7 ms, one each millisecond.
+fn request(bencher: &mut Bencher<'_>) {
+    let mut now = Instant::now();
+    let mut stats = RequestStats::new(now);
+    for _ in 0..7 {
+        stats.request_in(now, false);
+    }
+    bencher.iter(|| {
+        now += Duration::from_millis(1);
+        stats.request_in(black_box(now), false);
+        stats.request_out(black_box(now), false);
+    });
+}
+
+/// As the queue-proxy does it.
+fn request_under_lock(bencher: &mut Bencher<'_>) {
+    let stats = Mutex::new(RequestStats::new(Instant::now()));
+    bencher.iter(|| {
+        let now = Instant::now();
+        stats.lock().unwrap().request_in(now, black_box(false));
+        let now = Instant::now();
+        stats.lock().unwrap().request_out(now, black_box(false));
+    });
+}
+
+fn breaker_try(bencher: &mut Bencher<'_>) {
+    let breaker = Breaker::new(Limit::AtMost(100), 1000);
+    bencher.iter(|| drop(breaker.try_acquire()));
+}
+
+fn breaker_acquire(bencher: &mut Bencher<'_>) {
+    let breaker = Breaker::new(Limit::AtMost(100), 1000);
+    let mut context = Context::from_waker(Waker::noop());
+    bencher.iter(|| match pin!(breaker.acquire()).poll(&mut context) {
+        Poll::Ready(permit) => drop(permit),
+        Poll::Pending => unreachable!("the limit is not reached"),
+    });
+}
+
+fn breaker_hand_over(bencher: &mut Bencher<'_>) {
+    let breaker = Breaker::new(Limit::AtMost(1), 1000);
+    let mut context = Context::from_waker(Waker::noop());
+    bencher.iter(|| {
+        let running = breaker.try_acquire();
+        let mut waiting = pin!(breaker.acquire());
+        let was_pending = waiting.as_mut().poll(&mut context).is_pending();
+        drop(running);
+        (was_pending, waiting.poll(&mut context).is_ready())
+    });
+}
+
+fn subset(bencher: &mut Bencher<'_>) {
+    let addresses: Vec<_> = (0..20).map(|i| format!("10.1.0.{i}")).collect();
+    let candidates: BTreeSet<_> = addresses.iter().map(String::as_str).collect();
+    bencher.iter(|| endpoint_subset(black_box(&candidates), black_box("shop/web"), 3));
+}

@@ -1,0 +1,56 @@
+//! What one workload costs in memory: its collection and its decider at the default windows, with all they have on the heap.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use autoscaler::collection::{Collection, Measure, Windows};
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::decider::{Decider, DeciderSpec};
+use autoscaler::settings::Settings;
+use autoscaler::stats::Stat;
+
+use table::{Row, print_rows};
+
+mod table;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// Long enough for every window, and a held maximum, to be full.
+const SECONDS: u64 = 4000;
+const BOUND_BYTES: f64 = 4096.0;
+
+fn main() -> ExitCode {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+    let before = dhat::HeapStats::get().curr_bytes;
+    let workload = black_box(Box::new(run(&settings)));
+    let bytes = dhat::HeapStats::get().curr_bytes - before;
+    drop(workload);
+    print_rows(&[Row {
+        what: "memory of a workload: collection and decider",
+        measured: bytes as f64,
+        bound: Some(BOUND_BYTES),
+        unit: "B",
+        noise: 1.0,
+    }])
+}
+
+/// A workload that is reported on every second and decided on every two.
+fn run(settings: &Settings) -> (Collection, Decider) {
+    let spec = DeciderSpec::new(settings, 70.0, 0);
+    let start = Duration::from_secs(1_600_000_000);
+    let mut collection = Collection::new(Windows::from(settings));
+    let mut decider = Decider::new(&spec, 1, start);
+    for second in 0..SECONDS {
+        let now = start + Duration::from_secs(second);
+        let load = (second % 97) as f64;
+        let stat = Stat { average_concurrent_requests: load, request_count: 10.0 * load, ..Stat::default() };
+        collection.record(now, &stat);
+        if second % 2 == 0 {
+            black_box(decider.decide(&spec, collection.averages(Measure::Concurrency, now), 1, now));
+        }
+    }
+    (collection, decider)
+}
