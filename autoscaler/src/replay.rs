@@ -24,7 +24,7 @@ pub use answer::Answer;
 pub use line::Line;
 pub use spec::Weighing;
 
-use crate::collection::Collection;
+use crate::collection::{Collection, Windows};
 use crate::decider::{Decider, DeciderSpec, Verdict};
 use line::{Event, Step};
 use spec::Setup;
@@ -66,6 +66,8 @@ pub struct Outcome {
     pub ready: u32,
     /// The spec in force.
     pub spec: DeciderSpec,
+    /// The windows in force.
+    pub windows: Windows,
 }
 
 /// Why a line cannot be replayed.
@@ -195,6 +197,7 @@ impl Workload {
             heard: averages.is_some(),
             ready: self.ready,
             spec: spec.clone(),
+            windows: self.setup.windows,
         })
     }
 }
