@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 
 /// A workload that is reported on every second and decided on every two.
 fn run(settings: &Settings) -> (Collection, Decider) {
-    let spec = DeciderSpec::new(settings, 70.0, 0);
+    let spec = DeciderSpec::default();
     let start = Duration::from_secs(1_600_000_000);
     let mut collection = Collection::new(Windows::from(settings));
     let mut decider = Decider::new(&spec, 1, start);

@@ -58,7 +58,8 @@ pub struct Collection {
     idleness: Idleness,
 }
 
-/// The two windows of one measure.
+/// The two windows of one measure. Each has a ring of its own, though the newest seconds of both are the same: a running total,
+/// what is too late, and what a resize keeps go by each one's own length, and sharing would save some fifty numbers.
 #[derive(Clone, Debug)]
 struct Pair {
     stable: Window,

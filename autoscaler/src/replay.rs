@@ -114,9 +114,6 @@ pub enum ReplayError {
         /// Name of the field, with its parent's.
         field: &'static str,
     },
-    /// Finite values that do not add up to a finite one.
-    #[error("the averages are not finite: the values of the stat lines are too large to add up")]
-    NotFinite,
 }
 
 // === impl Replay ===
@@ -177,19 +174,16 @@ impl Workload {
             }
             Step::Stat(stat) => self.collection.record(now, &stat),
             Step::Ready(ready) => self.ready = ready,
-            Step::Decide => return self.decide(t, now).map(Some),
+            Step::Decide => return Ok(Some(self.decide(t, now))),
         }
         Ok(None)
     }
 
-    fn decide(&mut self, t: f64, now: Duration) -> Result<Outcome, ReplayError> {
+    fn decide(&mut self, t: f64, now: Duration) -> Outcome {
         let spec = &self.setup.decider;
         let averages = self.collection.averages(self.setup.measure, now);
-        if averages.is_some_and(|a| !a.stable.is_finite() || !a.panic.is_finite()) {
-            return Err(ReplayError::NotFinite);
-        }
         let verdict = self.decider.decide(spec, averages, self.ready, now);
-        Ok(Outcome {
+        Outcome {
             t,
             verdict,
             panicking: self.decider.is_panicking(),
@@ -198,7 +192,7 @@ impl Workload {
             ready: self.ready,
             spec: spec.clone(),
             windows: self.setup.windows,
-        })
+        }
     }
 }
 

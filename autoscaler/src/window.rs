@@ -21,6 +21,10 @@ pub use weighted::WeightedBuckets;
 
 use crate::settings::Aggregation;
 
+/// Largest value that a window takes, either way. As many of them as can be recorded add up to a finite number; from an infinite
+/// total there is no way back, because infinity less itself is not a number.
+pub const MAX_VALUE: f64 = 1e100;
+
 /// An averaging window of either kind.
 #[derive(Clone, Debug)]
 pub enum Window {
@@ -46,7 +50,8 @@ impl Window {
         }
     }
 
-    /// Adds `value` to the bucket of `now`; dropped if that bucket has left the window.
+    /// Adds `value` to the bucket of `now`; dropped if that bucket has left the window, or if it is not a number up to
+    /// [`MAX_VALUE`] either way.
     pub fn record(&mut self, now: Duration, value: f64) {
         match self {
             Self::Linear(window) => window.record(now, value),
@@ -78,3 +83,6 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod laws;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 use super::ReplayError;
 use super::spec::{Setup, Spec};
 use crate::stats::Stat;
+use crate::window::MAX_VALUE;
 
 /// Latest time in a trace, in seconds: some thirty years.
 const MAX_T: f64 = 1e9;
@@ -139,10 +140,13 @@ impl Fields {
 impl Sample {
     fn stat(&self) -> Result<Stat, ReplayError> {
         Ok(Stat {
-            average_concurrent_requests: finite("stat.concurrency", self.concurrency)?,
-            average_proxied_concurrent_requests: finite("stat.proxiedConcurrency", self.proxied_concurrency)?,
-            request_count: finite("stat.requestCount", self.request_count)?,
-            proxied_request_count: finite("stat.proxiedRequestCount", self.proxied_request_count)?,
+            average_concurrent_requests: recordable("stat.concurrency", self.concurrency)?,
+            average_proxied_concurrent_requests: recordable(
+                "stat.proxiedConcurrency",
+                self.proxied_concurrency,
+            )?,
+            request_count: recordable("stat.requestCount", self.request_count)?,
+            proxied_request_count: recordable("stat.proxiedRequestCount", self.proxied_request_count)?,
             ..Stat::default()
         })
     }
@@ -181,6 +185,7 @@ fn ready(pods: f64) -> Result<u32, ReplayError> {
     super::spec::whole("ready", pods, 0..=i32::MAX.unsigned_abs(), "whole pods from 0 to 2147483647")
 }
 
-fn finite(field: &'static str, value: f64) -> Result<f64, ReplayError> {
-    super::spec::bounded(field, value, f64::is_finite, "a finite number")
+/// Half of what a window takes, because two of them are subtracted.
+fn recordable(field: &'static str, value: f64) -> Result<f64, ReplayError> {
+    super::spec::bounded(field, value, |v| v.abs() <= MAX_VALUE / 2.0, "a number from -5e99 to 5e99")
 }

@@ -13,7 +13,8 @@ pub struct MaxWindow {
     slots: u64,
     /// Seconds in a slot.
     granularity: u64,
-    /// (slot, value), oldest and largest first. Never more than `slots` of them.
+    /// (slot, value), oldest and largest first. Never more than `slots` of them, nor than the largest value and one: each
+    /// is smaller than the one before.
     falling: VecDeque<(u64, u32)>,
 }
 
@@ -53,8 +54,9 @@ mod tests {
     /// Knative aggregation/max/window_test.go, TestDescendingWindow and TestWindow.
     #[test]
     fn a_value_rules_for_its_window() {
-        assert_eq!(maxima(&[5, 6, 5, 5, 5, 5, 5]), [5, 6, 6, 6, 6, 6, 5]);
+        assert_eq!(maxima(&[5, 6, 5, 5, 5, 5, 5]), [5, 6, 6, 6, 6, 6, 5]); // M1
         assert_eq!(
+            // M2
             maxima(&[5, 8, 5, 7, 5, 5, 1, 4, 4, 4, 4, 9, 3, 4, 2, 1, 0]),
             [5, 8, 8, 8, 8, 8, 7, 7, 5, 5, 4, 9, 9, 9, 9, 9, 4]
         );
@@ -65,7 +67,7 @@ mod tests {
     fn one_slot_keeps_its_largest() {
         let mut window = MaxWindow::new(Duration::from_secs(10), Duration::from_secs(2));
         let at = Duration::from_secs(1_600_000_000);
-        assert_eq!([7, 3, 6].map(|value| window.record(at, value)), [7, 7, 7]);
+        assert_eq!([7, 3, 6].map(|value| window.record(at, value)), [7, 7, 7]); // M3
     }
 
     #[test]

@@ -9,9 +9,17 @@
 //!   └───┴─────┴───┴───┴───┴──┴───┴───┴───┘      average(now)  = less the buckets that the silence since is about to expire
 //! ```
 //!
-//! A young window divides by what it has seen, so there is no ramp-up lag.
+//! A young window divides by what it has seen, so there is no ramp-up lag. What surprises: a time far ahead shuts out
+//! everything until it has come, so whoever records must not believe every clock. No value can spoil the total.
 
 use std::time::Duration;
+
+use super::MAX_VALUE;
+
+/// Most buckets in a ring: a day of seconds. Settings allow an hour, a replay a day; what is longer is cut.
+const MAX_BUCKETS: i64 = 86_400;
+/// Longest bucket, in seconds.
+const MAX_GRANULARITY: i64 = 3600;
 
 /// Ring of buckets with a running total.
 #[derive(Clone, Debug)]
@@ -32,10 +40,10 @@ pub struct TimedBuckets {
 // === impl TimedBuckets ===
 
 impl TimedBuckets {
-    /// An empty ring of `window` (rounded up to whole buckets; at least one).
+    /// An empty ring of `window`, rounded up to whole buckets: from one to 86400 of them.
     pub fn new(window: Duration, granularity: Duration) -> Self {
-        let granularity = whole_seconds(granularity).max(1);
-        let window = whole_seconds(window).max(1);
+        let granularity = whole_seconds(granularity).clamp(1, MAX_GRANULARITY);
+        let window = window_seconds(window, granularity);
         Self {
             buckets: vec![0.0; bucket_count(window, granularity)],
             granularity,
@@ -46,10 +54,13 @@ impl TimedBuckets {
         }
     }
 
-    /// Adds `value` to the bucket of `now`; dropped if that bucket has left the window.
+    /// Adds `value` to the bucket of `now`; dropped if that bucket has left the window, or if it is not a number up to
+    /// [`MAX_VALUE`] either way.
     pub fn record(&mut self, now: Duration, value: f64) {
+        // False for NaN as well.
+        let fits = value.abs() <= MAX_VALUE;
         let bucket = self.truncate(now);
-        if self.last != Some(bucket) && !self.move_to(bucket) {
+        if !fits || (self.last != Some(bucket) && !self.move_to(bucket)) {
             return;
         }
         self.add(bucket, value);
@@ -83,11 +94,10 @@ impl TimedBuckets {
     ///
     /// The kept data count as if the old window had been full, so a grown window averages over the old length first.
     pub fn resize(&mut self, window: Duration, now: Duration) {
-        let window = whole_seconds(window).max(1);
-        if window == self.window {
+        if window_seconds(window, self.granularity) == self.window {
             return;
         }
-        let mut resized = Self { last: self.last, ..Self::new(seconds(window), seconds(self.granularity)) };
+        let mut resized = Self { last: self.last, ..Self::new(window, seconds(self.granularity)) };
         if let Some(last) = self.last.filter(|_| !self.is_empty(now)) {
             for age in 0..self.len().min(resized.len()) {
                 let bucket = last - age * self.granularity;
@@ -108,8 +118,10 @@ impl TimedBuckets {
 
     /// Buckets from newest to oldest.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = f64> {
-        let last = self.last.unwrap_or_default();
-        (0..self.len()).map(move |age| self.value(last - age * self.granularity))
+        let newest = self.last.map_or(0, |last| self.index(last));
+        // An index is below the length.
+        let (round, round_before) = self.buckets.split_at(newest + 1);
+        round.iter().rev().chain(round_before.iter().rev()).copied()
     }
 
     /// Whole buckets between the last write and `now`; none if `now` is earlier.
@@ -123,7 +135,7 @@ impl TimedBuckets {
             self.restart(bucket);
             return true;
         };
-        if bucket + self.window <= last {
+        if last - bucket >= self.window {
             return false;
         }
         if self.first.is_none_or(|first| first > bucket) {
@@ -184,8 +196,13 @@ impl TimedBuckets {
     }
 }
 
+fn window_seconds(window: Duration, granularity: i64) -> i64 {
+    whole_seconds(window).clamp(1, MAX_BUCKETS * granularity)
+}
+
 fn bucket_count(window: i64, granularity: i64) -> usize {
-    usize::try_from((window + granularity - 1) / granularity).unwrap_or(1)
+    // At most MAX_BUCKETS.
+    window.unsigned_abs().div_ceil(granularity.unsigned_abs()) as usize
 }
 
 fn whole_seconds(time: Duration) -> i64 {
@@ -201,129 +218,4 @@ fn round_to_six(value: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const START: Duration = Duration::from_secs(1_600_000_000);
-
-    fn at(seconds: f64) -> Duration {
-        START + Duration::from_secs_f64(seconds)
-    }
-
-    fn ring(window: u64, granularity: u64) -> TimedBuckets {
-        TimedBuckets::new(Duration::from_secs(window), Duration::from_secs(granularity))
-    }
-
-    /// Knative bucketing_test.go, TestTimedFloat64BucketsWindowAverage: one running sequence.
-    #[test]
-    fn average_follows_writes_silence_and_late_data() {
-        let mut window = ring(5, 1);
-        window.record(START, 1.0);
-        assert_eq!(window.average(START), 1.0);
-        for i in 1..5 {
-            window.record(at(f64::from(i)), f64::from(i + 1));
-        }
-        assert_eq!(window.average(at(4.0)), 3.0);
-        assert_eq!(window.average(at(3.6)), 3.0, "behind the last write");
-        assert_eq!(window.average(at(6.0)), 4.0, "(15 - 1 - 2) / 3 after a short silence");
-        assert_eq!(window.average(at(10.0)), 0.0, "after a long one");
-        window.record(at(6.0), 91.0);
-        assert_eq!(window.average(at(6.0)), 20.6, "the hole counts as zero");
-
-        let t1 = 60.0;
-        window.record(at(t1), 1984.0);
-        assert_eq!(window.average(at(t1)), 1984.0);
-        window.record(at(t1 - 3.0), 4.0);
-        assert_eq!(window.average(at(t1)), 497.0, "late data moves the start backwards");
-
-        let t2 = t1 + 1.0;
-        for (record_at, value, read_at, expected) in [
-            (t2, 5.0, t2, 398.6),
-            (t2 - 3.0, 10.0, t2, 400.6),
-            (t2 - 6.0, 10.0, t2, 400.6),
-            (t2 - 5.0, 10.0, t2, 400.6),
-            (t2 + 5.0, 10.0, t2 + 5.0, 10.0),
-        ] {
-            window.record(at(record_at), value);
-            assert_eq!(window.average(at(read_at)), expected, "record {value} at {record_at}");
-        }
-    }
-
-    /// Knative bucketing_test.go, TestTimedFloat64BucketsDescendingRecord.
-    #[test]
-    fn seconds_may_come_in_reverse() {
-        let mut window = ring(5, 1);
-        for t in (0..=8).rev() {
-            window.record(at(f64::from(t)), 5.0);
-        }
-        assert_eq!(window.average(at(5.0)), 5.0);
-    }
-
-    /// Knative bucketing_test.go, TestTimedFloat64BucketsHoles.
-    #[test]
-    fn a_hole_inside_the_window_is_zeros() {
-        let mut window = ring(5, 1);
-        for t in 0..5 {
-            window.record(at(f64::from(t)), f64::from(t + 1));
-        }
-        window.record(at(8.0), 2.0);
-        assert_eq!(window.newest_first().sum::<f64>(), 7.0);
-        assert_eq!(window.average(at(8.0)), 1.4);
-    }
-
-    /// Knative bucketing_test.go, TestTimedFloat64BucketsSimple.
-    #[test]
-    fn values_of_one_bucket_add_up() {
-        let mut fine = ring(120, 1);
-        for (t, value) in [(0.0, 1.0), (0.1, 10.0), (1.0, 1.0), (3.0, 1.0)] {
-            fine.record(at(t), value);
-        }
-        assert_eq!(fine.newest_first().take(4).collect::<Vec<_>>(), [1.0, 0.0, 1.0, 11.0]);
-
-        let mut coarse = ring(120, 5);
-        for (t, value) in [(0.0, 1.0), (3.0, 11.0), (6.0, 1.0)] {
-            coarse.record(at(t), value);
-        }
-        assert_eq!(coarse.newest_first().take(2).collect::<Vec<_>>(), [1.0, 12.0]);
-    }
-
-    /// Knative bucketing_test.go, TestTimedFloat64BucketsManyReps.
-    #[test]
-    fn reporters_of_one_second_add_up_in_any_order_of_seconds() {
-        for order in [[0, 1, 2, 3, 4], [0, 3, 2, 1, 4]] {
-            let mut window = ring(60, 1);
-            for t in order {
-                for pod in 0..5 {
-                    window.record(at(f64::from(t)), f64::from(pod + t));
-                }
-            }
-            assert_eq!(window.newest_first().sum::<f64>(), 100.0, "{order:?}");
-        }
-    }
-
-    /// Knative bucketing_test.go, TestTimedFloat64BucketsWindowUpdate.
-    #[test]
-    fn resizing_keeps_the_newest_and_averages_over_the_old_length_first() {
-        let mut window = ring(5, 1);
-        for t in 0..6 {
-            window.record(at(f64::from(t)), f64::from(t + 1));
-        }
-        let state = |w: &TimedBuckets, t: f64| (w.newest_first().sum::<f64>(), w.average(at(t)));
-        assert_eq!(state(&window, 5.0), (20.0, 4.0));
-        window.resize(Duration::from_secs(10), at(5.0));
-        assert_eq!(state(&window, 5.0), (20.0, 4.0));
-        window.record(at(6.0), 7.0);
-        assert_eq!(state(&window, 6.0), (27.0, 4.5));
-        window.resize(Duration::from_secs(4), at(6.0));
-        assert_eq!(state(&window, 6.0), (22.0, 5.5));
-    }
-
-    #[test]
-    fn unwritten_and_outlived_windows_are_empty() {
-        let mut window = ring(5, 1);
-        assert!(window.is_empty(START));
-        window.record(START, 0.0);
-        assert!(!window.is_empty(at(5.9)), "exactly the window ago is not empty");
-        assert!(window.is_empty(at(6.0)));
-    }
-}
+mod tests;
