@@ -64,6 +64,23 @@ test-unit: ## Tests of values, tasks and connections
 bench: ## Measure what a report, a decision and a request cost, and compare with the bounds
 	cargo bench --quiet --locked --package autoscaler --no-fail-fast --bench cost --bench memory
 
+# The proxy as it is shipped, but for what `binaries` unites: it builds all crates at once, with the features of all.
+.PHONY: bench-proxies
+bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
+bench-proxies: ## Compare queue-proxy with nginx and haproxy (5 minutes; ARGS=--quick for a short look)
+	cargo build --release --locked --target $(HOST) --package queue-proxy
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(BINARIES)/queue-proxy $(ARGS)
+
+# Symbols and frame pointers for perf, in a target directory of their own, because other flags rebuild everything.
+.PHONY: bench-proxies-profile
+bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
+bench-proxies-profile: export CARGO_PROFILE_RELEASE_STRIP := none
+bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
+bench-proxies-profile: ## Where queue-proxy (or PROXY=nginx, haproxy) spends its CPU time under load, by perf
+	cargo build --release --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
+	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \
+	  --queue-proxy $(PROFILE)/$(HOST)/release/queue-proxy --profile $(or $(PROXY),queue-proxy)
+
 .PHONY: test-cluster
 test-cluster: cluster-ready ## Tests of the cluster tool itself
 	cd tests/cluster && CLUSTER_TEST=1 go test ./...

@@ -1,0 +1,167 @@
+//! The app behind every proxy: answers each request at once with the same small response.
+//!
+//! It runs in this process, on threads of its own. It must be faster than any proxy, so it looks for the ends of request heads
+//! and for nothing else; requests with bodies would confuse it, and the load has none.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+
+use anyhow::{Context, Result};
+
+use crate::poller::Poller;
+
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\n\
+    Content-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 14\r\n\
+    X-App: backend\r\n\
+    \r\n\
+    Hello, world!\n";
+
+/// A proxy opens a connection for every client at once.
+const BACKLOG: i32 = 4096;
+const LISTENER: u64 = u64::MAX;
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// One thread's share of the connections.
+struct Worker {
+    poller: Poller,
+    listener: TcpListener,
+    connections: HashMap<u64, Connection>,
+    accepted: u64,
+    buffer: Vec<u8>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    heads: HeadCounter,
+}
+
+/// Finds where request heads end, however the bytes are cut.
+#[derive(Default)]
+struct HeadCounter {
+    /// Bytes of [`HEAD_END`] seen.
+    matched: usize,
+}
+
+/// Starts the backend; it serves until the process ends.
+///
+/// # Errors
+/// When there is no socket or thread to be had.
+pub(crate) fn start(threads: usize) -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("the backend cannot listen")?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    for _ in 0..threads {
+        let mut worker = Worker::new(listener.try_clone()?)?;
+        std::thread::Builder::new().name("backend".to_owned()).spawn(move || worker.serve())?;
+    }
+    Ok(address)
+}
+
+// === impl Worker ===
+
+impl Worker {
+    fn new(listener: TcpListener) -> Result<Self> {
+        let poller = Poller::new()?;
+        poller.watch_shared(&listener, LISTENER)?;
+        Ok(Self { poller, listener, connections: HashMap::new(), accepted: 0, buffer: vec![0; 16 * 1024] })
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        loop {
+            self.poller.wait(None)?;
+            let mut nth = 0;
+            while let Some(number) = self.poller.ready(nth) {
+                nth += 1;
+                match number {
+                    LISTENER => self.accept(),
+                    number => self.answer(number),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            self.accepted += 1;
+            let prepared = stream
+                .set_nonblocking(true)
+                .and_then(|()| stream.set_nodelay(true))
+                .and_then(|()| self.poller.watch(&stream, self.accepted));
+            if prepared.is_ok() {
+                self.connections.insert(self.accepted, Connection { stream, heads: HeadCounter::default() });
+            }
+        }
+    }
+
+    fn answer(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        match connection.answer(&mut self.buffer) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => drop(self.connections.remove(&number)),
+        }
+    }
+}
+
+// === impl Connection ===
+
+impl Connection {
+    fn answer(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        let count = self.stream.read(buffer)?;
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        for _ in 0..self.heads.count(buffer.get(..count).unwrap_or_default()) {
+            self.stream.write_all(RESPONSE)?;
+        }
+        Ok(())
+    }
+}
+
+// === impl HeadCounter ===
+
+impl HeadCounter {
+    fn count(&mut self, bytes: &[u8]) -> usize {
+        let mut ended = 0;
+        for byte in bytes {
+            self.matched = match HEAD_END.get(self.matched) == Some(byte) {
+                true => self.matched + 1,
+                false => usize::from(*byte == b'\r'),
+            };
+            if self.matched == HEAD_END.len() {
+                self.matched = 0;
+                ended += 1;
+            }
+        }
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_head_is_answered_once_however_it_is_cut() {
+        let requests = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /\r HTTP/1.1\r\n\r\r\n\r\n";
+        for cut in 0..=requests.len() {
+            let (first, second) = requests.split_at(cut);
+            let mut heads = HeadCounter::default();
+            assert_eq!(heads.count(first) + heads.count(second), 2, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn it_answers_over_a_real_connection() {
+        let mut stream = TcpStream::connect(start(2).unwrap()).unwrap();
+        let mut response = vec![0; RESPONSE.len()];
+        for _ in 0..3 {
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            stream.read_exact(&mut response).unwrap();
+            assert_eq!(response, RESPONSE);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Compares our proxies with nginx and haproxy: rate, latency, CPU time per request, memory.
+//!
+//! ```text
+//!   load (this process) ─► proxy (one of several, in turn) ─► backend (this process)
+//!            └───────────────────── direct ──────────────────────►┘
+//! ```
+//!
+//! All of it shares the cores of one machine, so absolute rates say more of the machine than of the proxies. What counts is the
+//! ratio to nginx in the same round, and the CPU time of the proxy's own processes.
+
+mod args;
+mod backend;
+mod campaign;
+mod clock;
+mod cpu_time;
+mod debian;
+mod load;
+mod machine;
+mod memory;
+mod poller;
+mod process;
+mod profile;
+mod proxy;
+mod report;
+mod response;
+mod results;
+mod summary;
+mod table;
+mod verdict;
+
+use std::fs::{self, File, TryLockError};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use rustix::process::{Resource, Rlimit};
+
+use crate::args::Args;
+use crate::campaign::Campaign;
+use crate::machine::Watch;
+use crate::proxy::Proxy;
+
+/// Open files: a thousand connections to a proxy and as many from it, with room.
+const OPEN_FILES: u64 = 8192;
+
+fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let directory = args.cache.join("bench-proxies");
+    fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+    let _lock = lock(&directory)?;
+    raise_file_limit()?;
+
+    let peers = debian::ensure(&directory.join("debian"))?;
+    let proxies = proxy::all(&peers, &args.queue_proxy);
+    // A proxy is given two cores' worth of threads; on a larger machine the others are for the load.
+    let threads = (machine::cores() / 2).clamp(1, 4);
+    let backend = backend::start(threads)?;
+    match &args.profile {
+        Some(name) => profile(find(&proxies, name)?, backend, &directory, threads),
+        None => compare(&args, &proxies, backend, &directory, threads),
+    }
+}
+
+fn profile(proxy: &Proxy, backend: SocketAddr, directory: &Path, threads: usize) -> Result<ExitCode> {
+    profile::run(proxy, backend, directory, threads)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare(
+    args: &Args,
+    proxies: &[Proxy],
+    backend: SocketAddr,
+    directory: &Path,
+    threads: usize,
+) -> Result<ExitCode> {
+    let extent = args.extent();
+    println!("{}", machine::describe());
+    for proxy in proxies {
+        println!("{}: {}", proxy.name, proxy.version()?);
+    }
+    println!("{} rounds, {:?} each time", extent.rounds, extent.duration);
+
+    let watch = Watch::start()?;
+    let campaign = Campaign { proxies, backend, directory, extent, threads };
+    let results = campaign.run()?;
+    let disturbance = watch.disturbance()?;
+
+    let connections = &campaign.extent.connections;
+    report::figures(proxies, &results, connections)?;
+    let verdicts = verdict::all(proxies, &results, connections)?;
+    report::verdicts(&verdicts);
+    println!("\n{disturbance}");
+    let missed = verdicts.iter().filter(|verdict| !verdict.met).count();
+    println!("{missed} of {} bounds missed.", verdicts.len());
+    Ok(if args.strict && missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn find<'a>(proxies: &'a [Proxy], name: &str) -> Result<&'a Proxy> {
+    let names = || proxies.iter().map(|proxy| proxy.name).collect::<Vec<_>>().join(", ");
+    proxies
+        .iter()
+        .find(|proxy| proxy.name == name)
+        .with_context(|| format!("{name:?} is none of: {}", names()))
+}
+
+/// Two runs at a time would measure each other.
+fn lock(directory: &Path) -> Result<File> {
+    let file = File::create(directory.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!("another run is under way"),
+        Err(TryLockError::Error(error)) => Err(error).context("cannot lock"),
+    }
+}
+
+/// For this process and the proxies.
+fn raise_file_limit() -> Result<()> {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < OPEN_FILES) {
+        let most = maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
+        rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Memory of processes.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+/// Bytes resident in memory, summed over these processes; pages that they share count for each of them.
+///
+/// # Errors
+/// When one of them is gone.
+pub(crate) fn resident(processes: &[u32]) -> Result<u64> {
+    processes.iter().try_fold(0, |sum, process| {
+        let path = format!("/proc/{process}/status");
+        let status = fs::read_to_string(&path).with_context(|| path.clone())?;
+        Ok(sum + parse(&status).with_context(|| format!("no VmRSS in {path}"))?)
+    })
+}
+
+fn parse(status: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_counts_in_kibibytes() {
+        let status = "Name:\tnginx\nVmHWM:\t    9000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n";
+        assert_eq!(parse(status), Some(4 << 20));
+        assert_eq!(parse("Name:\tkthreadd\n"), None);
+    }
+
+    #[test]
+    fn our_own_can_be_read() {
+        assert!(resident(&[std::process::id()]).unwrap() > 100_000);
+    }
+}

@@ -1,0 +1,97 @@
+//! The proxies that are compared: one file each says how it is started and what it is held to.
+//!
+//! To add one, describe it in a file of its own and name it in [`all`]; everything else follows.
+
+mod bounds;
+mod haproxy;
+mod nginx;
+mod queue_proxy;
+mod site;
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::debian::Peers;
+use crate::process::{Process, Program};
+
+pub(crate) use self::bounds::Bounds;
+pub(crate) use self::nginx::NAME as REFERENCE;
+pub(crate) use self::site::Site;
+
+/// How to start a proxy in front of the backend.
+pub(crate) struct Proxy {
+    /// What it is called in tables and on the command line.
+    pub(crate) name: &'static str,
+    pub(crate) path: PathBuf,
+    libraries: Option<OsString>,
+    version_flag: &'static str,
+    /// Writes its configuration, if it has any, and gives the command line.
+    arguments: fn(&Site) -> Result<Vec<OsString>>,
+    /// What it must reach; peers are held to nothing.
+    pub(crate) bounds: Option<&'static Bounds>,
+}
+
+/// A proxy that takes connections.
+pub(crate) struct Running {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+/// Every proxy, the reference first.
+pub(crate) fn all(peers: &Peers, queue_proxy: &Path) -> Vec<Proxy> {
+    vec![
+        nginx::proxy(peers),
+        haproxy::proxy(peers),
+        queue_proxy::unlimited(queue_proxy),
+        queue_proxy::limited(queue_proxy),
+    ]
+}
+
+// === impl Proxy ===
+
+impl Proxy {
+    /// Starts the process and returns at once.
+    ///
+    /// # Errors
+    /// When its directory cannot be written or the program cannot be run.
+    pub(crate) fn start(&self, backend: SocketAddr, directory: &Path) -> Result<Running> {
+        let site = Site::new(backend, directory.join(self.name))?;
+        fs::create_dir_all(&site.directory)?;
+        let program = Program {
+            path: self.path.clone(),
+            libraries: self.libraries.clone(),
+            arguments: (self.arguments)(&site)?,
+            log: site.directory.join("log"),
+        };
+        Ok(Running { process: Process::start(program)?, address: site.listen })
+    }
+
+    /// The first line of what the program says of its version.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub(crate) fn version(&self) -> Result<String> {
+        let mut command = Command::new(&self.path);
+        if let Some(libraries) = &self.libraries {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        let output = command.arg(self.version_flag).output();
+        let output = output.with_context(|| format!("cannot run {}", self.path.display()))?;
+        // nginx prints it as an error.
+        let said = [output.stdout, output.stderr].concat();
+        Ok(String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// Bytes of its binary.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub(crate) fn size(&self) -> Result<u64> {
+        Ok(fs::metadata(&self.path).with_context(|| self.path.display().to_string())?.len())
+    }
+}
