@@ -6,7 +6,6 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// Wait after a failed accept (out of file descriptors, mostly) before the next try.
@@ -59,6 +58,31 @@ impl Default for Options {
     }
 }
 
+/// A connection that somebody made, and its place among those that may be open.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The socket.
+    pub stream: TcpStream,
+    /// Its ends.
+    pub connection: Connection,
+    place: OwnedSemaphorePermit,
+}
+
+/// An accepted connection between two runtimes.
+#[derive(Debug)]
+pub struct Detached {
+    stream: std::net::TcpStream,
+    connection: Connection,
+    place: OwnedSemaphorePermit,
+}
+
+/// A listener and the bound on what it lets in.
+#[derive(Debug)]
+pub struct Acceptor {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+}
+
 /// Accepts until `stop`, then waits for the running requests, at most `options.drain_timeout`.
 pub async fn serve<S, F, B>(listener: TcpListener, service: S, options: Options, stop: CancellationToken)
 where
@@ -68,19 +92,31 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let acceptor = Acceptor::new(listener, options.max_connections);
+    // Owns the listener, which closes with it: before what runs is waited for.
+    let next = async move || stop.run_until_cancelled(acceptor.accept()).await;
+    serve_connections(next, service, options).await;
+}
+
+/// Serves the connections that `next` gives, until it gives none; then waits for the running requests, at most
+/// `options.drain_timeout`.
+pub async fn serve_connections<S, F, B>(
+    mut next: impl AsyncFnMut() -> Option<Accepted>,
+    service: S,
+    options: Options,
+) where
+    S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let builder = builder(options);
     let graceful = GracefulShutdown::new();
-    let slots = Arc::new(Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS)));
-    let mut stopped = pin!(stop.cancelled());
-    loop {
-        let (stream, peer, slot) = tokio::select! {
-            () = &mut stopped => break,
-            accepted = accept(&listener, &slots) => accepted,
-        };
-        let Ok(local) = stream.local_addr() else { continue };
+    while let Some(Accepted { stream, connection: ends, place }) = next().await {
         let service = service.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Connection { peer, local });
+            request.extensions_mut().insert(ends);
             service(request)
         });
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
@@ -88,37 +124,79 @@ where
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 // The caller's doing: it went away or spoke no HTTP.
-                tracing::debug!(%peer, %error, "connection ended");
+                tracing::debug!(peer = %ends.peer, %error, "connection ended");
             }
-            drop(slot);
+            drop(place);
         });
     }
-    drop(listener);
+    drop(next);
     if tokio::time::timeout(options.drain_timeout, graceful.shutdown()).await.is_err() {
         tracing::warn!(after = ?options.drain_timeout, "connections were cut: their requests did not end in time");
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> (TcpStream, SocketAddr, Option<tokio::sync::OwnedSemaphorePermit>) {
-    // The semaphore is never closed, so there is always a permit in the end.
-    let slot = slots.clone().acquire_owned().await.ok();
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                // Small answers must not wait for an acknowledgement of the one before.
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%peer, %error, "no TCP_NODELAY");
-                }
-                return (stream, peer, slot);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "accept failed");
-                tokio::time::sleep(ACCEPT_RETRY).await;
+// === impl Acceptor ===
+
+impl Acceptor {
+    /// Lets in at most `max_connections` at a time; more wait in the kernel's backlog.
+    pub fn new(listener: TcpListener, max_connections: usize) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS))) }
+    }
+
+    /// The next connection. Never fails: what goes wrong is logged, and tried again.
+    pub async fn accept(&self) -> Accepted {
+        loop {
+            // The semaphore is never closed.
+            let Ok(place) = self.places.clone().acquire_owned().await else { std::future::pending().await };
+            let (stream, peer) = self.accept_stream().await;
+            // A caller that is gone already has no address.
+            if let Ok(local) = stream.local_addr() {
+                return Accepted { stream, connection: Connection { peer, local }, place };
             }
         }
+    }
+
+    async fn accept_stream(&self) -> (TcpStream, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, peer)) => {
+                    // Small answers must not wait for an acknowledgement of the one before.
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%peer, %error, "no TCP_NODELAY");
+                    }
+                    return (stream, peer);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+}
+
+// === impl Accepted ===
+
+impl Accepted {
+    /// The same connection, to be driven by the runtime that calls [`attach`](Detached::attach).
+    ///
+    /// # Errors
+    /// When the socket cannot leave its runtime.
+    pub fn detach(self) -> std::io::Result<Detached> {
+        Ok(Detached { stream: self.stream.into_std()?, connection: self.connection, place: self.place })
+    }
+}
+
+// === impl Detached ===
+
+impl Detached {
+    /// Takes the connection into the calling runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot watch the socket.
+    pub fn attach(self) -> std::io::Result<Accepted> {
+        let stream = TcpStream::from_std(self.stream)?;
+        Ok(Accepted { stream, connection: self.connection, place: self.place })
     }
 }
 
@@ -126,6 +204,8 @@ fn builder(options: Options) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
+        // Heads and most bodies are one small buffer, which is cheaper to send as a whole.
+        .writev(false)
         .timer(TokioTimer::new())
         .header_read_timeout(options.header_read_timeout)
         .max_buf_size(options.max_header_bytes.max(8192));

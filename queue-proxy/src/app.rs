@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use autoscaler::breaker::Breaker;
-use chassis::server::{self, Options};
+use chassis::server::{self, Acceptor, Options};
 use http::Uri;
 use prometheus::Registry;
 use tokio::net::TcpListener;
@@ -25,6 +25,7 @@ use crate::metrics::Metrics;
 use crate::request_counter::RequestCounter;
 use crate::stats_endpoint::StatsEndpoint;
 use crate::upstream::Upstream;
+use crate::workers::Workers;
 
 /// Time for open connections to close after the drain, which has waited for requests already.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -55,7 +56,8 @@ pub struct Addresses {
 struct Parts {
     probe: AppProbe,
     app_started: tokio::sync::watch::Sender<bool>,
-    handler: Handler,
+    /// One for each worker.
+    handlers: Vec<Handler>,
     stats: StatsEndpoint,
     admin: Admin,
 }
@@ -103,7 +105,8 @@ impl App {
         let few = Options { max_connections: FEW_CONNECTIONS, ..bounds };
 
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve_traffic(traffic, Arc::new(parts.handler), bounds, close_traffic.clone()));
+        let workers = Workers::start(parts.handlers, bounds)?;
+        tasks.spawn(workers.serve(Acceptor::new(traffic, args.max_connections), close_traffic.clone()));
         tasks.spawn(serve_stats(stats, Arc::new(parts.stats), few, close.clone()));
         tasks.spawn(serve_admin(admin, Arc::new(parts.admin), few, close.clone()));
         tasks.spawn({
@@ -140,15 +143,16 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
     let (app_started, app_readiness) = AppReadiness::channel();
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app_readiness, drain.clone());
+    let handler = || Handler {
+        counter: counter.clone(),
+        breaker: breaker.clone(),
+        upstream: Upstream::new(args.app_address()),
+        availability: availability.clone(),
+    };
     Ok(Parts {
         probe: AppProbe::new(args.app_address(), readiness_path(args)?),
         app_started,
-        handler: Handler {
-            counter: counter.clone(),
-            breaker: breaker.clone(),
-            upstream: Upstream::new(args.app_address())?,
-            availability: availability.clone(),
-        },
+        handlers: std::iter::repeat_with(handler).take(args.workers()).collect(),
         stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
         admin: Admin { availability, drain },
     })
@@ -167,19 +171,6 @@ fn readiness_path(args: &Args) -> anyhow::Result<Option<Uri>> {
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
-}
-
-async fn serve_traffic(
-    listener: TcpListener,
-    handler: Arc<Handler>,
-    bounds: Options,
-    stop: CancellationToken,
-) {
-    let service = move |request| {
-        let handler = handler.clone();
-        async move { Ok::<_, Infallible>(handler.handle(request).await) }
-    };
-    server::serve(listener, service, bounds, stop).await;
 }
 
 /// Answers for, and keeps, the stats.

@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use autoscaler::breaker::Limit;
@@ -14,6 +15,11 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
 /// Callers that may wait for each slot of the app, unless told otherwise.
 const QUEUED_PER_SLOT: usize = 10;
+
+/// Threads unless told otherwise: two carry more than most apps, and each costs memory in every pod.
+const MOST_WORKERS: usize = 2;
+/// Threads at most; more would be a mistake.
+const MOST_WORKERS_ASKED_FOR: usize = 64;
 
 /// Limits, queues, counts and forwards the requests of the app beside it.
 #[derive(Clone, Debug, Parser)]
@@ -65,6 +71,10 @@ pub struct Args {
     #[arg(long, env = "QUEUE_PROXY_MAX_CONNECTIONS", default_value_t = 65_536)]
     pub max_connections: usize,
 
+    /// Threads that carry the traffic. As many as there are processors for this process by default, but no more than 2.
+    #[arg(long, env = "QUEUE_PROXY_WORKERS")]
+    pub workers: Option<NonZeroUsize>,
+
     /// Name of the pod, as it stands in its stats.
     #[arg(long, env = "HOSTNAME", default_value = "")]
     pub pod: String,
@@ -87,6 +97,13 @@ impl Args {
     /// Where the app listens.
     pub fn app_address(&self) -> SocketAddr {
         SocketAddr::new(self.upstream.ip(), self.app_port.unwrap_or(self.upstream.port()))
+    }
+
+    /// Threads that carry the traffic.
+    pub(crate) fn workers(&self) -> usize {
+        let processors =
+            || std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_WORKERS);
+        self.workers.map_or_else(processors, NonZeroUsize::get).min(MOST_WORKERS_ASKED_FOR)
     }
 
     pub(crate) fn limit(&self) -> Limit {

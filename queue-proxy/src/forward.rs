@@ -8,22 +8,22 @@ use std::net::IpAddr;
 use autoscaler::contract;
 use chassis::server::Connection;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 
 use crate::error_response::Refusal;
 use crate::hop_by_hop;
-use crate::upstream::Upstream;
+use crate::upstream::{Lease, Upstream};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Sends `request` to the app. The response's head is the caller's already; its body is still to come.
+/// Sends `request` to the app. The response's head is the caller's already; its body is still to come,
+/// over a connection that is kept until then.
 pub(crate) async fn forward(
     upstream: &Upstream,
     mut request: Request<Incoming>,
-) -> Result<Response<Incoming>, Refusal> {
+) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
     if request.method() == Method::CONNECT {
         return Err(Refusal::Connect);
     }
@@ -31,17 +31,17 @@ pub(crate) async fn forward(
     let peer = request.extensions().get::<Connection>().map(|connection| connection.peer.ip());
     rewrite_headers(request.headers_mut(), peer, upgrade.as_ref());
     if request.version() != Version::HTTP_2 || upgrade.is_some() {
-        to_http1(&mut request, upstream.authority());
+        to_http1(&mut request);
     }
 
-    let mut response = upstream.send(request).await?;
+    let (mut response, lease) = upstream.send(request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS && upgrade.is_none() {
         return Err(Refusal::AppFailed);
     }
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         hop_by_hop::strip(response.headers_mut());
     }
-    Ok(response)
+    Ok((response, lease))
 }
 
 fn rewrite_headers(headers: &mut HeaderMap, peer: Option<IpAddr>, upgrade: Option<&HeaderValue>) {
@@ -73,8 +73,8 @@ fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
     }
 }
 
-/// The client wants an absolute URI, of which only the path is sent; Host stays the caller's.
-fn to_http1(request: &mut Request<Incoming>, app: &Authority) {
+/// To the app a request goes as to an origin: with its path alone, and Host as the caller gave it.
+fn to_http1(request: &mut Request<Incoming>) {
     let uri = std::mem::take(request.uri_mut()).into_parts();
     if let Some(asked) = uri.authority
         && !request.headers().contains_key(header::HOST)
@@ -82,17 +82,8 @@ fn to_http1(request: &mut Request<Incoming>, app: &Authority) {
     {
         request.headers_mut().insert(header::HOST, host);
     }
-    *request.uri_mut() = target(app, uri.path_and_query);
+    *request.uri_mut() = uri.path_and_query.map(Uri::from).unwrap_or_default();
     *request.version_mut() = Version::HTTP_11;
-}
-
-fn target(app: &Authority, path: Option<PathAndQuery>) -> Uri {
-    let mut parts = http::uri::Parts::default();
-    parts.scheme = Some(Scheme::HTTP);
-    parts.authority = Some(app.clone());
-    parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
-    // All three parts are there, so this cannot fail.
-    Uri::from_parts(parts).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -121,15 +112,5 @@ mod tests {
         rewrite_headers(&mut headers, None, None);
         assert_eq!(headers.len(), 1);
         assert_eq!(headers[X_FORWARDED_PROTO], "https");
-    }
-
-    #[test]
-    fn every_path_has_a_target() {
-        let app = Authority::from_static("127.0.0.1:8080");
-        for path in ["/", "/a%20b?c=d", "*"] {
-            let uri = target(&app, Some(path.parse().unwrap()));
-            assert_eq!(uri.path_and_query().unwrap().as_str(), path);
-            assert_eq!(uri.authority(), Some(&app));
-        }
     }
 }

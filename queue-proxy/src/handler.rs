@@ -18,13 +18,20 @@ use crate::forward::forward;
 use crate::hop_by_hop;
 use crate::request_counter::{InFlight, RequestCounter};
 use crate::tunnel;
-use crate::upstream::Upstream;
+use crate::upstream::{Lease, Upstream};
 
 /// Longest time for which a probe or an early request waits for the app's start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The app's body with the request that it belongs to (the kubelet's probes belong to none), or an answer of our own.
-pub(crate) type Answer = Response<Either<TrackedBody<Incoming, Option<InFlight>>, Full<Bytes>>>;
+pub(crate) type Answer = Response<Either<TrackedBody<Incoming, Exchange>, Full<Bytes>>>;
+
+/// What ends with a response's body. The connection goes back first: the next request may be waiting for the slot.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    _lease: Option<Lease>,
+    _in_flight: Option<InFlight>,
+}
 
 /// What serving a request takes.
 #[derive(Debug)]
@@ -70,7 +77,7 @@ impl Handler {
     /// The kubelet's own probes of the app: no load, and not to be queued behind any.
     async fn forward_uncounted(&self, request: Request<Incoming>) -> Answer {
         match forward(&self.upstream, request).await {
-            Ok(response) => response.map(|body| Either::Left(TrackedBody::new(body, None))),
+            Ok((response, lease)) => relay(response, Exchange { _lease: lease, _in_flight: None }),
             Err(refusal) => refuse(refusal),
         }
     }
@@ -79,8 +86,8 @@ impl Handler {
         let mut in_flight = self.counter.enter(request.headers().contains_key(contract::PROXIED_HEADER));
         let caller =
             hop_by_hop::upgrade(request.headers()).is_some().then(|| hyper::upgrade::on(&mut request));
-        let mut response = match self.admit(request, &mut in_flight).await {
-            Ok(response) => response,
+        let (mut response, lease) = match self.admit(request, &mut in_flight).await {
+            Ok(answered) => answered,
             Err(refusal) => {
                 in_flight.answered(refusal.status());
                 return refuse(refusal);
@@ -91,7 +98,7 @@ impl Handler {
             tokio::spawn(tunnel::carry(caller, hyper::upgrade::on(&mut response), in_flight));
             return response.map(|_| Either::Right(Full::default()));
         }
-        response.map(|body| Either::Left(TrackedBody::new(body, Some(in_flight))))
+        relay(response, Exchange { _lease: lease, _in_flight: Some(in_flight) })
     }
 
     /// Waits for a slot, then for the app should it still be starting.
@@ -99,11 +106,15 @@ impl Handler {
         &self,
         request: Request<Incoming>,
         in_flight: &mut InFlight,
-    ) -> Result<Response<Incoming>, Refusal> {
+    ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
         in_flight.admitted(self.breaker.acquire().await?);
         self.availability.app_within(PATIENCE).await?;
         forward(&self.upstream, request).await
     }
+}
+
+fn relay(response: Response<Incoming>, exchange: Exchange) -> Answer {
+    response.map(|body| Either::Left(TrackedBody::new(body, exchange)))
 }
 
 fn refuse(refusal: Refusal) -> Answer {

@@ -28,6 +28,7 @@ mod request_counter;
 mod stats_endpoint;
 mod tunnel;
 mod upstream;
+mod workers;
 
 pub use app::App;
 pub use args::Args;

@@ -1,0 +1,61 @@
+//! SharedConnection: the one HTTP/2 connection to the app, made when it is needed and made anew when it has ended.
+
+use std::net::SocketAddr;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+use crate::error_response::Refusal;
+
+/// A connection that all requests of a worker share.
+#[derive(Debug)]
+pub(crate) struct SharedConnection {
+    app: SocketAddr,
+    sender: Mutex<Option<SendRequest<Incoming>>>,
+}
+
+// === impl SharedConnection ===
+
+impl SharedConnection {
+    pub(crate) fn new(app: SocketAddr) -> Self {
+        Self { app, sender: Mutex::new(None) }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Incoming>) -> Result<Response<Incoming>, Refusal> {
+        let mut sender = self.sender().await?;
+        sender.send_request(request).await.map_err(|error| {
+            tracing::debug!(%error, "HTTP/2 request failed");
+            Refusal::AppFailed
+        })
+    }
+
+    async fn sender(&self) -> Result<SendRequest<Incoming>, Refusal> {
+        let mut current = self.sender.lock().await;
+        if let Some(sender) = current.as_ref().filter(|sender| !sender.is_closed()) {
+            return Ok(sender.clone());
+        }
+        let sender = self.connect().await?;
+        *current = Some(sender.clone());
+        Ok(sender)
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Incoming>, Refusal> {
+        let stream = TcpStream::connect(self.app).await.map_err(|_| Refusal::AppUnreachable)?;
+        stream.set_nodelay(true).map_err(|_| Refusal::AppUnreachable)?;
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|_| Refusal::AppFailed)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "HTTP/2 connection to the app ended");
+            }
+        });
+        Ok(sender)
+    }
+}
