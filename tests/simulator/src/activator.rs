@@ -1,0 +1,117 @@
+//! Activator: holds requests until a pod has a place for them, and says how many it has.
+//!
+//! Whatever happens to it, [`place`](Activator::place) is called after it and gives the requests that may go to a pod now. The
+//! first request of a workload that it does not carry is told at once: the poke.
+
+use autoscaler::stats::{RequestStats, Stat};
+use rand::Rng;
+
+use crate::clock::{Time, instant, unix};
+use crate::hold_queue::HoldQueue;
+use crate::pod::PodId;
+use crate::pod_slots::PodSlots;
+use crate::request::Request;
+
+/// Requests that may wait in one activator.
+const QUEUE_DEPTH: usize = 10_000;
+
+/// One activator, as far as it has to do with the workload.
+#[derive(Debug)]
+pub struct Activator {
+    queue: HoldQueue,
+    slots: PodSlots,
+    /// `None` while the workload is not carried.
+    stats: Option<RequestStats>,
+    /// Requests told ahead of the periodic report.
+    announced: u64,
+}
+
+// === impl Activator ===
+
+impl Activator {
+    /// An activator that knows no pods yet.
+    pub fn new(container_concurrency: u32) -> Self {
+        Self {
+            queue: HoldQueue::new(QUEUE_DEPTH),
+            slots: PodSlots::new(container_concurrency),
+            stats: None,
+            announced: 0,
+        }
+    }
+
+    /// Counts a request in, and gives the poke if it is the first.
+    pub fn request_in(&mut self, now: Time) -> Option<Stat> {
+        let first = self.stats.is_none();
+        self.stats.get_or_insert_with(|| RequestStats::new(instant(now))).request_in(instant(now), false);
+        self.announced += u64::from(first);
+        first.then(|| stat(1.0, 1.0, now))
+    }
+
+    /// Counts a request out, however it ended.
+    pub fn request_out(&mut self, now: Time) {
+        if let Some(stats) = &mut self.stats {
+            stats.request_out(instant(now), false);
+        }
+    }
+
+    /// Lets a request wait; false if too many do.
+    #[must_use]
+    pub fn hold(&mut self, request: Request) -> bool {
+        self.queue.push(request)
+    }
+
+    /// A caller gave up; its request, if it was still waiting here.
+    pub fn leave(&mut self, id: u64) -> Option<Request> {
+        self.queue.leave(id)
+    }
+
+    /// Takes in which pods take requests.
+    pub fn set_pods(&mut self, pods: &[PodId]) {
+        self.slots.set_pods(pods);
+    }
+
+    /// Gives back the place of a request that has ended.
+    pub fn release(&mut self, pod: PodId) {
+        self.slots.release(pod);
+    }
+
+    /// The requests that have a place now, and where.
+    pub fn place(&mut self, random: &mut impl Rng) -> Vec<(PodId, Request)> {
+        let mut placed = Vec::new();
+        while !self.queue.is_empty()
+            && let Some(pod) = self.slots.take(random)
+            && let Some(request) = self.queue.pop()
+        {
+            placed.push((pod, request));
+        }
+        placed
+    }
+
+    /// How many wait here.
+    pub fn held(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Ends a reporting period; `None` if the workload is not carried. A period with nothing in it is still told, and is the last.
+    pub fn end_period(&mut self, now: Time) -> Option<Stat> {
+        let stats = self.stats.as_mut()?;
+        let report = stats.report(instant(now));
+        let announced = std::mem::take(&mut self.announced);
+        if report.average_concurrency == 0.0 && stats.in_flight() == 0 {
+            self.stats = None;
+        }
+        let concurrency = (report.average_concurrency - announced as f64).max(0.0);
+        let arrived = report.request_count.saturating_sub(announced) as f64;
+        let seconds = report.period.as_secs_f64();
+        Some(stat(concurrency, if seconds > 0.0 { arrived / seconds } else { 0.0 }, now))
+    }
+}
+
+fn stat(concurrency: f64, requests_per_second: f64, now: Time) -> Stat {
+    Stat {
+        average_concurrent_requests: concurrency,
+        request_count: requests_per_second,
+        timestamp: i64::try_from(unix(now).as_secs()).unwrap_or(i64::MAX),
+        ..Stat::default()
+    }
+}

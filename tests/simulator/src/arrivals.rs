@@ -1,0 +1,166 @@
+//! Arrivals: the requests of a [`Load`], second by second.
+//!
+//! Fed by the simulation at each whole second and at each request's end; gives it requests to be scheduled. Everything about
+//! a request is drawn here from a generator of its own, so open-loop traffic is the same whatever scales the pods.
+
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::clock::Time;
+use crate::load::{Kind, Load};
+use crate::request::{Outcome, Request};
+use crate::service_time::{ServiceTime, exponential};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How long a caller waits before it comes back after a refusal.
+const BACK_OFF: Duration = Duration::from_secs(1);
+
+/// Makes requests.
+#[derive(Debug)]
+pub struct Arrivals {
+    load: Load,
+    service_time: ServiceTime,
+    patience: Duration,
+    random: StdRng,
+    next_id: u64,
+    /// Callers that are there, and that should be.
+    callers: u32,
+    wanted: u32,
+    /// The part of a request that a paced load owes the next second.
+    owed: f64,
+}
+
+// === impl Arrivals ===
+
+impl Arrivals {
+    /// Nobody has called yet.
+    pub fn new(load: Load, service_time: ServiceTime, patience: Duration, seed: u64) -> Self {
+        let random = StdRng::seed_from_u64(seed);
+        Self { load, service_time, patience, random, next_id: 0, callers: 0, wanted: 0, owed: 0.0 }
+    }
+
+    /// The requests that arrive in the second from `now`.
+    pub fn second(&mut self, now: Time) -> Vec<Request> {
+        let noise = self.random.random_range(-1.0..=1.0);
+        let level = self.load.profile.at(now, noise);
+        let mut instants = match self.load.kind {
+            Kind::Callers => self.callers(level, now),
+            Kind::Paced => self.paced(level, now),
+            Kind::Poisson => self.poisson(level, now),
+        };
+        let repeats = self.load.kind == Kind::Callers;
+        let mut requests: Vec<_> = instants.drain(..).map(|at| self.request(at, repeats)).collect();
+        let bursts: Vec<_> =
+            self.load.bursts.iter().filter(|(at, _)| (now..now + SECOND).contains(at)).copied().collect();
+        for (at, size) in bursts {
+            requests.extend((0..size).map(|_| self.request(at, false)));
+        }
+        requests
+    }
+
+    /// The next request of a caller whose last one has ended; `None` if it does not come back.
+    pub fn next_of(&mut self, request: &Request, outcome: Outcome, now: Time) -> Option<Request> {
+        if !request.repeats {
+            return None;
+        }
+        if self.callers > self.wanted {
+            self.callers -= 1;
+            return None;
+        }
+        let pause = if outcome == Outcome::Refused { BACK_OFF } else { Duration::ZERO };
+        Some(self.request(now + pause, true))
+    }
+
+    fn callers(&mut self, level: f64, now: Time) -> Vec<Time> {
+        // Those who are too many leave when their request has ended.
+        self.wanted = level.round() as u32;
+        let come = self.wanted.saturating_sub(self.callers);
+        self.callers += come;
+        vec![now; come as usize]
+    }
+
+    fn paced(&mut self, level: f64, now: Time) -> Vec<Time> {
+        self.owed += level;
+        let count = self.owed.floor();
+        self.owed -= count;
+        (0..count as u32).map(|i| now + SECOND.mul_f64((f64::from(i) + 0.5) / count)).collect()
+    }
+
+    fn poisson(&mut self, level: f64, now: Time) -> Vec<Time> {
+        let mut instants = Vec::new();
+        // Gaps have no memory, so each second may begin anew. With no level the first gap never ends.
+        let mut at = exponential(&mut self.random) / level;
+        while at < 1.0 {
+            instants.push(now + Duration::from_secs_f64(at));
+            at += exponential(&mut self.random) / level;
+        }
+        instants
+    }
+
+    fn request(&mut self, arrived: Time, repeats: bool) -> Request {
+        self.next_id += 1;
+        Request {
+            id: self.next_id,
+            arrived,
+            work: self.service_time.draw(&mut self.random),
+            deadline: arrived + self.patience,
+            repeats,
+            activator: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Profile;
+
+    fn arrivals(load: Load) -> Arrivals {
+        Arrivals::new(load, ServiceTime::Constant(SECOND), SECOND * 60, 7)
+    }
+
+    fn at(second: u64) -> Time {
+        Duration::from_secs(second)
+    }
+
+    #[test]
+    fn callers_come_at_once_and_those_too_many_leave_after_their_request() {
+        let mut arrivals = arrivals(Load::callers(Profile::constant(3.0).step(at(5), 1.0)));
+        let first = arrivals.second(at(0));
+        assert_eq!(first.len(), 3);
+        assert!(arrivals.second(at(1)).is_empty(), "they are there already");
+        assert!(arrivals.next_of(&first[0], Outcome::Served, at(1)).is_some());
+        arrivals.second(at(5));
+        assert!(arrivals.next_of(&first[1], Outcome::Served, at(5)).is_none());
+        assert!(arrivals.next_of(&first[2], Outcome::Served, at(5)).is_none());
+        assert!(arrivals.next_of(&first[0], Outcome::Served, at(5)).is_some());
+    }
+
+    #[test]
+    fn a_refused_caller_backs_off() {
+        let mut arrivals = arrivals(Load::callers(Profile::constant(1.0)));
+        let request = arrivals.second(at(0))[0];
+        assert_eq!(arrivals.next_of(&request, Outcome::Refused, at(0)).map(|r| r.arrived), Some(BACK_OFF));
+    }
+
+    #[test]
+    fn open_loads_keep_their_mean() {
+        for load in [Load::paced(Profile::constant(2.5)), Load::poisson(Profile::constant(2.5))] {
+            let mut arrivals = arrivals(load.clone());
+            let total: usize = (0..10_000).map(|second| arrivals.second(at(second)).len()).sum();
+            assert!((24_500..=25_500).contains(&total), "{total} of {load:?}");
+        }
+        assert!(arrivals(Load::poisson(Profile::constant(0.0))).second(at(0)).is_empty());
+    }
+
+    #[test]
+    fn bursts_arrive_at_their_instant_and_once() {
+        let burst_at = Duration::from_millis(2300);
+        let mut arrivals = arrivals(Load::none().burst(burst_at, 50));
+        let requests: Vec<_> = (0..5).flat_map(|second| arrivals.second(at(second))).collect();
+        assert_eq!(requests.len(), 50);
+        assert!(requests.iter().all(|request| request.arrived == burst_at && !request.repeats));
+    }
+}

@@ -1,0 +1,172 @@
+//! The stock HPA: what kube-controller-manager makes of one HorizontalPodAutoscaler in one sync.
+//!
+//! ```text
+//!  spec.replicas ─► parked? outside of min..max? ─► usages ─► proposal ─► stabilization ─► policies, min, max ─► spec.replicas
+//! ```
+//!
+//! Input: the target's sizes and what each external metric says. Output: the size to write, and why. The arithmetic is
+//! upstream's, in thousandths and doubles, as of 1.34 to 1.37 (`pkg/controller/podautoscaler`); what is left out are metrics
+//! of other kinds than External with an `averageValue`, and everything about API objects. A value of its own: nothing here
+//! knows the rest of the simulation.
+//!
+//! What surprises: a proposal within the tolerance is `status.replicas`, not `spec.replicas`; a size outside of min..max is
+//! corrected at once, past all policies; and a target at zero is left alone.
+
+mod behavior;
+mod replica_calculator;
+
+use std::time::Duration;
+
+pub use behavior::{Behavior, Policy, PolicyKind, Rules, SelectPolicy};
+pub use replica_calculator::{NoMetric, Tolerances, Usage, proposal, sum};
+
+use self::behavior::{History, ScaleEvents, default_limit};
+
+/// How long the largest recommendation is kept to where there is no behavior.
+pub const DEFAULT_DOWNSCALE_STABILIZATION: Duration = Duration::from_secs(300);
+
+/// The part of an HPA's spec that matters here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HpaSpec {
+    /// `minReplicas`.
+    pub min: i32,
+    /// `maxReplicas`.
+    pub max: i32,
+    /// `averageValue` of each metric's target, in thousandths.
+    pub targets: Vec<i64>,
+    /// `behavior`; `None` takes the older way that knows no policies.
+    pub behavior: Option<Behavior>,
+}
+
+/// One HPA and what its controller remembers of it.
+#[derive(Clone, Debug)]
+pub struct Hpa {
+    spec: HpaSpec,
+    history: History,
+    events: ScaleEvents,
+    /// The condition ScaledToZero: the HPA itself went to zero, and may come back.
+    scaled_to_zero: bool,
+}
+
+/// What a sync sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// `spec.replicas` of the target.
+    pub spec: i32,
+    /// `status.replicas` of the target.
+    pub status: i32,
+    /// What each metric says, in the order of the targets.
+    pub usages: &'a [Usage],
+}
+
+/// What a sync came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// `spec.replicas` from now on.
+    pub replicas: i32,
+    /// What explains it best.
+    pub reason: Reason,
+    /// Whether a metric could not be read, even if others were acted on.
+    pub failed: bool,
+}
+
+/// Reasons of the HPA's conditions and events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The proposal, and nothing in its way.
+    DesiredWithinRange,
+    /// The target is at zero, by somebody else's will.
+    ScalingDisabled,
+    /// A metric that would be needed could not be read.
+    FailedGetExternalMetric,
+    /// Above `maxReplicas` to begin with.
+    AboveMaxReplicas,
+    /// Below `minReplicas` to begin with.
+    BelowMinReplicas,
+    /// Held up by `minReplicas`.
+    TooFewReplicas,
+    /// Held down by `maxReplicas`.
+    TooManyReplicas,
+    /// Held down by the policies.
+    ScaleUpLimit,
+    /// Held up by the policies.
+    ScaleDownLimit,
+    /// Held down by an earlier proposal.
+    ScaleUpStabilized,
+    /// Held up by an earlier proposal.
+    ScaleDownStabilized,
+}
+
+// === impl Hpa ===
+
+impl Hpa {
+    /// An HPA that was just created.
+    pub fn new(spec: HpaSpec) -> Self {
+        Self { spec, history: History::default(), events: ScaleEvents::default(), scaled_to_zero: false }
+    }
+
+    /// One sync. What it wants is taken as written.
+    pub fn sync(&mut self, observed: Observed<'_>, now: Duration) -> Sync {
+        self.history.begin(observed.spec, now);
+        let sync = self.recommend(observed, now);
+        if sync.replicas != observed.spec {
+            if self.spec.behavior.is_some() {
+                self.events.record(sync.replicas - observed.spec, now);
+            }
+            self.scaled_to_zero = sync.replicas == 0;
+        }
+        sync
+    }
+
+    fn recommend(&mut self, observed: Observed<'_>, now: Duration) -> Sync {
+        let HpaSpec { min, max, .. } = self.spec;
+        let spec = observed.spec;
+        let at_once = |replicas, reason| Sync { replicas, reason, failed: false };
+        match spec {
+            0 if !self.scaled_to_zero => at_once(0, Reason::ScalingDisabled),
+            _ if spec > max => at_once(max, Reason::AboveMaxReplicas),
+            _ if spec < min => at_once(min, Reason::BelowMinReplicas),
+            _ => self.follow_metrics(observed, now),
+        }
+    }
+
+    fn follow_metrics(&mut self, observed: Observed<'_>, now: Duration) -> Sync {
+        let tolerances = self.spec.behavior.as_ref().map_or_else(Tolerances::default, Behavior::tolerances);
+        let proposals: Vec<_> = (self.spec.targets.iter().zip(observed.usages))
+            .map(|(target, usage)| usage.map(|usage| proposal(usage, *target, observed.status, tolerances)))
+            .collect();
+        let failed = proposals.iter().any(Result::is_err);
+        // The largest wins; but nobody goes down while one is silent.
+        match proposals.iter().flatten().max() {
+            Some(proposal) if !failed || *proposal >= observed.spec => {
+                Sync { failed, ..self.normalize(*proposal, observed.spec, now) }
+            }
+            _ => Sync { replicas: observed.spec, reason: Reason::FailedGetExternalMetric, failed: true },
+        }
+    }
+
+    /// From what is proposed to what is allowed.
+    fn normalize(&mut self, proposal: i32, current: i32, now: Duration) -> Sync {
+        let HpaSpec { min, max, .. } = self.spec;
+        let Some(behavior) = &self.spec.behavior else {
+            let stabilized = self.history.largest(proposal, DEFAULT_DOWNSCALE_STABILIZATION, now);
+            let (replicas, reason) = default_limit(stabilized, current, min, max);
+            return Sync { replicas, reason: held(stabilized, proposal).unwrap_or(reason), failed: false };
+        };
+        let stabilized = self.history.stabilize(proposal, current, behavior, now);
+        let (replicas, reason) = behavior.limit(stabilized, current, &self.events, min, max, now);
+        Sync { replicas, reason: held(stabilized, proposal).unwrap_or(reason), failed: false }
+    }
+}
+
+/// Whether stabilization held a proposal.
+fn held(stabilized: i32, proposal: i32) -> Option<Reason> {
+    match stabilized {
+        _ if stabilized > proposal => Some(Reason::ScaleDownStabilized),
+        _ if stabilized < proposal => Some(Reason::ScaleUpStabilized),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

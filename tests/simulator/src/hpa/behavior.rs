@@ -1,0 +1,264 @@
+//! `behavior`: how fast an HPA may go, and how long it waits before it does.
+//!
+//! Policies limit against the size at the start of their period, which is reckoned back from the HPA's own events: what
+//! others write moves the current size and is never charged. Stabilization looks at the HPA's own proposals alone.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Reason, Tolerances};
+
+/// The longest stabilization window and the longest policy period that the API allows.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// `spec.behavior`, defaults filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Behavior {
+    /// `scaleUp`.
+    pub up: Rules,
+    /// `scaleDown`.
+    pub down: Rules,
+}
+
+/// The rules for one direction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// `stabilizationWindowSeconds`.
+    pub stabilization: Duration,
+    /// `selectPolicy`.
+    pub select: SelectPolicy,
+    /// `policies`.
+    pub policies: Vec<Policy>,
+    /// `tolerance`; `None` is the controller's flag.
+    pub tolerance: Option<f64>,
+}
+
+/// Which policy counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelectPolicy {
+    /// The one that allows the largest change.
+    Max,
+    /// The one that allows the smallest.
+    Min,
+    /// None: never that way.
+    Disabled,
+}
+
+/// A limit of the change in a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The unit of the value.
+    pub kind: PolicyKind,
+    /// How many.
+    pub value: i32,
+    /// In how long.
+    pub period: Duration,
+}
+
+/// Unit of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// Pods.
+    Pods,
+    /// Percent of the size at the start of the period.
+    Percent,
+}
+
+/// Proposals of the last hour.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    proposals: VecDeque<(Duration, i32)>,
+}
+
+/// Changes that the HPA made in the last hour, positive and negative.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ScaleEvents {
+    changes: VecDeque<(Duration, i32)>,
+}
+
+// === impl Behavior ===
+
+impl Default for Behavior {
+    /// What the API fills in where an HPA has a behavior without rules.
+    fn default() -> Self {
+        let period = Duration::from_secs(15);
+        let percent = Policy { kind: PolicyKind::Percent, value: 100, period };
+        let rules = |stabilization, policies| Rules {
+            stabilization: Duration::from_secs(stabilization),
+            select: SelectPolicy::Max,
+            policies,
+            tolerance: None,
+        };
+        let pods = Policy { kind: PolicyKind::Pods, value: 4, period };
+        Self { up: rules(0, vec![pods, percent]), down: rules(300, vec![percent]) }
+    }
+}
+
+impl Behavior {
+    /// The behavior that makes an HPA follow a windowed metric as the KPA does. `scale_down_delay` is what the KPA calls so.
+    pub fn like_the_kpa(scale_down_delay: Duration) -> Self {
+        let policy = |kind, value| Policy { kind, value, period: Duration::from_secs(15) };
+        let rules = |stabilization, policies| Rules {
+            stabilization,
+            select: SelectPolicy::Max,
+            policies,
+            tolerance: Some(0.0),
+        };
+        let up = vec![policy(PolicyKind::Percent, 99_900), policy(PolicyKind::Pods, 1000)];
+        let down = vec![policy(PolicyKind::Percent, 50)];
+        Self { up: rules(Duration::ZERO, up), down: rules(scale_down_delay, down) }
+    }
+
+    pub(super) fn tolerances(&self) -> Tolerances {
+        let flag = Tolerances::default();
+        Tolerances {
+            up: self.up.tolerance.unwrap_or(flag.up),
+            down: self.down.tolerance.unwrap_or(flag.down),
+        }
+    }
+
+    /// `desired`, no further from `current` than the policies and min..max allow.
+    pub(super) fn limit(
+        &self,
+        desired: i32,
+        current: i32,
+        events: &ScaleEvents,
+        min: i32,
+        max: i32,
+        now: Duration,
+    ) -> (i32, Reason) {
+        if desired > current {
+            let limit = self.up.up_limit(current, events, now).max(current);
+            let (most, reason) =
+                if max > limit { (limit, Reason::ScaleUpLimit) } else { (max, Reason::TooManyReplicas) };
+            if desired > most {
+                return (most, reason);
+            }
+        } else if desired < current {
+            let limit = self.down.down_limit(current, events, now).min(current);
+            let (least, reason) =
+                if min < limit { (limit, Reason::ScaleDownLimit) } else { (min, Reason::TooFewReplicas) };
+            if desired < least {
+                return (least, reason);
+            }
+        }
+        (desired, Reason::DesiredWithinRange)
+    }
+}
+
+// === impl Rules ===
+
+impl Rules {
+    /// The largest size.
+    pub(super) fn up_limit(&self, current: i32, events: &ScaleEvents, now: Duration) -> i32 {
+        let limits = self.policies.iter().map(|policy| {
+            let start = events.size_before(current, policy.period, now);
+            match policy.kind {
+                PolicyKind::Pods => start.saturating_add(policy.value),
+                PolicyKind::Percent => {
+                    (f64::from(start) * (1.0 + f64::from(policy.value) / 100.0)).ceil() as i32
+                }
+            }
+        });
+        match self.select {
+            SelectPolicy::Max => limits.max(),
+            SelectPolicy::Min => limits.min(),
+            SelectPolicy::Disabled => None,
+        }
+        .unwrap_or(current)
+    }
+
+    /// The smallest size.
+    pub(super) fn down_limit(&self, current: i32, events: &ScaleEvents, now: Duration) -> i32 {
+        let limits = self.policies.iter().map(|policy| {
+            let start = events.size_before(current, policy.period, now);
+            match policy.kind {
+                PolicyKind::Pods => start.saturating_sub(policy.value),
+                PolicyKind::Percent => (f64::from(start) * (1.0 - f64::from(policy.value) / 100.0)) as i32,
+            }
+        });
+        match self.select {
+            SelectPolicy::Max => limits.min(),
+            SelectPolicy::Min => limits.max(),
+            SelectPolicy::Disabled => None,
+        }
+        .unwrap_or(current)
+    }
+}
+
+// === impl History ===
+
+impl History {
+    /// A controller that sees an HPA for the first time takes its size for a proposal.
+    pub(super) fn begin(&mut self, current: i32, now: Duration) {
+        if self.proposals.is_empty() {
+            self.record(current, now);
+        }
+    }
+
+    /// `current`, moved no further than every proposal in the windows agrees to, `proposal` included.
+    pub(super) fn stabilize(
+        &mut self,
+        proposal: i32,
+        current: i32,
+        behavior: &Behavior,
+        now: Duration,
+    ) -> i32 {
+        let up = self.within(behavior.up.stabilization, now).fold(proposal, i32::min);
+        let down = self.within(behavior.down.stabilization, now).fold(proposal, i32::max);
+        self.record(proposal, now);
+        current.max(up).min(down)
+    }
+
+    /// The largest proposal of the window: where there is no behavior.
+    pub(super) fn largest(&mut self, proposal: i32, window: Duration, now: Duration) -> i32 {
+        let largest = self.within(window, now).fold(proposal, i32::max);
+        self.record(proposal, now);
+        largest
+    }
+
+    pub(super) fn record(&mut self, proposal: i32, now: Duration) {
+        self.proposals.push_back((now, proposal));
+        // One is kept however old it is: that there was one is what `begin` goes by.
+        while self.proposals.len() > 1 && self.proposals.front().is_some_and(|(at, _)| is_past(*at, now)) {
+            self.proposals.pop_front();
+        }
+    }
+
+    fn within(&self, window: Duration, now: Duration) -> impl Iterator<Item = i32> {
+        self.proposals.iter().filter(move |(at, _)| *at + window > now).map(|(_, proposal)| *proposal)
+    }
+}
+
+// === impl ScaleEvents ===
+
+impl ScaleEvents {
+    pub(super) fn record(&mut self, change: i32, now: Duration) {
+        self.changes.push_back((now, change));
+        while self.changes.front().is_some_and(|(at, _)| is_past(*at, now)) {
+            self.changes.pop_front();
+        }
+    }
+
+    /// The size at the start of a period, by the HPA's own changes since.
+    fn size_before(&self, current: i32, period: Duration, now: Duration) -> i32 {
+        let changes = self.changes.iter().filter(|(at, _)| *at + period > now).map(|(_, change)| *change);
+        current.saturating_sub(changes.sum())
+    }
+}
+
+fn is_past(at: Duration, now: Duration) -> bool {
+    at + LONGEST < now
+}
+
+/// Where there is no behavior: at most twice the size, or 4; and min..max.
+pub(super) fn default_limit(desired: i32, current: i32, min: i32, max: i32) -> (i32, Reason) {
+    let limit = current.saturating_mul(2).max(4);
+    let (most, reason) =
+        if max > limit { (limit, Reason::ScaleUpLimit) } else { (max, Reason::TooManyReplicas) };
+    match desired {
+        _ if desired < min => (min, Reason::TooFewReplicas),
+        _ if desired > most => (most, reason),
+        _ => (desired, Reason::DesiredWithinRange),
+    }
+}

@@ -1,0 +1,200 @@
+//! Golden vectors: what a controller of 1.33 or later gives for an External metric with an `averageValue`. Row numbers are
+//! those of our table of HPA vectors. Not here, because they are about API objects and not about numbers: 25 (a conflict on
+//! the write) and 26 (two HPAs for the same pods).
+
+use super::*;
+
+const NOW: Duration = Duration::from_secs(10_000);
+
+/// Stable, with the default tolerance of 10 %.
+fn with_tolerance(tolerance: Option<f64>) -> Behavior {
+    let mut behavior = Behavior::like_the_kpa(Duration::ZERO);
+    (behavior.up.tolerance, behavior.down.tolerance) = (tolerance, tolerance);
+    behavior
+}
+
+fn hpa(min: i32, max: i32, behavior: impl Into<Option<Behavior>>) -> Hpa {
+    Hpa::new(HpaSpec { min, max, targets: vec![70_000], behavior: behavior.into() })
+}
+
+/// A sync with `usage` in whole units; `status.replicas` is what spec says.
+fn sync(hpa: &mut Hpa, spec: i32, usage: i64) -> (i32, Reason) {
+    let sync = hpa.sync(Observed { spec, status: spec, usages: &[Ok(usage * 1000)] }, NOW);
+    (sync.replicas, sync.reason)
+}
+
+fn of(usage: f64, target: f64, status: i32, tolerance: Option<f64>) -> i32 {
+    let milli = |value: f64| (value * 1000.0).ceil() as i64;
+    proposal(milli(usage), milli(target), status, with_tolerance(tolerance).tolerances())
+}
+
+#[test]
+fn a_proposal_is_the_usage_over_the_target_unless_within_the_tolerance() {
+    assert_eq!(of(350.0, 70.0, 4, None), 5); // 1
+    assert_eq!(of(286.0, 70.0, 4, None), 4); // 2
+    assert_eq!(of(286.0, 70.0, 4, Some(0.0)), 5); // 2
+    assert_eq!(of(315.0, 70.0, 4, None), 5); // 3
+    assert_eq!(of(1100.0, 100.0, 10, None), 10); // 4
+    assert_eq!(of(900.0, 100.0, 10, None), 10); // 5
+    assert_eq!(of(0.001, 70.0, 1, None), 1); // 6
+    assert_eq!(of(0.0, 70.0, 1, None), 0); // 6
+    assert_eq!(of(0.0, 70.0, 0, None), 0); // 7
+    assert_eq!(of(70.001, 70.0, 0, None), 2); // 7
+}
+
+#[test]
+fn nothing_asked_for_rests_at_the_minimum() {
+    // 6, 7: a pod that was only just created is not in status yet.
+    for status in [0, 1] {
+        let sync = hpa(1, 50, with_tolerance(None)).sync(Observed { spec: 1, status, usages: &[Ok(0)] }, NOW);
+        assert_eq!(sync, Sync { replicas: 1, reason: Reason::TooFewReplicas, failed: false });
+    }
+}
+
+#[test]
+fn items_add_up_and_no_items_are_an_error() {
+    assert_eq!(sum(&[100_000, 100_000, 150_000]), Ok(350_000)); // 8
+    assert_eq!(sum(&[i64::MAX, 1]), Ok(i64::MAX));
+    assert_eq!(sum(&[]), Err(NoMetric)); // 9
+}
+
+#[test]
+fn an_unreadable_metric_freezes_the_size() {
+    // 9
+    let sync =
+        hpa(1, 50, with_tolerance(None)).sync(Observed { spec: 7, status: 7, usages: &[Err(NoMetric)] }, NOW);
+    assert_eq!(sync, Sync { replicas: 7, reason: Reason::FailedGetExternalMetric, failed: true });
+}
+
+#[test]
+fn one_unreadable_metric_of_two_allows_only_to_grow() {
+    // 10
+    let two = HpaSpec { min: 1, max: 50, targets: vec![70_000, 70_000], behavior: Some(Behavior::default()) };
+    let sync = |usage| {
+        let observed = Observed { spec: 5, status: 5, usages: &[Ok(usage), Err(NoMetric)] };
+        let sync = Hpa::new(two.clone()).sync(observed, NOW);
+        (sync.replicas, sync.failed)
+    };
+    assert_eq!(sync(3 * 70_000), (5, true));
+    assert_eq!(sync(8 * 70_000), (8, true));
+}
+
+#[test]
+fn a_surge_is_taken_for_the_size_unless_the_tolerance_is_zero() {
+    // 11
+    for (tolerance, replicas) in [(None, 21), (Some(0.0), 20)] {
+        let observed = Observed { spec: 20, status: 21, usages: &[Ok(20 * 70_000)] };
+        assert_eq!(hpa(1, 50, with_tolerance(tolerance)).sync(observed, NOW).replicas, replicas);
+    }
+}
+
+#[test]
+fn policies_limit_growth_by_what_the_hpa_itself_added() {
+    // 12
+    for (current, replicas) in [(1, 5), (3, 7), (5, 10)] {
+        let limited = sync(&mut hpa(1, 500, Behavior::default()), current, 100 * 70);
+        assert_eq!(limited, (replicas, Reason::ScaleUpLimit), "{current}");
+    }
+    // 13
+    let mut added = hpa(1, 500, Behavior::default());
+    added.events.record(4, NOW - Duration::from_secs(14));
+    assert_eq!(sync(&mut added, 8, 100 * 70), (8, Reason::ScaleUpLimit));
+    // 14
+    let mut patched = hpa(1, 500, Behavior::default());
+    assert_eq!(sync(&mut patched, 8, 100 * 70), (16, Reason::ScaleUpLimit));
+    // 15
+    let mut like_the_kpa = hpa(1, 2500, with_tolerance(Some(0.0)));
+    assert_eq!(
+        like_the_kpa.spec.behavior.as_ref().unwrap().up.up_limit(3, &ScaleEvents::default(), NOW),
+        3000
+    );
+    assert_eq!(sync(&mut like_the_kpa, 3, 5000 * 70), (2500, Reason::TooManyReplicas));
+}
+
+#[test]
+fn an_event_is_forgotten_at_the_end_of_its_period() {
+    let mut hpa = hpa(1, 500, Behavior::default());
+    hpa.events.record(4, NOW - Duration::from_secs(15));
+    assert_eq!(sync(&mut hpa, 8, 100 * 70), (16, Reason::ScaleUpLimit));
+}
+
+#[test]
+fn half_of_the_pods_may_go_in_a_period() {
+    // 16
+    let rules = Behavior::like_the_kpa(Duration::ZERO).down;
+    let limits = [1, 2, 3, 5, 9, 10].map(|current| rules.down_limit(current, &ScaleEvents::default(), NOW));
+    assert_eq!(limits, [0, 1, 1, 2, 4, 5]);
+    assert_eq!(sync(&mut hpa(1, 50, with_tolerance(None)), 10, 0), (5, Reason::ScaleDownLimit));
+}
+
+#[test]
+fn select_policy_picks_the_larger_or_the_smaller_change_or_none() {
+    let period = Duration::from_secs(15);
+    let policies = vec![
+        Policy { kind: PolicyKind::Pods, value: 4, period },
+        Policy { kind: PolicyKind::Percent, value: 100, period },
+    ];
+    let limits = |select| {
+        let rules =
+            Rules { stabilization: Duration::ZERO, select, policies: policies.clone(), tolerance: None };
+        let events = ScaleEvents::default();
+        (rules.up_limit(10, &events, NOW), rules.down_limit(10, &events, NOW))
+    };
+    assert_eq!(limits(SelectPolicy::Max), (20, 0));
+    assert_eq!(limits(SelectPolicy::Min), (14, 6));
+    assert_eq!(limits(SelectPolicy::Disabled), (10, 10));
+}
+
+#[test]
+fn stabilization_only_damps_and_knows_only_the_hpas_own_proposals() {
+    let free = |down| {
+        let mut behavior = Behavior::like_the_kpa(Duration::from_secs(down));
+        behavior.down.policies = vec![Policy { kind: PolicyKind::Percent, value: 100, period: NOW }];
+        hpa(1, 50, behavior)
+    };
+    // 17: the 20 was patched from outside.
+    let mut none = free(0);
+    none.history.record(5, NOW - Duration::from_secs(15));
+    assert_eq!(sync(&mut none, 20, 5 * 70), (5, Reason::DesiredWithinRange));
+    // 18
+    let mut held = free(300);
+    held.history.record(18, NOW - Duration::from_secs(299));
+    assert_eq!(sync(&mut held, 20, 5 * 70), (18, Reason::ScaleDownStabilized));
+    // 19
+    let mut woken = free(300);
+    woken.history.record(9, NOW - Duration::from_secs(200));
+    assert_eq!(sync(&mut woken, 1, 3 * 70), (3, Reason::DesiredWithinRange));
+    let mut without_behavior = hpa(1, 50, None);
+    without_behavior.history.record(9, NOW - Duration::from_secs(200));
+    assert_eq!(sync(&mut without_behavior, 1, 3 * 70).0, 4);
+}
+
+#[test]
+fn a_controller_that_sees_an_hpa_first_takes_its_size_for_a_proposal() {
+    let mut fresh = hpa(1, 50, Behavior::default());
+    assert_eq!(sync(&mut fresh, 10, 70), (10, Reason::ScaleDownStabilized));
+}
+
+#[test]
+fn sizes_out_of_bounds_are_corrected_at_once_and_without_a_metric() {
+    let at = |spec| {
+        hpa(2, 50, Behavior::default()).sync(Observed { spec, status: spec, usages: &[Err(NoMetric)] }, NOW)
+    };
+    // 20
+    assert_eq!(at(60), Sync { replicas: 50, reason: Reason::AboveMaxReplicas, failed: false });
+    // 21
+    assert_eq!(at(1), Sync { replicas: 2, reason: Reason::BelowMinReplicas, failed: false });
+}
+
+#[test]
+fn a_target_at_zero_is_left_alone_unless_the_hpa_put_it_there() {
+    // 22, 24
+    for min in [1, 0] {
+        assert_eq!(sync(&mut hpa(min, 50, Behavior::default()), 0, 140), (0, Reason::ScalingDisabled));
+    }
+    // 23
+    let mut own_zero = hpa(0, 50, with_tolerance(None));
+    assert_eq!(sync(&mut own_zero, 1, 0), (0, Reason::DesiredWithinRange));
+    assert_eq!(sync(&mut own_zero, 0, 140), (2, Reason::DesiredWithinRange));
+    assert_eq!(sync(&mut own_zero, 0, 140), (0, Reason::ScalingDisabled), "somebody else put it to zero now");
+}

@@ -1,0 +1,129 @@
+//! Load: who calls, how much, and when.
+//!
+//! A [`Profile`] is a level over time: constant pieces, steps and ramps, with noise if wanted. A [`Load`] says what the level
+//! is of (callers, or requests in a second), and adds bursts: many single requests at one instant.
+
+use std::time::Duration;
+
+use crate::clock::Time;
+
+/// A level over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The corners, in order of time; straight lines between them, level after the last.
+    corners: Vec<(Time, f64)>,
+    noise: f64,
+}
+
+/// Everybody who calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    pub(crate) kind: Kind,
+    pub(crate) profile: Profile,
+    pub(crate) bursts: Vec<(Time, u32)>,
+}
+
+/// What the level of a load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Callers who send a request as soon as the one before has ended. So the level is the concurrency.
+    Callers,
+    /// Requests in a second, evenly spaced, whether others have ended or not.
+    Paced,
+    /// Requests in a second, at random instants.
+    Poisson,
+}
+
+// === impl Profile ===
+
+impl Profile {
+    /// The same level all the time.
+    pub fn constant(level: f64) -> Self {
+        Self { corners: vec![(Duration::ZERO, level)], noise: 0.0 }
+    }
+
+    /// Jumps to another level at `at`, which is not before the last corner.
+    #[must_use]
+    pub fn step(mut self, at: Time, level: f64) -> Self {
+        let before = self.corners.last().map_or(0.0, |(_, level)| *level);
+        self.corners.extend([(at, before), (at, level)]);
+        self
+    }
+
+    /// Goes to another level in a straight line, from `from` to `until`.
+    #[must_use]
+    pub fn ramp(mut self, from: Time, until: Time, level: f64) -> Self {
+        let before = self.corners.last().map_or(0.0, |(_, level)| *level);
+        self.corners.extend([(from, before), (until, level)]);
+        self
+    }
+
+    /// Each second has a level of its own, up to this fraction above or below.
+    #[must_use]
+    pub fn noise(mut self, fraction: f64) -> Self {
+        self.noise = fraction;
+        self
+    }
+
+    /// The level at `now`, for a draw `noise` from -1 to 1.
+    pub(crate) fn at(&self, now: Time, noise: f64) -> f64 {
+        let next = self.corners.partition_point(|(at, _)| *at <= now);
+        let before = self.corners.get(next.saturating_sub(1)).copied().unwrap_or_default();
+        let level = match self.corners.get(next) {
+            Some((until, level)) if next > 0 => {
+                let share = (now - before.0).as_secs_f64() / (*until - before.0).as_secs_f64();
+                before.1 + (level - before.1) * share
+            }
+            _ => before.1,
+        };
+        (level * (1.0 + self.noise * noise)).max(0.0)
+    }
+}
+
+// === impl Load ===
+
+impl Load {
+    /// So many callers, each with one request at a time.
+    pub fn callers(profile: Profile) -> Self {
+        Self { kind: Kind::Callers, profile, bursts: Vec::new() }
+    }
+
+    /// So many requests a second, evenly spaced.
+    pub fn paced(profile: Profile) -> Self {
+        Self { kind: Kind::Paced, profile, bursts: Vec::new() }
+    }
+
+    /// So many requests a second on average, at random instants.
+    pub fn poisson(profile: Profile) -> Self {
+        Self { kind: Kind::Poisson, profile, bursts: Vec::new() }
+    }
+
+    /// Nobody.
+    pub fn none() -> Self {
+        Self::callers(Profile::constant(0.0))
+    }
+
+    /// And so many single requests at once.
+    #[must_use]
+    pub fn burst(mut self, at: Time, requests: u32) -> Self {
+        self.bursts.push((at, requests));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_and_ramps_follow_each_other() {
+        let s = Duration::from_secs;
+        let profile = Profile::constant(10.0).step(s(5), 20.0).ramp(s(10), s(20), 0.0).noise(0.2);
+        for (second, level) in [(0, 10.0), (4, 10.0), (5, 20.0), (10, 20.0), (15, 10.0), (20, 0.0), (99, 0.0)]
+        {
+            assert_eq!(profile.at(s(second), 0.0), level, "at {second} s");
+        }
+        assert_eq!(profile.at(s(0), 1.0), 12.0);
+        assert_eq!(profile.at(s(0), -1.0), 8.0);
+    }
+}

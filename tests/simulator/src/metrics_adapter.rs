@@ -1,0 +1,136 @@
+//! MetricsAdapter: collects, decides each two seconds or when poked, and answers the HPA.
+//!
+//! The decisions are the brain's own; this is only what surrounds them in the process of that name. One that comes back
+//! after an outage knows nothing: its windows are empty and its decider is new.
+
+use autoscaler::collection::{Averages, Collection, Measure, Windows};
+use autoscaler::decider::{Decider, DeciderSpec, Verdict};
+use autoscaler::quantity::milli_from_f64;
+use autoscaler::stats::Stat;
+use autoscaler::{Decision, Key};
+
+use crate::clock::{Time, unix, unix_millis};
+use crate::hpa::NoMetric;
+use crate::scenario::{HpaMetric, Scenario};
+use crate::stats_scraper::Round;
+
+/// The adapter, as far as it has to do with the workload.
+#[derive(Debug)]
+pub struct MetricsAdapter {
+    spec: DeciderSpec,
+    measure: Measure,
+    target_milli: i64,
+    collection: Collection,
+    decider: Option<Decider>,
+    decision: Option<Decision>,
+}
+
+// === impl MetricsAdapter ===
+
+impl MetricsAdapter {
+    /// An adapter that has just started.
+    pub fn new(scenario: &Scenario) -> Self {
+        let settings = &scenario.settings;
+        let windows = Windows {
+            stable: settings.stable_window,
+            panic: settings.panic_window(),
+            aggregation: settings.aggregation,
+        };
+        Self {
+            spec: scenario.decider_spec(),
+            measure: scenario.measure,
+            target_milli: scenario.target_milli(),
+            collection: Collection::new(windows),
+            decider: None,
+            decision: None,
+        }
+    }
+
+    /// Takes in what an activator says.
+    pub fn record_push(&mut self, stat: &Stat, now: Time) {
+        let second = u64::try_from(stat.timestamp).unwrap_or(0);
+        self.collection.record(Time::from_secs(second), stat);
+        if !stat.is_idle() {
+            self.collection.idleness_mut().activator(unix(now));
+        }
+    }
+
+    /// Takes in a second of scraping. There always is an activator here, so no pods means that nobody is left to hear.
+    pub fn record_round(&mut self, round: &Round, now: Time) {
+        match round {
+            Round::Heard { total, idle } => {
+                self.collection.record(unix(now), total);
+                self.collection.idleness_mut().round(unix(now), *idle);
+            }
+            Round::NoPods => self.collection.idleness_mut().round(unix(now), true),
+            Round::Incomplete => self.collection.idleness_mut().incomplete_round(),
+        }
+    }
+
+    /// Whether a request needs a decision at once: the workload sleeps, or nothing was decided yet.
+    pub fn wants_poke(&self) -> bool {
+        self.decision.as_ref().is_none_or(|decision| decision.desired == 0)
+    }
+
+    /// Decides. Without data the old decision stays, but for what it says of idleness; `None` if there is none.
+    pub fn decide(&mut self, ready: u32, now: Time) -> Option<Decision> {
+        let averages = self.averages(now);
+        let idle_since = self.idle_since(now);
+        let decider = self.decider.get_or_insert_with(|| Decider::new(&self.spec, ready, unix(now)));
+        // An empty window may be read as silence only if somebody was there to be silent.
+        let heard = averages.is_some() || idle_since.is_some();
+        let verdict = heard.then(|| decider.decide(&self.spec, averages, ready, unix(now))).flatten();
+        let panicking = decider.is_panicking();
+        self.decision = match verdict {
+            Some(verdict) => Some(decision(verdict, panicking, ready, idle_since, now)),
+            None => self.decision.take().map(|old| Decision { idle_since, ..old }),
+        };
+        self.decision.clone()
+    }
+
+    /// The newest decision.
+    pub fn decision(&self) -> Option<&Decision> {
+        self.decision.as_ref()
+    }
+
+    /// What the HPA is told, in thousandths; `pods` is how many there are.
+    ///
+    /// # Errors
+    /// Without data: never 0, unless the workload sleeps.
+    pub fn metric(&self, metric: HpaMetric, pods: usize, now: Time) -> Result<i64, NoMetric> {
+        let asleep = || if pods == 0 && self.idle_since(now).is_some() { Ok(0) } else { Err(NoMetric) };
+        let held = self.decision.as_ref();
+        match metric {
+            HpaMetric::Average => {
+                let Some(averages) = self.averages(now) else { return asleep() };
+                let floor =
+                    held.filter(|d| d.panicking).map_or(0, |d| i64::from(d.desired) * self.target_milli);
+                milli_from_f64(averages.stable.max(0.0)).map(|stable| stable.max(floor)).ok_or(NoMetric)
+            }
+            HpaMetric::Desired => held.map_or_else(asleep, |d| Ok(i64::from(d.desired) * 1000)),
+        }
+    }
+
+    fn averages(&self, now: Time) -> Option<Averages> {
+        self.collection.averages(self.measure, unix(now))
+    }
+
+    fn idle_since(&self, now: Time) -> Option<i64> {
+        let since = self.collection.idleness().since(unix(now))?;
+        i64::try_from(since.as_millis()).ok()
+    }
+}
+
+fn decision(verdict: Verdict, panicking: bool, ready: u32, idle_since: Option<i64>, now: Time) -> Decision {
+    Decision {
+        key: Key::new("shop", "web"),
+        desired: verdict.desired,
+        panicking,
+        excess_burst_capacity: verdict.excess_burst_capacity,
+        stable: verdict.averages.stable,
+        panic: verdict.averages.panic,
+        ready,
+        idle_since,
+        decided_at: unix_millis(now),
+    }
+}

@@ -1,0 +1,213 @@
+//! ReplicaSet: `/scale` and the pods that follow it.
+//!
+//! Written by the HPA and the zero-scaler; every change is kept with its writer, for that is what most tests are about.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::clock::Time;
+use crate::pod::{Phase, Pod, PodId};
+
+/// The target of all scaling.
+#[derive(Debug)]
+pub struct ReplicaSet {
+    pods: BTreeMap<PodId, Pod>,
+    container_concurrency: u32,
+    next_id: PodId,
+    spec: u32,
+    version: u64,
+    changes: Vec<Change>,
+    /// The most requests that any pod, gone ones included, had at a time.
+    most_running: usize,
+}
+
+/// A change of `spec.replicas`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When.
+    pub at: Time,
+    /// The size before.
+    pub from: u32,
+    /// The size after.
+    pub to: u32,
+    /// Who wrote it.
+    pub writer: Writer,
+    /// What the decider wanted then, and whether it panicked.
+    pub desired: Option<u32>,
+    /// Whether the decider panicked then.
+    pub panicking: bool,
+}
+
+/// Who writes sizes, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The HPA.
+    Hpa,
+    /// The zero-scaler, on an activator's word: the first pods of a sleeping workload.
+    Wake,
+    /// The zero-scaler: the decider wants pods where there are none.
+    Wanted,
+    /// The zero-scaler, ahead of the HPA.
+    Panic,
+    /// The zero-scaler, in place of an HPA.
+    Direct,
+    /// The zero-scaler: nobody asks.
+    Idle,
+}
+
+/// What follows from a write.
+#[derive(Debug, Default)]
+pub struct Consequences {
+    /// Pods that begin to start.
+    pub created: Vec<PodId>,
+    /// Pods that were told to go.
+    pub terminated: Vec<PodId>,
+}
+
+// === impl ReplicaSet ===
+
+impl ReplicaSet {
+    /// A target of this size whose pods are ready since long ago.
+    pub fn new(size: u32, container_concurrency: u32) -> Self {
+        let mut replicas = Self {
+            pods: BTreeMap::new(),
+            container_concurrency,
+            next_id: 0,
+            spec: size,
+            version: 0,
+            changes: Vec::new(),
+            most_running: 0,
+        };
+        for id in replicas.create(size, Duration::ZERO) {
+            replicas.become_ready(id, Duration::ZERO);
+        }
+        replicas
+    }
+
+    /// Writes `spec.replicas`. `change` says who, and what the decider thought of it.
+    pub fn write(&mut self, change: Change) -> Consequences {
+        self.version += 1;
+        self.spec = change.to;
+        self.changes.push(change);
+        let alive = u32::try_from(self.alive()).unwrap_or(u32::MAX);
+        let created = self.create(change.to.saturating_sub(alive), change.at);
+        let terminated = self.victims(alive.saturating_sub(change.to) as usize);
+        for id in &terminated {
+            self.terminate(*id);
+        }
+        Consequences { created, terminated }
+    }
+
+    /// A pod's app answers. False if the pod is not there any more, or is told to go.
+    pub fn become_ready(&mut self, id: PodId, now: Time) -> bool {
+        let Some(pod) = self.pods.get_mut(&id) else { return false };
+        pod.become_ready(now);
+        pod.is_ready()
+    }
+
+    /// Lets a pod that was told to go, and has nothing to do, be gone.
+    pub fn remove_if_drained(&mut self, id: PodId) {
+        let drained = |pod: &Pod| pod.phase() == Phase::Terminating && pod.running() + pod.waiting() == 0;
+        if self.pods.get(&id).is_some_and(drained)
+            && let Some(pod) = self.pods.remove(&id)
+        {
+            self.most_running = self.most_running.max(pod.most_running());
+        }
+    }
+
+    /// A pod.
+    pub fn pod_mut(&mut self, id: PodId) -> Option<&mut Pod> {
+        self.pods.get_mut(&id)
+    }
+
+    /// All pods that are not gone.
+    pub fn pods(&self) -> impl Iterator<Item = (PodId, &Pod)> {
+        self.pods.iter().map(|(id, pod)| (*id, pod))
+    }
+
+    /// All pods that are not gone.
+    pub fn pods_mut(&mut self) -> impl Iterator<Item = &mut Pod> {
+        self.pods.values_mut()
+    }
+
+    /// The pods that should get requests.
+    pub fn ready(&self) -> Vec<PodId> {
+        self.pods().filter(|(_, pod)| pod.is_ready()).map(|(id, _)| id).collect()
+    }
+
+    /// `spec.replicas`.
+    pub fn spec(&self) -> u32 {
+        self.spec
+    }
+
+    /// `status.replicas`: pods that are there and not told to go, ready or not.
+    pub fn alive(&self) -> usize {
+        self.pods.values().filter(|pod| pod.phase() != Phase::Terminating).count()
+    }
+
+    /// Changes with each write.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// All changes of size.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// The most requests that any pod ever had at a time.
+    pub fn most_running(&self) -> usize {
+        self.pods.values().map(Pod::most_running).fold(self.most_running, usize::max)
+    }
+
+    fn create(&mut self, count: u32, now: Time) -> Vec<PodId> {
+        let first = self.next_id;
+        self.next_id += PodId::from(count);
+        let ids: Vec<_> = (first..self.next_id).collect();
+        self.pods.extend(ids.iter().map(|id| (*id, Pod::new(self.container_concurrency, now))));
+        ids
+    }
+
+    /// Whom the ReplicaSet controller takes first: pods that are not ready, then those that became ready last.
+    fn victims(&self, count: usize) -> Vec<PodId> {
+        let mut alive: Vec<_> = self.pods().filter(|(_, pod)| pod.phase() != Phase::Terminating).collect();
+        alive.sort_by_key(|(id, pod)| match pod.phase() {
+            Phase::Ready { since } => (1, std::cmp::Reverse((since, *id))),
+            _ => (0, std::cmp::Reverse((Duration::ZERO, *id))),
+        });
+        alive.into_iter().take(count).map(|(id, _)| id).collect()
+    }
+
+    fn terminate(&mut self, id: PodId) {
+        let Some(pod) = self.pods.get_mut(&id) else { return };
+        let was_ready = pod.is_ready();
+        pod.terminate();
+        if !was_ready {
+            // It was in nobody's list.
+            self.remove_if_drained(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(replicas: &mut ReplicaSet, second: u64, to: u32) -> Consequences {
+        let from = replicas.spec();
+        let at = Duration::from_secs(second);
+        replicas.write(Change { at, from, to, writer: Writer::Hpa, desired: None, panicking: false })
+    }
+
+    #[test]
+    fn starting_pods_go_first_and_then_the_youngest() {
+        let mut replicas = ReplicaSet::new(3, 1);
+        let created = write(&mut replicas, 1, 5).created;
+        assert_eq!(created, [3, 4]);
+        replicas.become_ready(4, Duration::from_secs(2));
+        assert_eq!(write(&mut replicas, 3, 3).terminated, [3, 4]);
+        assert_eq!(replicas.ready(), [0, 1, 2]);
+        assert!(!replicas.become_ready(3, Duration::from_secs(4)), "it is gone");
+        assert_eq!((replicas.spec(), replicas.alive(), replicas.version()), (3, 3, 2));
+    }
+}

@@ -1,0 +1,141 @@
+//! Scenario: one workload, its users, and how it is scaled.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use autoscaler::collection::Measure;
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::decider::DeciderSpec;
+use autoscaler::quantity::milli_from_f64;
+use autoscaler::settings::Settings;
+
+use crate::clock::Time;
+use crate::hpa::{Behavior, HpaSpec};
+use crate::load::Load;
+use crate::service_time::ServiceTime;
+
+/// Everything that a run depends on. Two runs of the same scenario are the same.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Decides everything random.
+    pub seed: u64,
+    /// Who calls.
+    pub load: Load,
+    /// How long a pod works on a request.
+    pub service_time: ServiceTime,
+    /// How long a caller waits for a pod to begin.
+    pub patience: Duration,
+    /// How long a pod takes from its creation to its first answer; `None` is for ever.
+    pub pod_start: Option<Duration>,
+    /// Requests that a pod takes at a time; 0 is no limit.
+    pub container_concurrency: u32,
+    /// Pods at the start, all of them ready.
+    pub initial_replicas: u32,
+    /// Activators.
+    pub activators: usize,
+    /// What is averaged.
+    pub measure: Measure,
+    /// How much of it a pod should carry.
+    pub target: f64,
+    /// Who writes sizes above zero.
+    pub scaler: Scaler,
+    /// Time between two looks of the HPA.
+    pub hpa_sync_period: Duration,
+    /// The HPA's `behavior`; if there is none here, the one that resembles the KPA.
+    pub hpa_behavior: Option<Behavior>,
+    /// `minReplicas`.
+    pub min_replicas: u32,
+    /// `maxReplicas`.
+    pub max_replicas: u32,
+    /// Whether the workload may go to zero.
+    pub scale_to_zero: bool,
+    /// Windows, rates, burst capacity, grace.
+    pub settings: Settings,
+    /// When the metrics-adapter is not there. It comes back without any memory.
+    pub adapter_outages: Vec<Range<Time>>,
+}
+
+/// Who writes sizes above zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scaler {
+    /// The zero-scaler, each of them: the pure KPA.
+    Direct,
+    /// The HPA, on this metric; the zero-scaler only at zero and in panic.
+    Hpa(HpaMetric),
+}
+
+/// A metric that the adapter serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HpaMetric {
+    /// The stable average of what is measured; in panic at least what the decision stands for.
+    Average,
+    /// The decision itself.
+    Desired,
+}
+
+// === impl Scenario ===
+
+impl Default for Scenario {
+    /// Nobody calls a workload of one pod with Knative's defaults.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            load: Load::none(),
+            service_time: ServiceTime::Constant(Duration::from_secs(1)),
+            patience: Duration::from_secs(60),
+            pod_start: Some(Duration::from_secs(5)),
+            container_concurrency: 100,
+            initial_replicas: 1,
+            activators: 1,
+            measure: Measure::Concurrency,
+            target: 70.0,
+            scaler: Scaler::Hpa(HpaMetric::Average),
+            hpa_sync_period: Duration::from_secs(15),
+            hpa_behavior: None,
+            min_replicas: 1,
+            max_replicas: 1000,
+            scale_to_zero: true,
+            settings: settings(|_| ()),
+            adapter_outages: Vec::new(),
+        }
+    }
+}
+
+impl Scenario {
+    /// What decisions go by.
+    pub(crate) fn decider_spec(&self) -> DeciderSpec {
+        DeciderSpec::new(&self.settings, self.target, self.container_concurrency)
+    }
+
+    /// The target in the HPA's unit.
+    pub(crate) fn target_milli(&self) -> i64 {
+        milli_from_f64(self.target).unwrap_or(i64::MAX)
+    }
+
+    /// The HPA of the workload; `None` if there is none.
+    pub(crate) fn hpa_spec(&self) -> Option<(HpaSpec, HpaMetric)> {
+        let Scaler::Hpa(metric) = self.scaler else { return None };
+        let target = match metric {
+            HpaMetric::Average => self.target_milli(),
+            HpaMetric::Desired => 1000,
+        };
+        let signed = |size: u32| i32::try_from(size).unwrap_or(i32::MAX);
+        // What the KPA calls scale-down-delay is a stabilization window to the HPA.
+        let like_the_kpa = || Behavior::like_the_kpa(self.settings.scale_down_delay);
+        let spec = HpaSpec {
+            min: signed(self.min_replicas.max(1)),
+            max: signed(self.max_replicas.max(self.min_replicas)),
+            targets: vec![target],
+            behavior: Some(self.hpa_behavior.clone().unwrap_or_else(like_the_kpa)),
+        };
+        Some((spec, metric))
+    }
+}
+
+/// Knative's defaults, and what `change` makes of them.
+pub fn settings(change: impl FnOnce(&mut Settings)) -> Settings {
+    let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
+    change(&mut settings);
+    settings
+}

@@ -1,0 +1,224 @@
+//! Simulation: the parts, and the events by which they meet.
+//!
+//! Two halves share the state: `traffic` moves requests, `control` measures them and changes the number of pods. Each handler
+//! does what happens at one instant and schedules what follows from it.
+
+mod control;
+mod traffic;
+
+use std::time::Duration;
+
+use autoscaler::Decision;
+use autoscaler::sks_mode::SksMode;
+use autoscaler::stats::Stat;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::activator::Activator;
+use crate::arrivals::Arrivals;
+use crate::clock::Time;
+use crate::event_queue::{EventQueue, EventQueueFull};
+use crate::hpa::Hpa;
+use crate::metrics_adapter::MetricsAdapter;
+use crate::pod::{Pod, PodId};
+use crate::replica_set::{ReplicaSet, Writer};
+use crate::report::Report;
+use crate::request::Request;
+use crate::scenario::{HpaMetric, Scenario};
+use crate::service::{Backend, Slices};
+use crate::zero_scaler::ZeroScaler;
+
+/// Events that may wait to happen.
+const MOST_EVENTS: usize = 1_000_000;
+/// A run may take so long, which bounds what its report holds.
+const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
+
+/// A scenario, being played.
+#[derive(Debug)]
+pub struct Simulation {
+    scenario: Scenario,
+    now: Time,
+    events: EventQueue<Event>,
+    random: StdRng,
+    arrivals: Arrivals,
+    /// What the zero-scaler wrote last, and what clients know of it.
+    slices: Slices,
+    seen_slices: Slices,
+    activators: Vec<Activator>,
+    replicas: ReplicaSet,
+    /// `None` while it is lost.
+    adapter: Option<MetricsAdapter>,
+    zero_scaler: ZeroScaler,
+    hpa: Option<(Hpa, HpaMetric)>,
+    report: Report,
+}
+
+/// Something that happens.
+#[derive(Debug)]
+enum Event {
+    /// A second begins.
+    Second,
+    /// A request comes in.
+    Arrives(Request),
+    /// A pod has done a request.
+    Finished(PodId, Request),
+    /// A caller has waited long enough.
+    GivesUp(Backend, u64),
+    /// A pod's app answers.
+    PodReady(PodId),
+    /// A pod that was told to go may be gone.
+    PodDrained(PodId),
+    /// An activator's word arrives.
+    Push(Box<Stat>),
+    /// The adapter asks the pods.
+    Scrape,
+    /// The adapter decides.
+    Tick,
+    /// A decision arrives at the zero-scaler.
+    Decided(Box<Decision>),
+    /// The zero-scaler looks.
+    Look,
+    /// A write of the zero-scaler arrives at the API server.
+    Write(Write),
+    /// The HPA looks.
+    HpaSync,
+    /// Clients learn of new slices.
+    SlicesSeen(Slices),
+    /// The adapter is lost.
+    AdapterLost,
+    /// The adapter is back.
+    AdapterBack,
+}
+
+/// A size on its way to the API server.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    to: u32,
+    writer: Writer,
+    /// The version that it goes by.
+    seen: u64,
+}
+
+/// Why a run did not come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// Too much happens at a time.
+    #[error(transparent)]
+    EventQueueFull(#[from] EventQueueFull),
+    /// Too long a run was asked for.
+    #[error("a run of {0:?} was asked for; at most {LONGEST_RUN:?} are possible")]
+    TooLong(Duration),
+}
+
+// === impl Scenario ===
+
+impl Scenario {
+    /// Plays the scenario for this long.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn run(self, length: Duration) -> Result<Report, RunError> {
+        let mut simulation = Simulation::new(self);
+        simulation.run_until(length)?;
+        Ok(simulation.report())
+    }
+}
+
+// === impl Simulation ===
+
+impl Simulation {
+    /// A scenario at its start.
+    pub fn new(scenario: Scenario) -> Self {
+        let Scenario { seed, service_time, patience, container_concurrency, .. } = scenario;
+        let slices = Slices { mode: SksMode::Proxy, pods: Vec::new(), activators: scenario.activators };
+        let mut simulation = Self {
+            now: Duration::ZERO,
+            events: EventQueue::new(MOST_EVENTS),
+            random: StdRng::seed_from_u64(seed),
+            arrivals: Arrivals::new(scenario.load.clone(), service_time, patience, seed),
+            seen_slices: slices.clone(),
+            slices,
+            activators: (0..scenario.activators).map(|_| Activator::new(container_concurrency)).collect(),
+            replicas: ReplicaSet::new(scenario.initial_replicas, container_concurrency),
+            adapter: Some(MetricsAdapter::new(&scenario)),
+            zero_scaler: ZeroScaler::new(&scenario),
+            hpa: scenario.hpa_spec().map(|(spec, metric)| (Hpa::new(spec), metric)),
+            report: Report::default(),
+            scenario,
+        };
+        simulation.begin();
+        simulation
+    }
+
+    /// Lets everything happen that happens before `end`.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn run_until(&mut self, end: Time) -> Result<(), RunError> {
+        if end > LONGEST_RUN {
+            return Err(RunError::TooLong(end));
+        }
+        while let Some((at, event)) = self.events.pop(end)? {
+            self.now = at;
+            self.handle(event);
+        }
+        self.now = end;
+        Ok(())
+    }
+
+    /// What happened so far.
+    pub fn report(&self) -> Report {
+        Report {
+            running: self.running(),
+            held: self.held(),
+            changes: self.replicas.changes().to_vec(),
+            most_running: self.replicas.most_running(),
+            ..self.report.clone()
+        }
+    }
+
+    fn begin(&mut self) {
+        self.tell_activators();
+        self.begin_control();
+        self.after(Duration::ZERO, Event::Second);
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Second => self.second(),
+            Event::Arrives(request) => self.arrives(request),
+            Event::Finished(pod, request) => self.finished(pod, request),
+            Event::GivesUp(place, id) => self.gives_up(place, id),
+            Event::PodReady(pod) => self.pod_ready(pod),
+            Event::PodDrained(pod) => self.pod_drained(pod),
+            Event::Push(stat) => self.pushed(&stat),
+            Event::Scrape => self.scrape(),
+            Event::Tick => self.tick(),
+            Event::Decided(decision) => self.decided(*decision),
+            Event::Look => self.look(),
+            Event::Write(write) => self.written(write),
+            Event::HpaSync => self.hpa_sync(),
+            Event::SlicesSeen(slices) => self.seen_slices = slices,
+            Event::AdapterLost => self.adapter_lost(),
+            Event::AdapterBack => self.adapter_back(),
+        }
+    }
+
+    fn after(&mut self, delay: Duration, event: Event) {
+        self.events.schedule(self.now + delay, event);
+    }
+
+    fn running(&self) -> usize {
+        self.replicas.pods().map(|(_, pod)| pod.running()).sum()
+    }
+
+    fn held(&self) -> usize {
+        let in_sidecars: usize = self.replicas.pods().map(|(_, pod)| pod.waiting()).sum();
+        in_sidecars + self.activators.iter().map(Activator::held).sum::<usize>()
+    }
+
+    fn ready(&self) -> u32 {
+        let ready = self.replicas.pods().filter(|(_, pod)| Pod::is_ready(pod)).count();
+        u32::try_from(ready).unwrap_or(u32::MAX)
+    }
+}

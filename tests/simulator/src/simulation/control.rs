@@ -1,0 +1,214 @@
+//! Control: from what is measured to how many pods there are, and back to where requests go.
+
+use autoscaler::Decision;
+use autoscaler::stats::Stat;
+
+use super::{Event, Simulation, Write};
+use crate::clock::Time;
+use crate::hpa;
+use crate::metrics_adapter::MetricsAdapter;
+use crate::pod::PodId;
+use crate::replica_set::{Change, Writer};
+use crate::report::Sample;
+use crate::service::Slices;
+use crate::stats_scraper::scrape;
+use crate::zero_scaler::Observed;
+
+const SCRAPE_PERIOD: Time = Time::from_secs(1);
+/// In the middle of a second, so that each round has a second of its own.
+const SCRAPE_PHASE: Time = Time::from_millis(500);
+const TICK_PERIOD: Time = Time::from_secs(2);
+const TICK_PHASE: Time = Time::from_millis(750);
+/// When the HPA looks first. The phase of its period is nobody's choice.
+const HPA_PHASE: Time = Time::from_millis(7100);
+/// From a decision, or a change of pods, to the zero-scaler's look at it.
+const LOOK_DELAY: Time = Time::from_millis(2);
+/// From a look to the size in the API server.
+const WRITE_DELAY: Time = Time::from_millis(8);
+/// From written slices to the rules on every node.
+const SLICES_DELAY: Time = Time::from_millis(500);
+/// For how long a pod that was told to go stays to answer those who do not know.
+const DRAIN: Time = Time::from_secs(2);
+
+// === impl Simulation ===
+
+impl Simulation {
+    pub(super) fn begin_control(&mut self) {
+        self.after(Time::ZERO, Event::Look);
+        self.after(SCRAPE_PHASE, Event::Scrape);
+        self.after(TICK_PHASE, Event::Tick);
+        self.after(HPA_PHASE, Event::HpaSync);
+        for outage in self.scenario.adapter_outages.clone() {
+            self.events.schedule(outage.start, Event::AdapterLost);
+            self.events.schedule(outage.end, Event::AdapterBack);
+        }
+    }
+
+    /// Both hear an activator: the adapter counts, the zero-scaler wakes.
+    pub(super) fn pushed(&mut self, stat: &Stat) {
+        if let Some(adapter) = &mut self.adapter {
+            adapter.record_push(stat, self.now);
+            if !stat.is_idle() && adapter.wants_poke() {
+                self.decide();
+            }
+        }
+        if !stat.is_idle()
+            && let Some(to) = self.zero_scaler.asked(self.replicas.spec(), self.now)
+        {
+            self.write_soon(to, Writer::Wake);
+        }
+    }
+
+    pub(super) fn scrape(&mut self) {
+        let pods = self.replicas.pods().map(|(_, pod)| pod);
+        let round = scrape(pods, self.now, self.scenario.settings.stable_window, &mut self.random);
+        if let Some(adapter) = &mut self.adapter {
+            adapter.record_round(&round, self.now);
+        }
+        self.after(SCRAPE_PERIOD, Event::Scrape);
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.decide();
+        self.sample();
+        self.after(TICK_PERIOD, Event::Tick);
+    }
+
+    fn decide(&mut self) {
+        let (ready, now) = (self.ready(), self.now);
+        let decision = self.adapter.as_mut().and_then(|adapter| adapter.decide(ready, now));
+        if let Some(decision) = decision {
+            self.after(LOOK_DELAY, Event::Decided(Box::new(decision)));
+        }
+    }
+
+    pub(super) fn decided(&mut self, decision: Decision) {
+        // A decision that was on its way when the adapter was lost.
+        if self.adapter.is_some() {
+            self.zero_scaler.hear(Some(decision));
+        }
+        self.look();
+    }
+
+    pub(super) fn look(&mut self) {
+        let observed = Observed {
+            replicas: self.replicas.spec(),
+            ready: self.ready(),
+            activators: u32::try_from(self.activators.len()).unwrap_or(u32::MAX),
+            activator_answers: self.seen_slices.leads_to_activators(),
+        };
+        let plan = self.zero_scaler.look(observed, self.now);
+        if let Some((to, writer)) = plan.write {
+            self.write_soon(to, writer);
+        }
+        if let Some(recheck) = plan.recheck {
+            self.after(recheck, Event::Look);
+        }
+        self.publish(Slices {
+            mode: plan.mode,
+            pods: self.replicas.ready(),
+            activators: self.activators.len(),
+        });
+    }
+
+    fn publish(&mut self, slices: Slices) {
+        if slices != self.slices {
+            self.slices = slices.clone();
+            self.after(SLICES_DELAY, Event::SlicesSeen(slices));
+        }
+    }
+
+    fn write_soon(&mut self, to: u32, writer: Writer) {
+        let write = Write { to, writer, seen: self.replicas.version() };
+        self.after(WRITE_DELAY, Event::Write(write));
+    }
+
+    /// All writes but those in panic hold only for the version that they go by.
+    pub(super) fn written(&mut self, write: Write) {
+        if write.writer != Writer::Panic && write.seen != self.replicas.version() {
+            return self.after(LOOK_DELAY, Event::Look);
+        }
+        if write.writer != Writer::Wake {
+            self.zero_scaler.wrote(write.to);
+        }
+        self.scale(write.to, write.writer);
+    }
+
+    pub(super) fn hpa_sync(&mut self) {
+        let usage = match (&self.hpa, &self.adapter) {
+            (Some((_, metric)), Some(adapter)) => adapter.metric(*metric, self.replicas.alive(), self.now),
+            _ => Err(hpa::NoMetric),
+        };
+        let signed = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
+        let (spec, status) = (signed(self.replicas.spec() as usize), signed(self.replicas.alive()));
+        if let Some((hpa, _)) = &mut self.hpa {
+            let sync = hpa.sync(hpa::Observed { spec, status, usages: &[usage] }, self.now);
+            self.scale(sync.replicas.unsigned_abs(), Writer::Hpa);
+            self.after(self.scenario.hpa_sync_period, Event::HpaSync);
+        }
+    }
+
+    fn scale(&mut self, to: u32, writer: Writer) {
+        let from = self.replicas.spec();
+        if to == from {
+            return;
+        }
+        let decision = self.adapter.as_ref().and_then(MetricsAdapter::decision);
+        let (desired, panicking) = (decision.map(|d| d.desired), decision.is_some_and(|d| d.panicking));
+        let consequences = self.replicas.write(Change { at: self.now, from, to, writer, desired, panicking });
+        if let Some(start) = self.scenario.pod_start {
+            for pod in consequences.created {
+                self.after(start, Event::PodReady(pod));
+            }
+        }
+        for pod in consequences.terminated {
+            self.after(DRAIN, Event::PodDrained(pod));
+        }
+        self.pods_changed();
+    }
+
+    pub(super) fn pod_ready(&mut self, pod: PodId) {
+        if self.replicas.become_ready(pod, self.now) {
+            self.pods_changed();
+        }
+    }
+
+    pub(super) fn pod_drained(&mut self, pod: PodId) {
+        self.replicas.remove_if_drained(pod);
+        if self.replicas.pod_mut(pod).is_some() {
+            self.after(DRAIN, Event::PodDrained(pod));
+        }
+    }
+
+    fn pods_changed(&mut self) {
+        self.tell_activators();
+        self.after(LOOK_DELAY, Event::Look);
+    }
+
+    pub(super) fn adapter_lost(&mut self) {
+        self.adapter = None;
+        self.zero_scaler.hear(None);
+        self.look();
+    }
+
+    pub(super) fn adapter_back(&mut self) {
+        self.adapter = Some(MetricsAdapter::new(&self.scenario));
+    }
+
+    fn sample(&mut self) {
+        let decision = self.adapter.as_ref().and_then(MetricsAdapter::decision);
+        let sample = Sample {
+            at: self.now,
+            desired: decision.map(|d| d.desired),
+            panicking: decision.is_some_and(|d| d.panicking),
+            stable: decision.map_or(0.0, |d| d.stable),
+            panic: decision.map_or(0.0, |d| d.panic),
+            spec: self.replicas.spec(),
+            ready: self.ready(),
+            running: self.running(),
+            held: self.held(),
+            mode: self.seen_slices.mode,
+        };
+        self.report.timeline.push(sample);
+    }
+}

@@ -1,0 +1,144 @@
+//! Requests: from their arrival through an activator or straight to a pod, and to their end.
+
+use super::{Event, Simulation};
+use crate::clock::Time;
+use crate::pod::{Accepted, PodId};
+use crate::request::{Outcome, Request};
+use crate::service::Backend;
+
+const SECOND: Time = Time::from_secs(1);
+/// From an activator to the adapter and the zero-scaler.
+const PUSH_DELAY: Time = Time::from_millis(2);
+
+// === impl Simulation ===
+
+impl Simulation {
+    /// The second that is over is reported, and the requests of the next one are known.
+    pub(super) fn second(&mut self) {
+        let now = self.now;
+        for pod in self.replicas.pods_mut() {
+            pod.end_period(now);
+        }
+        let told: Vec<_> =
+            self.activators.iter_mut().filter_map(|activator| activator.end_period(now)).collect();
+        for stat in told {
+            self.after(PUSH_DELAY, Event::Push(Box::new(stat)));
+        }
+        for request in self.arrivals.second(now) {
+            self.events.schedule(request.arrived, Event::Arrives(request));
+        }
+        self.after(SECOND, Event::Second);
+    }
+
+    pub(super) fn arrives(&mut self, request: Request) {
+        self.report.arrived += 1;
+        match self.seen_slices.pick(&mut self.random) {
+            Some(Backend::Pod(pod)) => self.send(pod, request),
+            Some(Backend::Activator(activator)) => self.hold(activator, request),
+            None => self.end(request, Outcome::Refused),
+        }
+    }
+
+    fn hold(&mut self, index: usize, mut request: Request) {
+        let Some(activator) = self.activators.get_mut(index) else { return };
+        request.activator = Some(index);
+        let poke = activator.request_in(self.now);
+        let held = activator.hold(request);
+        if let Some(stat) = poke {
+            self.after(PUSH_DELAY, Event::Push(Box::new(stat)));
+        }
+        if !held {
+            return self.end(request, Outcome::Refused);
+        }
+        self.place(index);
+        // Whoever came last waits if anybody does.
+        if self.activators.get(index).is_some_and(|activator| activator.held() > 0) {
+            self.events.schedule(request.deadline, Event::GivesUp(Backend::Activator(index), request.id));
+        }
+    }
+
+    /// Sends on what an activator has places for.
+    fn place(&mut self, index: usize) {
+        let Some(activator) = self.activators.get_mut(index) else { return };
+        for (pod, request) in activator.place(&mut self.random) {
+            self.send(pod, request);
+        }
+    }
+
+    fn send(&mut self, id: PodId, request: Request) {
+        // A pod that is gone while somebody still sends to it would be a fault of the loop: it shows as a refusal.
+        let accepted =
+            self.replicas.pod_mut(id).map_or(Accepted::Refused, |pod| pod.accept(request, self.now));
+        match accepted {
+            Accepted::Running => self.after(request.work, Event::Finished(id, request)),
+            Accepted::Waiting => {
+                self.events.schedule(request.deadline, Event::GivesUp(Backend::Pod(id), request.id));
+            }
+            Accepted::Refused => self.leave_pod(id, request, Outcome::Refused),
+        }
+    }
+
+    pub(super) fn finished(&mut self, id: PodId, request: Request) {
+        let next = self.replicas.pod_mut(id).and_then(|pod| pod.finish(&request, self.now));
+        if let Some(next) = next {
+            self.after(next.work, Event::Finished(id, next));
+        }
+        self.leave_pod(id, request, Outcome::Served);
+    }
+
+    /// A deadline is over. Whoever does not wait any more stays.
+    pub(super) fn gives_up(&mut self, place: Backend, id: u64) {
+        match place {
+            Backend::Activator(index) => {
+                let request = self.activators.get_mut(index).and_then(|activator| activator.leave(id));
+                if let Some(request) = request {
+                    self.end(request, Outcome::TimedOut);
+                }
+            }
+            Backend::Pod(pod) => {
+                let request = self.replicas.pod_mut(pod).and_then(|waited| waited.leave(id, self.now));
+                if let Some(request) = request {
+                    self.leave_pod(pod, request, Outcome::TimedOut);
+                }
+            }
+        }
+    }
+
+    fn leave_pod(&mut self, id: PodId, request: Request, outcome: Outcome) {
+        self.end(request, outcome);
+        if let Some(index) = request.activator {
+            if let Some(activator) = self.activators.get_mut(index) {
+                activator.release(id);
+            }
+            self.place(index);
+        }
+    }
+
+    fn end(&mut self, request: Request, outcome: Outcome) {
+        match outcome {
+            Outcome::Served => {
+                self.report.served += 1;
+                self.report.latencies.record(self.now.saturating_sub(request.arrived));
+            }
+            Outcome::Refused => self.report.refused += 1,
+            Outcome::TimedOut => self.report.timed_out += 1,
+        }
+        if let Some(activator) = request.activator.and_then(|index| self.activators.get_mut(index)) {
+            activator.request_out(self.now);
+        }
+        if let Some(next) = self.arrivals.next_of(&request, outcome, self.now) {
+            self.events.schedule(next.arrived, Event::Arrives(next));
+        }
+    }
+
+    /// Pods came or went.
+    pub(super) fn tell_activators(&mut self) {
+        let ready = self.replicas.ready();
+        for activator in &mut self.activators {
+            activator.set_pods(&ready);
+        }
+        for index in 0..self.activators.len() {
+            self.place(index);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! StatsScraper: a sample of the pods' reports once a second, and what all of them would have said.
+
+use autoscaler::stats::{Stat, extrapolate, sample_size};
+use rand::Rng;
+use rand::seq::SliceRandom;
+
+use crate::clock::Time;
+use crate::pod::{Phase, Pod};
+
+/// What a second of scraping gave.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Round {
+    /// Enough pods answered.
+    Heard {
+        /// The sum over all pods.
+        total: Stat,
+        /// Whether none of those asked had a request.
+        idle: bool,
+    },
+    /// There are no ready pods.
+    NoPods,
+    /// All are in their first period.
+    Incomplete,
+}
+
+/// Asks a sample of the pods. Those that ran for a stable window come first: the young report less than they will.
+pub fn scrape<'a>(
+    pods: impl Iterator<Item = &'a Pod>,
+    now: Time,
+    stable_window: Time,
+    random: &mut impl Rng,
+) -> Round {
+    let is_old = |pod: &&Pod| matches!(pod.phase(), Phase::Ready { since } if since + stable_window <= now);
+    let (mut candidates, mut young): (Vec<&Pod>, Vec<&Pod>) =
+        pods.filter(|pod| pod.is_ready()).partition(is_old);
+    candidates.shuffle(random);
+    young.shuffle(random);
+    candidates.append(&mut young);
+    let population = candidates.len();
+    if population == 0 {
+        return Round::NoPods;
+    }
+    let sample = sample_size(population);
+    let mut too_young = 0;
+    let mut heard = Vec::with_capacity(sample);
+    for pod in candidates {
+        match pod.last_stat() {
+            Some(stat) => heard.push(stat.clone()),
+            // Another is asked in its place.
+            None => too_young += 1,
+        }
+        if heard.len() == sample {
+            break;
+        }
+    }
+    if heard.is_empty() {
+        return Round::Incomplete;
+    }
+    let idle = too_young == 0 && heard.iter().all(Stat::is_idle);
+    Round::Heard { total: extrapolate(&heard, population - too_young), idle }
+}

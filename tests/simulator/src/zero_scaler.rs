@@ -1,0 +1,229 @@
+//! ZeroScaler: who may write which size, and where requests go.
+//!
+//! The rules are the brain's (the way to zero, the Active condition, Proxy or Serve); this is how the process of that name
+//! puts them together, without objects. [`look`](ZeroScaler::look) is its one pass: observe, decide, say what to write. What
+//! it remembers between two looks is what the real one writes into status.
+
+use autoscaler::Decision;
+use autoscaler::activation::{Activation, activation};
+use autoscaler::scale_to_zero::{self as zero, Demand, Phase, Step, Why};
+use autoscaler::settings::Settings;
+use autoscaler::sks_mode::{self, SksMode};
+
+use crate::clock::{Time, unix_millis};
+use crate::replica_set::Writer;
+use crate::scenario::{Scaler, Scenario};
+
+/// By how much an activator's last word may follow the start of idleness, in milliseconds.
+const CLOCK_SLACK: i64 = 3000;
+
+/// The zero-scaler, as far as it has to do with the workload.
+#[derive(Debug)]
+pub struct ZeroScaler {
+    settings: Settings,
+    scaler: Scaler,
+    scale_to_zero: bool,
+    min: u32,
+    max: u32,
+    decision: Option<Decision>,
+    /// When an activator last spoke of a request.
+    last_asked: Option<i64>,
+    active: Option<(Activation, i64)>,
+    /// The mode that was last asked for, and since when activators are in the slices.
+    mode: Option<SksMode>,
+    proxied_since: Option<i64>,
+    proven_at: Option<i64>,
+    was_at_zero: bool,
+}
+
+/// What a look sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    /// `spec.replicas`.
+    pub replicas: u32,
+    /// Ready pods.
+    pub ready: u32,
+    /// Activators that are there.
+    pub activators: u32,
+    /// What a probe of the Service finds: an activator, or not.
+    pub activator_answers: bool,
+}
+
+/// What a look came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// The size to write.
+    pub write: Option<(u32, Writer)>,
+    /// The mode that the slices get.
+    pub mode: SksMode,
+    /// When to look again although nothing changes.
+    pub recheck: Option<Time>,
+}
+
+/// What the way to zero came to.
+struct Position {
+    wanted: Option<u32>,
+    write: Option<(u32, Writer)>,
+    recheck: Option<Time>,
+}
+
+// === impl ZeroScaler ===
+
+impl ZeroScaler {
+    /// A zero-scaler that has seen nothing yet.
+    pub fn new(scenario: &Scenario) -> Self {
+        Self {
+            settings: scenario.settings.clone(),
+            scaler: scenario.scaler,
+            scale_to_zero: scenario.scale_to_zero,
+            min: scenario.min_replicas.max(1),
+            max: scenario.max_replicas.max(scenario.min_replicas).max(1),
+            decision: None,
+            last_asked: None,
+            active: None,
+            mode: None,
+            proxied_since: None,
+            proven_at: None,
+            was_at_zero: false,
+        }
+    }
+
+    /// Takes a decision in; `None` when the adapter is lost, and with it all that it said.
+    pub fn hear(&mut self, decision: Option<Decision>) {
+        self.decision = decision;
+    }
+
+    /// An activator speaks of a request. The size to wake to, if the workload sleeps.
+    pub fn asked(&mut self, replicas: u32, now: Time) -> Option<u32> {
+        self.last_asked = Some(unix_millis(now));
+        (replicas == 0 && self.scale_to_zero).then(|| self.first_size())
+    }
+
+    /// A size that an earlier look asked for is written.
+    pub fn wrote(&mut self, replicas: u32) {
+        self.was_at_zero = replicas == 0;
+    }
+
+    /// One pass.
+    pub fn look(&mut self, observed: Observed, now: Time) -> Plan {
+        let mut position = self.position(observed, now);
+        if position.write.is_none() && observed.replicas > 0 && position.wanted != Some(0) {
+            position.write = self.above_zero(observed.replicas);
+        }
+        let before = self.before(observed);
+        let activation = activation(position.wanted, observed.ready, self.min, before);
+        if self.active.is_none_or(|(known, _)| known.phase != activation.phase) || self.is_woken(observed) {
+            self.active = Some((activation, unix_millis(now)));
+        }
+        self.was_at_zero = observed.replicas == 0;
+        let inactive = activation.phase == Phase::Inactive;
+        let mode = self.route(if inactive { Some(0) } else { position.wanted }, observed, now);
+        Plan { write: position.write, mode, recheck: position.recheck }
+    }
+
+    fn position(&mut self, observed: Observed, now: Time) -> Position {
+        let wanted = self.decision.as_ref().map(|decision| self.bounded(decision.desired));
+        let inactive = self.before(observed).is_some_and(|b| b.phase == Phase::Inactive);
+        let held = |wanted, recheck| Position { wanted, write: None, recheck };
+        match self.step(observed, now) {
+            Step::Stay { why: Why::Sleeping, .. } => held(Some(0), None),
+            Step::Stay { why: Why::NoDecision, recheck } => held(None, recheck),
+            Step::Stay { recheck, .. } if inactive && observed.replicas > 0 => held(Some(0), recheck),
+            Step::Stay { recheck, .. } => held(wanted, recheck),
+            // The probe is asked for within the step.
+            Step::GoInactive | Step::ProbeActivator => held(Some(0), None),
+            Step::ScaleToZero => Position { write: Some((0, Writer::Idle)), ..held(Some(0), None) },
+            Step::Reactivate if observed.replicas > 0 => held(Some(wanted.unwrap_or(1).max(self.min)), None),
+            Step::Reactivate => {
+                let to = self.first_size().max(wanted.unwrap_or(0));
+                Position { write: Some((to, Writer::Wanted)), ..held(Some(to), None) }
+            }
+        }
+    }
+
+    /// The next step on the way to zero, after a probe if one is asked for.
+    fn step(&mut self, observed: Observed, now: Time) -> Step {
+        let now = unix_millis(now);
+        let machine = self.machine(observed, None, now);
+        match zero::step(&machine, &self.settings, now) {
+            Step::ProbeActivator => {
+                self.proven_at = observed.activator_answers.then_some(now);
+                let machine = self.machine(observed, Some(observed.activator_answers), now);
+                zero::step(&machine, &self.settings, now)
+            }
+            step => step,
+        }
+    }
+
+    fn machine(&self, observed: Observed, probe: Option<bool>, now: i64) -> zero::Observed {
+        let fresh = |since: i64| if self.is_woken(observed) { now } else { since };
+        zero::Observed {
+            replicas: signed(observed.replicas),
+            min_replicas: signed(self.min),
+            scale_to_zero: self.scale_to_zero,
+            demand: self.demand(),
+            phase: self.before(observed).map_or(Phase::Activating, |b| b.phase),
+            phase_since: self.active.map_or(now, |(_, since)| fresh(since)),
+            proxied_since: self.proxied_since,
+            proven_before: self
+                .proven_at
+                .zip(self.proxied_since)
+                .is_some_and(|(proven, since)| proven >= since),
+            probe,
+        }
+    }
+
+    /// The decider's word, and no idleness that began before an activator last spoke of a request.
+    fn demand(&self) -> Option<Demand> {
+        let decision = self.decision.as_ref()?;
+        let heard_of =
+            |since: i64| self.last_asked.is_some_and(|asked| asked > since.saturating_add(CLOCK_SLACK));
+        let idle_since = decision.idle_since.filter(|since| !heard_of(*since));
+        Some(Demand { desired: decision.desired, idle_since })
+    }
+
+    /// Sizes that we write where there are pods already: ahead of the HPA while panicking, all of them without one.
+    fn above_zero(&self, replicas: u32) -> Option<(u32, Writer)> {
+        let decided = self.decision.as_ref().map(|d| (self.bounded(d.desired), d.panicking));
+        match (self.scaler, decided) {
+            (Scaler::Direct, Some((to, _))) => (to != replicas).then_some((to, Writer::Direct)),
+            (Scaler::Hpa(_), Some((to, true))) => (to > replicas).then_some((to, Writer::Panic)),
+            _ => None,
+        }
+    }
+
+    /// Proxy or Serve, and since when.
+    fn route(&mut self, wanted: Option<u32>, observed: Observed, now: Time) -> SksMode {
+        let excess = self.decision.as_ref().map(|decision| decision.excess_burst_capacity);
+        let mode = sks_mode::wanted(wanted, excess, observed.ready, self.mode);
+        self.mode = Some(mode);
+        let in_force = sks_mode::in_force(mode, observed.ready, observed.activators);
+        self.proxied_since = match in_force {
+            SksMode::Proxy => self.proxied_since.or(Some(unix_millis(now))),
+            SksMode::Serve => None,
+        };
+        in_force
+    }
+
+    /// What the Active condition said, unless somebody woke the workload since.
+    fn before(&self, observed: Observed) -> Option<Activation> {
+        let woken = self.is_woken(observed);
+        self.active.map(|(activation, _)| activation).filter(|a| !(woken && a.phase == Phase::Inactive))
+    }
+
+    fn is_woken(&self, observed: Observed) -> bool {
+        self.was_at_zero && observed.replicas > 0
+    }
+
+    fn first_size(&self) -> u32 {
+        self.bounded(self.settings.activation_scale)
+    }
+
+    fn bounded(&self, size: u32) -> u32 {
+        size.clamp(self.min, self.max)
+    }
+}
+
+fn signed(size: u32) -> i32 {
+    i32::try_from(size).unwrap_or(i32::MAX)
+}
