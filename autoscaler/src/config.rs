@@ -1,25 +1,35 @@
 //! The cluster-wide settings: ConfigMap `config-autoscaler`, with Knative's keys, defaults and bounds.
 //!
 //! Read by the metrics-adapter and the zero-scaler, which watch the ConfigMap and keep the last good value when a new one is
-//! bad. Knative's keys that have no meaning here (`pod-autoscaler-class`, `min-scale`, `max-scale`, `max-scale-limit`,
-//! `initial-scale`: the HPA says these) are ignored; an unknown key is ignored as well, as Knative does.
+//! bad: one bad key is enough, because the others may have been written to go with it.
+//!
+//! `pod-autoscaler-class` may hold anything and means nothing here, as in Knative any other class than its own two does: there is
+//! one autoscaler. Keys that nobody knows are ignored too, such as `tick-interval` and `panic-window`, which Knative no longer
+//! has. The panic window cannot come out shorter than a bucket, 1 s: it is raised to that, as Knative does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::settings::{Bounded, SettingError};
+use crate::settings::bounds::{self, LEAST_TARGET};
+use crate::settings::{Bounded, SettingError, set};
 
 /// Settings of the whole cluster; see [`Settings`](crate::settings::Settings) for what each does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoscalerConfig {
     /// `enable-scale-to-zero`.
     pub enable_scale_to_zero: bool,
+    /// `allow-zero-initial-scale`: whether `initial-scale` may be 0.
+    pub allow_zero_initial_scale: bool,
     /// `max-scale-up-rate`.
     pub max_scale_up_rate: f64,
     /// `max-scale-down-rate`.
     pub max_scale_down_rate: f64,
     /// `container-concurrency-target-percentage`, as a fraction.
     pub container_concurrency_target_percentage: f64,
+    /// `container-concurrency-target-default`.
+    pub container_concurrency_target_default: f64,
+    /// `requests-per-second-target-default`.
+    pub requests_per_second_target_default: f64,
     /// `target-burst-capacity`.
     pub target_burst_capacity: f64,
     /// `stable-window`.
@@ -30,6 +40,14 @@ pub struct AutoscalerConfig {
     pub panic_threshold_percentage: f64,
     /// `activator-capacity`.
     pub activator_capacity: f64,
+    /// `initial-scale`.
+    pub initial_scale: u32,
+    /// `min-scale`; 0 is no bound.
+    pub min_scale: u32,
+    /// `max-scale`; 0 is no bound.
+    pub max_scale: u32,
+    /// `max-scale-limit`: the largest `max-scale` that a workload may ask for; 0 is no limit.
+    pub max_scale_limit: u32,
     /// `scale-down-delay`.
     pub scale_down_delay: Duration,
     /// `scale-to-zero-grace-period`.
@@ -44,14 +62,21 @@ impl Default for AutoscalerConfig {
     fn default() -> Self {
         Self {
             enable_scale_to_zero: true,
+            allow_zero_initial_scale: false,
             max_scale_up_rate: 1000.0,
             max_scale_down_rate: 2.0,
             container_concurrency_target_percentage: 0.7,
+            container_concurrency_target_default: 100.0,
+            requests_per_second_target_default: 200.0,
             target_burst_capacity: 211.0,
             stable_window: Duration::from_secs(60),
             panic_window_percentage: 10.0,
             panic_threshold_percentage: 200.0,
             activator_capacity: 100.0,
+            initial_scale: 1,
+            min_scale: 0,
+            max_scale: 0,
+            max_scale_limit: 0,
             scale_down_delay: Duration::ZERO,
             scale_to_zero_grace_period: Duration::from_secs(30),
             scale_to_zero_pod_retention_period: Duration::ZERO,
@@ -65,85 +90,103 @@ impl AutoscalerConfig {
     /// # Errors
     /// Everything that is wrong with it, each with key, value and bound.
     pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, Vec<SettingError>> {
-        let base = Self::default();
-        let whole = |d: Duration| d.subsec_nanos() == 0;
+        let mut config = Self::default();
         let mut c = Bounded::new(data, "");
-        let config = Self {
-            enable_scale_to_zero: c.boolean("enable-scale-to-zero").unwrap_or(base.enable_scale_to_zero),
-            max_scale_up_rate: c
-                .float("max-scale-up-rate", "above 1", |v| v > 1.0)
-                .unwrap_or(base.max_scale_up_rate),
-            max_scale_down_rate: c
-                .float("max-scale-down-rate", "above 1", |v| v > 1.0)
-                .unwrap_or(base.max_scale_down_rate),
-            container_concurrency_target_percentage: c
-                .float("container-concurrency-target-percentage", "above 0, at most 100", |v| {
-                    v > 0.0 && v <= 100.0
-                })
-                // Knative reads values up to 1 as a fraction.
-                .map_or(
-                    base.container_concurrency_target_percentage,
-                    |v| if v <= 1.0 { v } else { v / 100.0 },
-                ),
-            target_burst_capacity: c
-                .float("target-burst-capacity", "0 or more, or -1", |v| v >= 0.0 || v == -1.0)
-                .unwrap_or(base.target_burst_capacity),
-            stable_window: c
-                .duration("stable-window", "whole seconds from 6s to 1h", |d| {
-                    (6..=3600).contains(&d.as_secs()) && d.as_secs_f64() <= 3600.0 && whole(d)
-                })
-                .unwrap_or(base.stable_window),
-            panic_window_percentage: c
-                .float("panic-window-percentage", "1 to 100", |v| (1.0..=100.0).contains(&v))
-                .unwrap_or(base.panic_window_percentage),
-            panic_threshold_percentage: c
-                .float("panic-threshold-percentage", "above 0", |v| v > 0.0)
-                .unwrap_or(base.panic_threshold_percentage),
-            activator_capacity: c
-                .float("activator-capacity", "1 or more", |v| v >= 1.0)
-                .unwrap_or(base.activator_capacity),
-            scale_down_delay: c
-                .duration("scale-down-delay", "whole seconds", whole)
-                .unwrap_or(base.scale_down_delay),
-            scale_to_zero_grace_period: c
-                .duration("scale-to-zero-grace-period", "longer than 0s", |d| d > Duration::ZERO)
-                .unwrap_or(base.scale_to_zero_grace_period),
-            scale_to_zero_pod_retention_period: c
-                .duration("scale-to-zero-pod-retention-period", "0s or longer", |_| true)
-                .unwrap_or(base.scale_to_zero_pod_retention_period),
-        };
+        config.read_zero(&mut c);
+        config.read_targets(&mut c);
+        config.read_panic(&mut c);
+        config.read_pace(&mut c);
+        config.read_sizes(&mut c);
+        config.check_least_target(&mut c);
+        config.check_initial_scale(&mut c);
+        config.check_max_scale(&mut c);
+        config.check_min_scale(&mut c);
         let errors = c.into_errors();
         if errors.is_empty() { Ok(config) } else { Err(errors) }
+    }
+
+    fn read_zero(&mut self, c: &mut Bounded<'_>) {
+        set(&mut self.enable_scale_to_zero, c.boolean("enable-scale-to-zero"));
+        let grace = c.duration("scale-to-zero-grace-period", &bounds::LONGER_THAN_NOTHING);
+        set(&mut self.scale_to_zero_grace_period, grace);
+        let retention = c.duration("scale-to-zero-pod-retention-period", &bounds::NOT_NEGATIVE);
+        set(&mut self.scale_to_zero_pod_retention_period, retention);
+    }
+
+    fn read_targets(&mut self, c: &mut Bounded<'_>) {
+        let percentage = c.float("container-concurrency-target-percentage", &bounds::PERCENT_OR_FRACTION);
+        // Knative takes what is not above 1 for a fraction, and so 1 for the whole.
+        let fraction = percentage.map(|p| if p > 1.0 { p / 100.0 } else { p });
+        set(&mut self.container_concurrency_target_percentage, fraction);
+        let concurrency = c.float("container-concurrency-target-default", &bounds::POSITIVE);
+        set(&mut self.container_concurrency_target_default, concurrency);
+        let requests = c.float("requests-per-second-target-default", &bounds::TARGET);
+        set(&mut self.requests_per_second_target_default, requests);
+        let burst = c.float("target-burst-capacity", &bounds::BURST_CAPACITY);
+        set(&mut self.target_burst_capacity, burst);
+        set(&mut self.activator_capacity, c.float("activator-capacity", &bounds::ONE_OR_MORE));
+    }
+
+    fn read_panic(&mut self, c: &mut Bounded<'_>) {
+        set(&mut self.stable_window, c.duration("stable-window", &bounds::WINDOW));
+        set(&mut self.panic_window_percentage, c.float("panic-window-percentage", &bounds::PERCENT));
+        set(&mut self.panic_threshold_percentage, c.float("panic-threshold-percentage", &bounds::POSITIVE));
+    }
+
+    fn read_pace(&mut self, c: &mut Bounded<'_>) {
+        set(&mut self.max_scale_up_rate, c.float("max-scale-up-rate", &bounds::RATE));
+        set(&mut self.max_scale_down_rate, c.float("max-scale-down-rate", &bounds::RATE));
+        set(&mut self.scale_down_delay, c.duration("scale-down-delay", &bounds::WHOLE_SECONDS));
+    }
+
+    fn read_sizes(&mut self, c: &mut Bounded<'_>) {
+        set(&mut self.allow_zero_initial_scale, c.boolean("allow-zero-initial-scale"));
+        set(&mut self.initial_scale, c.integer("initial-scale", &bounds::SIZE));
+        set(&mut self.min_scale, c.integer("min-scale", &bounds::SIZE));
+        set(&mut self.max_scale, c.integer("max-scale", &bounds::SIZE));
+        set(&mut self.max_scale_limit, c.integer("max-scale-limit", &bounds::SIZE));
+    }
+
+    fn check_least_target(&self, c: &mut Bounded<'_>) {
+        let (share, whole) =
+            ("container-concurrency-target-percentage", "container-concurrency-target-default");
+        let target = self.container_concurrency_target_percentage * self.container_concurrency_target_default;
+        if target >= LEAST_TARGET || c.is_bad(share) || c.is_bad(whole) {
+            return;
+        }
+        let percentage = c.said(share, 70);
+        let words = format!("at least {LEAST_TARGET} when {share}, which is {percentage}, is taken of it");
+        c.refuse(SettingError::new(whole, c.said(whole, 100), words));
+    }
+
+    fn check_initial_scale(&self, c: &mut Bounded<'_>) {
+        let (initial, allow) = ("initial-scale", "allow-zero-initial-scale");
+        if self.initial_scale > 0 || self.allow_zero_initial_scale || c.is_bad(initial) || c.is_bad(allow) {
+            return;
+        }
+        c.refuse(SettingError::new(initial, 0, format!("1 or more while {allow} is false")));
+    }
+
+    fn check_max_scale(&self, c: &mut Bounded<'_>) {
+        let (max, limit) = ("max-scale", "max-scale-limit");
+        if self.max_scale_limit == 0 || c.is_bad(max) || c.is_bad(limit) {
+            return;
+        }
+        if !(1..=self.max_scale_limit).contains(&self.max_scale) {
+            let words = format!("from 1 to {limit}, which is {}", self.max_scale_limit);
+            c.refuse(SettingError::new(max, self.max_scale, words));
+        }
+    }
+
+    fn check_min_scale(&self, c: &mut Bounded<'_>) {
+        let (min, max) = ("min-scale", "max-scale");
+        if self.max_scale == 0 || self.min_scale <= self.max_scale || c.is_bad(min) || c.is_bad(max) {
+            return;
+        }
+        let words = format!("at most {max}, which is {}", self.max_scale);
+        c.refuse(SettingError::new(min, self.min_scale, words));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
-    }
-
-    #[test]
-    fn empty_data_is_the_default_and_fractions_are_percentages() {
-        assert_eq!(AutoscalerConfig::parse(&data(&[])), Ok(AutoscalerConfig::default()));
-        for percentage in ["70", "0.7"] {
-            let config =
-                AutoscalerConfig::parse(&data(&[("container-concurrency-target-percentage", percentage)]));
-            assert_eq!(config, Ok(AutoscalerConfig::default()));
-        }
-    }
-
-    #[test]
-    fn all_errors_are_reported_at_once() {
-        let errors = AutoscalerConfig::parse(&data(&[
-            ("max-scale-up-rate", "1"),
-            ("stable-window", "2h"),
-            ("enable-scale-to-zero", "yes"),
-            ("scale-to-zero-grace-period", "0s"),
-        ]))
-        .unwrap_err();
-        assert_eq!(errors.len(), 4, "{errors:?}");
-    }
-}
+pub(crate) mod tests;

@@ -21,6 +21,7 @@ pub use panic_mode::PanicMode;
 
 use crate::collection::Averages;
 use crate::settings::Settings;
+use crate::target::Target;
 use crate::window::MaxWindow;
 
 /// Seconds in a slot of the scale-down delay: the decider's own period.
@@ -119,14 +120,8 @@ impl Default for DeciderSpec {
 
 impl DeciderSpec {
     /// The spec of a workload whose pods should carry `target` each.
-    ///
-    /// What a pod can carry is its limit where it has one; else the target is taken for the share of it that
-    /// `target_utilization` says.
-    pub fn new(settings: &Settings, target: f64, container_concurrency: u32) -> Self {
-        let total = match container_concurrency {
-            0 => target / settings.target_utilization,
-            limit => f64::from(limit),
-        };
+    pub fn new(settings: &Settings, target: Target) -> Self {
+        let Target { target, total } = target;
         Self {
             target,
             total,
@@ -137,7 +132,7 @@ impl DeciderSpec {
             stable_window: settings.stable_window,
             scale_down_delay: settings.scale_down_delay,
             activation_scale: settings.activation_scale,
-            reachable: true,
+            reachable: settings.reachability.is_reachable(),
         }
     }
 

@@ -33,13 +33,16 @@ mod key;
 pub mod pod_assignment;
 pub mod port_lease;
 pub mod quantity;
+pub mod reachability;
 pub mod replay;
+pub mod scale_bounds;
 pub mod scale_to_zero;
 pub mod selector;
 pub mod settings;
 pub mod sks_mode;
 pub mod slot_lending;
 pub mod stats;
+pub mod target;
 pub mod window;
 
 pub use decision::{Decision, DecisionEvent};

@@ -4,14 +4,27 @@
 //!             idle for a stable window,          mode in force is Proxy,
 //!             active for one as well             an activator answers on the Service
 //!  Active ─────────────► Inactive ─────────────────────► proven ──────────► zero
-//!    ▲                      │       (retention, and grace since Proxy)
-//!    └──────────────────────┘ any request, or any word that is not "idle"
+//!    ▲                    ▲   │       (retention, and grace since Proxy)
+//!    │        Activating ─┘   │
+//!    │   progress deadline    │
+//!    └────────────────────────┘ any request, or any word that is not "idle"
 //! ```
 //!
 //! Input: what the zero-scaler observed of one workload, and its settings. Output: the next step and when to look again.
-//! The zero-scaler carries a step out and asks again; nothing is remembered here. The rules are Knative's (its scaler.go),
-//! with three differences: idleness is a fact that the collector vouches for and not an average of 0; grace counts from the
-//! moment that activators were in the slices, never from an intention; and the proof is asked for anew right before the end.
+//! The zero-scaler carries a step out and asks again; nothing is remembered here. The rules are Knative's
+//! (`handleScaleToZero` in `pkg/reconciler/autoscaling/kpa/scaler.go`), with these differences, all of them on purpose:
+//!
+//! - Idleness is a fact that the collector vouches for, for a whole stable window, and not an average of 0. Without a decision
+//!   nothing goes to zero, not even pods that never came up.
+//! - Above its smallest size a workload is left to whoever scales it down (the HPA, or the zero-scaler for `Direct`); there is
+//!   no detour over 1. Only an unreachable one goes to zero from any size.
+//! - Grace counts from the moment that activators were in the slices, never from an intention: a long inactivity does not stand
+//!   in for a short time in Proxy.
+//! - The proof is asked for anew right before the end, and also with a target burst capacity of -1, where Knative skips it because
+//!   the activator is always in the path. That is what is wanted, not what is: when the last activator was lost, or kube-proxy
+//!   is behind, requests go to the pods that are about to go.
+//! - Pods that are given up after the progress deadline go the same way, with proof and grace, and not to zero at once.
+//!   Activators have been in the path all the time, so it costs no more than a second. A retention period holds for them too.
 //!
 //! All times are Unix milliseconds, because they come from objects and outlive the process that wrote them.
 
@@ -21,16 +34,18 @@ use crate::settings::Settings;
 
 /// How soon to look again after a proof that failed, or while the slices are being written.
 const SOON: Duration = Duration::from_secs(1);
+/// How long after the progress deadline pods that are still not ready are given up. Whoever runs them has then given up too.
+const AFTER_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What is known of one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// `spec.replicas` of the target.
     pub replicas: i32,
-    /// Where the HPA rests: its minReplicas, at least 1.
+    /// Where the HPA rests: its minReplicas, at least 1. An unreachable workload need not have come there.
     pub min_replicas: i32,
-    /// Whether the workload asks for zero. The cluster's own switch is in the settings.
-    pub scale_to_zero: bool,
+    /// Whether the workload may be at zero; see [`is_allowed`].
+    pub allowed: bool,
     /// What the decider says; `None` while nothing is known.
     pub demand: Option<Demand>,
     /// Where the workload stands.
@@ -102,6 +117,8 @@ pub enum Why {
     NotIdleLongEnough,
     /// Active for less than the stable window.
     ActiveTooShortly,
+    /// Pods are not ready yet, and it is too early to give them up.
+    Activating,
     /// Activators are not in the slices yet.
     NotProxied,
     /// The Service is not answered by an activator.
@@ -135,6 +152,7 @@ impl Why {
             Self::Busy => "there are requests",
             Self::NotIdleLongEnough => "idle for less than the stable window",
             Self::ActiveTooShortly => "active for less than the stable window",
+            Self::Activating => "pods are not ready yet, and the progress deadline is not over",
             Self::NotProxied => "no activator is in the Service's endpoints yet",
             Self::ActivatorNotInPath => "the Service is not answered by an activator yet",
             Self::Grace => "waiting for the grace or retention period to end",
@@ -142,20 +160,24 @@ impl Why {
     }
 }
 
+/// Whether a workload may be at zero: where the cluster allows it, if it asks for it or no request can come any more.
+pub fn is_allowed(asks: bool, settings: &Settings) -> bool {
+    settings.enable_scale_to_zero && (asks || !settings.reachability.is_reachable())
+}
+
 /// The next step on the way to zero, or away from it.
 pub fn step(observed: &Observed, settings: &Settings, now: i64) -> Step {
-    let allowed = observed.scale_to_zero && settings.enable_scale_to_zero;
     if observed.replicas <= 0 {
-        return at_zero(observed, allowed);
+        return at_zero(observed);
     }
-    if !allowed {
+    if !observed.allowed {
         return leave_inactive(observed, Why::NotAllowed);
     }
     let Some(demand) = observed.demand else { return Step::stay(Why::NoDecision) };
     let Some(idle_since) = demand.idle_since.filter(|_| demand.desired == 0) else {
         return leave_inactive(observed, Why::Busy);
     };
-    if observed.replicas != observed.min_replicas {
+    if observed.replicas != observed.min_replicas && settings.reachability.is_reachable() {
         return leave_inactive(observed, Why::NotAtMinimum);
     }
     if let Some(rest) = remaining(idle_since, settings.stable_window, now) {
@@ -163,19 +185,18 @@ pub fn step(observed: &Observed, settings: &Settings, now: i64) -> Step {
         return leave_inactive_or(observed, Step::wait(Why::NotIdleLongEnough, rest));
     }
     match observed.phase {
-        Phase::Active | Phase::Activating => {
-            match remaining(observed.phase_since, settings.stable_window, now) {
-                Some(rest) => Step::wait(Why::ActiveTooShortly, rest),
-                None => Step::GoInactive,
-            }
+        Phase::Active => go_inactive_after(settings.stable_window, Why::ActiveTooShortly, observed, now),
+        Phase::Activating => {
+            let given_up_after = settings.progress_deadline.saturating_add(AFTER_DEADLINE);
+            go_inactive_after(given_up_after, Why::Activating, observed, now)
         }
         Phase::Inactive => while_inactive(observed, settings, now),
     }
 }
 
-fn at_zero(observed: &Observed, allowed: bool) -> Step {
+fn at_zero(observed: &Observed) -> Step {
     let wanted = observed.demand.is_some_and(|demand| demand.desired > 0 && demand.idle_since.is_none());
-    if wanted || !allowed { Step::Reactivate } else { Step::stay(Why::Sleeping) }
+    if wanted || !observed.allowed { Step::Reactivate } else { Step::stay(Why::Sleeping) }
 }
 
 fn leave_inactive(observed: &Observed, why: Why) -> Step {
@@ -186,10 +207,14 @@ fn leave_inactive_or(observed: &Observed, otherwise: Step) -> Step {
     if observed.phase == Phase::Inactive { Step::Reactivate } else { otherwise }
 }
 
+fn go_inactive_after(period: Duration, why: Why, observed: &Observed, now: i64) -> Step {
+    remaining(observed.phase_since, period, now).map_or(Step::GoInactive, |rest| Step::wait(why, rest))
+}
+
 fn while_inactive(observed: &Observed, settings: &Settings, now: i64) -> Step {
     let Some(proxied_since) = observed.proxied_since else { return Step::wait(Why::NotProxied, SOON) };
     let grace = remaining(proxied_since, settings.scale_to_zero_grace_period, now);
-    let retention = remaining(observed.phase_since, settings.scale_to_zero_pod_retention_period, now);
+    let retention = remaining(observed.phase_since, retention(settings), now);
     // `None` is less than any `Some`.
     let rest = grace.max(retention);
     match (observed.probe, rest) {
@@ -201,171 +226,24 @@ fn while_inactive(observed: &Observed, settings: &Settings, now: i64) -> Step {
     }
 }
 
-/// What is left of `period` since `start`; `None` when it is over.
+/// How long the last pod is kept. Nothing is kept for requests that cannot come.
+fn retention(settings: &Settings) -> Duration {
+    if settings.reachability.is_reachable() {
+        settings.scale_to_zero_pod_retention_period
+    } else {
+        Duration::ZERO
+    }
+}
+
+/// What is left of `period` since `start`, in whole milliseconds; `None` when it is over.
 fn remaining(start: i64, period: Duration, now: i64) -> Option<Duration> {
     let passed = Duration::from_millis(u64::try_from(now.saturating_sub(start)).unwrap_or(0));
-    period.checked_sub(passed).filter(|rest| !rest.is_zero())
+    let rest = period.checked_sub(passed).filter(|rest| !rest.is_zero())?;
+    // Rounded up: a clock of milliseconds would not move by less.
+    let part = u64::from(rest.subsec_nanos() % 1_000_000 > 0);
+    let millis = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
+    Some(Duration::from_millis(millis.saturating_add(part)))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::config::AutoscalerConfig;
-
-    const NOW: i64 = 10_000_000;
-
-    /// The fixture of Knative's scaler_test.go: grace 60 s, stable window 5 min.
-    fn settings() -> Settings {
-        let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
-        settings.scale_to_zero_grace_period = Duration::from_secs(60);
-        settings.stable_window = Duration::from_secs(300);
-        settings
-    }
-
-    fn ago(seconds: i64) -> i64 {
-        NOW - seconds * 1000
-    }
-
-    fn idle() -> Observed {
-        Observed {
-            replicas: 1,
-            min_replicas: 1,
-            scale_to_zero: true,
-            demand: Some(Demand { desired: 0, idle_since: Some(ago(3600)) }),
-            phase: Phase::Active,
-            phase_since: ago(300),
-            proxied_since: None,
-            proven_before: false,
-            probe: None,
-        }
-    }
-
-    fn inactive(inactive_for: i64, proxied_for: i64, probe: Option<bool>) -> Observed {
-        Observed {
-            phase: Phase::Inactive,
-            phase_since: ago(inactive_for),
-            proxied_since: Some(ago(proxied_for)),
-            proven_before: true,
-            probe,
-            ..idle()
-        }
-    }
-
-    fn seconds(why: Why, seconds: u64) -> Step {
-        Step::wait(why, Duration::from_secs(seconds))
-    }
-
-    #[test]
-    fn active_workloads_wait_for_a_stable_window() {
-        // Z1, Z3; Z2 is the HPA's, which has not come to rest.
-        let young = Observed { phase_since: ago(299), ..idle() };
-        assert_eq!(step(&young, &settings(), NOW), seconds(Why::ActiveTooShortly, 1));
-        assert_eq!(step(&idle(), &settings(), NOW), Step::GoInactive);
-        let large = Observed { replicas: 10, ..idle() };
-        assert_eq!(step(&large, &settings(), NOW), Step::stay(Why::NotAtMinimum));
-        // Activating for long with nobody waiting: the caller gave up, the pods never came.
-        let stuck = Observed { phase: Phase::Activating, ..idle() };
-        assert_eq!(step(&stuck, &settings(), NOW), Step::GoInactive);
-    }
-
-    #[test]
-    fn inactive_workloads_wait_for_grace_and_retention() {
-        let s = settings();
-        // Z6
-        assert_eq!(step(&inactive(60, 60, Some(true)), &s, NOW), Step::ScaleToZero);
-        // Z7, Z8
-        assert_eq!(step(&inactive(59, 59, Some(true)), &s, NOW), seconds(Why::Grace, 1));
-        // Z9: the slices were in Proxy before the workload became inactive.
-        assert_eq!(step(&inactive(59, 60, Some(true)), &s, NOW), Step::ScaleToZero);
-        // Unlike Knative, a long inactivity does not stand in for a short time in Proxy.
-        assert_eq!(step(&inactive(600, 5, Some(true)), &s, NOW), seconds(Why::Grace, 55));
-        let retention = |seconds| Settings {
-            scale_to_zero_pod_retention_period: Duration::from_secs(seconds),
-            ..settings()
-        };
-        // Z10, Z11, Z14
-        assert_eq!(step(&inactive(59, 60, Some(true)), &retention(42), NOW), Step::ScaleToZero);
-        assert_eq!(step(&inactive(60, 60, Some(true)), &retention(120), NOW), seconds(Why::Grace, 60));
-        assert_eq!(step(&inactive(60, 60, Some(true)), &retention(60), NOW), Step::ScaleToZero);
-    }
-
-    #[test]
-    fn nothing_goes_to_zero_without_a_proof_of_this_pass() {
-        let s = settings();
-        assert_eq!(step(&inactive(60, 60, None), &s, NOW), Step::ProbeActivator);
-        // Z16
-        assert_eq!(step(&inactive(60, 60, Some(false)), &s, NOW), Step::wait(Why::ActivatorNotInPath, SOON));
-        // The first proof is asked for early, so that what is wrong shows before the end.
-        let unproven = Observed { proven_before: false, ..inactive(10, 10, None) };
-        assert_eq!(step(&unproven, &s, NOW), Step::ProbeActivator);
-        assert_eq!(step(&inactive(10, 10, None), &s, NOW), seconds(Why::Grace, 50));
-        let unproxied = Observed { proxied_since: None, ..inactive(600, 0, Some(true)) };
-        assert_eq!(step(&unproxied, &s, NOW), Step::wait(Why::NotProxied, SOON));
-    }
-
-    #[test]
-    fn requests_end_the_way_to_zero_at_once() {
-        let s = settings();
-        let ready_to_go = inactive(600, 600, Some(true));
-        assert_eq!(step(&ready_to_go, &s, NOW), Step::ScaleToZero);
-        for demand in [
-            Demand { desired: 1, idle_since: None },
-            Demand { desired: 0, idle_since: None },
-            Demand { desired: 1, idle_since: Some(ago(3600)) },
-            // A request came and went.
-            Demand { desired: 0, idle_since: Some(ago(299)) },
-        ] {
-            let observed = Observed { demand: Some(demand), ..ready_to_go };
-            assert_eq!(step(&observed, &s, NOW), Step::Reactivate, "{demand:?}");
-        }
-    }
-
-    #[test]
-    fn silence_is_not_idleness_and_changes_nothing() {
-        // Z25, Z26
-        for observed in [inactive(600, 600, Some(true)), idle()] {
-            let silent = Observed { demand: None, ..observed };
-            assert_eq!(step(&silent, &settings(), NOW), Step::stay(Why::NoDecision));
-        }
-    }
-
-    #[test]
-    fn a_workload_that_may_not_go_to_zero_stays_or_comes_back() {
-        // Z31
-        let refused = Observed { scale_to_zero: false, ..idle() };
-        assert_eq!(step(&refused, &settings(), NOW), Step::stay(Why::NotAllowed));
-        let off = Settings { enable_scale_to_zero: false, ..settings() };
-        assert_eq!(step(&inactive(600, 600, Some(true)), &off, NOW), Step::Reactivate);
-        assert_eq!(step(&Observed { replicas: 0, ..idle() }, &off, NOW), Step::Reactivate);
-    }
-
-    #[test]
-    fn a_sleeping_workload_wakes_on_demand_alone() {
-        let asleep = Observed { replicas: 0, ..inactive(600, 600, None) };
-        assert_eq!(step(&asleep, &settings(), NOW), Step::stay(Why::Sleeping));
-        let silent = Observed { demand: None, ..asleep };
-        assert_eq!(step(&silent, &settings(), NOW), Step::stay(Why::Sleeping));
-        let asked = Observed { demand: Some(Demand { desired: 3, idle_since: None }), ..asleep };
-        assert_eq!(step(&asked, &settings(), NOW), Step::Reactivate);
-    }
-
-    #[test]
-    fn a_workload_above_one_rests_at_its_minimum() {
-        // Z20, with the HPA resting at 2: then it may go, to zero and not to 1.
-        let two = Observed { replicas: 2, min_replicas: 2, ..inactive(60, 60, Some(true)) };
-        assert_eq!(step(&two, &settings(), NOW), Step::ScaleToZero);
-        let ten = Observed { replicas: 10, min_replicas: 2, ..inactive(60, 60, Some(true)) };
-        assert_eq!(step(&ten, &settings(), NOW), Step::Reactivate);
-    }
-
-    #[test]
-    fn a_clock_that_ran_backwards_waits_longer_and_no_more() {
-        let future = inactive(-30, -30, None);
-        assert_eq!(
-            step(&Observed { probe: Some(true), ..future }, &settings(), NOW),
-            seconds(Why::Grace, 60)
-        );
-    }
-}
+mod tests;

@@ -1,19 +1,38 @@
 //! What a workload is decided with: the cluster's configuration, overridden by the workload's annotations.
 //!
-//! Input: the ConfigMap `config-autoscaler` ([`AutoscalerConfig`](crate::config::AutoscalerConfig)) and the annotations of a
-//! PodAutoscaler. Output: one [`Settings`] value for the collector, the decider and the zero-scaler, each of which resolves
-//! it for itself with this function, so that they cannot disagree. Keys, defaults and bounds are Knative's.
+//! Input: the ConfigMap `config-autoscaler` ([`AutoscalerConfig`](crate::config::AutoscalerConfig)), the annotations of a
+//! PodAutoscaler, and the sizes that its spec gives. Output: one [`Settings`] value for the collector, the decider and the
+//! zero-scaler, each of which resolves it for itself with this function, so that they cannot disagree. Keys, defaults and
+//! bounds are Knative's.
+//!
+//! What surprises: a bad annotation is left out and reported, and the cluster's value stays; two that are at odds are both left
+//! out. Where a key has two forms (`min-scale`, and `minScale` of older Knatives) the one with hyphens counts. Two annotations
+//! of Knative's mean nothing here and are only checked: `class`, because there is one autoscaler, and `http-full-duplex`,
+//! because requests and responses always flow both ways at once.
 
 mod bounded;
+pub(crate) mod bounds;
+mod duration;
+mod sizes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(crate) use bounded::Bounded;
-pub use bounded::{SettingError, parse_duration};
+pub use bounded::SettingError;
+pub use duration::parse_duration;
+pub use sizes::GivenSizes;
 
+use crate::collection::Measure;
 use crate::config::AutoscalerConfig;
 use crate::contract::GROUP;
+use crate::quantity::parse_milli;
+use crate::reachability::Reachability;
+
+/// How long pods may take to become ready, unless the workload says otherwise.
+const PROGRESS_DEADLINE: Duration = Duration::from_secs(600);
+/// Share of a pod's requests per second to aim for, unless the workload says otherwise. The cluster has no key for it.
+const REQUESTS_PER_SECOND_UTILIZATION: f64 = 0.7;
 
 /// Everything that tunes one workload's scaling.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,19 +41,35 @@ pub struct Settings {
     pub stable_window: Duration,
     /// The panic window as a percentage of the stable one. 1 to 100.
     pub panic_window_percentage: f64,
-    /// Panic starts when the panic window wants this percentage of the ready pods. 110 to 1000.
+    /// Panic starts when the panic window wants this percentage of the ready pods. A workload's own: 110 to 1000.
     pub panic_threshold_percentage: f64,
+    /// What is measured, unless the spec says it.
+    pub measure: Option<Measure>,
+    /// What one pod can carry in all, where the annotation `target` says it. 0.01 or more.
+    pub target: Option<f64>,
+    /// Fraction of a pod's capacity to aim for, where an annotation says it. [0.01, 1].
+    pub target_utilization: Option<f64>,
+    /// Fraction of a pod's concurrency to aim for otherwise. (0, 1].
+    pub container_concurrency_target_percentage: f64,
+    /// Requests at a time that a pod without a limit can carry in all.
+    pub container_concurrency_target_default: f64,
+    /// Requests per second that one pod can carry in all.
+    pub requests_per_second_target_default: f64,
     /// Spare requests the ready pods should be able to take before the activator leaves the path; -1 keeps it there always.
     pub target_burst_capacity: f64,
-    /// Fraction of a pod's capacity to aim for; divides a pod's target to give its total capacity. (0, 1].
-    pub target_utilization: f64,
     /// Requests that one activator can carry.
     pub activator_capacity: f64,
     /// Largest factor by which one decision may exceed the ready pods. Above 1.
     pub max_scale_up_rate: f64,
     /// Largest divisor by which one decision may go below the ready pods. Above 1.
     pub max_scale_down_rate: f64,
-    /// Smallest size when there is any load at all; 1 when not set.
+    /// Smallest size; 0 is no bound. At most `max_scale`, where that is a bound.
+    pub min_scale: u32,
+    /// Largest size; 0 is no bound.
+    pub max_scale: u32,
+    /// Size to be reached once, when the workload is new.
+    pub initial_scale: u32,
+    /// Smallest size when there is any load at all; 1 when not set. Between `min_scale` and `max_scale`.
     pub activation_scale: u32,
     /// How long a larger decision is held.
     pub scale_down_delay: Duration,
@@ -42,8 +77,12 @@ pub struct Settings {
     pub scale_to_zero_grace_period: Duration,
     /// How long the last pod is kept after the workload became idle.
     pub scale_to_zero_pod_retention_period: Duration,
+    /// How long pods may take to become ready before they are given up. Whole seconds, above 0.
+    pub progress_deadline: Duration,
     /// Whether anything may go to zero in this cluster.
     pub enable_scale_to_zero: bool,
+    /// Whether requests can come at all.
+    pub reachability: Reachability,
     /// How the stable and panic averages weigh their seconds.
     pub aggregation: Aggregation,
 }
@@ -67,51 +106,100 @@ impl Settings {
         config: &AutoscalerConfig,
         annotations: &BTreeMap<String, String>,
     ) -> (Self, Vec<SettingError>) {
+        Self::resolve_given(config, annotations, GivenSizes::default())
+    }
+
+    /// As [`Settings::resolve`], for a workload whose spec gives some of its sizes: these rule over annotations.
+    pub fn resolve_given(
+        config: &AutoscalerConfig,
+        annotations: &BTreeMap<String, String>,
+        sizes: GivenSizes,
+    ) -> (Self, Vec<SettingError>) {
         let prefix = format!("{GROUP}/");
         let mut a = Bounded::new(annotations, &prefix);
-        let percent = |p: f64| (1.0..=100.0).contains(&p);
-        let hour = Duration::from_secs(3600);
-        let settings = Self {
-            stable_window: a
-                .duration("window", "whole seconds from 6s to 1h", |d| {
-                    (Duration::from_secs(6)..=hour).contains(&d) && d.subsec_nanos() == 0
-                })
-                .unwrap_or(config.stable_window),
-            panic_window_percentage: a
-                .float("panic-window-percentage", "1 to 100", percent)
-                .unwrap_or(config.panic_window_percentage),
-            panic_threshold_percentage: a
-                .float("panic-threshold-percentage", "110 to 1000", |p| (110.0..=1000.0).contains(&p))
-                .unwrap_or(config.panic_threshold_percentage),
-            target_burst_capacity: a
-                .float("target-burst-capacity", "0 or more, or -1", |c| c >= 0.0 || c == -1.0)
-                .unwrap_or(config.target_burst_capacity),
-            target_utilization: a
-                .float("target-utilization-percentage", "1 to 100", percent)
-                .map_or(config.container_concurrency_target_percentage, |p| p / 100.0),
+        let mut settings = Self::of_cluster(config);
+        settings.read_windows(&mut a);
+        settings.read_target(&mut a);
+        settings.read_zero(&mut a);
+        settings.set_sizes(&sizes::resolve(&mut a, config, sizes));
+        check_ignored(&mut a);
+        (settings, a.into_errors())
+    }
+
+    /// What a workload without annotations has.
+    fn of_cluster(config: &AutoscalerConfig) -> Self {
+        Self {
+            stable_window: config.stable_window,
+            panic_window_percentage: config.panic_window_percentage,
+            panic_threshold_percentage: config.panic_threshold_percentage,
+            measure: None,
+            target: None,
+            target_utilization: None,
+            container_concurrency_target_percentage: config.container_concurrency_target_percentage,
+            container_concurrency_target_default: config.container_concurrency_target_default,
+            requests_per_second_target_default: config.requests_per_second_target_default,
+            target_burst_capacity: config.target_burst_capacity,
             activator_capacity: config.activator_capacity,
             max_scale_up_rate: config.max_scale_up_rate,
             max_scale_down_rate: config.max_scale_down_rate,
-            activation_scale: a.integer("activation-scale", "2 or more", |n| n >= 2).unwrap_or(1),
-            scale_down_delay: a
-                .duration("scale-down-delay", "whole seconds from 0s to 1h", |d| {
-                    d <= hour && d.subsec_nanos() == 0
-                })
-                .unwrap_or(config.scale_down_delay),
+            min_scale: config.min_scale,
+            max_scale: config.max_scale,
+            initial_scale: config.initial_scale,
+            activation_scale: 1,
+            scale_down_delay: config.scale_down_delay,
             scale_to_zero_grace_period: config.scale_to_zero_grace_period,
-            scale_to_zero_pod_retention_period: a
-                .duration("scale-to-zero-pod-retention-period", "0s to 1h", |d| d <= hour)
-                .unwrap_or(config.scale_to_zero_pod_retention_period),
+            scale_to_zero_pod_retention_period: config.scale_to_zero_pod_retention_period,
+            progress_deadline: PROGRESS_DEADLINE,
             enable_scale_to_zero: config.enable_scale_to_zero,
-            aggregation: a
-                .choice("metric-aggregation-algorithm", "linear or weighted-exponential", |name| match name {
-                    "linear" => Some(Aggregation::Linear),
-                    "weighted-exponential" | "weightedExponential" => Some(Aggregation::WeightedExponential),
-                    _ => None,
-                })
-                .unwrap_or(Aggregation::Linear),
-        };
-        (settings, a.into_errors())
+            reachability: Reachability::Reachable,
+            aggregation: Aggregation::Linear,
+        }
+    }
+
+    fn read_windows(&mut self, a: &mut Bounded<'_>) {
+        set(&mut self.stable_window, a.duration("window", &bounds::WINDOW));
+        set(&mut self.panic_window_percentage, a.float("panic-window-percentage", &bounds::PERCENT));
+        let threshold = a.float("panic-threshold-percentage", &bounds::PANIC_THRESHOLD);
+        set(&mut self.panic_threshold_percentage, threshold);
+        let delay = a.duration("scale-down-delay", &bounds::WHOLE_SECONDS_OF_AN_HOUR);
+        set(&mut self.scale_down_delay, delay);
+        let words = "linear or weighted-exponential";
+        set(&mut self.aggregation, a.read("metric-aggregation-algorithm", words, Aggregation::parse));
+    }
+
+    fn read_target(&mut self, a: &mut Bounded<'_>) {
+        self.measure = a.read("metric", "concurrency or rps", measure);
+        // Also as a quantity, which is how targets are written elsewhere.
+        self.target = a.read("target", bounds::TARGET.words, |text| {
+            let quantity = || parse_milli(text).ok().map(|milli| milli as f64 / 1000.0);
+            bounded::float(text).or_else(quantity).filter(|target| (bounds::TARGET.accepts)(*target))
+        });
+        let percentage = a.float("target-utilization-percentage", &bounds::PERCENT);
+        self.target_utilization = percentage.map(|p| p / 100.0);
+        set(&mut self.target_burst_capacity, a.float("target-burst-capacity", &bounds::BURST_CAPACITY));
+    }
+
+    fn read_zero(&mut self, a: &mut Bounded<'_>) {
+        let retention = a.duration("scale-to-zero-pod-retention-period", &bounds::WITHIN_AN_HOUR);
+        set(&mut self.scale_to_zero_pod_retention_period, retention);
+        set(&mut self.progress_deadline, a.duration("progress-deadline", &bounds::DEADLINE));
+        let words = "Reachable or Unreachable";
+        set(&mut self.reachability, a.read("reachability", words, Reachability::parse));
+    }
+
+    fn set_sizes(&mut self, sizes: &sizes::Sizes) {
+        self.min_scale = sizes.min;
+        self.max_scale = sizes.max;
+        self.initial_scale = sizes.initial;
+        self.activation_scale = sizes.activation;
+    }
+
+    /// Fraction of what a pod can carry that it should carry.
+    pub fn utilization(&self, measure: Measure) -> f64 {
+        self.target_utilization.unwrap_or(match measure {
+            Measure::Concurrency => self.container_concurrency_target_percentage,
+            Measure::RequestsPerSecond => REQUESTS_PER_SECOND_UTILIZATION,
+        })
     }
 
     /// Length of the panic window: its share of the stable one, rounded to whole seconds, at least 1 s.
@@ -126,61 +214,45 @@ impl Settings {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// === impl Aggregation ===
 
-    fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(k, v)| (format!("{GROUP}/{k}"), (*v).to_owned())).collect()
-    }
-
-    #[test]
-    fn annotations_override_the_cluster() {
-        let (settings, errors) = Settings::resolve(
-            &AutoscalerConfig::default(),
-            &annotations(&[("window", "10s"), ("target-burst-capacity", "0"), ("activation-scale", "3")]),
-        );
-        assert_eq!(errors, []);
-        assert_eq!(settings.stable_window, Duration::from_secs(10));
-        assert_eq!(settings.panic_window(), Duration::from_secs(1));
-        assert_eq!((settings.target_burst_capacity, settings.activation_scale), (0.0, 3));
-    }
-
-    #[test]
-    fn panic_windows_are_rounded_like_knatives() {
-        // Knative metric_test.go: (stable s, percent) -> panic s
-        for (stable, percent, panic) in
-            [(60, 10.0, 6), (10, 10.0, 1), (600, 10.0, 60), (60, 51.0, 31), (60, 50.0, 30)]
-        {
-            let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
-            settings.stable_window = Duration::from_secs(stable);
-            settings.panic_window_percentage = percent;
-            assert_eq!(settings.panic_window(), Duration::from_secs(panic), "{stable} s, {percent} %");
+impl Aggregation {
+    /// An empty text is Knative's way to say the default.
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "linear" => Some(Self::Linear),
+            "weighted-exponential" | "weightedExponential" => Some(Self::WeightedExponential),
+            _ => None,
         }
-        // Not in that table: 20.5 s in seconds, but a nanosecond less in nanoseconds.
-        let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
-        (settings.stable_window, settings.panic_window_percentage) = (Duration::from_secs(125), 16.4);
-        assert_eq!(settings.panic_window(), Duration::from_secs(20));
-    }
-
-    #[test]
-    fn every_bad_annotation_is_named_and_the_default_stays() {
-        let bad = annotations(&[
-            ("window", "5s"),
-            ("panic-threshold-percentage", "NaN"),
-            ("activation-scale", "1"),
-            ("metric-aggregation-algorithm", "median"),
-        ]);
-        let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &bad);
-        assert_eq!(settings, Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new()).0);
-        let keys: Vec<_> = errors.iter().map(|e| e.key.rsplit('/').next().unwrap_or_default()).collect();
-        assert_eq!(
-            keys,
-            ["window", "panic-threshold-percentage", "activation-scale", "metric-aggregation-algorithm"]
-        );
-        assert_eq!(
-            errors[0].to_string(),
-            "autoscaling.rouse.dev/window is \"5s\", but must be whole seconds from 6s to 1h"
-        );
     }
 }
+
+fn measure(text: &str) -> Option<Measure> {
+    match text {
+        "concurrency" => Some(Measure::Concurrency),
+        "rps" | "requests-per-second" => Some(Measure::RequestsPerSecond),
+        _ => None,
+    }
+}
+
+/// What means nothing here must still make sense, so that a slip does not go unseen.
+fn check_ignored(a: &mut Bounded<'_>) {
+    let words = "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
+    a.read("class", words, |text| {
+        let known = matches!(text, "kpa.autoscaling.knative.dev" | "hpa.autoscaling.knative.dev");
+        (known || !text.ends_with(".knative.dev")).then_some(())
+    });
+    a.read("http-full-duplex", "Enabled or Disabled", |text| {
+        ["enabled", "disabled"].iter().any(|word| text.eq_ignore_ascii_case(word)).then_some(())
+    });
+}
+
+/// Puts what was given, if anything was.
+pub(crate) fn set<T>(setting: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *setting = given;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, key_of};
 use autoscaler::collection::Windows;
 use autoscaler::config::AutoscalerConfig;
@@ -15,7 +16,7 @@ use autoscaler::contract::CONFIG_MAP;
 use autoscaler::decider::DeciderSpec;
 use autoscaler::selector::Selector;
 use autoscaler::settings::{Aggregation, Settings};
-use autoscaler::{Key, quantity};
+use autoscaler::target::TargetError;
 use chassis::readiness::{Latch, Readiness};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
@@ -66,10 +67,8 @@ enum Seen {
 enum BadWorkload {
     #[error("its Metric's selector: {0}")]
     Selector(#[from] autoscaler::selector::ParseSelectorError),
-    #[error("its PodAutoscaler's target: {0}")]
-    Target(#[from] quantity::ParseQuantityError),
-    #[error("its PodAutoscaler's target is {0:?}, but must be above 0")]
-    NoTarget(String),
+    #[error("its PodAutoscaler: {0}")]
+    Target(#[from] TargetError),
 }
 
 // === impl MetricWatch ===
@@ -175,7 +174,7 @@ impl MetricWatch {
         for autoscaler in self.pod_autoscalers.state() {
             let Some(key) = key_of(autoscaler.as_ref()) else { continue };
             let Some(metric) = metrics.remove(&key) else { continue };
-            let (settings, errors) = Settings::resolve(&self.config, autoscaler.annotations());
+            let (settings, errors) = autoscaler.spec.settings(&self.config, autoscaler.annotations());
             let mut complaint: Vec<String> = errors.iter().map(ToString::to_string).collect();
             match workload(&key, &metric.spec, &autoscaler, &settings) {
                 Ok(workload) => workloads.push(workload),
@@ -238,19 +237,15 @@ fn workload(
     settings: &Settings,
 ) -> Result<Workload, BadWorkload> {
     let spec = &autoscaler.spec;
-    let target_milli = quantity::parse_milli(&spec.target)?;
-    if target_milli <= 0 {
-        return Err(BadWorkload::NoTarget(spec.target.clone()));
-    }
-    let target = target_milli as f64 / 1000.0;
+    let target = spec.target(settings)?;
     Ok(Workload {
         key: key.clone(),
         service: metric.service.clone(),
         selector: Selector::parse(&metric.selector)?,
         windows: windows(metric),
-        measure: spec.metric.into(),
-        target_milli,
-        spec: DeciderSpec::new(settings, target, spec.container_concurrency),
+        measure: spec.measure(settings),
+        target_milli: target.milli(),
+        spec: DeciderSpec::new(settings, target),
     })
 }
 
@@ -270,28 +265,37 @@ fn windows(metric: &MetricSpec) -> Windows {
 #[cfg(test)]
 mod tests {
     use autoscaler::collection::Measure;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn objects(target: &str, selector: &str) -> (MetricSpec, PodAutoscaler) {
-        let metric = serde_json::from_value(serde_json::json!({
+    fn objects(spec: Value, annotations: Value, selector: &str) -> (MetricSpec, PodAutoscaler) {
+        let metric = serde_json::from_value(json!({
             "service": "web", "selector": selector, "stableWindowSeconds": 60, "panicWindowSeconds": 6,
             "aggregation": "linear",
         }));
-        let autoscaler = serde_json::from_value(serde_json::json!({
-            "metadata": {"namespace": "shop", "name": "web"},
+        let mut autoscaler = json!({
+            "metadata": {"namespace": "shop", "name": "web", "annotations": annotations},
             "spec": {
                 "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-                "service": "web", "metric": "requests-per-second", "target": target, "maxReplicas": 5,
+                "service": "web",
             },
-        }));
-        (metric.unwrap(), autoscaler.unwrap())
+        });
+        autoscaler["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        (metric.unwrap(), serde_json::from_value(autoscaler).unwrap())
+    }
+
+    fn build_of(spec: Value, annotations: Value, selector: &str) -> Result<Workload, BadWorkload> {
+        let (metric, autoscaler) = objects(spec, annotations, selector);
+        let (settings, errors) =
+            autoscaler.spec.settings(&AutoscalerConfig::default(), autoscaler.annotations());
+        assert_eq!(errors, []);
+        workload(&Key::new("shop", "web"), &metric, &autoscaler, &settings)
     }
 
     fn build(target: &str, selector: &str) -> Result<Workload, BadWorkload> {
-        let (metric, autoscaler) = objects(target, selector);
-        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), autoscaler.annotations());
-        workload(&Key::new("shop", "web"), &metric, &autoscaler, &settings)
+        let spec = json!({"metric": "requests-per-second", "target": target, "maxReplicas": 5});
+        build_of(spec, json!({}), selector)
     }
 
     #[test]
@@ -299,8 +303,24 @@ mod tests {
         let workload = build("0.7", "app=web").unwrap();
         assert_eq!((workload.target_milli, workload.spec.target), (700, 0.7));
         assert_eq!(workload.spec.total, 1.0);
+        assert!(workload.spec.reachable);
         assert_eq!(workload.measure, Measure::RequestsPerSecond);
         assert_eq!(workload.windows.panic, Duration::from_secs(6));
+    }
+
+    #[test]
+    fn a_workload_without_a_target_takes_it_from_its_annotations() {
+        let annotations = json!({
+            "autoscaling.rouse.dev/metric": "rps", "autoscaling.rouse.dev/target": "300",
+            "autoscaling.rouse.dev/reachability": "Unreachable",
+        });
+        let workload = build_of(json!({}), annotations, "app=web").unwrap();
+        assert_eq!(workload.measure, Measure::RequestsPerSecond);
+        assert_eq!((workload.target_milli, workload.spec.total), (210_000, 300.0));
+        assert!(!workload.spec.reachable);
+        let plain = build_of(json!({"containerConcurrency": 10}), json!({}), "app=web").unwrap();
+        assert_eq!(plain.measure, Measure::Concurrency);
+        assert_eq!((plain.target_milli, plain.spec.total), (7000, 10.0));
     }
 
     #[test]

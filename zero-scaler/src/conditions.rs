@@ -8,6 +8,9 @@ use std::fmt;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+/// The condition of a PodAutoscaler whose target is known to work. It stays True through sleep.
+pub const INITIALIZED: &str = "ScaleTargetInitialized";
+
 /// True, False or Unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

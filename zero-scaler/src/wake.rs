@@ -18,11 +18,14 @@ use std::time::{Duration, Instant};
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, ScaleTargetRef};
 use autoscaler::config::AutoscalerConfig;
+use autoscaler::scale_bounds::ScaleBounds;
+use autoscaler::scale_to_zero::is_allowed;
 use autoscaler::settings::Settings;
 use autoscaler::stats::{Push, StatMessage};
 use kube::ResourceExt;
 use tokio::sync::watch;
 
+use crate::conditions::{INITIALIZED, is_true};
 use crate::events::Events;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
@@ -105,19 +108,20 @@ impl<S: ScaleAccess> Sleepers for Watched<S> {
             .map(|s| s.replicas)
             .or_else(|| autoscaler.status.as_ref().and_then(|s| s.replicas));
         let paused = self.objects.serverless_service(key).is_some_and(|sks| sks.spec.paused);
-        if replicas != Some(0) || paused || !autoscaler.spec.scale_to_zero {
+        let config = self.config.borrow().clone();
+        let (settings, _) = autoscaler.spec.settings(&config, autoscaler.annotations());
+        if replicas != Some(0) || paused || !is_allowed(autoscaler.spec.scale_to_zero, &settings) {
             return None;
         }
-        let (settings, _) = Settings::resolve(&self.config.borrow().clone(), autoscaler.annotations());
         Some(Sleeper { target, size: first_size(&autoscaler, &settings), scale, autoscaler })
     }
 }
 
 /// How many pods a wake starts, before anything is decided.
 pub fn first_size(autoscaler: &PodAutoscaler, settings: &Settings) -> i32 {
-    let activation = i32::try_from(settings.activation_scale).unwrap_or(i32::MAX);
-    let spec = &autoscaler.spec;
-    spec.min_replicas.max(1).max(activation).min(spec.max_replicas.max(1))
+    let conditions = autoscaler.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let bounds = ScaleBounds::new(settings, is_true(conditions, INITIALIZED));
+    i32::try_from(bounds.awake(settings.activation_scale)).unwrap_or(i32::MAX)
 }
 
 // === impl Wake ===
@@ -437,12 +441,24 @@ pub(crate) mod tests {
 
     #[test]
     fn the_first_size_stays_within_the_bounds() {
-        let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-        let autoscaler = sleeper("1").autoscaler;
-        assert_eq!(first_size(&autoscaler, &settings), 2);
-        settings.activation_scale = 4;
-        assert_eq!(first_size(&autoscaler, &settings), 4);
-        settings.activation_scale = 40;
-        assert_eq!(first_size(&autoscaler, &settings), 5);
+        let mut autoscaler = sleeper("1").autoscaler;
+        let config = AutoscalerConfig { initial_scale: 3, ..AutoscalerConfig::default() };
+        let (mut settings, _) = autoscaler.spec.settings(&config, &Default::default());
+        let mut size = |activation_scale| {
+            settings.activation_scale = activation_scale;
+            first_size(&autoscaler, &settings)
+        };
+        // A new workload starts at its initial size.
+        assert_eq!([size(1), size(4), size(40)], [3, 4, 5]);
+        autoscaler.status = Some(
+            serde_json::from_value(serde_json::json!({"conditions": [{"type": INITIALIZED, "status": "True",
+                "reason": "PodsWereReady", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}))
+            .unwrap(),
+        );
+        let mut size = |activation_scale| {
+            settings.activation_scale = activation_scale;
+            first_size(&autoscaler, &settings)
+        };
+        assert_eq!([size(1), size(4), size(40)], [2, 4, 5]);
     }
 }

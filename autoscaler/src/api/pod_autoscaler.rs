@@ -1,4 +1,10 @@
 //! PodAutoscaler: what to scale, on which metric and between which bounds; and for people, why it has the size it has.
+//!
+//! What the spec does not give comes from annotations and the cluster's settings. The metrics-adapter and the zero-scaler both
+//! ask here ([`PodAutoscalerSpec::settings`], [`PodAutoscalerSpec::target`]), so that they cannot disagree. A spec made from an
+//! HPA gives all that the HPA says: the HPA rules over annotations on it.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -6,6 +12,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
+use crate::collection::Measure;
+use crate::config::AutoscalerConfig;
+use crate::reachability::State;
+use crate::settings::{GivenSizes, SettingError, Settings};
+use crate::target::{Target, TargetError};
 
 /// Scales one workload on live concurrency. Made from an HPA, or written by a user who has none.
 ///
@@ -20,6 +31,7 @@ use super::Mode;
     shortname = "pa",
     category = "rouse",
     derive = "PartialEq",
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Mode", type_ = "string", json_path = ".status.mode"),
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desiredReplicas"),
@@ -49,7 +61,8 @@ use super::Mode;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "self.minReplicas <= self.maxReplicas", "message": "minReplicas must not exceed maxReplicas"}
+    {"rule": "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+     "message": "minReplicas must not exceed maxReplicas"}
 ]))]
 pub struct PodAutoscalerSpec {
     /// What to scale: anything with a scale subresource, in this namespace.
@@ -61,29 +74,29 @@ pub struct PodAutoscalerSpec {
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
     /// What is averaged and divided by the target.
-    #[serde(default)]
-    pub metric: MetricName,
-    /// Value of the metric that one pod should carry, as a quantity: "70", "0.7", "700m".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<MetricName>,
+    /// Value of the metric that one pod should carry, as a quantity: "70", "0.7", "700m". Absent: a share of what one pod can
+    /// carry, by the annotations `target` and `target-utilization-percentage` and the cluster's settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
-    pub target: String,
+    pub target: Option<String>,
     /// Requests one pod serves at a time; 0 is no limit. Must be what the pods' sidecars are told.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub container_concurrency: u32,
-    /// Smallest size while awake. At least 1, also when the workload may go to zero.
-    #[serde(default = "one")]
+    /// Smallest size while awake. At least 1, also when the workload may go to zero. Absent: what the annotation `min-scale`
+    /// or the cluster's settings say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub min_replicas: i32,
-    /// Largest size.
+    pub min_replicas: Option<i32>,
+    /// Largest size. Absent: what the annotation `max-scale` or the cluster's settings say, where 0 is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub max_replicas: i32,
+    pub max_replicas: Option<i32>,
     /// Whether an idle workload is put to zero.
     #[serde(default)]
     pub scale_to_zero: bool,
-}
-
-fn one() -> i32 {
-    1
 }
 
 /// The object that holds the replica count.
@@ -110,12 +123,11 @@ pub enum Scaler {
     Direct,
 }
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// What is averaged and divided by the target. Absent: what the annotation `metric` says, else the concurrency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricName {
     /// Requests in flight or held.
-    #[default]
     Concurrency,
     /// Requests that arrive in a second.
     RequestsPerSecond,
@@ -128,6 +140,9 @@ pub struct PodAutoscalerStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// What use the workload is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
     /// `spec.replicas` of the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
@@ -141,4 +156,111 @@ pub struct PodAutoscalerStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+// === impl PodAutoscalerSpec ===
+
+impl PodAutoscalerSpec {
+    /// The settings of a workload with this spec and these annotations, and everything wrong with them.
+    pub fn settings(
+        &self,
+        config: &AutoscalerConfig,
+        annotations: &BTreeMap<String, String>,
+    ) -> (Settings, Vec<SettingError>) {
+        let size = |replicas: Option<i32>| replicas.map(|n| u32::try_from(n).unwrap_or(0).max(1));
+        let sizes = GivenSizes {
+            min: size(self.min_replicas),
+            max: size(self.max_replicas),
+            limited: self.scaler == Scaler::Direct,
+        };
+        Settings::resolve_given(config, annotations, sizes)
+    }
+
+    /// What is measured.
+    pub fn measure(&self, settings: &Settings) -> Measure {
+        self.metric.map(Measure::from).or(settings.measure).unwrap_or(Measure::Concurrency)
+    }
+
+    /// What one pod should and can carry.
+    ///
+    /// # Errors
+    /// When the spec gives a target that is none.
+    pub fn target(&self, settings: &Settings) -> Result<Target, TargetError> {
+        let measure = self.measure(settings);
+        match &self.target {
+            Some(given) => Target::given(given, measure, self.container_concurrency, settings),
+            None => Ok(Target::resolve(measure, self.container_concurrency, settings)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn spec(more: Value) -> PodAutoscalerSpec {
+        let mut spec = json!({
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "service": "web",
+        });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_spec_that_gives_nothing_is_filled_in_from_annotations_and_the_cluster() {
+        let config = AutoscalerConfig { max_scale: 9, ..AutoscalerConfig::default() };
+        let given = annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2")]);
+        let (settings, errors) = spec(json!({})).settings(&config, &given);
+        assert_eq!(errors, []);
+        assert_eq!((settings.min_scale, settings.max_scale), (2, 9));
+        assert_eq!(spec(json!({})).measure(&settings), Measure::RequestsPerSecond);
+        assert_eq!(spec(json!({})).target(&settings), Ok(Target { target: 210.0, total: 300.0 }));
+        let (settings, _) = spec(json!({})).settings(&AutoscalerConfig::default(), &BTreeMap::new());
+        assert_eq!(spec(json!({})).target(&settings), Ok(Target { target: 70.0, total: 100.0 }));
+        assert_eq!((settings.min_scale, settings.max_scale), (0, 0));
+    }
+
+    #[test]
+    fn what_a_spec_gives_rules_over_its_annotations() {
+        let given =
+            annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2"), ("max-scale", "3")]);
+        let spec = spec(json!({"metric": "concurrency", "target": "7", "minReplicas": 4, "maxReplicas": 50}));
+        let (settings, errors) = spec.settings(&AutoscalerConfig::default(), &given);
+        assert_eq!(errors, []);
+        assert_eq!((settings.min_scale, settings.max_scale), (4, 50));
+        assert_eq!(spec.measure(&settings), Measure::Concurrency);
+        assert_eq!(spec.target(&settings), Ok(Target { target: 7.0, total: 10.0 }));
+    }
+
+    #[test]
+    fn only_a_size_that_we_write_is_held_to_the_limit_of_the_cluster() {
+        let config = AutoscalerConfig { max_scale: 5, max_scale_limit: 10, ..AutoscalerConfig::default() };
+        let largest = |scaler| {
+            let (settings, errors) =
+                spec(json!({"scaler": scaler, "maxReplicas": 50})).settings(&config, &BTreeMap::new());
+            (settings.max_scale, errors.len())
+        };
+        assert_eq!(largest("Direct"), (5, 1));
+        assert_eq!(largest("HPA"), (50, 0));
+    }
+
+    /// A field with a default would be filled in by the API server, and no annotation would ever count.
+    #[test]
+    fn the_api_server_fills_in_nothing_that_annotations_may_say() {
+        let crd = serde_json::to_value(PodAutoscaler::crd()).unwrap();
+        let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        for field in ["metric", "target", "minReplicas", "maxReplicas"] {
+            assert_eq!(spec["properties"][field]["default"], Value::Null, "{field}");
+            assert!(!spec["required"].as_array().unwrap().contains(&json!(field)), "{field}");
+        }
+        let rule = spec["x-kubernetes-validations"][0]["rule"].as_str().unwrap();
+        assert!(rule.starts_with("!has(self.minReplicas) || !has(self.maxReplicas) || "), "{rule}");
+    }
 }

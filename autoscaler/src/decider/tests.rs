@@ -180,9 +180,11 @@ fn a_larger_decision_is_held_for_the_delay() {
 }
 
 #[test]
-fn total_is_the_pods_limit_or_follows_from_the_target() {
-    let (settings, _) = Settings::resolve(&crate::config::AutoscalerConfig::default(), &Default::default());
-    assert_eq!(DeciderSpec::new(&settings, 70.0, 0).total, 100.0);
-    assert_eq!(DeciderSpec::new(&settings, 0.7, 1).total, 1.0);
-    assert_eq!(DeciderSpec::new(&settings, 0.7, 1).panic_threshold, 2.0);
+fn a_spec_is_what_the_settings_say() {
+    let (mut settings, _) =
+        Settings::resolve(&crate::config::AutoscalerConfig::default(), &Default::default());
+    let target = Target { target: 70.0, total: 100.0 };
+    assert_eq!(DeciderSpec::new(&settings, target), DeciderSpec::default());
+    settings.reachability = crate::reachability::Reachability::Unreachable;
+    assert!(!DeciderSpec::new(&settings, target).reachable);
 }

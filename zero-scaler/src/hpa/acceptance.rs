@@ -11,7 +11,6 @@ use autoscaler::contract::{
     SERVICE_SELECTOR,
 };
 use autoscaler::quantity::parse_milli;
-use autoscaler::settings::Settings;
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, ExternalMetricSource, HPAScalingRules, HorizontalPodAutoscaler,
     HorizontalPodAutoscalerSpec,
@@ -86,7 +85,7 @@ pub fn accept<'a>(
         Ok(pod_autoscaler) => {
             let annotations = our_annotations(hpa);
             let mut advice = behavior_advice(spec);
-            let (_, errors) = Settings::resolve(config, &annotations);
+            let (_, errors) = pod_autoscaler.settings(config, &annotations);
             advice.extend(errors.iter().map(|e| Problem::new("BadSetting", format!("{e}; it is ignored"))));
             Verdict::Accepted(Box::new(Accepted { spec: pod_autoscaler, annotations, advice }))
         }
@@ -130,7 +129,7 @@ fn read(
     spec: &HorizontalPodAutoscalerSpec,
     source: &ExternalMetricSource,
 ) -> Result<PodAutoscalerSpec, Problem> {
-    let (metric, target) = metric_and_target(hpa, source)?;
+    let (metric, target) = metric_and_target(source)?;
     let min_replicas = spec.min_replicas.unwrap_or(1);
     Ok(PodAutoscalerSpec {
         scale_target_ref: ScaleTargetRef {
@@ -140,20 +139,18 @@ fn read(
         },
         scaler: Scaler::Hpa,
         service: service(source)?,
-        metric,
+        metric: Some(metric),
         target,
         container_concurrency: container_concurrency(hpa)?,
-        min_replicas: min_replicas.max(1),
-        max_replicas: spec.max_replicas,
+        min_replicas: Some(min_replicas.max(1)),
+        max_replicas: Some(spec.max_replicas),
         // An HPA with minReplicas 0 writes 0 by itself; its workload must be held and woken all the same.
         scale_to_zero: scale_to_zero(hpa)? || min_replicas == 0,
     })
 }
 
-fn metric_and_target(
-    hpa: &HorizontalPodAutoscaler,
-    source: &ExternalMetricSource,
-) -> Result<(MetricName, String), Problem> {
+/// What is measured, and what one pod should carry of it. `desired-replicas` is divided by 1 and says nothing of the latter.
+fn metric_and_target(source: &ExternalMetricSource) -> Result<(MetricName, Option<String>), Problem> {
     let average = source.target.average_value.as_ref().filter(|_| source.target.type_ == "AverageValue");
     let Some(average) = average else {
         return Err(Problem::new(
@@ -164,33 +161,25 @@ fn metric_and_target(
             ),
         ));
     };
-    let (metric, target) = match source.metric.name.as_str() {
-        METRIC_DESIRED => (MetricName::Concurrency, target_of_desired(hpa, &average.0)?),
-        METRIC_RPS => (MetricName::RequestsPerSecond, average.0.clone()),
-        _ => (MetricName::Concurrency, average.0.clone()),
-    };
-    match parse_milli(&target) {
-        Ok(milli) if milli > 0 => Ok((metric, target)),
-        Ok(_) => Err(Problem::new("BadTarget", format!("the target is {target}; it must be above 0"))),
-        Err(error) => Err(Problem::new("BadTarget", format!("the target: {error}"))),
+    let milli = parse_milli(&average.0);
+    match (source.metric.name.as_str(), milli) {
+        (METRIC_DESIRED, Ok(1000)) => Ok((MetricName::Concurrency, None)),
+        (METRIC_DESIRED, _) => Err(bad_target(format!(
+            "the target of {METRIC_DESIRED} is {}; it must be averageValue: \"1\"",
+            average.0
+        ))),
+        (name, Ok(1..)) => {
+            let rps = name == METRIC_RPS;
+            let metric = if rps { MetricName::RequestsPerSecond } else { MetricName::Concurrency };
+            Ok((metric, Some(average.0.clone())))
+        }
+        (_, Ok(_)) => Err(bad_target(format!("the target is {}; it must be above 0", average.0))),
+        (_, Err(error)) => Err(bad_target(format!("the target: {error}"))),
     }
 }
 
-/// `desired-replicas` is divided by 1, so the value one pod should carry stands in an annotation.
-fn target_of_desired(hpa: &HorizontalPodAutoscaler, average: &str) -> Result<String, Problem> {
-    if parse_milli(average) != Ok(1000) {
-        return Err(Problem::new(
-            "BadTarget",
-            format!("the target of {METRIC_DESIRED} is {average}; it must be averageValue: \"1\""),
-        ));
-    }
-    let annotation = format!("{GROUP}/target");
-    hpa.annotations().get(&annotation).cloned().ok_or_else(|| {
-        Problem::new(
-            "TargetMissing",
-            format!("with {METRIC_DESIRED} the annotation {annotation} must say how many requests one pod should carry"),
-        )
-    })
+fn bad_target(message: String) -> Problem {
+    Problem::new("BadTarget", message)
 }
 
 fn service(source: &ExternalMetricSource) -> Result<String, Problem> {
@@ -337,15 +326,30 @@ mod tests {
     }
 
     #[test]
-    fn desired_replicas_take_their_target_from_an_annotation() {
+    fn desired_replicas_leave_the_target_to_annotations_and_the_cluster() {
         let mut hpa = with(&format!("{EXTERNAL}/metric/name"), json!("desired-replicas"));
+        assert_eq!(reason(hpa.clone()), "BadTarget");
         hpa["spec"]["metrics"][1]["external"]["target"]["averageValue"] = json!("1");
-        assert_eq!(reason(hpa.clone()), "TargetMissing");
-        hpa["metadata"]["annotations"]["autoscaling.rouse.dev/target"] = json!("700m");
-        let spec = accepted(hpa.clone()).spec;
-        assert_eq!((spec.metric, spec.target.as_str()), (MetricName::Concurrency, "700m"));
-        hpa["spec"]["metrics"][1]["external"]["target"]["averageValue"] = json!("2");
-        assert_eq!(reason(hpa), "BadTarget");
+        hpa["metadata"]["annotations"]["autoscaling.rouse.dev/target"] = json!("5");
+        let accepted = accepted(hpa);
+        let (spec, config) = (accepted.spec, AutoscalerConfig::default());
+        assert_eq!((spec.metric, spec.target.as_deref()), (Some(MetricName::Concurrency), None));
+        let (settings, _) = spec.settings(&config, &accepted.annotations);
+        assert_eq!(spec.target(&settings).unwrap().target, 3.5);
+    }
+
+    #[test]
+    fn the_hpa_rules_over_annotations_on_it() {
+        let mut hpa = hpa();
+        for (key, value) in [("min-scale", "7"), ("max-scale", "3"), ("target", "5"), ("metric", "rps")] {
+            hpa["metadata"]["annotations"][format!("autoscaling.rouse.dev/{key}")] = json!(value);
+        }
+        let accepted = accepted(hpa);
+        assert_eq!(accepted.advice, []);
+        let (settings, _) = accepted.spec.settings(&AutoscalerConfig::default(), &accepted.annotations);
+        assert_eq!((settings.min_scale, settings.max_scale), (2, 50));
+        assert_eq!(accepted.spec.target(&settings).unwrap().target, 70.0);
+        assert_eq!(accepted.spec.measure(&settings), autoscaler::collection::Measure::Concurrency);
     }
 
     #[test]
@@ -396,6 +400,6 @@ mod tests {
         let mut hpa = with("/spec/minReplicas", json!(0));
         hpa["metadata"]["annotations"] = json!({});
         let spec = accepted(hpa).spec;
-        assert_eq!((spec.min_replicas, spec.scale_to_zero), (1, true));
+        assert_eq!((spec.min_replicas, spec.scale_to_zero), (Some(1), true));
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use autoscaler::activation::{Activation, Reason, activation};
 use autoscaler::api::{Mode, Scaler, condition};
-use autoscaler::quantity::parse_milli;
+use autoscaler::scale_bounds::ScaleBounds;
 use autoscaler::scale_to_zero::{self as zero, Demand, Phase, Step, Why};
 use autoscaler::sks_mode::{self, SksMode};
 
 use super::observe::Observed;
-use crate::conditions;
+use crate::conditions::{self, INITIALIZED};
 use crate::scale_target::{Scale, Writer};
 use crate::wake::first_size;
 
@@ -123,11 +123,13 @@ pub(super) fn decide(observed: &Observed, probe: Option<bool>) -> Plan {
 fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, probe: Option<bool>) -> Position {
     let held = |wanted, why, recheck| Position { wanted, write: None, probe: false, why: Some(why), recheck };
     let on_the_way = |write, probe| Position { wanted: Some(0), write, probe, why: None, recheck: None };
-    let wanted = observed.decision.as_ref().map(|d| bounded(observed, d.desired)).map(unsigned);
+    let desired = observed.decision.as_ref().map(|d| d.desired);
+    let activating = before.is_some_and(|b| b.phase == Phase::Activating);
+    let wanted = bounds(observed).clamp(desired, activating).map(|pods| pods.max(1));
     let inactive = before.is_some_and(|b| b.phase == Phase::Inactive);
     match zero::step(&machine(observed, scale, before, probe), &observed.settings, millis(observed)) {
         Step::Stay { why: Why::Sleeping, .. } => asleep(observed),
-        Step::Stay { why: Why::NoDecision, recheck } => held(None, Why::NoDecision, recheck),
+        Step::Stay { why: Why::NoDecision, recheck } => held(wanted, Why::NoDecision, recheck),
         Step::Stay { why, recheck } if inactive && scale.replicas > 0 && !woken(observed, scale) => {
             held(Some(0), why, recheck)
         }
@@ -136,8 +138,8 @@ fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, prob
         Step::ProbeActivator => on_the_way(None, true),
         Step::ScaleToZero => on_the_way(Some(Write { to: 0, cause: Cause::Idle }), false),
         Step::Reactivate if scale.replicas > 0 => {
-            let wanted = wanted.unwrap_or(1).max(unsigned(observed.autoscaler.spec.min_replicas));
-            Position { wanted: Some(wanted), write: None, probe: false, why: Some(Why::Busy), recheck: None }
+            let wanted = Some(wanted.unwrap_or(bounds(observed).resting()));
+            Position { wanted, write: None, probe: false, why: Some(Why::Busy), recheck: None }
         }
         Step::Reactivate => wake(observed, if allowed(observed) { Cause::Wanted } else { Cause::NotAllowed }),
     }
@@ -158,7 +160,7 @@ fn asleep(observed: &Observed) -> Position {
 }
 
 fn wake(observed: &Observed, cause: Cause) -> Position {
-    let decided = observed.decision.as_ref().map_or(0, |d| bounded(observed, d.desired));
+    let decided = observed.decision.as_ref().map_or(0, |d| awake(observed, d.desired));
     let to = first_size(&observed.autoscaler, &observed.settings).max(decided);
     Position {
         wanted: Some(unsigned(to)),
@@ -171,11 +173,11 @@ fn wake(observed: &Observed, cause: Cause) -> Position {
 
 /// Sizes that we write where there are pods already: ahead of the HPA while panicking, all of them without one.
 fn above_zero(observed: &Observed, scale: &Scale) -> Option<Write> {
-    let decided = observed.decision.as_ref().map(|d| (bounded(observed, d.desired), d.panicking));
+    let decided = observed.decision.as_ref().map(|d| (awake(observed, d.desired), d.panicking));
     match (observed.autoscaler.spec.scaler, decided) {
         (Scaler::Direct, decided) => {
             // Without a decision the bounds still hold.
-            let to = decided.map_or_else(|| bounded(observed, unsigned(scale.replicas)), |(size, _)| size);
+            let to = decided.map_or_else(|| awake(observed, unsigned(scale.replicas)), |(size, _)| size);
             (to != scale.replicas).then_some(Write { to, cause: Cause::Direct })
         }
         (Scaler::Hpa, Some((to, true))) => (to > scale.replicas).then_some(Write { to, cause: Cause::Panic }),
@@ -227,8 +229,8 @@ fn machine(
     let just_woken = woken(observed, scale);
     zero::Observed {
         replicas: scale.replicas,
-        min_replicas: observed.autoscaler.spec.min_replicas.max(1),
-        scale_to_zero: observed.autoscaler.spec.scale_to_zero,
+        min_replicas: signed(bounds(observed).resting()),
+        allowed: allowed(observed),
         demand: demand(observed),
         // Somebody woke it since the last look: it starts anew.
         phase: before.filter(|_| !just_woken).map_or(Phase::Activating, |b| b.phase),
@@ -255,7 +257,7 @@ fn is_paused(observed: &Observed, scale: &Scale) -> bool {
 }
 
 fn allowed(observed: &Observed) -> bool {
-    observed.autoscaler.spec.scale_to_zero && observed.settings.enable_scale_to_zero
+    zero::is_allowed(observed.autoscaler.spec.scale_to_zero, &observed.settings)
 }
 
 /// What the Active condition said; a reason that is not the table's (paused, say) is no memory of ours.
@@ -285,24 +287,29 @@ fn mode_before(observed: &Observed) -> Option<SksMode> {
     })
 }
 
-/// What one pod can carry in all: its limit, or else what the target is a share of.
+/// What one pod can carry in all; nothing where the target is none.
 fn pod_capacity(observed: &Observed) -> f64 {
-    let spec = &observed.autoscaler.spec;
-    if spec.container_concurrency > 0 {
-        return f64::from(spec.container_concurrency);
+    observed.autoscaler.spec.target(&observed.settings).map_or(0.0, |target| target.total)
+}
+
+/// How many pods must be ready for the workload to be active.
+pub(super) fn min_ready(observed: &Observed) -> u32 {
+    bounds(observed).min_ready(allowed(observed))
+}
+
+/// A size for a workload that is awake.
+fn awake(observed: &Observed, size: u32) -> i32 {
+    signed(bounds(observed).awake(size))
+}
+
+fn bounds(observed: &Observed) -> ScaleBounds {
+    let initialized = conditions::is_true(conditions_of(observed), INITIALIZED);
+    let bounds = ScaleBounds::new(&observed.settings, initialized);
+    match observed.autoscaler.spec.scaler {
+        Scaler::Direct => bounds,
+        // Between 1 and N the HPA writes, which knows of no initial size.
+        Scaler::Hpa => bounds.without_initial(),
     }
-    let target = parse_milli(&spec.target).unwrap_or(0) as f64 / 1000.0;
-    target / observed.settings.target_utilization
-}
-
-fn min_ready(observed: &Observed) -> u32 {
-    unsigned(observed.autoscaler.spec.min_replicas.max(1))
-}
-
-fn bounded(observed: &Observed, size: u32) -> i32 {
-    let spec = &observed.autoscaler.spec;
-    let min = spec.min_replicas.max(1);
-    i32::try_from(size).unwrap_or(i32::MAX).clamp(min, spec.max_replicas.max(min))
 }
 
 fn conditions_of(observed: &Observed) -> &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition] {
@@ -311,6 +318,10 @@ fn conditions_of(observed: &Observed) -> &[k8s_openapi::apimachinery::pkg::apis:
 
 fn unsigned(size: i32) -> u32 {
     u32::try_from(size).unwrap_or(0)
+}
+
+fn signed(size: u32) -> i32 {
+    i32::try_from(size).unwrap_or(i32::MAX)
 }
 
 fn millis(observed: &Observed) -> i64 {

@@ -6,6 +6,7 @@ use autoscaler::api::{PodAutoscaler, ServerlessService};
 use autoscaler::config::AutoscalerConfig;
 use autoscaler::settings::Settings;
 use autoscaler::{Decision, Key};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::*;
@@ -50,6 +51,29 @@ fn sks(mode: &str, proxied_for: Option<i64>) -> ServerlessService {
     .unwrap()
 }
 
+fn settings(autoscaler: &PodAutoscaler) -> Settings {
+    let config = AutoscalerConfig { allow_zero_initial_scale: true, ..AutoscalerConfig::default() };
+    let (settings, errors) = autoscaler.spec.settings(&config, autoscaler.annotations());
+    assert_eq!(errors, []);
+    settings
+}
+
+/// The same with another spec or other annotations.
+fn edited(mut observed: Observed, edit: impl FnOnce(&mut PodAutoscaler)) -> Observed {
+    edit(&mut observed.autoscaler);
+    observed.settings = settings(&observed.autoscaler);
+    observed
+}
+
+fn annotate(autoscaler: &mut PodAutoscaler, key: &str, value: &str) {
+    autoscaler.annotations_mut().insert(format!("autoscaling.rouse.dev/{key}"), value.to_owned());
+}
+
+/// Written by the zero-scaler in every size, between 1 and 5 unless edited.
+fn direct(observed: Observed) -> Observed {
+    edited(observed, |autoscaler| autoscaler.spec.scaler = Scaler::Direct)
+}
+
 /// An active workload at its minimum of 1, of at most 5, serving one request.
 fn observed(replicas: i32, conditions: &[Value]) -> Observed {
     let autoscaler: PodAutoscaler = serde_json::from_value(json!({
@@ -60,7 +84,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> Observed {
         "status": {"replicas": replicas, "conditions": conditions},
     }))
     .unwrap();
-    let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+    let settings = settings(&autoscaler);
     Observed {
         key: Key::new("shop", "web"),
         autoscaler,
@@ -107,6 +131,10 @@ fn asleep() -> Observed {
 
 fn scale(replicas: i32, writer: Writer) -> Result<Scale, crate::scale_target::ScaleError> {
     Ok(Scale { replicas, selector: "app=web".into(), resource_version: "7".into(), writer })
+}
+
+fn initialized() -> Value {
+    at("ScaleTargetInitialized", "True", "PodsWereReady", 600)
 }
 
 fn write(to: i32, cause: Cause) -> Option<Write> {
@@ -208,18 +236,18 @@ fn panic_goes_ahead_of_the_hpa_and_only_upwards() {
 
 #[test]
 fn without_an_hpa_every_size_is_ours() {
-    let direct = |decided: Option<u32>, replicas| {
-        let mut observed = observed(replicas, &[at("Active", "True", "PodsReady", 600)]);
-        observed.autoscaler.spec.scaler = Scaler::Direct;
-        observed.autoscaler.spec.min_replicas = 2;
+    let written = |decided: Option<u32>, replicas| {
+        let mut observed =
+            direct(observed(replicas, &[at("Active", "True", "PodsReady", 600), initialized()]));
+        observed = edited(observed, |autoscaler| autoscaler.spec.min_replicas = Some(2));
         observed.decision = decided.map(|d| decision(d, None));
         decide(&observed, None).write
     };
-    assert_eq!(direct(Some(4), 2), write(4, Cause::Direct));
-    assert_eq!(direct(Some(1), 4), write(2, Cause::Direct));
-    assert_eq!(direct(Some(3), 3), None);
-    assert_eq!(direct(None, 3), None);
-    assert_eq!(direct(None, 9), write(5, Cause::Direct));
+    assert_eq!(written(Some(4), 2), write(4, Cause::Direct));
+    assert_eq!(written(Some(1), 4), write(2, Cause::Direct));
+    assert_eq!(written(Some(3), 3), None);
+    assert_eq!(written(None, 3), None);
+    assert_eq!(written(None, 9), write(5, Cause::Direct));
 }
 
 #[test]
@@ -227,7 +255,7 @@ fn zero_by_somebody_else_is_a_pause_and_zero_by_us_is_undone() {
     let mut observed =
         Observed { scale: scale(0, Writer::Other), ..observed(0, &[at("Active", "True", "PodsReady", 60)]) };
     observed.ready = 0;
-    observed.autoscaler.spec.scale_to_zero = false;
+    observed = edited(observed, |autoscaler| autoscaler.spec.scale_to_zero = false);
     let plan = decide(&observed, None);
     assert!(plan.paused);
     assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
@@ -239,8 +267,7 @@ fn zero_by_somebody_else_is_a_pause_and_zero_by_us_is_undone() {
     observed.autoscaler.status = Some(status);
     assert!(decide(&observed, None).paused);
 
-    let mut ours = asleep();
-    ours.autoscaler.spec.scale_to_zero = false;
+    let mut ours = edited(asleep(), |autoscaler| autoscaler.spec.scale_to_zero = false);
     assert_eq!(decide(&ours, None).write, write(1, Cause::NotAllowed));
     ours.scale = scale(0, Writer::Unknown);
     assert_eq!(decide(&ours, None).write, write(1, Cause::NotAllowed));
@@ -269,4 +296,153 @@ fn a_status_is_written_once() {
         let plan = decide(&again, proof.as_ref().map(|p| p.is_ok()));
         assert_eq!(status::status(&again, &plan, &Ok(Written::Nothing), proof.as_ref()), first);
     }
+}
+
+#[test]
+fn without_bounds_in_the_spec_they_come_from_annotations() {
+    let written = |annotations: &[(&str, &str)], desired, replicas| {
+        let observed = observed(replicas, &[at("Active", "True", "PodsReady", 600), initialized()]);
+        let mut observed = edited(direct(observed), |autoscaler| {
+            (autoscaler.spec.min_replicas, autoscaler.spec.max_replicas) = (None, None);
+            annotations.iter().for_each(|(key, value)| annotate(autoscaler, key, value));
+        });
+        observed.decision = Some(decision(desired, None));
+        decide(&observed, None).write
+    };
+    // Z24
+    assert_eq!(written(&[("max-scale", "8")], 10, 1), write(8, Cause::Direct));
+    assert_eq!(written(&[], 5000, 1), write(5000, Cause::Direct));
+    assert_eq!(written(&[("min-scale", "3")], 1, 5), write(3, Cause::Direct));
+    assert_eq!(written(&[], 0, 5), write(1, Cause::Direct));
+}
+
+/// Rows of Knative's scaler_test.go that end in a size.
+#[test]
+fn a_new_workload_is_brought_to_its_initial_size() {
+    let new = |initial: &str, replicas, decided: Option<u32>| {
+        let mut observed = edited(direct(observed(replicas, &[at("Active", "Unknown", "Queued", 0)])), |a| {
+            annotate(a, "initial-scale", initial);
+        });
+        observed.decision = decided.map(|d| decision(d, None));
+        observed
+    };
+    // Z27; the target is still at its own first size.
+    assert_eq!(decide(&new("2", 0, Some(1)), None).write, write(2, Cause::Wanted));
+    assert_eq!(decide(&new("2", 1, Some(1)), None).write, write(2, Cause::Direct));
+    // Z28, and then it is active and initialized.
+    let plan = decide(&new("5", 5, Some(1)), None);
+    assert_eq!((plan.write, plan.activation.phase), (None, Phase::Active));
+    let four = Observed { ready: 4, ..new("5", 5, Some(1)) };
+    assert_eq!(decide(&four, None).activation.phase, Phase::Activating);
+    // Without a decision the initial size still holds.
+    assert_eq!(decide(&new("5", 1, None), None).write, write(5, Cause::Direct));
+    // Z29: initialized, so that it falls at once.
+    let idle = |observed| Observed { decision: Some(decision(0, Some(600))), ..observed };
+    let mut attained = idle(direct(observed(2, &[at("Active", "True", "PodsReady", 120), initialized()])));
+    attained = edited(attained, |a| annotate(a, "initial-scale", "2"));
+    assert_eq!(decide(&attained, None).write, write(1, Cause::Direct));
+    // Z30: not initialized, but unreachable.
+    let mut retired = idle(direct(observed(2, &[at("Active", "True", "PodsReady", 30)])));
+    retired = edited(retired, |a| {
+        annotate(a, "initial-scale", "2");
+        annotate(a, "reachability", "Unreachable");
+    });
+    assert_eq!(decide(&retired, None).write, write(1, Cause::Direct));
+}
+
+#[test]
+fn an_hpa_starts_a_new_workload_from_the_size_it_finds_and_a_wake_from_its_initial_one() {
+    let new = |replicas| {
+        let observed = observed(replicas, &[at("Active", "Unknown", "Queued", 0)]);
+        edited(observed, |a| annotate(a, "initial-scale", "3"))
+    };
+    let plan = decide(&new(1), None);
+    assert_eq!((plan.write, plan.activation.phase), (None, Phase::Active));
+    assert_eq!(decide(&new(0), None).write, write(3, Cause::Wanted));
+}
+
+#[test]
+fn a_workload_that_may_start_asleep_is_initialized_from_the_start() {
+    let mut born = Observed { decision: None, ready: 0, scale: scale(0, Writer::Other), ..observed(0, &[]) };
+    born.autoscaler.status = None;
+    let says = |observed: &Observed| {
+        let plan = decide(observed, None);
+        let status = status::status(observed, &plan, &Ok(Written::Nothing), None);
+        let initialized = condition(&status.conditions, "ScaleTargetInitialized").unwrap().clone();
+        (plan.activation.phase, initialized.status, status.state)
+    };
+    use autoscaler::reachability::State::Reserve;
+    assert_eq!(says(&born), (Phase::Inactive, "Unknown".into(), Some(Reserve)));
+    // Z32
+    let allowed = edited(born, |a| annotate(a, "initial-scale", "0"));
+    assert_eq!(says(&allowed), (Phase::Inactive, "True".into(), Some(Reserve)));
+    assert_eq!(decide(&allowed, None).write, None);
+}
+
+#[test]
+fn an_unreachable_workload_is_put_to_zero_from_any_size_also_without_asking_for_it() {
+    let retired = |replicas| {
+        let conditions = [
+            at("Active", "False", "NoTraffic", 60),
+            at("ActivatorInPath", "True", "Proven", 50),
+            initialized(),
+        ];
+        let going = Observed {
+            decision: Some(decision(0, Some(600))),
+            serverless_service: Some(sks("Proxy", Some(60))),
+            ..observed(replicas, &conditions)
+        };
+        edited(going, |a| {
+            (a.spec.min_replicas, a.spec.scale_to_zero) = (Some(2), false);
+            annotate(a, "reachability", "Unreachable");
+        })
+    };
+    // Z21. The HPA is parked by it.
+    let plan = decide(&retired(5), Some(true));
+    assert_eq!((plan.write, plan.paused), (write(0, Cause::Idle), false));
+    let written = status::status(&retired(5), &plan, &Ok(Written::Size(0)), None);
+    assert_eq!((written.state, written.replicas), (Some(autoscaler::reachability::State::Retired), Some(0)));
+    assert!(decide(&retired(5), None).probe);
+    // Made reachable again, it comes back: it never asked to be at zero.
+    let back = |mut observed: Observed| {
+        observed.scale = scale(0, Writer::Us);
+        observed.ready = 0;
+        edited(observed, |a| {
+            a.status = Some(written.clone());
+            annotate(a, "reachability", "Reachable");
+        })
+    };
+    assert_eq!(decide(&back(retired(5)), None).write, write(2, Cause::NotAllowed));
+}
+
+#[test]
+fn pods_that_never_come_are_given_up_and_then_proven() {
+    let stuck = |seconds| Observed {
+        decision: Some(decision(0, Some(900))),
+        ready: 0,
+        serverless_service: Some(sks("Proxy", Some(900))),
+        ..observed(1, &[at("Active", "Unknown", "Queued", seconds)])
+    };
+    // Z17
+    let plan = decide(&stuck(400), None);
+    assert_eq!((plan.activation.phase, plan.recheck), (Phase::Activating, Some(Duration::from_secs(230))));
+    // Z18
+    let plan = decide(&stuck(631), None);
+    assert_eq!((plan.activation.phase, plan.activation.reason), (Phase::Inactive, Reason::TimedOut));
+    assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
+}
+
+#[test]
+fn the_state_follows_the_size_and_what_is_wanted() {
+    use autoscaler::reachability::State;
+    let state = |observed: &Observed| {
+        let plan = decide(observed, None);
+        status::status(observed, &plan, &Ok(Written::Nothing), None).state
+    };
+    assert_eq!(state(&active()), Some(State::Active));
+    assert_eq!(state(&going()), Some(State::Active));
+    assert_eq!(state(&Observed { decision: None, ..asleep() }), Some(State::Reserve));
+    assert_eq!(state(&Observed { decision: Some(decision(4, None)), ..asleep() }), Some(State::Active));
+    let retired = edited(active(), |a| annotate(a, "reachability", "Unreachable"));
+    assert_eq!(state(&retired), Some(State::Retired));
 }

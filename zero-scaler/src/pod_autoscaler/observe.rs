@@ -60,7 +60,7 @@ impl Observed {
 }
 
 pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Observed {
-    let (settings, bad_settings) = Settings::resolve(&context.config(), autoscaler.annotations());
+    let (settings, bad_settings) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
     let target = &autoscaler.spec.scale_target_ref;
     let known = context.scales.known(&key.namespace, target);
     let watched = known.is_some();

@@ -1,17 +1,17 @@
 //! The status of a workload, for people. Pure: an observation, a plan and what was written in, a status out.
 
 use autoscaler::api::{PodAutoscalerStatus, condition};
+use autoscaler::reachability::State;
 use autoscaler::scale_to_zero::{Phase, Why};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::apply::Written;
-use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan};
+use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan, min_ready};
 use super::observe::Observed;
-use crate::conditions::{Says, is_true, set};
+use crate::conditions::{INITIALIZED, Says, is_true, set};
 use crate::scale_target::ScaleError;
 
 const READY: &str = "Ready";
-const INITIALIZED: &str = "ScaleTargetInitialized";
 const HPA_ACCEPTED: &str = "HPAAccepted";
 
 /// The whole status.
@@ -36,21 +36,33 @@ pub(super) fn status(
         Some(says) => say(HPA_ACCEPTED, says),
         None => conditions.retain(|c| c.type_ != HPA_ACCEPTED),
     }
-    // Once pods were ready the target is known to work; it stays initialized through sleep.
-    let initialized = is_true(&conditions, INITIALIZED) || plan.activation.phase == Phase::Active;
-    let says = if initialized {
-        Says::yes("PodsWereReady", "")
-    } else {
-        Says::unknown("NoPodYet", "the target has not had minReplicas ready pods yet")
-    };
-    set(&mut conditions, INITIALIZED, says, generation, observed.now);
+    let initialized = initialized(observed, plan, is_true(&conditions, INITIALIZED));
+    set(&mut conditions, INITIALIZED, initialized, generation, observed.now);
+    let replicas = size.or(observed.scale.as_ref().ok().map(|s| s.replicas)).or(before.replicas);
     PodAutoscalerStatus {
         observed_generation: generation,
-        replicas: size.or(observed.scale.as_ref().ok().map(|s| s.replicas)).or(before.replicas),
+        state: replicas.map(|replicas| state(observed, plan, replicas)),
+        replicas,
         desired_replicas: observed.decision.as_ref().map(|d| i32::try_from(d.desired).unwrap_or(i32::MAX)),
         mode: observed.serverless_service.as_ref().and_then(|s| s.status.as_ref()?.mode),
         conditions,
     }
+}
+
+fn state(observed: &Observed, plan: &Plan, replicas: i32) -> State {
+    let wanted = u32::from(plan.activation.phase != Phase::Inactive);
+    State::of(observed.settings.reachability, u32::try_from(replicas).unwrap_or(0), Some(wanted))
+}
+
+/// Once pods were ready the target is known to work; one that may start asleep need not show it.
+fn initialized(observed: &Observed, plan: &Plan, before: bool) -> Says {
+    if min_ready(observed) == 0 {
+        return Says::yes("MayStartAsleep", "");
+    }
+    if before || plan.activation.phase == Phase::Active {
+        return Says::yes("PodsWereReady", "");
+    }
+    Says::unknown("NoPodYet", "the target has not had its initial, or smallest, number of ready pods yet")
 }
 
 /// What went wrong since the status before, to be told once.

@@ -1,0 +1,337 @@
+//! Golden cases of Knative's `pkg/autoscaler/config/config_test.go`, in its order, and the words of every complaint.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+fn parsed(pairs: &[(&str, &str)]) -> AutoscalerConfig {
+    AutoscalerConfig::parse(&data(pairs)).unwrap()
+}
+
+/// What each complaint says.
+fn complaints(pairs: &[(&str, &str)]) -> Vec<String> {
+    match AutoscalerConfig::parse(&data(pairs)) {
+        Ok(config) => panic!("{pairs:?} was accepted: {config:?}"),
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn without_keys_everything_is_as_in_knative() {
+    let config = parsed(&[]);
+    assert_eq!(config, AutoscalerConfig::default());
+    assert!(config.enable_scale_to_zero && !config.allow_zero_initial_scale);
+    assert_eq!((config.max_scale_up_rate, config.max_scale_down_rate), (1000.0, 2.0));
+    assert_eq!(config.container_concurrency_target_percentage, 0.7);
+    assert_eq!(config.container_concurrency_target_default, 100.0);
+    assert_eq!(config.requests_per_second_target_default, 200.0);
+    assert_eq!((config.target_burst_capacity, config.activator_capacity), (211.0, 100.0));
+    assert_eq!((config.panic_window_percentage, config.panic_threshold_percentage), (10.0, 200.0));
+    assert_eq!(
+        (config.initial_scale, config.min_scale, config.max_scale, config.max_scale_limit),
+        (1, 0, 0, 0)
+    );
+    let seconds = [
+        config.stable_window,
+        config.scale_down_delay,
+        config.scale_to_zero_grace_period,
+        config.scale_to_zero_pod_retention_period,
+    ]
+    .map(|d| d.as_secs());
+    assert_eq!(seconds, [60, 0, 30, 0]);
+}
+
+#[test]
+fn every_key_is_read() {
+    // "overridden", with the keys that it leaves alone.
+    let config = parsed(&[
+        ("max-scale-up-rate", "1.01"),
+        ("max-scale-down-rate", "3"),
+        ("container-concurrency-target-percentage", "0.71"),
+        ("container-concurrency-target-default", "10.5"),
+        ("requests-per-second-target-default", "10.11"),
+        ("target-burst-capacity", "12345"),
+        ("scale-down-delay", "15m"),
+        ("stable-window", "5m"),
+        ("tick-interval", "2s"),
+        ("panic-window-percentage", "20"),
+        ("panic-threshold-percentage", "300"),
+        ("pod-autoscaler-class", "some.class"),
+        ("activator-capacity", "905"),
+        ("scale-to-zero-pod-retention-period", "2m3s"),
+        ("scale-to-zero-grace-period", "33s"),
+        ("enable-scale-to-zero", "false"),
+        ("allow-zero-initial-scale", "true"),
+        ("initial-scale", "0"),
+        ("min-scale", "1"),
+        ("max-scale", "10"),
+        ("max-scale-limit", "11"),
+    ]);
+    let expected = AutoscalerConfig {
+        enable_scale_to_zero: false,
+        allow_zero_initial_scale: true,
+        max_scale_up_rate: 1.01,
+        max_scale_down_rate: 3.0,
+        container_concurrency_target_percentage: 0.71,
+        container_concurrency_target_default: 10.5,
+        requests_per_second_target_default: 10.11,
+        target_burst_capacity: 12345.0,
+        stable_window: Duration::from_secs(300),
+        panic_window_percentage: 20.0,
+        panic_threshold_percentage: 300.0,
+        activator_capacity: 905.0,
+        initial_scale: 0,
+        min_scale: 1,
+        max_scale: 10,
+        max_scale_limit: 11,
+        scale_down_delay: Duration::from_secs(900),
+        scale_to_zero_grace_period: Duration::from_secs(33),
+        scale_to_zero_pod_retention_period: Duration::from_secs(123),
+    };
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn values_on_the_edge_are_accepted() {
+    for pair in [
+        ("max-scale-up-rate", "1.001"),
+        ("max-scale-down-rate", "1.001"),
+        ("container-concurrency-target-percentage", "100"),
+        ("container-concurrency-target-percentage", "0.0001"),
+        ("container-concurrency-target-default", "0.015"),
+        ("requests-per-second-target-default", "0.01"),
+        ("target-burst-capacity", "0"),
+        ("target-burst-capacity", "-1"),
+        ("stable-window", "6s"),
+        ("stable-window", "1h"),
+        ("panic-window-percentage", "1"),
+        ("panic-window-percentage", "100"),
+        // The cluster's threshold has no bounds in Knative, a workload's has.
+        ("panic-threshold-percentage", "5"),
+        ("panic-threshold-percentage", "10009"),
+        ("activator-capacity", "1"),
+        ("scale-to-zero-grace-period", "1ns"),
+        ("scale-to-zero-pod-retention-period", "0"),
+        ("scale-to-zero-pod-retention-period", "1.5s"),
+        ("scale-down-delay", "48h"),
+        ("enable-scale-to-zero", "TRUE"),
+        ("min-scale", "4"),
+        ("max-scale", "2147483647"),
+        ("initial-scale", "2147483647"),
+    ] {
+        parsed(&[pair]);
+    }
+}
+
+#[test]
+fn percentages_up_to_one_are_fractions() {
+    for (text, fraction) in [("55", 0.55), ("0.5", 0.5), ("1", 1.0), ("1.5", 0.015), ("100", 1.0)] {
+        let config = parsed(&[("container-concurrency-target-percentage", text)]);
+        assert_eq!(config.container_concurrency_target_percentage, fraction, "{text}");
+    }
+}
+
+#[test]
+fn what_is_out_of_bounds_is_named_with_its_bound() {
+    for (key, value, bound) in [
+        ("max-scale-up-rate", "not a float", "above 1"),
+        ("max-scale-up-rate", "1", "above 1"),
+        ("max-scale-up-rate", "inf", "above 1"),
+        ("max-scale-down-rate", "-55", "above 1"),
+        ("max-scale-down-rate", "1", "above 1"),
+        ("scale-down-delay", "-1m23s", "whole seconds, 0s or longer"),
+        ("scale-down-delay", "61984ms", "whole seconds, 0s or longer"),
+        ("scale-to-zero-pod-retention-period", "-4m11s", "0s or longer"),
+        ("scale-to-zero-grace-period", "0s", "longer than 0s"),
+        ("scale-to-zero-grace-period", "-1s", "longer than 0s"),
+        ("stable-window", "not a duration", "whole seconds from 6s to 1h"),
+        ("stable-window", "1h1s", "whole seconds from 6s to 1h"),
+        ("stable-window", "1h0.5s", "whole seconds from 6s to 1h"),
+        ("stable-window", "1s", "whole seconds from 6s to 1h"),
+        ("stable-window", "5999ms", "whole seconds from 6s to 1h"),
+        ("stable-window", "61984ms", "whole seconds from 6s to 1h"),
+        ("stable-window", "60", "whole seconds from 6s to 1h"),
+        ("target-burst-capacity", "-11", "0 or more, or -1"),
+        ("target-burst-capacity", "NaN", "0 or more, or -1"),
+        ("container-concurrency-target-percentage", "-42", "above 0, at most 100"),
+        ("container-concurrency-target-percentage", "0", "above 0, at most 100"),
+        ("container-concurrency-target-percentage", "142.4", "above 0, at most 100"),
+        ("container-concurrency-target-default", "0", "above 0"),
+        ("requests-per-second-target-default", "-5.25", "0.01 or more"),
+        ("requests-per-second-target-default", "0.009", "0.01 or more"),
+        ("activator-capacity", "0.95", "1 or more"),
+        ("panic-window-percentage", "0.1", "1 to 100"),
+        ("panic-window-percentage", "110", "1 to 100"),
+        ("panic-threshold-percentage", "0", "above 0"),
+        ("initial-scale", "-1", "a whole number from 0 to 2147483647"),
+        ("initial-scale", "invalid", "a whole number from 0 to 2147483647"),
+        ("min-scale", "1.5", "a whole number from 0 to 2147483647"),
+        ("max-scale", "-1", "a whole number from 0 to 2147483647"),
+        ("max-scale", "2147483648", "a whole number from 0 to 2147483647"),
+        ("max-scale-limit", "-9", "a whole number from 0 to 2147483647"),
+        ("allow-zero-initial-scale", "invalid", "true or false"),
+        ("enable-scale-to-zero", "yes", "true or false"),
+    ] {
+        assert_eq!(complaints(&[(key, value)]), [format!("{key} is {value:?}, but must be {bound}")]);
+    }
+}
+
+#[test]
+fn keys_at_odds_are_both_named() {
+    for (pairs, complaint) in [
+        (
+            // 1 is a fraction, all of it.
+            vec![
+                ("container-concurrency-target-percentage", "1"),
+                ("container-concurrency-target-default", "0.001"),
+            ],
+            r#"container-concurrency-target-default is "0.001", but must be at least 0.01 when container-concurrency-target-percentage, which is 1, is taken of it"#,
+        ),
+        (
+            vec![("container-concurrency-target-percentage", "0.00001")],
+            r#"container-concurrency-target-default is "100", but must be at least 0.01 when container-concurrency-target-percentage, which is 0.00001, is taken of it"#,
+        ),
+        (
+            vec![("container-concurrency-target-default", "0.014")],
+            r#"container-concurrency-target-default is "0.014", but must be at least 0.01 when container-concurrency-target-percentage, which is 70, is taken of it"#,
+        ),
+        (
+            vec![("allow-zero-initial-scale", "false"), ("initial-scale", "0")],
+            r#"initial-scale is "0", but must be 1 or more while allow-zero-initial-scale is false"#,
+        ),
+        (
+            vec![("initial-scale", "0")],
+            r#"initial-scale is "0", but must be 1 or more while allow-zero-initial-scale is false"#,
+        ),
+        (
+            vec![("max-scale", "10"), ("max-scale-limit", "9")],
+            r#"max-scale is "10", but must be from 1 to max-scale-limit, which is 9"#,
+        ),
+        (
+            vec![("max-scale-limit", "11")],
+            r#"max-scale is "0", but must be from 1 to max-scale-limit, which is 11"#,
+        ),
+        (
+            vec![("min-scale", "4"), ("max-scale", "3")],
+            r#"min-scale is "4", but must be at most max-scale, which is 3"#,
+        ),
+    ] {
+        assert_eq!(complaints(&pairs), [complaint]);
+    }
+    // At the limit, and the smallest equal to the largest.
+    parsed(&[("max-scale", "9"), ("max-scale-limit", "9"), ("min-scale", "9")]);
+    parsed(&[("max-scale", "1"), ("max-scale-limit", "9")]);
+}
+
+#[test]
+fn all_errors_are_reported_at_once_and_none_follows_from_another() {
+    let keys = |pairs| {
+        let errors = AutoscalerConfig::parse(&data(pairs)).unwrap_err();
+        errors.into_iter().map(|e| e.key).collect::<Vec<_>>()
+    };
+    let bad = [
+        ("max-scale-up-rate", "1"),
+        ("stable-window", "2h"),
+        ("enable-scale-to-zero", "yes"),
+        ("scale-to-zero-grace-period", "0s"),
+        ("min-scale", "4"),
+        ("max-scale", "3"),
+        ("initial-scale", "0"),
+    ];
+    let named = [
+        "enable-scale-to-zero",
+        "scale-to-zero-grace-period",
+        "stable-window",
+        "max-scale-up-rate",
+        "initial-scale",
+        "min-scale",
+    ];
+    assert_eq!(keys(&bad), named);
+    // Each of these would be at odds with the other's default.
+    assert_eq!(keys(&[("max-scale", "x"), ("max-scale-limit", "5")]), ["max-scale"]);
+    assert_eq!(
+        keys(&[("max-scale", "3"), ("max-scale-limit", "-5"), ("min-scale", "4")]),
+        ["max-scale-limit", "min-scale"]
+    );
+    assert_eq!(keys(&[("min-scale", "4"), ("max-scale", "-1")]), ["max-scale"]);
+    assert_eq!(keys(&[("min-scale", "-4"), ("max-scale", "1")]), ["min-scale"]);
+    assert_eq!(
+        keys(&[("initial-scale", "0"), ("allow-zero-initial-scale", "?")]),
+        ["allow-zero-initial-scale"]
+    );
+    assert_eq!(keys(&[("initial-scale", "?")]), ["initial-scale"]);
+    let product = [
+        ("container-concurrency-target-percentage", "0.00001"),
+        ("container-concurrency-target-default", "?"),
+    ];
+    assert_eq!(keys(&product), ["container-concurrency-target-default"]);
+    let product =
+        [("container-concurrency-target-percentage", "?"), ("container-concurrency-target-default", "0.001")];
+    assert_eq!(keys(&product), ["container-concurrency-target-percentage"]);
+}
+
+/// The keys, and texts of every kind for them.
+pub(crate) fn any_data() -> impl Strategy<Value = BTreeMap<String, String>> {
+    let keys = prop::sample::select(vec![
+        "enable-scale-to-zero",
+        "allow-zero-initial-scale",
+        "max-scale-up-rate",
+        "max-scale-down-rate",
+        "container-concurrency-target-percentage",
+        "container-concurrency-target-default",
+        "requests-per-second-target-default",
+        "target-burst-capacity",
+        "stable-window",
+        "panic-window-percentage",
+        "panic-threshold-percentage",
+        "activator-capacity",
+        "initial-scale",
+        "min-scale",
+        "max-scale",
+        "max-scale-limit",
+        "scale-down-delay",
+        "scale-to-zero-grace-period",
+        "scale-to-zero-pod-retention-period",
+    ]);
+    prop::collection::btree_map(keys.prop_map(str::to_owned), any_text(), 0..8)
+}
+
+/// Texts that are, are almost, or are nothing like values.
+pub(crate) fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (0u32..12).prop_map(|n| n.to_string()),
+        any::<i64>().prop_map(|n| n.to_string()),
+        any::<f64>().prop_map(|v| v.to_string()),
+        (0u64..5000, prop::sample::select(vec!["s", "m", "h", "ms", "us", "ns", ""]))
+            .prop_map(|(n, unit)| format!("{n}{unit}")),
+        prop::sample::select(vec!["true", "false", "0", "-1", "NaN", "inf", "", " 7 "])
+            .prop_map(str::to_owned),
+        "\\PC{0,12}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_data_is_read_within_bounds_or_refused(data in any_data()) {
+        let Ok(config) = AutoscalerConfig::parse(&data) else { return Ok(()) };
+        prop_assert!(config.max_scale_up_rate > 1.0 && config.max_scale_up_rate.is_finite());
+        prop_assert!(config.max_scale_down_rate > 1.0 && config.max_scale_down_rate.is_finite());
+        let fraction = config.container_concurrency_target_percentage;
+        prop_assert!(fraction > 0.0 && fraction <= 1.0);
+        prop_assert!(fraction * config.container_concurrency_target_default >= 0.01);
+        prop_assert!(config.requests_per_second_target_default >= 0.01);
+        prop_assert!(config.target_burst_capacity >= 0.0 || config.target_burst_capacity == -1.0);
+        prop_assert!((6..=3600).contains(&config.stable_window.as_secs()));
+        prop_assert!((1.0..=100.0).contains(&config.panic_window_percentage));
+        prop_assert!(config.activator_capacity >= 1.0);
+        prop_assert!(config.initial_scale > 0 || config.allow_zero_initial_scale);
+        prop_assert!(config.max_scale == 0 || config.min_scale <= config.max_scale);
+        prop_assert!(config.max_scale_limit == 0 || (1..=config.max_scale_limit).contains(&config.max_scale));
+        prop_assert!(config.scale_to_zero_grace_period > Duration::ZERO);
+        prop_assert!(config.scale_down_delay.subsec_nanos() == 0);
+    }
+}
