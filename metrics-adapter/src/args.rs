@@ -1,14 +1,47 @@
 //! Command line and environment.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, API_PORT, STATS_PORT, SYSTEM_NAMESPACE};
 use autoscaler::settings::parse_duration;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 /// Collects live requests, decides how many pods a workload needs, and serves external.metrics.k8s.io.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "metrics-adapter", version)]
+#[command(name = "metrics-adapter", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// What to do; without it, serve.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to serve.
+    #[command(flatten)]
+    pub serve: Args,
+}
+
+/// What to do other than serve.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Decides on a recorded workload, without a cluster, and says what was decided.
+    Simulate(Simulate),
+}
+
+/// What to replay, and how to show it.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Simulate {
+    /// Trace to read, one JSON object a line; - for standard input.
+    pub file: PathBuf,
+    /// Print a table for people, with the rule that decided, instead of one JSON object a decision.
+    #[arg(long, conflicts_with = "plot")]
+    pub human: bool,
+    /// Draw load, pods and panic over time, as wide as COLUMNS says (or 100).
+    #[arg(long)]
+    pub plot: bool,
+}
+
+/// How to serve.
+#[derive(clap::Args, Clone, Debug)]
+#[group(skip)]
 pub struct Args {
     /// Namespace of the installation: where the settings and the serving certificate are.
     #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
@@ -45,9 +78,21 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound_and_needs_no_flags() {
-        Args::command().debug_assert();
-        let args = Args::try_parse_from(["metrics-adapter"]).unwrap();
-        assert_eq!((args.api_port, args.stats_port, args.admin_port), (6443, 8080, 9090));
-        assert!(Args::try_parse_from(["metrics-adapter", "--shutdown-delay", "soon"]).is_err());
+        Cli::command().debug_assert();
+        let cli = Cli::try_parse_from(["metrics-adapter"]).unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!((cli.serve.api_port, cli.serve.stats_port, cli.serve.admin_port), (6443, 8080, 9090));
+        assert!(Cli::try_parse_from(["metrics-adapter", "--shutdown-delay", "soon"]).is_err());
+    }
+
+    #[test]
+    fn a_simulation_has_one_file_and_one_form() {
+        let parse = |args: &[&str]| Cli::try_parse_from([&["metrics-adapter", "simulate"], args].concat());
+        let Some(Command::Simulate(args)) = parse(&["-", "--plot"]).unwrap().command else { panic!() };
+        assert_eq!((args.file.as_os_str().to_str(), args.plot, args.human), (Some("-"), true, false));
+        for wrong in [&[] as &[_], &["a", "b"], &["a", "--human", "--plot"], &["a", "--api-port", "1"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(Cli::try_parse_from(["metrics-adapter", "--api-port", "1", "simulate", "-"]).is_err());
     }
 }

@@ -9,6 +9,8 @@
 //! ```
 //!
 //! It writes nothing to the cluster but its own serving certificate and that certificate's CA in its APIService.
+//!
+//! [`simulate`] needs none of this: it decides on a recorded workload, in no time.
 
 pub mod api_service;
 pub mod app;
@@ -23,6 +25,7 @@ pub mod multi_scaler;
 pub mod ready_pods;
 pub mod scrape_client;
 pub mod serving_certificate;
+pub mod simulate;
 pub mod stat_server;
 pub mod stats_scraper;
 pub mod tls_server;

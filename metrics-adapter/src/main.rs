@@ -1,11 +1,21 @@
 //! The metrics-adapter: collects live requests, decides how many pods, and tells the HPA and the zero-scaler.
 
+use std::process::ExitCode;
+
 use clap::Parser;
-use metrics_adapter::args::Args;
+use metrics_adapter::args::{Args, Cli, Command};
+use metrics_adapter::{app, simulate};
+
+fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    match &cli.command {
+        Some(Command::Simulate(args)) => Ok(simulate::run(args)),
+        None => serve(cli.serve).map(|()| ExitCode::SUCCESS),
+    }
+}
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+async fn serve(args: Args) -> anyhow::Result<()> {
     chassis::telemetry::init(&args.telemetry)?;
-    metrics_adapter::app::run(args).await
+    app::run(args).await
 }

@@ -1,0 +1,79 @@
+use autoscaler::collection::{Averages, Windows};
+use autoscaler::decider::{DeciderSpec, Rule, Verdict};
+use autoscaler::settings::Aggregation;
+
+use super::*;
+
+fn outcome(t: f64, desired: Option<u32>) -> Outcome {
+    let averages = |pods| Averages { stable: f64::from(pods), panic: f64::from(pods) };
+    let verdict = desired.map(|desired| Verdict {
+        desired,
+        excess_burst_capacity: 0,
+        averages: averages(desired),
+        rule: Rule::Stable,
+    });
+    let spec = DeciderSpec::default();
+    let windows = Windows {
+        stable: spec.stable_window,
+        panic: spec.stable_window / 10,
+        aggregation: Aggregation::Linear,
+    };
+    Outcome { t, verdict, panicking: false, calm: None, heard: desired.is_some(), ready: 1, spec, windows }
+}
+
+fn peaks(outcomes: impl IntoIterator<Item = Outcome>, columns: usize) -> Vec<Option<f64>> {
+    let mut timeline = Timeline::default();
+    outcomes.into_iter().for_each(|outcome| timeline.add(&outcome));
+    timeline.columns(columns).iter().map(|column| column.peak.map(|sample| sample.desired)).collect()
+}
+
+#[test]
+fn a_spike_of_one_decision_in_a_month_is_seen_at_its_place_and_height() {
+    let month = 30 * 24 * 1800u32;
+    for spike in [0, 1, month / 3, month - 1] {
+        let outcomes = (0..month).map(|n| outcome(f64::from(2 * n), Some(if n == spike { 99 } else { 1 })));
+        let seen = peaks(outcomes, 80);
+        let at = (spike * 80 / month) as usize;
+        for (column, peak) in seen.iter().enumerate() {
+            let expected = if column == at { 99.0 } else { 1.0 };
+            assert_eq!(*peak, Some(expected), "spike {spike}, column {column}");
+        }
+    }
+}
+
+#[test]
+fn a_decision_stands_until_the_next_one_and_no_data_is_a_gap() {
+    let outcomes =
+        [outcome(10.0, Some(1)), outcome(12.0, Some(2)), outcome(14.0, None), outcome(18.0, Some(4))];
+    let (one, two, four) = (Some(1.0), Some(2.0), Some(4.0));
+    assert_eq!(peaks(outcomes, 8), [one, two, two, None, None, None, None, four]);
+    assert_eq!(peaks([outcome(5.0, Some(3))], 2), [Some(3.0); 2]);
+    assert!(peaks([], 2).is_empty());
+}
+
+#[test]
+fn a_plot_is_as_wide_as_it_may_be_and_plain_unless_coloured() {
+    for (width, widest) in [(0, 48), (77, 77), (usize::MAX, 400)] {
+        let mut plot = Plot::new(width, false);
+        let mut text = Vec::new();
+        for n in 0..1000u32 {
+            plot.outcome(&outcome(f64::from(n), Some(n % 50)), &mut text).unwrap();
+        }
+        assert!(text.is_empty(), "nothing before the end");
+        plot.end(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let chart = text.lines().take_while(|line| !line.is_empty());
+        assert_eq!(chart.map(|line| line.chars().count()).max(), Some(widest));
+        assert!(!text.contains('\x1b') && text.lines().all(|line| !line.ends_with(' ')), "{text}");
+    }
+    let mut text = Vec::new();
+    let mut plot = Plot::new(80, true);
+    plot.outcome(&outcome(0.0, Some(1)), &mut text).unwrap();
+    plot.end(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("\x1b[33m"));
+    for line in text.lines() {
+        let last_code = line.rsplit_once('\x1b').map_or("[0m", |(_, rest)| rest);
+        assert!(last_code.starts_with("[0m"), "a colour leaks: {line:?}");
+    }
+}

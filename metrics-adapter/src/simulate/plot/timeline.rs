@@ -1,0 +1,134 @@
+//! Timeline: outcomes by time, in bounded memory, however many there are.
+//!
+//! Time is cut into bins of equal width. When it outgrows them, each two become one and keep the larger values, so that a
+//! later resampling to columns still finds every maximum.
+
+use autoscaler::replay::Outcome;
+
+/// Bins, at most. More than twice the columns of the widest plot, so that no column is without a bin for want of them.
+const BINS: usize = 2048;
+
+/// Outcomes by time.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    bins: Vec<Option<Bin>>,
+    /// Milliseconds in a bin: a power of two.
+    width: u64,
+    /// Time of the first outcome, in milliseconds.
+    start: u64,
+    /// Time from it to the last one.
+    span: u64,
+}
+
+/// What a plot shows of a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sample {
+    pub(super) stable: f64,
+    pub(super) panic: f64,
+    pub(super) ready: f64,
+    pub(super) desired: f64,
+}
+
+/// What a plot shows of a column's time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Column {
+    /// The largest of each value; `None` if there was no decision.
+    pub(super) peak: Option<Sample>,
+    pub(super) panicking: bool,
+    pub(super) without_data: bool,
+}
+
+/// Some time, and how it ended: that goes on until the next decision.
+#[derive(Clone, Copy, Debug)]
+struct Bin {
+    all: Column,
+    last: Column,
+}
+
+// === impl Timeline ===
+
+impl Timeline {
+    pub(super) fn add(&mut self, outcome: &Outcome) {
+        // Not negative, and exact in milliseconds.
+        let at = (outcome.t * 1000.0).round() as u64;
+        if self.bins.is_empty() {
+            (self.start, self.width) = (at, 1);
+        }
+        self.span = at.saturating_sub(self.start);
+        while self.span / self.width >= BINS as u64 {
+            self.coarsen();
+        }
+        let index = (self.span / self.width) as usize;
+        if self.bins.len() <= index {
+            self.bins.resize(index + 1, None);
+        }
+        if let Some(bin) = self.bins.get_mut(index) {
+            *bin = merged(*bin, Some(Bin::from(outcome)));
+        }
+    }
+
+    /// The whole time in so many columns; none without outcomes.
+    pub(super) fn columns(&self, count: usize) -> Vec<Column> {
+        let mut bins: Vec<Option<Bin>> = vec![None; if self.bins.is_empty() { 0 } else { count }];
+        for (index, bin) in (0u64..).zip(&self.bins) {
+            let column = index * self.width * count as u64 / (self.span + 1);
+            if let Some(slot) = bins.get_mut(column as usize) {
+                *slot = merged(*slot, *bin);
+            }
+        }
+        let mut held = None;
+        bins.into_iter()
+            .filter_map(|bin| {
+                let shown = bin.map(|bin| bin.all).or(held);
+                held = bin.map(|bin| bin.last).or(held);
+                shown
+            })
+            .collect()
+    }
+
+    /// When a column of so many begins, in seconds since the start of the trace.
+    pub(super) fn time_of(&self, column: usize, count: usize) -> f64 {
+        let share = column as f64 / count.max(1) as f64;
+        (self.start as f64 + self.span as f64 * share) / 1000.0
+    }
+
+    fn coarsen(&mut self) {
+        self.bins = self.bins.chunks(2).map(|pair| pair.iter().copied().fold(None, merged)).collect();
+        self.width *= 2;
+    }
+}
+
+// === impl Bin ===
+
+impl From<&Outcome> for Bin {
+    fn from(outcome: &Outcome) -> Self {
+        let peak = outcome.verdict.map(|verdict| Sample {
+            stable: verdict.averages.stable,
+            panic: verdict.averages.panic,
+            ready: outcome.ready.into(),
+            desired: verdict.desired.into(),
+        });
+        let moment = Column { peak, panicking: outcome.panicking, without_data: peak.is_none() };
+        Self { all: moment, last: moment }
+    }
+}
+
+fn merged(earlier: Option<Bin>, later: Option<Bin>) -> Option<Bin> {
+    let (Some(a), Some(b)) = (earlier, later) else { return earlier.or(later) };
+    let all = Column {
+        peak: largest(a.all.peak, b.all.peak),
+        panicking: a.all.panicking || b.all.panicking,
+        without_data: a.all.without_data || b.all.without_data,
+    };
+    Some(Bin { all, last: b.last })
+}
+
+fn largest(a: Option<Sample>, b: Option<Sample>) -> Option<Sample> {
+    let (Some(x), Some(y)) = (a, b) else { return a.or(b) };
+    Some(Sample {
+        stable: x.stable.max(y.stable),
+        panic: x.panic.max(y.panic),
+        ready: x.ready.max(y.ready),
+        desired: x.desired.max(y.desired),
+    })
+}

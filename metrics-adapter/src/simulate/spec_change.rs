@@ -1,0 +1,35 @@
+//! What a new spec changed, in words.
+
+use std::time::Duration;
+
+use autoscaler::replay::Outcome;
+
+use super::readable::Number;
+
+/// What differs between the specs that two outcomes went by; empty if nothing does.
+pub(super) fn between(before: &Outcome, after: &Outcome) -> String {
+    let (old, new) = (&before.spec, &after.spec);
+    let seconds = |window: Duration| format!("{} s", window.as_secs());
+    let numbers = [
+        ("target", old.target, new.target),
+        ("total target", old.total, new.total),
+        ("target-burst-capacity", old.target_burst_capacity, new.target_burst_capacity),
+        ("panic threshold", old.panic_threshold, new.panic_threshold),
+        ("max-scale-up-rate", old.max_scale_up_rate, new.max_scale_up_rate),
+        ("max-scale-down-rate", old.max_scale_down_rate, new.max_scale_down_rate),
+        ("activation-scale", old.activation_scale.into(), new.activation_scale.into()),
+    ];
+    let windows = [
+        ("stable window", before.windows.stable, after.windows.stable),
+        ("panic window", before.windows.panic, after.windows.panic),
+        ("scale-down-delay", old.scale_down_delay, new.scale_down_delay),
+    ];
+    let numbers = numbers.map(|(name, old, new)| (name, Number(old).to_string(), Number(new).to_string()));
+    let windows = windows.map(|(name, old, new)| (name, seconds(old), seconds(new)));
+    let reach = [("reachable", old.reachable.to_string(), new.reachable.to_string())];
+    let changes: Vec<_> = (numbers.into_iter().chain(windows).chain(reach))
+        .filter(|(_, old, new)| old != new)
+        .map(|(name, old, new)| format!("{name} {old} → {new}"))
+        .collect();
+    changes.join(", ")
+}

@@ -1,0 +1,81 @@
+//! Summary: a whole simulation in one line.
+
+use std::fmt;
+
+use autoscaler::replay::Outcome;
+
+use super::readable::Clock;
+
+/// What is counted of all outcomes.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    decisions: u64,
+    without_data: u64,
+    /// Time of the first outcome, in seconds.
+    start: f64,
+    /// The newest outcome.
+    last: Option<Last>,
+    /// Seconds between a decision in panic and the next one.
+    in_panic: f64,
+    /// Most pods wanted, and when for the first time.
+    peak: Option<(u32, f64)>,
+    /// The size wanted last.
+    size: Option<u32>,
+    changes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    t: f64,
+    panicking: bool,
+}
+
+// === impl Summary ===
+
+impl Summary {
+    pub(super) fn count(&mut self, outcome: &Outcome) {
+        self.decisions += 1;
+        match self.last {
+            None => self.start = outcome.t,
+            Some(last) if last.panicking => self.in_panic += outcome.t - last.t,
+            Some(_) => {}
+        }
+        self.last = Some(Last { t: outcome.t, panicking: outcome.panicking });
+        match outcome.verdict {
+            None => self.without_data += 1,
+            Some(verdict) => self.count_size(verdict.desired, outcome.t),
+        }
+    }
+
+    fn count_size(&mut self, desired: u32, t: f64) {
+        if self.peak.is_none_or(|(peak, _)| desired > peak) {
+            self.peak = Some((desired, t));
+        }
+        self.changes += u64::from(self.size.is_some_and(|size| size != desired));
+        self.size = Some(desired);
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(last) = self.last else { return f.write_str("no decisions") };
+        let time = last.t - self.start;
+        write!(f, "{} in {}", counted(self.decisions, "decision"), Clock(time.round()))?;
+        if self.without_data > 0 {
+            write!(f, ", {} without data", self.without_data)?;
+        }
+        write!(f, " · in panic for {}", Clock(self.in_panic.round()))?;
+        if self.in_panic > 0.0 {
+            write!(f, " ({:.0} %)", 100.0 * self.in_panic / time)?;
+        }
+        if let Some((peak, t)) = self.peak {
+            write!(f, " · peak {} at {}", counted(peak.into(), "pod"), Clock(t))?;
+        }
+        write!(f, " · {} of size", counted(self.changes, "change"))
+    }
+}
+
+fn counted(n: u64, what: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
