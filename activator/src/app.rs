@@ -113,7 +113,11 @@ impl App {
     /// Works until `stop`, then drains.
     pub async fn run(self, sources: Sources, readiness: &Readiness, stop: CancellationToken) {
         let (close, requests) = (CancellationToken::new(), TaskTracker::new());
-        let options = Options { drain_timeout: self.limits.drain_timeout, ..Options::default() };
+        let options = Options {
+            header_read_timeout: self.limits.header_timeout,
+            drain_timeout: self.limits.drain_timeout,
+            ..Options::default()
+        };
         let listeners = Listeners::new(options, close.clone(), requests.clone());
         let throttler = Throttler::new(self.shared.clone(), listeners);
         let work = async {

@@ -45,6 +45,10 @@ pub struct Limits {
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub wake_timeout: Duration,
 
+    /// Time a caller has for the head of a request, the time before it included: a connection rests no longer than that.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub header_timeout: Duration,
+
     /// How long new connections are still taken after SIGTERM, while others learn to connect elsewhere.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub drain_grace: Duration,

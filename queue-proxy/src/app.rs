@@ -100,8 +100,12 @@ impl App {
         let parts = build(&args)?;
         let drain = parts.admin.drain.clone();
         let (close_traffic, close) = (CancellationToken::new(), CancellationToken::new());
-        let bounds =
-            Options { max_connections: args.max_connections, drain_timeout: CLOSE, ..Options::default() };
+        let bounds = Options {
+            header_read_timeout: args.header_timeout,
+            max_connections: args.max_connections,
+            drain_timeout: CLOSE,
+            ..Options::default()
+        };
         let few = Options { max_connections: FEW_CONNECTIONS, ..bounds };
 
         let mut tasks = JoinSet::new();

@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long, env = "QUEUE_PROXY_MAX_CONNECTIONS", default_value_t = 65_536)]
     pub max_connections: usize,
 
+    /// Time a caller has for the head of a request, the time before it included: a connection rests no longer than that.
+    #[arg(long, env = "QUEUE_PROXY_HEADER_TIMEOUT", default_value = "30s", value_parser = duration)]
+    pub header_timeout: Duration,
+
     /// Threads that carry the traffic. As many as there are processors for this process by default, but no more than 2.
     #[arg(long, env = "QUEUE_PROXY_WORKERS")]
     pub workers: Option<NonZeroUsize>,
