@@ -235,19 +235,21 @@ mod tests {
     /// The cases of Knative's concurrency_reporter_test.go whose periods are one second long.
     #[test]
     fn agrees_with_knatives_vectors() {
-        assert_eq!(told(&[(0, IN)], &[]), [(1.0, 1.0)]);
-        assert_eq!(told(&[(0, IN), (0, IN)], &[1, 2]), [(1.0, 1.0), (1.0, 1.0), (2.0, 0.0)]);
+        assert_eq!(told(&[(0, IN)], &[]), [(1.0, 1.0)]); // A1
+        assert_eq!(told(&[(0, IN), (0, IN)], &[1, 2]), [(1.0, 1.0), (1.0, 1.0), (2.0, 0.0)]); // A2
         assert_eq!(
             told(&[(0, IN), (1, OUT), (3, IN)], &[1, 2]),
-            [(1.0, 1.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)]
+            [(1.0, 1.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)],
+            "A4"
         );
     }
 
+    /// The cases with a period of two seconds; Knative leaves the count of 1 whole, for its periods are all one second long.
     #[test]
     fn a_count_is_divided_by_the_length_of_its_period() {
         let events = [(0, IN), (1, OUT), (1, IN), (2, OUT)];
-        assert_eq!(told(&events, &[2]), [(1.0, 1.0), (0.0, 0.5)]);
-        assert_eq!(told(&[(0, IN), (0, IN), (1, OUT), (2, OUT)], &[2]), [(1.0, 1.0), (0.5, 0.5)]);
+        assert_eq!(told(&events, &[2]), [(1.0, 1.0), (0.0, 0.5)]); // A3
+        assert_eq!(told(&[(0, IN), (0, IN), (1, OUT), (2, OUT)], &[2]), [(1.0, 1.0), (0.5, 0.5)]); // A5
     }
 
     #[test]

@@ -265,6 +265,7 @@ mod tests {
         let key = Key::new("shop", "web");
         let message = StatMessage { key: key.clone(), stat: stat(1.0, 0.0, 0) };
         assert_eq!(collector.record_push(&message), Recorded::UnknownWorkload);
+        assert_eq!(collector.averages(&key, Measure::Concurrency), None); // C7 of Knative's collector_test.go
         collector.create_or_update(&key, windows());
         for bad in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
             let message = StatMessage { key: key.clone(), stat: stat(bad, 0.0, 0) };

@@ -68,3 +68,36 @@ impl Stat {
         self.average_concurrent_requests == 0.0 && self.request_count == 0.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report with each of its four values in turn.
+    fn with_each(value: f64) -> [Stat; 4] {
+        [
+            Stat { average_concurrent_requests: value, ..Stat::default() },
+            Stat { average_proxied_concurrent_requests: value, ..Stat::default() },
+            Stat { request_count: value, ..Stat::default() },
+            Stat { proxied_request_count: value, ..Stat::default() },
+        ]
+    }
+
+    #[test]
+    fn one_impossible_value_makes_a_report_implausible() {
+        for good in [0.0, 0.001, 1e9] {
+            assert!(with_each(good).iter().all(Stat::is_plausible), "{good}");
+        }
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.001, 1.001e9] {
+            assert!(!with_each(bad).iter().any(Stat::is_plausible), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_came_or_was_here_ends_idleness() {
+        let [concurrency, _, count, _] = with_each(0.001);
+        assert!(Stat::default().is_idle());
+        assert!(!concurrency.is_idle(), "one that came before the period");
+        assert!(!count.is_idle(), "one that was here for no time");
+    }
+}
