@@ -8,12 +8,16 @@
 //! |---|---|---|---|
 //! | 0 | any | Activating | Inactive, timed out |
 //! | 0 | any | other | Inactive, no traffic |
+//! | any | any, when none need be | any | Inactive, no traffic |
 //! | > 0 | too few | any | Activating |
 //! | > 0 | enough | any | Active |
 //! | unknown | too few | Inactive | Inactive |
 //! | unknown | too few | other | Activating |
 //! | unknown | enough | Inactive | Inactive |
 //! | unknown | enough | other | Active |
+//!
+//! None need be ready only while a workload is new and may start asleep. What differs from Knative: a workload that timed out
+//! keeps that reason for as long as it is inactive, so that people can still see it.
 
 use crate::scale_to_zero::Phase;
 
@@ -61,16 +65,18 @@ impl Reason {
 }
 
 /// What the condition says now. `before` is `None` for a workload never seen.
+///
+/// `min_ready` is how many pods make it active; see [`ScaleBounds::min_ready`](crate::scale_bounds::ScaleBounds::min_ready).
 pub fn activation(wanted: Option<u32>, ready: u32, min_ready: u32, before: Option<Activation>) -> Activation {
     let of = |phase, reason| Activation { phase, reason };
-    let was = before.map(|b| b.phase);
-    match (wanted, before) {
-        (Some(0), Some(Activation { phase: Phase::Activating, .. })) => of(Phase::Inactive, Reason::TimedOut),
-        // Timed out stays the reason for as long as nothing happens.
-        (Some(0), Some(same @ Activation { phase: Phase::Inactive, .. })) => same,
-        (Some(0), _) => of(Phase::Inactive, Reason::NoTraffic),
-        (None, Some(same)) if was == Some(Phase::Inactive) => same,
-        _ if ready >= min_ready.max(1) => of(Phase::Active, Reason::PodsReady),
+    let was_inactive = before.filter(|b| b.phase == Phase::Inactive);
+    let was_activating = before.is_some_and(|b| b.phase == Phase::Activating);
+    match (wanted, was_inactive) {
+        (Some(0), None) if was_activating && min_ready > 0 => of(Phase::Inactive, Reason::TimedOut),
+        (Some(0), None) => of(Phase::Inactive, Reason::NoTraffic),
+        (Some(0) | None, Some(same)) => same,
+        _ if min_ready == 0 => of(Phase::Inactive, Reason::NoTraffic),
+        _ if ready >= min_ready => of(Phase::Active, Reason::PodsReady),
         _ => of(Phase::Activating, Reason::Queued),
     }
 }
@@ -84,35 +90,47 @@ mod tests {
     const IDLE: Activation = Activation { phase: Phase::Inactive, reason: Reason::NoTraffic };
     const TIMED_OUT: Activation = Activation { phase: Phase::Inactive, reason: Reason::TimedOut };
 
-    #[test]
-    fn follows_the_table_row_by_row() {
-        for (wanted, ready, before, now) in [
-            (Some(0), 0, Some(ACTIVATING), TIMED_OUT),
-            (Some(0), 3, Some(ACTIVATING), TIMED_OUT),
-            (Some(0), 0, Some(ACTIVE), IDLE),
-            (Some(0), 3, Some(ACTIVE), IDLE),
-            (Some(0), 0, Some(IDLE), IDLE),
-            (Some(0), 0, Some(TIMED_OUT), TIMED_OUT),
-            (Some(0), 0, None, IDLE),
-            (Some(1), 1, Some(ACTIVE), ACTIVATING),
-            (Some(1), 1, Some(IDLE), ACTIVATING),
-            (Some(1), 0, None, ACTIVATING),
-            (Some(1), 2, Some(IDLE), ACTIVE),
-            (Some(5), 2, Some(ACTIVATING), ACTIVE),
-            (None, 1, Some(IDLE), IDLE),
-            (None, 1, Some(ACTIVE), ACTIVATING),
-            (None, 1, Some(ACTIVATING), ACTIVATING),
-            (None, 2, Some(IDLE), IDLE),
-            (None, 2, Some(ACTIVATING), ACTIVE),
-            (None, 2, None, ACTIVE),
-        ] {
-            assert_eq!(activation(wanted, ready, 2, before), now, "{wanted:?} {ready} {before:?}");
-        }
-    }
+    const ANY: [Option<Activation>; 5] = [None, Some(ACTIVE), Some(ACTIVATING), Some(IDLE), Some(TIMED_OUT)];
+
+    /// Wanted, (ready, least that must be), before, now.
+    type Row = (&'static [Option<u32>], &'static [(u32, u32)], &'static [Option<Activation>], Activation);
+
+    const TOO_FEW: &[(u32, u32)] = &[(0, 1), (0, 2), (1, 2)];
+    const ENOUGH: &[(u32, u32)] = &[(1, 1), (2, 1), (2, 2), (3, 2)];
+    const NONE_NEEDED: &[(u32, u32)] = &[(0, 0), (1, 0), (2, 0)];
+    const SOME_NEEDED: &[(u32, u32)] = &[(0, 1), (0, 2), (1, 2), (1, 1), (2, 1), (2, 2), (3, 2)];
+
+    /// computeActiveCondition in kpa.go, and for `before` also a workload never seen, which Knative calls Activating: there
+    /// it has no way to be wanted at 0. Rows that keep TIMED_OUT are ours.
+    const TABLE: &[Row] = &[
+        (&[Some(0)], SOME_NEEDED, &[Some(ACTIVATING)], TIMED_OUT),
+        (&[Some(0)], SOME_NEEDED, &[None, Some(ACTIVE), Some(IDLE)], IDLE),
+        (&[Some(0), None], SOME_NEEDED, &[Some(TIMED_OUT)], TIMED_OUT),
+        (&[Some(0), None], NONE_NEEDED, &[Some(TIMED_OUT)], TIMED_OUT),
+        (&[Some(0), None], NONE_NEEDED, &[None, Some(ACTIVE), Some(ACTIVATING), Some(IDLE)], IDLE),
+        (&[Some(1), Some(5)], NONE_NEEDED, &ANY, IDLE),
+        (&[Some(1), Some(5)], TOO_FEW, &ANY, ACTIVATING),
+        (&[Some(1), Some(5)], ENOUGH, &ANY, ACTIVE),
+        (&[None], SOME_NEEDED, &[Some(IDLE)], IDLE),
+        (&[None], TOO_FEW, &[None, Some(ACTIVE), Some(ACTIVATING)], ACTIVATING),
+        (&[None], ENOUGH, &[None, Some(ACTIVE), Some(ACTIVATING)], ACTIVE),
+    ];
 
     #[test]
-    fn no_pod_is_never_enough() {
-        assert_eq!(activation(Some(1), 0, 0, None), ACTIVATING);
+    fn follows_the_table_in_every_case() {
+        let mut cases = 0;
+        for (wanted, pods, before, now) in TABLE {
+            for (&wanted, &(ready, least), &before) in wanted
+                .iter()
+                .flat_map(|w| pods.iter().flat_map(move |p| before.iter().map(move |b| (w, p, b))))
+            {
+                let got = activation(wanted, ready, least, before);
+                assert_eq!(got, *now, "wanted {wanted:?}, {ready} of {least} ready, {before:?}");
+                cases += 1;
+            }
+        }
+        // Each of 4 wants, 10 pairs of pods and 5 pasts stands in the table once.
+        assert_eq!(cases, 4 * 10 * 5);
     }
 
     #[test]

@@ -1,7 +1,13 @@
 //! Serve or Proxy: whether a Service's requests go to the pods or through activators, and through how many.
 //!
 //! Input: the decision and what is ready. Output: the mode that the PodAutoscaler wants (ServerlessService `spec.mode`) and
-//! the one that its slices can have (`status.mode`). Used by the zero-scaler; the rules are Knative's.
+//! the one that its slices can have (`status.mode`). Used by the zero-scaler; the rules are Knative's (`kpa.go`, and
+//! `serverlessservice.go` for the mode in force), with two differences:
+//!
+//! - Without a decision the mode stays. There it becomes Proxy, so that an outage of the decider sends all requests of all
+//!   workloads through the activators.
+//! - Pods that are wanted and not ready yet are not served to. There that is the business of the mode in force alone, which says
+//!   the same; here the wanted mode says it too, because people read it.
 
 use crate::settings::Settings;
 
@@ -70,34 +76,65 @@ mod tests {
     use super::*;
     use crate::config::AutoscalerConfig;
 
-    #[test]
-    fn serves_only_with_pods_wanted_ready_and_capacity_to_spare() {
-        use SksMode::{Proxy, Serve};
-        for (pods, excess, ready, before, mode) in [
-            (Some(1), Some(0), 1, None, Serve),
-            (Some(1), Some(-1), 1, Some(Serve), Proxy),
-            (Some(0), Some(10), 1, Some(Serve), Proxy),
-            (Some(1), Some(10), 0, Some(Serve), Proxy),
-            (None, None, 0, Some(Serve), Proxy),
-            (None, None, 1, None, Proxy),
-            // The decider is silent.
-            (None, None, 1, Some(Serve), Serve),
-            (Some(1), None, 1, Some(Serve), Serve),
-            (Some(0), None, 1, Some(Serve), Proxy),
-        ] {
-            assert_eq!(wanted(pods, excess, ready, before), mode, "{pods:?} {excess:?} {ready} {before:?}");
-        }
-    }
+    use SksMode::{Proxy, Serve};
+
+    const ANY: &[Option<SksMode>] = &[None, Some(Proxy), Some(Serve)];
+
+    /// Pods wanted, excess burst capacity, ready pods, mode before, mode.
+    type Row =
+        (&'static [Option<u32>], &'static [Option<i32>], &'static [u32], &'static [Option<SksMode>], SksMode);
+
+    const TABLE: &[Row] = &[
+        // Nothing is wanted.
+        (&[Some(0)], &[None, Some(i32::MIN), Some(-1), Some(0), Some(1)], &[0, 1, 9], ANY, Proxy),
+        // Nobody could answer.
+        (&[None, Some(1), Some(9)], &[None, Some(i32::MIN), Some(-1), Some(0), Some(1)], &[0], ANY, Proxy),
+        // kpa.go: want > 0 and excess >= 0.
+        (&[Some(1), Some(9)], &[Some(0), Some(1)], &[1, 9], ANY, Serve),
+        (&[Some(1), Some(9)], &[Some(i32::MIN), Some(-1)], &[1, 9], ANY, Proxy),
+        // Nothing is known: kpa.go says Proxy.
+        (&[None], &[None, Some(i32::MIN), Some(-1), Some(0), Some(1)], &[1, 9], &[Some(Serve)], Serve),
+        (&[None], &[None, Some(i32::MIN), Some(-1), Some(0), Some(1)], &[1, 9], &[None, Some(Proxy)], Proxy),
+        (&[Some(1), Some(9)], &[None], &[1, 9], &[Some(Serve)], Serve),
+        (&[Some(1), Some(9)], &[None], &[1, 9], &[None, Some(Proxy)], Proxy),
+    ];
 
     #[test]
+    fn follows_the_table_in_every_case() {
+        let mut cases = 0;
+        for (pods, excess, ready, before, mode) in TABLE {
+            for &pods in *pods {
+                for &excess in *excess {
+                    for &ready in *ready {
+                        for &before in *before {
+                            let got = wanted(pods, excess, ready, before);
+                            assert_eq!(got, *mode, "{pods:?} {excess:?} {ready} {before:?}");
+                            cases += 1;
+                        }
+                    }
+                }
+            }
+        }
+        // Each of 4 wants, 5 excesses, 3 numbers of pods and 3 pasts stands in the table once.
+        assert_eq!(cases, 4 * 5 * 3 * 3);
+    }
+
+    /// The effective mode in serverlessservice.go.
+    #[test]
     fn a_service_is_never_emptied_by_its_mode() {
-        use SksMode::{Proxy, Serve};
         for (mode, pods, activators, effective) in [
-            (Proxy, 1, 1, Proxy),
-            (Serve, 1, 1, Serve),
-            (Serve, 0, 1, Proxy),
-            (Proxy, 1, 0, Serve),
             (Proxy, 0, 0, Serve),
+            (Proxy, 0, 1, Proxy),
+            (Proxy, 0, 2, Proxy),
+            (Proxy, 1, 0, Serve),
+            (Proxy, 1, 1, Proxy),
+            (Proxy, 2, 2, Proxy),
+            (Serve, 0, 0, Serve),
+            (Serve, 0, 1, Proxy),
+            (Serve, 0, 2, Proxy),
+            (Serve, 1, 0, Serve),
+            (Serve, 1, 1, Serve),
+            (Serve, 2, 2, Serve),
         ] {
             assert_eq!(in_force(mode, pods, activators), effective, "{mode:?} {pods} {activators}");
         }
@@ -106,12 +143,18 @@ mod tests {
     #[test]
     fn activators_are_counted_as_knative_counts_them() {
         // kpa_test.go: pod capacity 100, activator capacity 100: (pods, burst capacity) -> activators
+        let number = |pods, capacity, burst| {
+            let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
+            settings.target_burst_capacity = burst;
+            number_of_activators(pods, capacity, &settings)
+        };
         for (pods, burst, activators) in
             [(0, 200.0, 2), (1, 200.0, 3), (100, 0.0, 2), (5, -1.0, 5), (15, 200.0, 17)]
         {
-            let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
-            settings.target_burst_capacity = burst;
-            assert_eq!(number_of_activators(pods, 100.0, &settings), activators, "{pods} {burst}");
+            assert_eq!(number(pods, 100.0, burst), activators, "{pods} {burst}");
         }
+        // A part of an activator is a whole one; and no number is too large to say.
+        assert_eq!(number(3, 67.0, 0.5), 3);
+        assert_eq!([number(u32::MAX, f64::MAX, 1.0), number(0, f64::NAN, 1.0)], [u32::MAX, 2]);
     }
 }

@@ -50,8 +50,7 @@ impl Target {
         Self { target: (total * settings.utilization(measure)).max(LEAST_TARGET), total }
     }
 
-    /// The target of a workload that is given as a quantity. What a pod can carry is its limit where it has one; else the
-    /// target is taken for the share of it that the settings say.
+    /// The target of a workload that is given as a quantity.
     ///
     /// # Errors
     /// When `target` is no quantity, or not above 0.
@@ -65,9 +64,14 @@ impl Target {
         if milli <= 0 {
             return Err(TargetError::NotAboveZero(target.to_owned()));
         }
-        let target = milli as f64 / 1000.0;
+        Ok(Self::of(milli as f64 / 1000.0, measure, container_concurrency, settings))
+    }
+
+    /// The target of a workload whose pods should carry `target` each, which is above 0. What a pod can carry is its limit
+    /// where it has one; else the target is taken for the share of it that the settings say.
+    pub fn of(target: f64, measure: Measure, container_concurrency: u32, settings: &Settings) -> Self {
         let whole = || (target / settings.utilization(measure)).min(f64::MAX);
-        Ok(Self { target, total: limit(measure, container_concurrency).unwrap_or_else(whole) })
+        Self { target, total: limit(measure, container_concurrency).unwrap_or_else(whole) }
     }
 
     /// What one pod should carry in thousandths, the unit in which the HPA divides. At least 1.

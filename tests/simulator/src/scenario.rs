@@ -9,6 +9,7 @@ use autoscaler::config::AutoscalerConfig;
 use autoscaler::decider::DeciderSpec;
 use autoscaler::quantity::milli_from_f64;
 use autoscaler::settings::Settings;
+use autoscaler::target::Target;
 
 use crate::clock::Time;
 use crate::hpa::{Behavior, HpaSpec};
@@ -105,7 +106,8 @@ impl Default for Scenario {
 impl Scenario {
     /// What decisions go by.
     pub(crate) fn decider_spec(&self) -> DeciderSpec {
-        DeciderSpec::new(&self.settings, self.target, self.container_concurrency)
+        let target = Target::of(self.target, self.measure, self.container_concurrency, &self.settings);
+        DeciderSpec::new(&self.settings, target)
     }
 
     /// The target in the HPA's unit.

@@ -160,7 +160,7 @@ impl ZeroScaler {
         zero::Observed {
             replicas: signed(observed.replicas),
             min_replicas: signed(self.min),
-            scale_to_zero: self.scale_to_zero,
+            allowed: zero::is_allowed(self.scale_to_zero, &self.settings),
             demand: self.demand(),
             phase: self.before(observed).map_or(Phase::Activating, |b| b.phase),
             phase_since: self.active.map_or(now, |(_, since)| fresh(since)),
