@@ -9,7 +9,7 @@
 //! [`Collection`](crate::collection::Collection) and the number of ready pods. Its verdict goes to the zero-scaler and, as
 //! the floor of a metric, to the HPA. minReplicas and maxReplicas are not applied here: the writer of `/scale` knows them.
 //!
-//! What surprises: no data is no verdict, and changes nothing, not even panic. The rules are Knative's
+//! What surprises: no data is no verdict, and changes nothing, not even panic; and what is not a number is no data. The rules are Knative's
 //! (`pkg/autoscaler/scaling/autoscaler.go`), to the last bit.
 
 pub mod burst_capacity;
@@ -185,7 +185,7 @@ impl Decider {
         self.panic.calm_since()
     }
 
-    /// Decides; `None` without data.
+    /// Decides; `None` without data, or if they make no number of pods (a target of 0 can do that).
     ///
     /// With a target burst capacity of -1 the activator is always in the path and speaks for every request, so its silence
     /// is zero. The caller must know that it is silence, and not an activator that cannot be heard.
@@ -200,6 +200,9 @@ impl Decider {
         let pods = f64::from(ready.max(1));
         let wanted_stable = (averages.stable / spec.target).ceil();
         let wanted_panic = (averages.panic / spec.target).ceil();
+        if wanted_stable.is_nan() || wanted_panic.is_nan() {
+            return None;
+        }
         let limits = spec.rate_limits(pods);
         let (stable_pods, stable_rule) = spec.pods_for(wanted_stable, limits, Rule::Stable);
         let (panic_pods, panic_rule) = spec.pods_for(wanted_panic, limits, Rule::Panic);
@@ -225,5 +228,7 @@ impl Decider {
     }
 }
 
+#[cfg(test)]
+mod laws;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,6 @@ pub fn excess(spec: &DeciderSpec, ready: u32, panic_average: f64) -> i32 {
         return -1;
     }
     let spare = f64::from(ready) * spec.total - spec.target_burst_capacity - panic_average;
-    // `as` saturates.
-    spare.floor() as i32
+    // `as` saturates. What is no number says that nothing is known, and then the activator belongs in the path.
+    if spare.is_nan() { i32::MIN } else { spare.floor() as i32 }
 }

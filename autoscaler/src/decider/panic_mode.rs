@@ -44,7 +44,7 @@ impl PanicMode {
     pub fn observe(&mut self, over_threshold: bool, stable_window: Duration, now: Duration) {
         if over_threshold {
             self.since = Some(now);
-        } else if self.since.is_some_and(|since| since + stable_window < now) {
+        } else if self.since.is_some_and(|since| now.saturating_sub(since) > stable_window) {
             self.since = None;
             self.high_water = 0;
         }
