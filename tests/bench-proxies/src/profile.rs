@@ -52,23 +52,23 @@ pub(crate) fn run(proxy: &Proxy, backend: SocketAddr, directory: &Path, threads:
 
     println!("{}: {:.0} requests a second while recorded", proxy.name, tally.rate());
     println!("\nby part");
-    print_report(&file, ["--sort=dso"])?;
+    print_report(&file, "--fields=overhead,dso")?;
     println!("\nby function");
-    print_report(&file, ["--sort=dso,symbol"])?;
+    print_report(&file, "--fields=overhead,dso,symbol")?;
     println!("\nCallers: perf report --input {}", file.display());
     Ok(())
 }
 
-fn print_report<const N: usize>(file: &Path, how: [&str; N]) -> Result<()> {
+fn print_report(file: &Path, fields: &str) -> Result<()> {
     let output = Command::new("perf")
         .args([OsStr::new("report"), OsStr::new("--stdio"), OsStr::new("--input"), file.as_os_str()])
         .args(["--no-children", "--call-graph=none", "--percent-limit", WORTH_A_LINE])
-        .args(how)
+        .arg(fields)
         .output()?;
     ensure!(output.status.success(), "perf report: {}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout);
     for line in said.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        println!("{line}");
+        println!("{}", line.trim_end());
     }
     Ok(())
 }
