@@ -1,15 +1,17 @@
 //! Activator: holds requests until a pod has a place for them, and says how many it has.
 //!
-//! Whatever happens to it, [`place`](Activator::place) is called after it and gives the requests that may go to a pod now. The
-//! first request of a workload that it does not carry is told at once: the poke.
+//! After whatever happens to it, [`settle`](Activator::settle) is called: it gives the requests that may go to a pod now, and
+//! what is to be said to the other activators. The first request of a workload that it does not carry is told at once: the
+//! poke.
 
+use autoscaler::slot_lending::{Message, Slot, Waiting};
 use autoscaler::stats::{RequestStats, Stat};
 use rand::Rng;
 
 use crate::clock::{Time, instant, unix};
 use crate::hold_queue::HoldQueue;
 use crate::pod::PodId;
-use crate::pod_slots::PodSlots;
+use crate::pod_slots::{ActivatorId, PodSlots, Words};
 use crate::request::Request;
 
 /// Requests that may wait in one activator.
@@ -30,13 +32,8 @@ pub struct Activator {
 
 impl Activator {
     /// An activator that knows no pods yet.
-    pub fn new(container_concurrency: u32) -> Self {
-        Self {
-            queue: HoldQueue::new(QUEUE_DEPTH),
-            slots: PodSlots::new(container_concurrency),
-            stats: None,
-            announced: 0,
-        }
+    pub fn new(slots: PodSlots) -> Self {
+        Self { queue: HoldQueue::new(QUEUE_DEPTH), slots, stats: None, announced: 0 }
     }
 
     /// Counts a request in, and gives the poke if it is the first.
@@ -71,20 +68,32 @@ impl Activator {
     }
 
     /// Gives back the place of a request that has ended.
-    pub fn release(&mut self, pod: PodId) {
-        self.slots.release(pod);
+    pub fn release(&mut self, pod: PodId, request: &Request, now: Time) {
+        self.slots.release(Slot { pod, lender: request.lender }, now);
     }
 
-    /// The requests that have a place now, and where.
-    pub fn place(&mut self, random: &mut impl Rng) -> Vec<(PodId, Request)> {
+    /// Hears another activator.
+    pub fn hear(&mut self, from: ActivatorId, message: Message<PodId>, now: Time) {
+        self.slots.hear(from, message, now);
+    }
+
+    /// The requests that have a place now, and where; and what is to be said to the others.
+    pub fn settle(&mut self, now: Time, random: &mut impl Rng) -> (Vec<(PodId, Request)>, Words) {
         let mut placed = Vec::new();
         while !self.queue.is_empty()
-            && let Some(pod) = self.slots.take(random)
+            && let Some(slot) = self.slots.take(random)
             && let Some(request) = self.queue.pop()
         {
-            placed.push((pod, request));
+            placed.push((slot.pod, Request { lender: slot.lender, ..request }));
         }
-        placed
+        let requests = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        let oldest = self.queue.front().map_or(now, |request| request.arrived);
+        (placed, self.slots.settle(Waiting { requests, oldest }, now))
+    }
+
+    /// When the request came that waits longest.
+    pub fn oldest_held(&self) -> Option<Time> {
+        self.queue.front().map(|request| request.arrived)
     }
 
     /// How many wait here.

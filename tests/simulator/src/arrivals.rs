@@ -108,6 +108,7 @@ impl Arrivals {
             deadline: arrived + self.patience,
             repeats,
             activator: None,
+            lender: None,
         }
     }
 }

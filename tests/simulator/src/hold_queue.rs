@@ -29,6 +29,11 @@ impl HoldQueue {
         room
     }
 
+    /// Who waits longest.
+    pub fn front(&self) -> Option<&Request> {
+        self.waiting.front()
+    }
+
     /// Takes out who waits longest.
     pub fn pop(&mut self) -> Option<Request> {
         self.waiting.pop_front()

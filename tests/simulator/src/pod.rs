@@ -24,6 +24,8 @@ pub struct Pod {
     running: usize,
     most_running: usize,
     queue: HoldQueue,
+    /// Since when it has nothing to do.
+    idle_since: Option<Time>,
     stats: RequestStats,
     last_stat: Option<Stat>,
 }
@@ -64,6 +66,7 @@ impl Pod {
             running: 0,
             most_running: 0,
             queue: HoldQueue::new(QUEUE_FACTOR * container_concurrency as usize),
+            idle_since: None,
             stats: RequestStats::new(instant(now)),
             last_stat: None,
         }
@@ -73,6 +76,7 @@ impl Pod {
     pub fn become_ready(&mut self, now: Time) {
         if self.phase == Phase::Starting {
             self.phase = Phase::Ready { since: now };
+            self.idle_since = Some(now);
             // Its first period began with the second it lies in.
             self.stats = RequestStats::new(instant(whole_second(now)));
         }
@@ -111,6 +115,9 @@ impl Pod {
     pub fn finish(&mut self, request: &Request, now: Time) -> Option<Request> {
         self.running -= 1;
         self.stats.request_out(instant(now), request.activator.is_some());
+        if self.running == 0 {
+            self.idle_since = Some(now);
+        }
         let next = self.queue.pop()?;
         self.run();
         Some(next)
@@ -160,6 +167,11 @@ impl Pod {
         self.queue.len()
     }
 
+    /// Since when it could work and has nothing to do.
+    pub fn idle_since(&self) -> Option<Time> {
+        self.idle_since.filter(|_| self.is_ready())
+    }
+
     fn has_room(&self) -> bool {
         match self.limit {
             Limit::Unlimited => true,
@@ -169,6 +181,7 @@ impl Pod {
 
     fn run(&mut self) {
         self.running += 1;
+        self.idle_since = None;
         self.most_running = self.most_running.max(self.running);
     }
 }

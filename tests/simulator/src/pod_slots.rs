@@ -1,24 +1,46 @@
 //! PodSlots: the places on pods that one activator may fill, and which it fills next.
 //!
-//! By the container concurrency, as the activator's load-balancing policy has it: without a limit the less busy of two random
-//! pods; with a limit up to 3 the first pod that has a place; above that one pod after the other.
+//! With a container concurrency the places are slots: an activator has its share of them, lends what it does not need, and
+//! borrows from the others by messages (the brain's pod assignment and slot lending). Without one every activator uses every
+//! pod. Which pod comes next is as in the activator: without a limit the less busy of two random ones; with a limit up to 3
+//! the first that has a slot; above that one after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
+use autoscaler::pod_assignment::share;
+use autoscaler::slot_lending::{Message, Slot, SlotLending, Waiting};
 use rand::{Rng, RngExt};
 
+use crate::clock::Time;
 use crate::pod::PodId;
 
 /// Largest container concurrency for which the first free pod is taken.
 const FIRST_AVAILABLE_UP_TO: u32 = 3;
 
+/// An activator's number.
+pub type ActivatorId = usize;
+/// What activators say to each other.
+pub type Words = Vec<(ActivatorId, Message<PodId>)>;
+
 /// One activator's places.
 #[derive(Debug)]
-pub struct PodSlots {
-    /// Places on each pod; 0 is no limit.
-    container_concurrency: u32,
-    /// Requests of this activator on each pod.
-    used: BTreeMap<PodId, u32>,
+pub enum PodSlots {
+    /// As many requests as come; how many of ours each pod has.
+    Unlimited(BTreeMap<PodId, u32>),
+    /// Slots.
+    Limited(Limited),
+}
+
+/// Slots on pods with a limit.
+#[derive(Debug)]
+pub struct Limited {
+    container_concurrency: NonZeroU32,
+    id: ActivatorId,
+    activators: usize,
+    lending: SlotLending<PodId, ActivatorId>,
+    /// Whether there is anybody to talk to.
+    talks: bool,
     /// The last pod taken, for taking turns.
     last: Option<PodId>,
 }
@@ -26,52 +48,103 @@ pub struct PodSlots {
 // === impl PodSlots ===
 
 impl PodSlots {
-    /// No pods yet.
-    pub fn new(container_concurrency: u32) -> Self {
-        Self { container_concurrency, used: BTreeMap::new(), last: None }
+    /// The slots of one of so many activators, which talk to each other only if they lend.
+    pub fn new(container_concurrency: u32, id: ActivatorId, activators: usize, lends: bool) -> Self {
+        let Some(container_concurrency) = NonZeroU32::new(container_concurrency) else {
+            return Self::Unlimited(BTreeMap::new());
+        };
+        let mut lending = SlotLending::default();
+        let talks = lends && activators > 1;
+        lending.set_peers(&(0..activators).filter(|peer| talks && *peer != id).collect());
+        Self::Limited(Limited { container_concurrency, id, activators, lending, talks, last: None })
     }
 
-    /// Takes in which pods there are. What runs on one that left is not counted any more.
+    /// Takes in which pods there are.
     pub fn set_pods(&mut self, pods: &[PodId]) {
-        self.used = pods.iter().map(|pod| (*pod, self.used.get(pod).copied().unwrap_or(0))).collect();
-    }
-
-    /// Takes a place; `None` if there is none.
-    pub fn take(&mut self, random: &mut impl Rng) -> Option<PodId> {
-        let pod = match self.container_concurrency {
-            0 => self.less_busy(random),
-            1..=FIRST_AVAILABLE_UP_TO => self.free().next(),
-            _ => self.next_in_turn(),
-        }?;
-        self.last = Some(pod);
-        *self.used.get_mut(&pod)? += 1;
-        Some(pod)
-    }
-
-    /// Gives a place back.
-    pub fn release(&mut self, pod: PodId) {
-        if let Some(used) = self.used.get_mut(&pod) {
-            *used = used.saturating_sub(1);
+        match self {
+            // What runs on one that left is not counted any more.
+            Self::Unlimited(used) => {
+                *used = pods.iter().map(|pod| (*pod, used.get(pod).copied().unwrap_or(0))).collect();
+            }
+            Self::Limited(limited) => limited.set_pods(pods),
         }
     }
 
-    fn free(&self) -> impl Iterator<Item = PodId> {
-        let limit = self.container_concurrency;
-        self.used.iter().filter(move |(_, used)| **used < limit).map(|(pod, _)| *pod)
+    /// Takes a place; `None` if there is none.
+    pub fn take(&mut self, random: &mut impl Rng) -> Option<Slot<PodId, ActivatorId>> {
+        match self {
+            Self::Unlimited(used) => {
+                let pod = less_busy(used, random)?;
+                *used.get_mut(&pod)? += 1;
+                Some(Slot { pod, lender: None })
+            }
+            Self::Limited(limited) => limited.take(),
+        }
     }
 
-    fn next_in_turn(&self) -> Option<PodId> {
-        self.free().find(|pod| self.last.is_none_or(|last| *pod > last)).or_else(|| self.free().next())
+    /// Gives a place back.
+    pub fn release(&mut self, slot: Slot<PodId, ActivatorId>, now: Time) {
+        match self {
+            Self::Unlimited(used) => {
+                if let Some(used) = used.get_mut(&slot.pod) {
+                    *used = used.saturating_sub(1);
+                }
+            }
+            Self::Limited(limited) => limited.lending.release(slot, now),
+        }
     }
 
-    fn less_busy(&self, random: &mut impl Rng) -> Option<PodId> {
-        let draw = |random: &mut _| {
-            let place = RngExt::random_range(random, 0..self.used.len().max(1));
-            self.used.iter().nth(place).map(|(pod, used)| (*used, *pod))
-        };
-        let (one, other) = (draw(random)?, draw(random)?);
-        Some(if other.0 < one.0 { other.1 } else { one.1 })
+    /// Hears another activator.
+    pub fn hear(&mut self, from: ActivatorId, message: Message<PodId>, now: Time) {
+        if let Self::Limited(limited) = self {
+            limited.lending.receive(&from, message, now);
+        }
     }
+
+    /// What is to be said to the others, given what still waits after all places were taken.
+    pub fn settle(&mut self, waiting: Waiting, now: Time) -> Words {
+        match self {
+            Self::Limited(limited) if limited.talks => {
+                limited.lending.set_waiting(waiting);
+                limited.lending.settle(now)
+            }
+            _ => Words::new(),
+        }
+    }
+}
+
+// === impl Limited ===
+
+impl Limited {
+    fn set_pods(&mut self, pods: &[PodId]) {
+        let named: BTreeMap<String, PodId> = pods.iter().map(|pod| (format!("pod-{pod}"), *pod)).collect();
+        let activators: Vec<String> = (0..self.activators).map(|id| format!("activator-{id}")).collect();
+        let names: BTreeSet<&str> = named.keys().map(String::as_str).collect();
+        let all: BTreeSet<&str> = activators.iter().map(String::as_str).collect();
+        let own = activators.get(self.id).map_or("", String::as_str);
+        let share = share("shop/web", &names, &all, self.container_concurrency, own);
+        self.lending
+            .set_share(share.into_iter().filter_map(|(name, slots)| Some((*named.get(name)?, slots))));
+    }
+
+    fn take(&mut self) -> Option<Slot<PodId, ActivatorId>> {
+        let free = || self.lending.free().copied();
+        let pod = match self.container_concurrency.get() {
+            1..=FIRST_AVAILABLE_UP_TO => free().next(),
+            _ => free().find(|pod| self.last.is_none_or(|last| *pod > last)).or_else(|| free().next()),
+        }?;
+        self.last = Some(pod);
+        self.lending.take(&pod)
+    }
+}
+
+fn less_busy(used: &BTreeMap<PodId, u32>, random: &mut impl Rng) -> Option<PodId> {
+    let mut draw = || {
+        let place = random.random_range(0..used.len().max(1));
+        used.iter().nth(place).map(|(pod, used)| (*used, *pod))
+    };
+    let (one, other) = (draw()?, draw()?);
+    Some(if other.0 < one.0 { other.1 } else { one.1 })
 }
 
 #[cfg(test)]
@@ -81,11 +154,15 @@ mod tests {
 
     use super::*;
 
-    fn taken(container_concurrency: u32, count: usize) -> Vec<PodId> {
-        let mut slots = PodSlots::new(container_concurrency);
+    fn slots(container_concurrency: u32) -> PodSlots {
+        let mut slots = PodSlots::new(container_concurrency, 0, 1, true);
         slots.set_pods(&[1, 2, 3]);
-        let mut random = StdRng::seed_from_u64(1);
-        (0..count).filter_map(|_| slots.take(&mut random)).collect()
+        slots
+    }
+
+    fn taken(container_concurrency: u32, count: usize) -> Vec<PodId> {
+        let (mut slots, mut random) = (slots(container_concurrency), StdRng::seed_from_u64(1));
+        (0..count).filter_map(|_| slots.take(&mut random)).map(|slot| slot.pod).collect()
     }
 
     #[test]
@@ -100,15 +177,16 @@ mod tests {
     }
 
     #[test]
-    fn a_place_given_back_is_taken_again() {
-        let mut slots = PodSlots::new(1);
+    fn a_place_given_back_is_taken_again_but_not_on_a_pod_that_left() {
+        let (mut slots, mut random) = (slots(1), StdRng::seed_from_u64(1));
         slots.set_pods(&[7]);
-        let mut random = StdRng::seed_from_u64(1);
-        assert_eq!((slots.take(&mut random), slots.take(&mut random)), (Some(7), None));
-        slots.release(7);
-        assert_eq!(slots.take(&mut random), Some(7));
+        let slot = slots.take(&mut random).unwrap();
+        assert_eq!(slots.take(&mut random), None);
+        slots.release(slot, Time::ZERO);
+        let slot = slots.take(&mut random).unwrap();
+        assert_eq!(slot.pod, 7);
         slots.set_pods(&[]);
-        slots.release(7);
+        slots.release(slot, Time::ZERO);
         assert_eq!(slots.take(&mut random), None);
     }
 }

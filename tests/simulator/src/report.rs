@@ -36,6 +36,8 @@ pub struct Report {
     pub timeline: Vec<Sample>,
     /// The most requests that any pod had at a time.
     pub most_running: usize,
+    /// The longest time for which one pod had nothing to do while an activator held one and the same request.
+    pub longest_idle: Duration,
 }
 
 /// The state at one instant.
@@ -120,6 +122,7 @@ impl fmt::Display for Report {
             seconds(0.5),
             seconds(0.99)
         )?;
+        writeln!(f, "a pod idle beside a held request: at most {:?}", self.longest_idle)?;
         writeln!(f, "{} changes of size:", self.changes.len())?;
         for change in self.changes.iter().take(PRINTED) {
             writeln!(f, "  {change}")?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Time;
+use crate::pod_slots::ActivatorId;
 
 /// A request and everything that is decided about it when it arrives.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +19,9 @@ pub struct Request {
     /// Whether the caller sends the next one as soon as this has ended.
     pub repeats: bool,
     /// The activator that carries it.
-    pub activator: Option<usize>,
+    pub activator: Option<ActivatorId>,
+    /// Who has lent that activator the place where it runs.
+    pub lender: Option<ActivatorId>,
 }
 
 /// How a request ended.

@@ -35,6 +35,8 @@ pub struct Scenario {
     pub initial_replicas: u32,
     /// Activators.
     pub activators: usize,
+    /// Whether activators lend each other places on pods that they do not need.
+    pub lending: bool,
     /// What is averaged.
     pub measure: Measure,
     /// How much of it a pod should carry.
@@ -89,6 +91,7 @@ impl Default for Scenario {
             container_concurrency: 100,
             initial_replicas: 1,
             activators: 1,
+            lending: true,
             measure: Measure::Concurrency,
             target: 70.0,
             scaler: Scaler::Hpa(HpaMetric::Average),

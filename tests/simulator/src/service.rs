@@ -6,6 +6,7 @@ use autoscaler::sks_mode::SksMode;
 use rand::{Rng, RngExt};
 
 use crate::pod::PodId;
+use crate::pod_slots::ActivatorId;
 
 /// What the slices say.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +25,7 @@ pub enum Backend {
     /// To a pod.
     Pod(PodId),
     /// To an activator.
-    Activator(usize),
+    Activator(ActivatorId),
 }
 
 // === impl Slices ===

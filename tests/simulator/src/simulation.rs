@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use autoscaler::Decision;
 use autoscaler::sks_mode::SksMode;
+use autoscaler::slot_lending::Message;
 use autoscaler::stats::Stat;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -21,6 +22,7 @@ use crate::event_queue::{EventQueue, EventQueueFull};
 use crate::hpa::Hpa;
 use crate::metrics_adapter::MetricsAdapter;
 use crate::pod::{Pod, PodId};
+use crate::pod_slots::{ActivatorId, PodSlots};
 use crate::replica_set::{ReplicaSet, Writer};
 use crate::report::Report;
 use crate::request::Request;
@@ -62,6 +64,8 @@ enum Event {
     Arrives(Request),
     /// A pod has done a request.
     Finished(PodId, Request),
+    /// An activator's word arrives at another.
+    Told { from: ActivatorId, to: ActivatorId, message: Message<PodId> },
     /// A caller has waited long enough.
     GivesUp(Backend, u64),
     /// A pod's app answers.
@@ -138,7 +142,7 @@ impl Simulation {
             arrivals: Arrivals::new(scenario.load.clone(), service_time, patience, seed),
             seen_slices: slices.clone(),
             slices,
-            activators: (0..scenario.activators).map(|_| Activator::new(container_concurrency)).collect(),
+            activators: activators(&scenario),
             replicas: ReplicaSet::new(scenario.initial_replicas, container_concurrency),
             adapter: Some(MetricsAdapter::new(&scenario)),
             zero_scaler: ZeroScaler::new(&scenario),
@@ -160,9 +164,11 @@ impl Simulation {
         }
         while let Some((at, event)) = self.events.pop(end)? {
             self.now = at;
+            self.watch_idle_pods();
             self.handle(event);
         }
         self.now = end;
+        self.watch_idle_pods();
         Ok(())
     }
 
@@ -188,6 +194,7 @@ impl Simulation {
             Event::Second => self.second(),
             Event::Arrives(request) => self.arrives(request),
             Event::Finished(pod, request) => self.finished(pod, request),
+            Event::Told { from, to, message } => self.told(from, to, message),
             Event::GivesUp(place, id) => self.gives_up(place, id),
             Event::PodReady(pod) => self.pod_ready(pod),
             Event::PodDrained(pod) => self.pod_drained(pod),
@@ -201,6 +208,16 @@ impl Simulation {
             Event::SlicesSeen(slices) => self.seen_slices = slices,
             Event::AdapterLost => self.adapter_lost(),
             Event::AdapterBack => self.adapter_back(),
+        }
+    }
+
+    /// Notes for how long a pod has had nothing to do beside one and the same held request. To be called before anything
+    /// changes.
+    fn watch_idle_pods(&mut self) {
+        let Some(oldest) = self.activators.iter().filter_map(Activator::oldest_held).min() else { return };
+        for idle_since in self.replicas.pods().filter_map(|(_, pod)| pod.idle_since()) {
+            let together = self.now.saturating_sub(oldest.max(idle_since));
+            self.report.longest_idle = self.report.longest_idle.max(together);
         }
     }
 
@@ -221,4 +238,11 @@ impl Simulation {
         let ready = self.replicas.pods().filter(|(_, pod)| Pod::is_ready(pod)).count();
         u32::try_from(ready).unwrap_or(u32::MAX)
     }
+}
+
+fn activators(scenario: &Scenario) -> Vec<Activator> {
+    let Scenario { activators, container_concurrency, lending, .. } = *scenario;
+    (0..activators)
+        .map(|id| Activator::new(PodSlots::new(container_concurrency, id, activators, lending)))
+        .collect()
 }

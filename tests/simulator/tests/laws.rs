@@ -91,7 +91,7 @@ fn sizes_are_within_bounds(scenario: &Scenario, report: &Report) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn requests_limits_and_bounds_are_kept(scenario in scenarios()) {
@@ -103,6 +103,7 @@ proptest! {
             every_request_is_somewhere(&report);
             sizes_are_within_bounds(&scenario, &report);
             assert!(limit == 0 || report.most_running <= limit as usize, "{report}");
+            assert!(report.longest_idle <= seconds(1) / 500 * scenario.activators as u32, "{scenario:?}\n{report}");
         }
     }
 

@@ -55,8 +55,8 @@ fn rests(report: &Report) {
 #[test]
 fn rests_when_each_second_is_a_fifth_more_or_less() {
     for scaler in BOTH {
-        for pods in [2.5, 4.5, 6.5] {
-            for seed in 1..=3 {
+        for pods in [1.5, 2.5, 4.5, 6.5, 8.5] {
+            for seed in 1..=5 {
                 rests(&play(pods, jumping, scaler, seed, Duration::ZERO));
             }
         }
@@ -67,7 +67,7 @@ fn rests_when_each_second_is_a_fifth_more_or_less() {
 fn rests_when_requests_come_at_random() {
     for scaler in BOTH {
         for pods in [2.5, 4.5, 6.5] {
-            for seed in 1..=3 {
+            for seed in 1..=5 {
                 rests(&play(pods, random, scaler, seed, Duration::ZERO));
             }
         }

@@ -1,7 +1,10 @@
 //! Control: from what is measured to how many pods there are, and back to where requests go.
 
+use std::ops::Range;
+
 use autoscaler::Decision;
 use autoscaler::stats::Stat;
+use rand::RngExt;
 
 use super::{Event, Simulation, Write};
 use crate::clock::Time;
@@ -15,12 +18,9 @@ use crate::stats_scraper::scrape;
 use crate::zero_scaler::Observed;
 
 const SCRAPE_PERIOD: Time = Time::from_secs(1);
-/// In the middle of a second, so that each round has a second of its own.
-const SCRAPE_PHASE: Time = Time::from_millis(500);
+/// In the middle half of a second, so that each round has a second of its own.
+const SCRAPE_PHASES: Range<Time> = Time::from_millis(250)..Time::from_millis(750);
 const TICK_PERIOD: Time = Time::from_secs(2);
-const TICK_PHASE: Time = Time::from_millis(750);
-/// When the HPA looks first. The phase of its period is nobody's choice.
-const HPA_PHASE: Time = Time::from_millis(7100);
 /// From a decision, or a change of pods, to the zero-scaler's look at it.
 const LOOK_DELAY: Time = Time::from_millis(2);
 /// From a look to the size in the API server.
@@ -33,11 +33,17 @@ const DRAIN: Time = Time::from_secs(2);
 // === impl Simulation ===
 
 impl Simulation {
+    /// What is periodic begins anywhere in its period: nobody chooses how these lie to each other.
     pub(super) fn begin_control(&mut self) {
         self.after(Time::ZERO, Event::Look);
-        self.after(SCRAPE_PHASE, Event::Scrape);
-        self.after(TICK_PHASE, Event::Tick);
-        self.after(HPA_PHASE, Event::HpaSync);
+        for (phases, event) in [
+            (SCRAPE_PHASES, Event::Scrape),
+            (Time::ZERO..TICK_PERIOD, Event::Tick),
+            (Time::ZERO..self.scenario.hpa_sync_period, Event::HpaSync),
+        ] {
+            let phase = self.random.random_range(phases);
+            self.after(phase, event);
+        }
         for outage in self.scenario.adapter_outages.clone() {
             self.events.schedule(outage.start, Event::AdapterLost);
             self.events.schedule(outage.end, Event::AdapterBack);

@@ -1,14 +1,19 @@
 //! Requests: from their arrival through an activator or straight to a pod, and to their end.
 
+use autoscaler::slot_lending::Message;
+
 use super::{Event, Simulation};
 use crate::clock::Time;
 use crate::pod::{Accepted, PodId};
+use crate::pod_slots::ActivatorId;
 use crate::request::{Outcome, Request};
 use crate::service::Backend;
 
 const SECOND: Time = Time::from_secs(1);
 /// From an activator to the adapter and the zero-scaler.
 const PUSH_DELAY: Time = Time::from_millis(2);
+/// From one activator to another.
+const PEER_DELAY: Time = Time::from_millis(1);
 
 // === impl Simulation ===
 
@@ -33,13 +38,13 @@ impl Simulation {
     pub(super) fn arrives(&mut self, request: Request) {
         self.report.arrived += 1;
         match self.seen_slices.pick(&mut self.random) {
-            Some(Backend::Pod(pod)) => self.send(pod, request),
+            Some(Backend::Pod(pod)) if self.send(pod, request) => {}
             Some(Backend::Activator(activator)) => self.hold(activator, request),
-            None => self.end(request, Outcome::Refused),
+            _ => self.end(request, Outcome::Refused),
         }
     }
 
-    fn hold(&mut self, index: usize, mut request: Request) {
+    fn hold(&mut self, index: ActivatorId, mut request: Request) {
         let Some(activator) = self.activators.get_mut(index) else { return };
         request.activator = Some(index);
         let poke = activator.request_in(self.now);
@@ -50,32 +55,50 @@ impl Simulation {
         if !held {
             return self.end(request, Outcome::Refused);
         }
-        self.place(index);
+        self.settle(index);
         // Whoever came last waits if anybody does.
         if self.activators.get(index).is_some_and(|activator| activator.held() > 0) {
             self.events.schedule(request.deadline, Event::GivesUp(Backend::Activator(index), request.id));
         }
     }
 
-    /// Sends on what an activator has places for.
-    fn place(&mut self, index: usize) {
-        let Some(activator) = self.activators.get_mut(index) else { return };
-        for (pod, request) in activator.place(&mut self.random) {
-            self.send(pod, request);
+    /// Sends on what an activator has places for, and what it has to say.
+    fn settle(&mut self, index: ActivatorId) {
+        let mut again = true;
+        while std::mem::take(&mut again) {
+            let Some(activator) = self.activators.get_mut(index) else { return };
+            let (placed, words) = activator.settle(self.now, &mut self.random);
+            for (to, message) in words {
+                self.after(PEER_DELAY, Event::Told { from: index, to, message });
+            }
+            for (pod, request) in placed {
+                if !self.send(pod, request) {
+                    self.leave_pod(pod, request, Outcome::Refused);
+                    again = true;
+                }
+            }
         }
     }
 
-    fn send(&mut self, id: PodId, request: Request) {
+    pub(super) fn told(&mut self, from: ActivatorId, to: ActivatorId, message: Message<PodId>) {
+        if let Some(activator) = self.activators.get_mut(to) {
+            activator.hear(from, message, self.now);
+        }
+        self.settle(to);
+    }
+
+    /// Gives a request to a pod; false if that has no room for it.
+    fn send(&mut self, id: PodId, request: Request) -> bool {
         // A pod that is gone while somebody still sends to it would be a fault of the loop: it shows as a refusal.
-        let accepted =
-            self.replicas.pod_mut(id).map_or(Accepted::Refused, |pod| pod.accept(request, self.now));
-        match accepted {
+        let Some(pod) = self.replicas.pod_mut(id) else { return false };
+        match pod.accept(request, self.now) {
             Accepted::Running => self.after(request.work, Event::Finished(id, request)),
             Accepted::Waiting => {
                 self.events.schedule(request.deadline, Event::GivesUp(Backend::Pod(id), request.id));
             }
-            Accepted::Refused => self.leave_pod(id, request, Outcome::Refused),
+            Accepted::Refused => return false,
         }
+        true
     }
 
     pub(super) fn finished(&mut self, id: PodId, request: Request) {
@@ -84,6 +107,7 @@ impl Simulation {
             self.after(next.work, Event::Finished(id, next));
         }
         self.leave_pod(id, request, Outcome::Served);
+        self.settle_for(&request);
     }
 
     /// A deadline is over. Whoever does not wait any more stays.
@@ -93,24 +117,30 @@ impl Simulation {
                 let request = self.activators.get_mut(index).and_then(|activator| activator.leave(id));
                 if let Some(request) = request {
                     self.end(request, Outcome::TimedOut);
+                    self.settle(index);
                 }
             }
             Backend::Pod(pod) => {
                 let request = self.replicas.pod_mut(pod).and_then(|waited| waited.leave(id, self.now));
                 if let Some(request) = request {
                     self.leave_pod(pod, request, Outcome::TimedOut);
+                    self.settle_for(&request);
                 }
             }
         }
     }
 
+    /// Ends a request that was on a pod, and gives its place back.
     fn leave_pod(&mut self, id: PodId, request: Request, outcome: Outcome) {
         self.end(request, outcome);
+        if let Some(activator) = request.activator.and_then(|index| self.activators.get_mut(index)) {
+            activator.release(id, &request, self.now);
+        }
+    }
+
+    fn settle_for(&mut self, request: &Request) {
         if let Some(index) = request.activator {
-            if let Some(activator) = self.activators.get_mut(index) {
-                activator.release(id);
-            }
-            self.place(index);
+            self.settle(index);
         }
     }
 
@@ -138,7 +168,7 @@ impl Simulation {
             activator.set_pods(&ready);
         }
         for index in 0..self.activators.len() {
-            self.place(index);
+            self.settle(index);
         }
     }
 }
