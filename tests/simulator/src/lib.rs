@@ -32,6 +32,9 @@
 //! assert_eq!(report.final_size(), 2, "{report}");
 //! ```
 //!
+//! What it shows stands in `tests/`: a wake (`wake`), rest under noise (`oscillation`), that HPA and KPA end at the same size
+//! (`hpa_and_kpa`), sleep (`zero`), outages (`missing_data`), several activators (`lending`), and what holds always (`laws`).
+//!
 //! To follow the loop, start at `simulation` (the events), then `simulation/traffic` (what becomes of a request) and
 //! `simulation/control` (what becomes of the number of pods).
 

@@ -219,6 +219,21 @@ fn short_and_long_windows() {
     }
 }
 
+/// The average knows nothing of an activation scale: an HPA on it takes the pods away again before they have started. An HPA
+/// on the decision keeps them.
+#[test]
+fn an_activation_scale_is_kept_by_the_decision_and_not_by_the_average() {
+    let settings = settings(|s| s.activation_scale = 3);
+    let few = callers(constant(0.0).step(minutes(1), 2.0));
+    let scenario = Scenario { settings, initial_replicas: 0, ..few };
+    for (scaler, size) in
+        [(Scaler::Direct, 3), (Scaler::Hpa(HpaMetric::Desired), 3), (Scaler::Hpa(HpaMetric::Average), 1)]
+    {
+        let report = play(&scenario, scaler, seconds(15));
+        assert_eq!((report.changes[0].to, report.final_size()), (3, size), "{scaler:?}\n{report}");
+    }
+}
+
 #[test]
 fn held_up_by_a_scale_down_delay() {
     let settings = settings(|s| s.scale_down_delay = minutes(2));

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use simulator::{HpaMetric, Load, Profile, Scaler, Scenario, Simulation, Writer, settings};
+use simulator::{HpaMetric, Load, Profile, Scaler, Scenario, ServiceTime, Simulation, Writer, settings};
 
 const ALL: [Scaler; 3] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average), Scaler::Hpa(HpaMetric::Desired)];
 
@@ -19,7 +19,7 @@ fn a_minute_without_the_adapter_changes_no_size() {
             let scenario = Scenario {
                 scaler,
                 load: Load::callers(Profile::constant(245.0)),
-                service_time: simulator::ServiceTime::Constant(Duration::from_millis(2300)),
+                service_time: ServiceTime::Constant(Duration::from_millis(2300)),
                 settings: settings(|s| s.target_burst_capacity = burst_capacity),
                 adapter_outages: vec![seconds(300)..seconds(360)],
                 ..Scenario::default()
