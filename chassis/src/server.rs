@@ -3,12 +3,15 @@
 //! The service comes from a binary; what is here is what every listener needs: HTTP/1.1 and h2c on one port, a bound on
 //! connections, a bound on the time a caller may take for its headers, and an end that lets running requests finish.
 
+mod first_bytes;
+
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use first_bytes::FirstBytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -26,7 +29,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// Bounds of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Time a caller has to send its request's headers.
+    /// Time a caller has to send its request's headers, and to answer a PING of HTTP/2, which comes as often.
     pub header_read_timeout: Duration,
     /// Connections open at a time; more wait in the kernel's backlog.
     pub max_connections: usize,
@@ -119,7 +122,8 @@ pub async fn serve_connections<S, F, B>(
             request.extensions_mut().insert(ends);
             service(request)
         });
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let stream = TokioIo::new(FirstBytes::within(options.header_read_timeout, stream));
+        let connection = builder.serve_connection_with_upgrades(stream, service).into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -212,6 +216,9 @@ fn builder(options: Options) -> auto::Builder<TokioExecutor> {
     builder
         .http2()
         .timer(TokioTimer::new())
+        // A peer that is gone without a word would hold its streams, and what they count as, for ever.
+        .keep_alive_interval(options.header_read_timeout)
+        .keep_alive_timeout(options.header_read_timeout)
         .max_header_list_size(u32::try_from(options.max_header_bytes).unwrap_or(u32::MAX));
     builder
 }
