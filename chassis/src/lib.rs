@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod build_info;
 pub mod clock;
+pub mod gateway;
 #[cfg(feature = "kube")]
 pub mod kubernetes;
 #[cfg(feature = "kube")]

@@ -2,6 +2,7 @@
 
 use autoscaler::breaker::QueueFull;
 use bytes::Bytes;
+use chassis::gateway::{BadResponse, Malformed};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
@@ -25,19 +26,29 @@ pub(crate) enum Refusal {
     AppFailed,
     #[error("this is a queue-proxy and answers no probe for anything else")]
     OtherProbe,
-    #[error("a queue-proxy forwards to its own app only")]
-    Connect,
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    #[error("the request's body was cut short or broke the protocol")]
+    CallerFailed,
+    #[error(transparent)]
+    BadResponse(#[from] BadResponse),
 }
 
 // === impl Refusal ===
 
 impl Refusal {
+    /// Why a request that was sent, perhaps in part, has no response.
+    pub(crate) fn of_failed(error: &hyper::Error) -> Self {
+        // What we bring into the connection to the app, the caller's body, is what hyper calls the user's.
+        if error.is_user() { Self::CallerFailed } else { Self::AppFailed }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::QueueFull(_) | Self::Draining | Self::AppNotReady => StatusCode::SERVICE_UNAVAILABLE,
-            Self::AppUnreachable | Self::AppFailed => StatusCode::BAD_GATEWAY,
-            Self::OtherProbe => StatusCode::NOT_FOUND,
-            Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
+            Self::AppUnreachable | Self::AppFailed | Self::BadResponse(_) => StatusCode::BAD_GATEWAY,
+            Self::OtherProbe | Self::CallerFailed => StatusCode::BAD_REQUEST,
+            Self::Malformed(malformed) => malformed.status(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use autoscaler::breaker::Breaker;
 use autoscaler::contract;
 use bytes::Bytes;
+use chassis::gateway;
 use chassis::tracked_body::TrackedBody;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
@@ -15,7 +16,6 @@ use hyper::body::Incoming;
 use crate::availability::Availability;
 use crate::error_response::Refusal;
 use crate::forward::forward;
-use crate::hop_by_hop;
 use crate::request_counter::{InFlight, RequestCounter};
 use crate::tunnel;
 use crate::upstream::{Lease, Upstream};
@@ -47,15 +47,19 @@ pub(crate) struct Handler {
 impl Handler {
     pub(crate) async fn handle(&self, request: Request<Incoming>) -> Answer {
         let version = request.version();
-        let mut response = if let Some(asked_for) = request.headers().get(contract::PROBE_HEADER) {
+        let malformed = gateway::check(&request).err();
+        let mut response = if let Some(malformed) = malformed {
+            refuse(malformed.into())
+        } else if let Some(asked_for) = request.headers().get(contract::PROBE_HEADER) {
             self.probe(asked_for).await
         } else if is_kubelet_probe(request.headers()) {
             self.forward_uncounted(request).await
         } else {
             self.serve(request).await
         };
+        let ends = malformed.is_some() || (self.availability.is_draining() && !is_switching(&response));
         // HTTP/2 has its own way to say so, when the listener closes.
-        if version < Version::HTTP_2 && self.availability.is_draining() && !is_switching(&response) {
+        if version < Version::HTTP_2 && ends {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -84,8 +88,7 @@ impl Handler {
 
     async fn serve(&self, mut request: Request<Incoming>) -> Answer {
         let mut in_flight = self.counter.enter(request.headers().contains_key(contract::PROXIED_HEADER));
-        let caller =
-            hop_by_hop::upgrade(request.headers()).is_some().then(|| hyper::upgrade::on(&mut request));
+        let caller = gateway::asks_to_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
         let (mut response, lease) = match self.admit(request, &mut in_flight).await {
             Ok(answered) => answered,
             Err(refusal) => {

@@ -22,7 +22,6 @@ mod drain;
 mod error_response;
 mod forward;
 mod handler;
-mod hop_by_hop;
 mod metrics;
 mod request_counter;
 mod stats_endpoint;

@@ -54,7 +54,7 @@ async fn a_queue_proxy_is_no_activator() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[]).await;
     let answer = within(send(sidecar.at.traffic, probe("activator"))).await;
-    assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
     assert!(text(answer).await.contains("queue-proxy"));
 }
 

@@ -76,7 +76,7 @@ impl Pool {
                     Some(unsent) if used_before => request = unsent,
                     _ => {
                         tracing::debug!(error = %failed.error(), "HTTP/1.1 request failed");
-                        return Err(Refusal::AppFailed);
+                        return Err(Refusal::of_failed(failed.error()));
                     }
                 },
             }

@@ -29,7 +29,7 @@ impl SharedConnection {
         let mut sender = self.sender().await?;
         sender.send_request(request).await.map_err(|error| {
             tracing::debug!(%error, "HTTP/2 request failed");
-            Refusal::AppFailed
+            Refusal::of_failed(&error)
         })
     }
 

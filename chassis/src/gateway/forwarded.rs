@@ -1,0 +1,79 @@
+//! Who asked: `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded`.
+//!
+//! Apps that trust so many proxies count entries from the end, so what is there must always end with the address that
+//! connected to us. `Forwarded` is kept true where somebody sent it, and not made up: apps that read it find the same in
+//! the others.
+
+use std::net::IpAddr;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Adds the address of a caller that came by plain HTTP.
+pub(super) fn add(headers: &mut HeaderMap, peer: IpAddr) {
+    let peer = peer.to_canonical();
+    append(headers, X_FORWARDED_FOR, &peer.to_string());
+    if headers.contains_key(header::FORWARDED) {
+        // An IPv6 address has brackets, and needs quotes for them (RFC 7239, 6).
+        let node = if peer.is_ipv6() { format!("for=\"[{peer}]\"") } else { format!("for={peer}") };
+        append(headers, header::FORWARDED, &node);
+    }
+    headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
+}
+
+/// One line with all entries: many apps read only the first of several.
+fn append(headers: &mut HeaderMap, name: HeaderName, entry: &str) {
+    let mut all = String::new();
+    for line in
+        headers.get_all(&name).iter().filter_map(|line| line.to_str().ok()).filter(|line| !line.is_empty())
+    {
+        all.push_str(line);
+        all.push_str(", ");
+    }
+    all.push_str(entry);
+    if let Ok(all) = HeaderValue::try_from(all) {
+        headers.insert(name, all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peer_joins_whoever_was_named_before() {
+        let mut headers = HeaderMap::new();
+        add(&mut headers, "::ffff:10.0.0.1".parse().unwrap());
+        assert_eq!(
+            (&headers[X_FORWARDED_FOR], &headers[X_FORWARDED_PROTO]),
+            (&"10.0.0.1".parse().unwrap(), &"http".parse().unwrap())
+        );
+        headers.append(X_FORWARDED_FOR, HeaderValue::from_static("10.0.0.2"));
+        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
+        add(&mut headers, "fd00::1".parse().unwrap());
+        assert_eq!(
+            headers.get_all(X_FORWARDED_FOR).iter().collect::<Vec<_>>(),
+            ["10.0.0.1, 10.0.0.2, fd00::1"]
+        );
+        assert_eq!(headers[X_FORWARDED_PROTO], "https");
+    }
+
+    #[test]
+    fn forwarded_is_kept_true_and_not_made_up() {
+        let mut headers = HeaderMap::new();
+        add(&mut headers, "10.0.0.1".parse().unwrap());
+        assert!(!headers.contains_key(header::FORWARDED));
+        // F1 of Knative's ForwardedShim, as if it had been sent.
+        headers.insert(
+            header::FORWARDED,
+            HeaderValue::from_static("for=127.0.0.1;host=h;proto=p, for=\"[::1]\""),
+        );
+        add(&mut headers, "fd00::1".parse().unwrap());
+        assert_eq!(
+            headers[header::FORWARDED],
+            "for=127.0.0.1;host=h;proto=p, for=\"[::1]\", for=\"[fd00::1]\""
+        );
+    }
+}
