@@ -147,6 +147,8 @@ impl AutoscalerConfig {
         set(&mut self.max_scale_limit, c.integer("max-scale-limit", &bounds::SIZE));
     }
 
+    // What was bad by itself has its default here. Where that is in order with anything, nothing need be asked about it.
+
     fn check_least_target(&self, c: &mut Bounded<'_>) {
         let (share, whole) =
             ("container-concurrency-target-percentage", "container-concurrency-target-default");
@@ -161,7 +163,7 @@ impl AutoscalerConfig {
 
     fn check_initial_scale(&self, c: &mut Bounded<'_>) {
         let (initial, allow) = ("initial-scale", "allow-zero-initial-scale");
-        if self.initial_scale > 0 || self.allow_zero_initial_scale || c.is_bad(initial) || c.is_bad(allow) {
+        if self.initial_scale > 0 || self.allow_zero_initial_scale || c.is_bad(allow) {
             return;
         }
         c.refuse(SettingError::new(initial, 0, format!("1 or more while {allow} is false")));
@@ -169,7 +171,7 @@ impl AutoscalerConfig {
 
     fn check_max_scale(&self, c: &mut Bounded<'_>) {
         let (max, limit) = ("max-scale", "max-scale-limit");
-        if self.max_scale_limit == 0 || c.is_bad(max) || c.is_bad(limit) {
+        if self.max_scale_limit == 0 || c.is_bad(max) {
             return;
         }
         if !(1..=self.max_scale_limit).contains(&self.max_scale) {
@@ -180,7 +182,7 @@ impl AutoscalerConfig {
 
     fn check_min_scale(&self, c: &mut Bounded<'_>) {
         let (min, max) = ("min-scale", "max-scale");
-        if self.max_scale == 0 || self.min_scale <= self.max_scale || c.is_bad(min) || c.is_bad(max) {
+        if self.max_scale == 0 || self.min_scale <= self.max_scale {
             return;
         }
         let words = format!("at most {max}, which is {}", self.max_scale);
