@@ -63,6 +63,8 @@ pub struct Verdict {
     pub averages: Averages,
     /// Where `desired` comes from.
     pub rule: Rule,
+    /// Whether `desired` is meant to outlast its averages: they may ask for less, now or before the next decision.
+    pub held: bool,
 }
 
 /// The step of a decision that set its number: the last one that changed it.
@@ -82,6 +84,13 @@ pub enum Rule {
     PanicHold,
     /// The most of an earlier decision within [`DeciderSpec::scale_down_delay`].
     ScaleDownDelay,
+}
+
+impl Rule {
+    /// Whether it keeps more than the averages ask for.
+    const fn keeps(self) -> bool {
+        matches!(self, Self::ScaleDownRate | Self::ActivationScale | Self::PanicHold | Self::ScaleDownDelay)
+    }
 }
 
 /// The memory between the decisions on one workload: panic, and the held maximum.
@@ -224,7 +233,9 @@ impl Decider {
             Rule::PanicHold
         };
         let excess_burst_capacity = burst_capacity::excess(spec, ready, averages.panic);
-        Some(Verdict { desired, excess_burst_capacity, averages, rule })
+        let delayed = self.delay.is_some() && spec.reachable;
+        let held = self.is_panicking() || delayed || rule.keeps();
+        Some(Verdict { desired, excess_burst_capacity, averages, rule, held })
     }
 }
 

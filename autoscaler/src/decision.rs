@@ -19,6 +19,9 @@ pub struct Decision {
     pub desired: u32,
     /// Whether the decider is in panic mode; `desired` then never falls.
     pub panicking: bool,
+    /// Whether `desired` is meant to outlast its averages, by a panic, an activation scale, a scale-down delay or the rate of
+    /// descent.
+    pub held: bool,
     /// Spare capacity over the target burst capacity; negative means the activator belongs in the path.
     pub excess_burst_capacity: i32,
     /// Average over the stable window, in the metric's unit.
@@ -32,6 +35,18 @@ pub struct Decision {
     pub idle_since: Option<i64>,
     /// Unix milliseconds of the decision.
     pub decided_at: i64,
+}
+
+// === impl Decision ===
+
+impl Decision {
+    /// The least that the HPA may be told of the metric the workload scales on, in thousandths: what an average cannot say.
+    ///
+    /// An HPA that followed the bare average would take away what is held. So while something is, the floor is the value at
+    /// which the HPA's `ceil(value / target)` is the decision; else there is none.
+    pub fn metric_floor(&self, target_milli: i64) -> i64 {
+        if self.held { i64::from(self.desired).saturating_mul(target_milli) } else { 0 }
+    }
 }
 
 /// One websocket text message of the decision stream.

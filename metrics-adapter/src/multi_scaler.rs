@@ -136,6 +136,7 @@ fn decision(key: &Key, verdict: Verdict, panicking: bool, ready: u32, idle_since
         key: key.clone(),
         desired: verdict.desired,
         panicking,
+        held: verdict.held,
         excess_burst_capacity: verdict.excess_burst_capacity,
         stable: verdict.averages.stable,
         panic: verdict.averages.panic,

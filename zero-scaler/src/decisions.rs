@@ -249,6 +249,7 @@ mod tests {
             key: Key::new("shop", name),
             desired,
             panicking: false,
+            held: false,
             excess_burst_capacity: 0,
             stable: 0.0,
             panic: 0.0,

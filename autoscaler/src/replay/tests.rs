@@ -57,33 +57,34 @@ fn unreadable(line: &str) -> String {
 }
 
 #[test]
-fn a_verdict_names_the_last_rule_that_changed_it() {
+fn a_verdict_names_the_last_rule_that_changed_it_and_what_outlasts_its_averages() {
     let start =
         |changes: &[(&str, Value)], ready: u32| json!({"t": 0.0, "spec": spec(changes), "ready": ready});
     let rules = |lines: &[Value]| -> Vec<_> {
         let (_, outcomes) = replay(lines);
-        outcomes.iter().map(|o| o.verdict.map(|v| (v.desired, v.rule))).collect()
+        outcomes.iter().map(|o| o.verdict.map(|v| (v.desired, v.rule, v.held))).collect()
     };
 
     let calm = [start(&[], 1), stat(1.0, 60.0), decide(1.0)];
-    assert_eq!(rules(&calm), [Some((1, Rule::Stable))]);
+    assert_eq!(rules(&calm), [Some((1, Rule::Stable, false))]);
 
+    // A panic, so held.
     let growth = [start(&[], 0), stat(1.0, 1000.0), decide(1.0)];
-    assert_eq!(rules(&growth), [Some((10, Rule::ScaleUpRate))]);
+    assert_eq!(rules(&growth), [Some((10, Rule::ScaleUpRate, true))]);
 
     let decline = [start(&[], 0), json!({"t": 0.0, "ready": 9}), stat(1.0, 10.0), decide(1.0)];
-    assert_eq!(rules(&decline), [Some((4, Rule::ScaleDownRate))]);
+    assert_eq!(rules(&decline), [Some((4, Rule::ScaleDownRate, true))]);
     // More proxied than seen wants no pods, and nothing limits that.
     let negative = [start(&[], 1), stat(1.0, -100.0), decide(1.0)];
-    assert_eq!(rules(&negative), [Some((0, Rule::Stable))]);
+    assert_eq!(rules(&negative), [Some((0, Rule::Stable, false))]);
 
     let woken = [start(&[("activationScale", 3.into())], 1), stat(1.0, 70.0), decide(1.0)];
-    assert_eq!(rules(&woken), [Some((3, Rule::ActivationScale))]);
+    assert_eq!(rules(&woken), [Some((3, Rule::ActivationScale, true))]);
 
     // After a gap the panic window starts afresh; the stable one counts the gap as zeros.
     let burst =
         [start(&[], 1), stat(1.0, 10.0), stat(20.0, 600.0), decide(20.0), stat(40.0, 0.0), decide(40.0)];
-    assert_eq!(rules(&burst), [Some((9, Rule::Panic)), Some((9, Rule::PanicHold))]);
+    assert_eq!(rules(&burst), [Some((9, Rule::Panic, true)), Some((9, Rule::PanicHold, true))]);
 
     let delayed = [
         start(&[("scaleDownDelaySeconds", 30.into()), ("panicThresholdPercentage", 1000.into())], 1),
@@ -98,7 +99,11 @@ fn a_verdict_names_the_last_rule_that_changed_it() {
     ];
     assert_eq!(
         rules(&delayed),
-        [Some((2, Rule::Stable)), Some((2, Rule::ScaleDownRate)), Some((2, Rule::ScaleDownDelay))]
+        [
+            Some((2, Rule::Stable, true)),
+            Some((2, Rule::ScaleDownRate, true)),
+            Some((2, Rule::ScaleDownDelay, true))
+        ]
     );
 }
 

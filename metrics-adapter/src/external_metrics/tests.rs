@@ -153,11 +153,12 @@ impl Fixture {
         self.values.collector.record_round(&workload().key, now, Round::Heard { total, idle: false });
     }
 
-    fn decide(&self, desired: u32, panicking: bool) {
+    fn decide(&self, desired: u32, held: bool) {
         self.values.decisions.publish(Decision {
             key: workload().key,
             desired,
-            panicking,
+            panicking: false,
+            held,
             excess_burst_capacity: 0,
             stable: 0.0,
             panic: 0.0,
@@ -221,7 +222,7 @@ async fn a_metric_is_one_item_in_thousandths() {
 }
 
 #[tokio::test]
-async fn panic_holds_the_metric_it_scales_on_and_no_other() {
+async fn a_held_decision_is_the_least_of_the_metric_it_scales_on_and_of_no_other() {
     let fixture = Fixture::new(Played::default());
     fixture.report(10.0);
     fixture.decide(5, true);

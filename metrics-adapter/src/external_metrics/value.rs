@@ -1,18 +1,19 @@
 //! Values: a workload's state as the one item of an ExternalMetricValueList.
 //!
-//! `concurrency` and `requests-per-second` are stable averages of the workload's total. While panicking, the one that the
-//! workload scales on is at least what the held decision stands for, so that the HPA never pulls below the panic floor.
+//! `concurrency` and `requests-per-second` are stable averages of the workload's total. While a decision is held above its
+//! average (by a panic, say), the one that the workload scales on is at least what the decision stands for, so that the HPA
+//! never takes away what is held.
 //! `desired-replicas` is the decision itself. A sleeping workload (no pod, nothing waiting, an activator there to say so) is
 //! idle: 0. Anything else without data is an error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use autoscaler::Key;
 use autoscaler::collection::Measure;
 use autoscaler::contract::{METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SERVICE_SELECTOR};
 use autoscaler::quantity::{format_milli, milli_from_f64};
 use autoscaler::selector::{Requirement, Selector};
-use autoscaler::{Decision, Key};
 use axum::extract::Query;
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -115,8 +116,8 @@ impl Values {
         let floor = self
             .decisions
             .get(&workload.key)
-            .filter(|decision| decision.panicking && measure == workload.measure)
-            .map_or(0, |decision| panic_floor(&decision, workload.target_milli));
+            .filter(|_| measure == workload.measure)
+            .map_or(0, |decision| decision.metric_floor(workload.target_milli));
         Ok(stable.max(floor))
     }
 
@@ -156,11 +157,6 @@ impl Values {
             }
         }
     }
-}
-
-/// The value at which the HPA's `ceil(value / target)` is the held decision.
-fn panic_floor(decision: &Decision, target_milli: i64) -> i64 {
-    i64::from(decision.desired).saturating_mul(target_milli)
 }
 
 // === impl Served ===

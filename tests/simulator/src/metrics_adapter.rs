@@ -103,8 +103,7 @@ impl MetricsAdapter {
         match metric {
             HpaMetric::Average => {
                 let Some(averages) = self.averages(now) else { return asleep() };
-                let floor =
-                    held.filter(|d| d.panicking).map_or(0, |d| i64::from(d.desired) * self.target_milli);
+                let floor = held.map_or(0, |decision| decision.metric_floor(self.target_milli));
                 milli_from_f64(averages.stable.max(0.0)).map(|stable| stable.max(floor)).ok_or(NoMetric)
             }
             HpaMetric::Desired => held.map_or_else(asleep, |d| Ok(i64::from(d.desired) * 1000)),
@@ -126,6 +125,7 @@ fn decision(verdict: Verdict, panicking: bool, ready: u32, idle_since: Option<i6
         key: Key::new("shop", "web"),
         desired: verdict.desired,
         panicking,
+        held: verdict.held,
         excess_burst_capacity: verdict.excess_burst_capacity,
         stable: verdict.averages.stable,
         panic: verdict.averages.panic,

@@ -71,7 +71,7 @@ pub enum Scaler {
 /// A metric that the adapter serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HpaMetric {
-    /// The stable average of what is measured; in panic at least what the decision stands for.
+    /// The stable average of what is measured; at least what the decision stands for, where that is held above the average.
     Average,
     /// The decision itself.
     Desired,
@@ -126,13 +126,14 @@ impl Scenario {
             HpaMetric::Desired => 1000,
         };
         let signed = |size: u32| i32::try_from(size).unwrap_or(i32::MAX);
-        // What the KPA calls scale-down-delay is a stabilization window to the HPA.
-        let like_the_kpa = || Behavior::like_the_kpa(self.settings.scale_down_delay);
         let spec = HpaSpec {
             min: signed(self.min_replicas.max(1)),
             max: signed(self.max_replicas.max(self.min_replicas)),
             targets: vec![target],
-            behavior: Some(self.hpa_behavior.clone().unwrap_or_else(like_the_kpa)),
+            // A scale-down delay needs no stabilization window: the metric carries what is held.
+            behavior: Some(
+                self.hpa_behavior.clone().unwrap_or_else(|| Behavior::like_the_kpa(Duration::ZERO)),
+            ),
         };
         Some((spec, metric))
     }

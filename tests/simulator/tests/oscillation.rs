@@ -3,8 +3,8 @@
 //! Noise passes through the windows: the mean of a minute of a load that jumps by ±20 % each second still moves by 1.5 %. So
 //! a size can rest only if the load is further than that from an edge, a whole number of pods. At an edge the KPA, which
 //! rounds up and knows no tolerance, moves with every breath, by its definition: some 290 times in two hours, and 110 times
-//! where an HPA looks each 15 s. The remedy is its own too, a scale-down delay, and for an HPA the stabilization window that
-//! stands for it: with two minutes 20 changes are left, with five 2, with ten none.
+//! where an HPA looks each 15 s. The remedy is its own too, a scale-down delay, which reaches the HPA by the metric: with two
+//! minutes some 20 changes are left, with ten none.
 //!
 //! The same 1.5 % are more pods for a larger workload. At 20 pods half a pod is no distance any more (140 changes; 8 with ten
 //! minutes of delay), so that there the delay or a longer window is not for edges alone.

@@ -28,6 +28,7 @@ fn decision(desired: u32, idle_for: Option<i64>) -> Decision {
         key: Key::new("shop", "web"),
         desired,
         panicking: false,
+        held: false,
         excess_burst_capacity: 0,
         stable: 0.0,
         panic: 0.0,

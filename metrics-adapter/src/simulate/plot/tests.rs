@@ -11,6 +11,7 @@ fn outcome(t: f64, desired: Option<u32>) -> Outcome {
         excess_burst_capacity: 0,
         averages: averages(desired),
         rule: Rule::Stable,
+        held: false,
     });
     let spec = DeciderSpec::default();
     let windows = Windows {
