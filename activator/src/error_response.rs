@@ -2,6 +2,7 @@
 
 use autoscaler::Key;
 use bytes::Bytes;
+use chassis::gateway::Malformed;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
@@ -18,7 +19,13 @@ pub enum Error {
     /// It was not let in.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// It was, and its pod failed it.
+    /// Peers could read it differently.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// It asks for a process that is not here: slices lead the wrong way.
+    #[error("this is an activator and answers no probe for anything else")]
+    OtherProbe,
+    /// It was let in, and got no response that could be passed on.
     #[error(transparent)]
     Forward(#[from] forward::Error),
 }
@@ -58,10 +65,13 @@ fn problem(error: &Error) -> Problem {
         Error::Refused(Refused::Paused) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", false),
         Error::Refused(Refused::Timeout { .. }) => (StatusCode::GATEWAY_TIMEOUT, "WakeTimeout", false),
         Error::Refused(Refused::Gone) => (StatusCode::NOT_FOUND, "UnknownWorkload", false),
+        Error::Malformed(malformed) => (malformed.status(), "Malformed", false),
+        Error::OtherProbe => (StatusCode::BAD_REQUEST, "OtherProbe", false),
         Error::Forward(forward::Error::Unreachable(_)) => (StatusCode::BAD_GATEWAY, "PodUnreachable", false),
         Error::Forward(forward::Error::Failed(_)) => (StatusCode::BAD_GATEWAY, "PodFailed", false),
+        Error::Forward(forward::Error::BadResponse(_)) => (StatusCode::BAD_GATEWAY, "BadResponse", false),
+        Error::Forward(forward::Error::CallerFailed) => (StatusCode::BAD_REQUEST, "CallerFailed", false),
         Error::Forward(forward::Error::Unforwardable(_)) => (StatusCode::BAD_REQUEST, "Unforwardable", false),
-        Error::Forward(forward::Error::Connect) => (StatusCode::NOT_IMPLEMENTED, "Unforwardable", false),
     };
     Problem { status, reason, retry }
 }

@@ -1,19 +1,20 @@
 //! Forwarder: sends requests and probes to pods.
 //!
-//! Both go through the same pool of kept-alive connections, so the connection on which a pod answered its probe carries the
-//! first request. HTTP/1 callers reach pods by HTTP/1.1, HTTP/2 callers by h2c. Hop-by-hop headers stay on their hop
-//! (RFC 9110, 7.6.1), except those of an upgrade, whose connection becomes a tunnel.
+//! HTTP/1 callers reach pods by HTTP/1.1, HTTP/2 callers by h2c. Probes go through the same pool of kept-alive connections as
+//! HTTP/1.1 requests do, so the connection on which a pod answered its probe carries the first of them. Heads come here
+//! ready for the next hop (`chassis::gateway`).
 
-mod headers;
+mod http2;
 mod upgrade;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use autoscaler::contract::{PROBE_HEADER, PROBE_QUEUE_PROXY};
 use bytes::Bytes;
-use chassis::server::Connection;
+use chassis::gateway::BadResponse;
 use http::request::Parts;
-use http::{Method, Request, Response, Uri, Version};
+use http::{Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Either, Empty, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{self, Client};
@@ -21,7 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::held_body::{HeldBody, LentBody};
 use crate::pod_connector::PodConnector;
-use autoscaler::contract::{PROBE_HEADER, PROBE_QUEUE_PROXY};
+use http2::{Failure, Http2Connections};
 
 pub use upgrade::Upgrade;
 
@@ -34,29 +35,33 @@ const PROBE_ANSWER_BYTES: usize = 256;
 
 type UpstreamBody = Either<Empty<Bytes>, LentBody<Incoming>>;
 type PodClient = Client<PodConnector, UpstreamBody>;
+type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// The clients of all pods. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Forwarder {
     http1: PodClient,
-    http2: PodClient,
+    http2: Http2Connections,
 }
 
-/// Why a pod gave no response.
+/// Why a request got no response of a pod that could be passed on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no connection to it: nothing was sent, so another pod may be asked.
     #[error("no connection to the pod: {0}")]
-    Unreachable(#[source] legacy::Error),
+    Unreachable(#[source] Cause),
     /// The request was sent, perhaps in part, and failed.
-    #[error("the pod failed the request: {0}")]
-    Failed(#[source] legacy::Error),
+    #[error("the pod closed the connection or broke the protocol: {0}")]
+    Failed(#[source] Cause),
+    /// The caller's own body failed.
+    #[error("the request's body was cut short or broke the protocol")]
+    CallerFailed,
+    /// The pod answered with what is no answer.
+    #[error(transparent)]
+    BadResponse(#[from] BadResponse),
     /// The request has no form in which it could be forwarded.
     #[error("the request cannot be forwarded: {0}")]
     Unforwardable(#[from] http::Error),
-    /// A tunnel to anywhere is a forward proxy's business.
-    #[error("CONNECT is not forwarded")]
-    Connect,
 }
 
 /// Why a pod is not known to take requests.
@@ -81,18 +86,15 @@ pub enum ProbeError {
 impl Forwarder {
     /// No connections yet.
     pub fn new() -> Self {
-        let client = |http2| {
-            Client::builder(TokioExecutor::new())
-                .pool_timer(TokioTimer::new())
-                .pool_idle_timeout(POOL_IDLE)
-                .pool_max_idle_per_host(POOL_SIZE)
-                .http2_only(http2)
-                .build(PodConnector)
-        };
-        Self { http1: client(false), http2: client(true) }
+        let http1 = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_SIZE)
+            .build(PodConnector);
+        Self { http1, http2: Http2Connections::default() }
     }
 
-    /// Sends a request to the pod at `to`; ends with the response's head.
+    /// Sends a request, made ready for the next hop, to the pod at `to`; ends with the response's head.
     ///
     /// # Errors
     /// See [`Error`]. After [`Error::Unreachable`], `body` is whole and the request may be sent to another pod.
@@ -102,23 +104,23 @@ impl Forwarder {
         head: &Parts,
         body: &HeldBody<Incoming>,
     ) -> Result<Response<Incoming>, Error> {
-        if head.method == Method::CONNECT {
-            return Err(Error::Connect);
-        }
-        let http2 = head.version == Version::HTTP_2;
         let mut request = Request::new(Either::Right(body.lend()));
         *request.method_mut() = head.method.clone();
-        *request.uri_mut() = uri(to, &head.uri)?;
-        *request.version_mut() = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };
-        *request.headers_mut() =
-            headers::to_pod(head, head.extensions.get::<Connection>().map(|c| c.peer.ip()));
-        let client = if http2 { &self.http2 } else { &self.http1 };
-        let mut response = client.request(request).await.map_err(|error| {
-            let unsent = error.is_connect() && body.is_whole();
-            if unsent { Error::Unreachable(error) } else { Error::Failed(error) }
-        })?;
-        headers::strip_response(&mut response);
-        Ok(response)
+        *request.version_mut() = head.version;
+        *request.headers_mut() = head.headers.clone();
+        let sent = if head.version == Version::HTTP_2 {
+            *request.uri_mut() = head.uri.clone();
+            self.http2.send(to, request).await
+        } else {
+            // The client knows its pools by the authority, and sends the path alone.
+            *request.uri_mut() = uri(to, &head.uri)?;
+            self.http1.request(request).await.map_err(Failure::of_client)
+        };
+        sent.map_err(|failure| match failure {
+            Failure::Connect(cause) if body.is_whole() => Error::Unreachable(cause),
+            Failure::Connect(cause) | Failure::Sent(cause) => Error::Failed(cause),
+            Failure::Caller => Error::CallerFailed,
+        })
     }
 
     /// Asks the queue-proxy at `address` whether its app takes requests. It answers when the app does, so this may last.

@@ -12,7 +12,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
+use chassis::gateway::{self, Malformed};
 use chassis::tracked_body::TrackedBody;
 use http::header::CONNECTION;
 use http::request::Parts;
@@ -67,6 +69,9 @@ impl Handler {
 
     /// The response to a request.
     pub async fn handle(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        if let Err(malformed) = gateway::check(&request) {
+            return self.refuse(malformed, request.version());
+        }
         if let Some(answer) = probe::answer(request.headers(), self.workload.key()) {
             return answer.map(Either::Right);
         }
@@ -82,6 +87,14 @@ impl Handler {
         response
     }
 
+    /// Neither counted nor held, and the end of its connection.
+    fn refuse(&self, malformed: Malformed, version: Version) -> Response<ResponseBody> {
+        let mut response = error_response::respond(&malformed.into(), self.workload.key()).map(Either::Right);
+        self.workload.metrics().answered(response.status());
+        close(&mut response, version);
+        response
+    }
+
     async fn serve(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, Error> {
         let request = self.count_in(request)?;
         let deadline = request.received + self.shared.wake_timeout;
@@ -93,6 +106,8 @@ impl Handler {
             let to = (slot.pod().ip, self.pod_port).into();
             match self.shared.forwarder.send(to, &request.head, &request.body).await {
                 Ok(mut response) => {
+                    gateway::to_caller(&mut response, request.upgrade.is_some())
+                        .map_err(forward::Error::from)?;
                     if held {
                         self.tell_times(&mut response, &request, &slot, forwarded);
                     }
@@ -108,13 +123,16 @@ impl Handler {
         }
     }
 
-    fn count_in(&self, request: Request<Incoming>) -> Result<OnItsWay, Error> {
+    fn count_in(&self, mut request: Request<Incoming>) -> Result<OnItsWay, Error> {
         let received = Instant::now();
         self.workload.admits()?;
         let counted = self.shared.reporter.request_in(self.workload.counter());
         self.workload.probe_if_wanted();
+        let upgrade = Upgrade::of(&mut request);
+        gateway::to_next_hop(&mut request);
         let (mut head, body) = request.into_parts();
-        let upgrade = Upgrade::of(&mut head);
+        head.headers.remove(WORKLOAD_HEADER);
+        head.headers.insert(PROXIED_HEADER, HeaderValue::from_static(PROBE_ACTIVATOR));
         Ok(OnItsWay { received, head, body: HeldBody::new(body), upgrade, counted })
     }
 

@@ -45,7 +45,11 @@ impl Service<Uri> for PodConnector {
     }
 }
 
-async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+/// A connection to the pod at `address`.
+///
+/// # Errors
+/// When it refuses, or answers to none of the tries.
+pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let mut patience = FIRST_TRY;
     for _ in 0..TRIES {
         match tokio::time::timeout(patience, TcpStream::connect(address)).await {

@@ -4,8 +4,10 @@ use autoscaler::Key;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
 use http::header::USER_AGENT;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::Full;
+
+use crate::error_response::{self, Error};
 
 /// How the kubelet names itself.
 const KUBE_PROBE: &str = "kube-probe/";
@@ -17,16 +19,15 @@ const KUBE_PROBE: &str = "kube-probe/";
 pub fn answer(headers: &HeaderMap, workload: &Key) -> Option<Response<Full<Bytes>>> {
     let asked = headers.get(PROBE_HEADER);
     if asked.is_some_and(|asked| asked != PROBE_ACTIVATOR) {
-        return Some(respond(StatusCode::BAD_REQUEST, "this is an activator\n", workload));
+        return Some(named(error_response::respond(&Error::OtherProbe, workload), workload));
     }
     let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let is_probe = asked.is_some() || agent.starts_with(KUBE_PROBE);
-    is_probe.then(|| respond(StatusCode::OK, PROBE_ACTIVATOR, workload))
+    let answer = || Response::new(Full::new(Bytes::from_static(PROBE_ACTIVATOR.as_bytes())));
+    is_probe.then(|| named(answer(), workload))
 }
 
-fn respond(status: StatusCode, text: &'static str, workload: &Key) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
-    *response.status_mut() = status;
+fn named(mut response: Response<Full<Bytes>>, workload: &Key) -> Response<Full<Bytes>> {
     if let Ok(workload) = HeaderValue::from_str(&workload.to_string()) {
         response.headers_mut().insert(WORKLOAD_HEADER, workload);
     }
@@ -35,6 +36,8 @@ fn respond(status: StatusCode, text: &'static str, workload: &Key) -> Response<F
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     fn status(name: &'static str, value: &'static str) -> Option<StatusCode> {

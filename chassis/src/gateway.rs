@@ -13,6 +13,8 @@ mod forwarded;
 mod hop_by_hop;
 mod host;
 
+use std::net::SocketAddr;
+
 use http::header::{self, HeaderMap, HeaderValue};
 use http::uri::{Authority, Scheme, Uri};
 use http::{Request, Response, StatusCode, Version};
@@ -88,7 +90,8 @@ fn name_host<B>(request: &mut Request<B>, ends: Option<Connection>) {
         headers.insert(header::HOST, host);
     } else if old && !headers.contains_key(header::HOST) {
         // What HTTP/1.1 calls the default: the address that was asked (RFC 9112, 3.3).
-        let asked = ends.and_then(|ends| HeaderValue::from_str(&ends.local.to_string()).ok());
+        let asked = ends.map(|ends| SocketAddr::new(ends.local.ip().to_canonical(), ends.local.port()));
+        let asked = asked.and_then(|asked| HeaderValue::from_str(&asked.to_string()).ok());
         headers.extend(asked.map(|asked| (header::HOST, asked)));
     }
 }
@@ -127,7 +130,7 @@ mod tests {
     fn passed(request: http::request::Builder) -> Request<()> {
         let ends = Connection {
             peer: "[::ffff:10.0.0.7]:1234".parse().unwrap(),
-            local: "10.0.0.1:8012".parse().unwrap(),
+            local: "[::ffff:10.0.0.1]:8012".parse().unwrap(),
         };
         let mut request = request.extension(ends).body(()).unwrap();
         to_next_hop(&mut request);

@@ -188,8 +188,8 @@ async fn an_app_that_went_away_is_a_bad_gateway() {
     assert_eq!(within(send(sidecar.at.traffic, probe)).await.status(), StatusCode::OK);
     drop(app);
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let asked = Request::get("http://web.example/").version(version).body(Full::default()).unwrap();
-        let response = within(send(sidecar.at.traffic, asked)).await;
+        let asked = Request::get("http://web.example/").version(version).header("host", "web.example");
+        let response = within(send(sidecar.at.traffic, asked.body(Full::default()).unwrap())).await;
         assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
         assert!(text(response).await.contains("accepts no connection"));
     }

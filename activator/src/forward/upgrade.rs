@@ -1,8 +1,7 @@
 //! Upgrades (websocket): after a 101 the two connections become one tunnel.
 
-use http::header::{CONNECTION, UPGRADE};
-use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode, Version};
+use chassis::gateway;
+use http::{Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
@@ -13,10 +12,9 @@ pub struct Upgrade(OnUpgrade);
 // === impl Upgrade ===
 
 impl Upgrade {
-    /// The request's connection, if it asks for an upgrade.
-    pub fn of(head: &mut Parts) -> Option<Self> {
-        wanted(head)?;
-        head.extensions.remove::<OnUpgrade>().map(Self)
+    /// The request's connection, if it asks for an upgrade. To be asked before the request is made ready for the next hop.
+    pub fn of<B>(request: &mut Request<B>) -> Option<Self> {
+        gateway::asks_to_upgrade(request).then(|| Self(hyper::upgrade::on(request)))
     }
 
     /// If the pod agreed, passes bytes both ways until both sides are done, and drops `guard` then; gives it back if not.
@@ -39,14 +37,4 @@ impl Upgrade {
         });
         None
     }
-}
-
-/// The protocol that a request asks to change to.
-pub(super) fn wanted(head: &Parts) -> Option<HeaderValue> {
-    let asks = || {
-        let values = head.headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("upgrade"))
-    };
-    let protocol = head.headers.get(UPGRADE).filter(|_| head.version == Version::HTTP_11)?;
-    asks().then(|| protocol.clone())
 }

@@ -1,0 +1,132 @@
+//! Connections that change their protocol: websockets, and h2c, which does not.
+
+use crate::case::Act::{Closes, Finishes, Reads, ReadsBytes, Sends};
+use crate::case::{Case, Step, answer, case, ok};
+
+const ASKS: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+const SEEN: &str = "GET /chat HTTP/1.1\nconnection: upgrade\nhost: a\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\nsec-websocket-version: 13\nupgrade: websocket";
+const AGREES: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+/// The rows.
+pub fn rows() -> Vec<Case> {
+    [tunnels(), refusals(), h2c()].concat()
+}
+
+fn agreed(name: &'static str, source: &'static str) -> Case {
+    case(name, source)
+        .sends(ASKS)
+        .app([Reads, Sends(AGREES.into())])
+        .app_sees(SEEN)
+        .gets(
+            answer(101)
+                .with("connection: Upgrade")
+                .with("upgrade: websocket")
+                .with("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+        )
+        .then_is_over()
+}
+
+fn tunnels() -> Vec<Case> {
+    vec![
+        agreed("an agreed upgrade carries bytes both ways", "RFC 9110, 7.8; KEDA http-add-on#1335")
+            .app([ReadsBytes(b"ping".to_vec()), Sends(b"pong".to_vec()), ReadsBytes(b"\0\xff\r\n\r\n".to_vec())])
+            .app([Sends(b"\x01\x02".to_vec()), Closes])
+            .sends("ping")
+            .gets_bytes("pong")
+            .sends(b"\0\xff\r\n\r\n")
+            .gets_bytes(b"\x01\x02")
+            .then_closes(),
+        case("bytes that come with the 101 are not lost", "RFC 9110, 7.8")
+            .sends(ASKS)
+            .app([Reads, Sends([AGREES.as_bytes(), b"hello"].concat()), Closes])
+            .app_sees(SEEN)
+            .gets(answer(101))
+            .gets_bytes("hello")
+            .then_closes(),
+        case("bytes that come before the 101 are not lost", "RFC 9110, 7.8")
+            .sends([ASKS.as_bytes(), b"eager"].concat())
+            .app([Reads, Sends(AGREES.into()), ReadsBytes(b"eager".to_vec()), Sends(b"yes".to_vec()), Closes])
+            .app_sees(SEEN)
+            .gets(answer(101))
+            .gets_bytes("yes")
+            .then_closes(),
+        agreed("who has said everything may still listen", "half-closed tunnels, as of a shell")
+            .app([ReadsBytes(b"last word".to_vec()), Sends(b"reply".to_vec()), Finishes])
+            .sends("last word")
+            .step(Step::Finishes)
+            .gets_bytes("reply")
+            .then_closes(),
+        agreed("an app that has said everything may still listen", "half-closed tunnels")
+            .app([Sends(b"bye".to_vec()), Finishes, ReadsBytes(b"more".to_vec())])
+            .gets_bytes("bye")
+            .sends("more")
+            .step(Step::Finishes)
+            .then_closes(),
+        case("an upgrade may have a body", "RFC 9110, 7.8")
+            .sends("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\nContent-Length: 5\r\n\r\nhello")
+            .app([Reads, Sends(b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n".to_vec())])
+            .app([ReadsBytes(b"ping".to_vec()), Sends(b"pong".to_vec()), Closes])
+            .app_sees("POST / HTTP/1.1\nconnection: upgrade\ncontent-length: 5\nhost: a\nupgrade: x\n\nhello")
+            .gets(answer(101))
+            .sends("ping")
+            .gets_bytes("pong")
+            .then_closes(),
+        case("Upgrade is found among other options", "RFC 9110, 7.8; Firefox sends this")
+            .sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            .app([Reads, Sends(AGREES.into()), Closes])
+            .app_sees("GET / HTTP/1.1\nconnection: upgrade\nhost: a\nupgrade: websocket")
+            .gets(answer(101))
+            .then_closes(),
+    ]
+}
+
+fn refusals() -> Vec<Case> {
+    vec![
+        case("an app may refuse, and the connection goes on", "RFC 9110, 7.8")
+            .sends(ASKS)
+            .app_answers("HTTP/1.1 403 No\r\ncontent-length: 2\r\n\r\nno")
+            .app_sees(SEEN)
+            .gets(answer(403).body("no")),
+        case("an app may ignore the wish", "RFC 9110, 7.8").sends(ASKS).passes(SEEN),
+        case("a version of websockets that the app does not speak", "RFC 6455, 4.2.2")
+            .sends(ASKS)
+            .app_answers("HTTP/1.1 426 Upgrade Required\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\ncontent-length: 0\r\n\r\n")
+            .app_sees(SEEN)
+            .gets(answer(426).with("sec-websocket-version: 13")),
+        case("HTTP/1.0 cannot upgrade", "RFC 9110, 7.8")
+            .sends("GET / HTTP/1.0\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+            .passes("GET / HTTP/1.1\nhost: a")
+            .then_closes(),
+        case("Connection: upgrade alone asks for nothing", "RFC 9110, 7.8")
+            .sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\n\r\n")
+            .passes("GET / HTTP/1.1\nhost: a"),
+        case("an app that agrees and leaves ends the connection", "RFC 9110, 7.8")
+            .sends(ASKS)
+            .app([Reads, Sends(AGREES.into()), Closes])
+            .app_sees(SEEN)
+            .gets(answer(101))
+            .then_closes(),
+    ]
+}
+
+/// h2c by Upgrade is obsolete (RFC 9113, 3.1), and a way around proxies that pass it on. It is ignored, as a server may.
+fn h2c() -> Vec<Case> {
+    let asks = |upgrade| {
+        format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+        )
+    };
+    let ignored = |name, upgrade| {
+        case(name, "RFC 7540, 3.2; RFC 9113, 3.1")
+            .sends(asks(upgrade))
+            .app_sees("GET / HTTP/1.1\nhost: a")
+            .gets(ok().without("upgrade: "))
+    };
+    vec![
+        ignored("h2c by Upgrade is answered as HTTP/1.1", "h2c"),
+        ignored("its name has no case", "H2C"),
+        ignored("nor is it hidden among others", "websocket, h2c"),
+        ignored("nor by another kind of it", "h2c-14"),
+        ignored("nor is h2, which needs TLS", "h2"),
+    ]
+}

@@ -1,0 +1,64 @@
+//! The whole table against the activator.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod support;
+
+use conformance::runner::{check, check_http2};
+use conformance::table;
+use support::activator;
+
+#[tokio::test]
+async fn request_line() {
+    check(activator, table::request_line::rows()).await;
+}
+
+#[tokio::test]
+async fn headers() {
+    check(activator, table::headers::rows()).await;
+}
+
+#[tokio::test]
+async fn framing() {
+    check(activator, table::framing::rows()).await;
+}
+
+#[tokio::test]
+async fn bodies() {
+    check(activator, table::bodies::rows()).await;
+}
+
+#[tokio::test]
+async fn connections() {
+    check(activator, table::connections::rows()).await;
+}
+
+#[tokio::test]
+async fn responses() {
+    check(activator, table::responses::rows()).await;
+}
+
+#[tokio::test]
+async fn hop_by_hop() {
+    check(activator, table::hop_by_hop::rows()).await;
+}
+
+#[tokio::test]
+async fn forwarding() {
+    check(activator, table::forwarding::rows()).await;
+}
+
+#[tokio::test]
+async fn upgrades() {
+    check(activator, table::upgrades::rows()).await;
+}
+
+#[tokio::test]
+async fn slow() {
+    check(activator, table::slow::rows()).await;
+}
+
+#[tokio::test]
+async fn http2() {
+    check_http2(activator, table::http2::rows()).await;
+}

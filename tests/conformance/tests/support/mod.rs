@@ -1,0 +1,111 @@
+//! The two proxies, started in this process in front of the app of a row.
+
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use activator::app::Sources;
+use activator::args::Limits;
+use activator::workloads::{Change, Lease, Pod, Workload};
+use autoscaler::Key;
+use autoscaler::selector::Selector;
+use chassis::readiness::Readiness;
+use clap::Parser;
+use conformance::runner::{Running, Setup};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// A queue-proxy that knows its app to be ready.
+pub(crate) async fn queue_proxy(setup: Setup) -> Running {
+    let (any, upstream) = ("127.0.0.1:0", setup.app.to_string());
+    let header_timeout = format!("{}ms", setup.header_timeout.as_millis());
+    let args = queue_proxy::Args::parse_from([
+        "queue-proxy",
+        "--listen",
+        any,
+        "--stats-listen",
+        any,
+        "--admin-listen",
+        any,
+        "--upstream",
+        &upstream,
+        // One thread, so that what it has noticed for one caller it has noticed for all.
+        "--workers",
+        "1",
+        "--header-timeout",
+        &header_timeout,
+    ]);
+    let app = queue_proxy::App::bind(args).await.unwrap();
+    let address = app.addresses().unwrap().traffic;
+    let run = AbortOnDrop(tokio::spawn(async move {
+        app.run(CancellationToken::new()).await.unwrap();
+    }));
+    Running {
+        address,
+        probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: queue-proxy\r\n\r\n",
+        guard: Box::new(run),
+    }
+}
+
+/// An activator with one workload, whose one pod is ready.
+pub(crate) async fn activator(setup: Setup) -> Running {
+    let limits = Limits {
+        queue_depth: 100,
+        total_queue_depth: 100,
+        wake_timeout: Duration::from_secs(5),
+        drain_grace: Duration::ZERO,
+        drain_timeout: Duration::ZERO,
+        header_timeout: setup.header_timeout,
+    };
+    let (changes, received) = mpsc::channel(2);
+    let ((no_adapters, adapters), (no_scalers, zero_scalers)) =
+        (watch::channel(BTreeSet::new()), watch::channel(BTreeSet::new()));
+    let app = activator::app::App::new("activator".into(), limits, &prometheus::Registry::new()).unwrap();
+    let sources = Sources { changes: received, adapters, zero_scalers };
+    let run = AbortOnDrop(tokio::spawn(async move {
+        app.run(sources, &Readiness::default(), CancellationToken::new()).await;
+    }));
+    let port = free_port();
+    let workload = Workload {
+        selector: Some(Selector::parse("app=web").unwrap()),
+        ports: vec![Lease { activator_port: port, pod_port: setup.app.port() }],
+        ..Workload::default()
+    };
+    changes.send(Change::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();
+    let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+    let pod = Pod { uid: "1".into(), labels, ip: Some(setup.app.ip()), ready: true, ending: false };
+    changes.send(Change::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    while TcpStream::connect(address).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Running {
+        address,
+        probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: activator\r\n\r\n",
+        guard: Box::new((run, changes, no_adapters, no_scalers)),
+    }
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A port that is free on every address, outside of the range from which the kernel takes ports of outgoing connections.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();
+    loop {
+        let port = start + NEXT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
+}
