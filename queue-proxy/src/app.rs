@@ -24,6 +24,7 @@ use crate::handler::Handler;
 use crate::metrics::Metrics;
 use crate::request_counter::RequestCounter;
 use crate::stats_endpoint::StatsEndpoint;
+use crate::timeouts::Stopwatches;
 use crate::upstream::Upstream;
 use crate::workers::Workers;
 
@@ -152,6 +153,7 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
         breaker: breaker.clone(),
         upstream: Upstream::new(args.app_address()),
         availability: availability.clone(),
+        stopwatches: Stopwatches::new(args.timeouts()),
     };
     Ok(Parts {
         probe: AppProbe::new(args.app_address(), readiness_path(args)?),

@@ -13,6 +13,8 @@ use autoscaler::contract;
 use autoscaler::settings::parse_duration;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
+use crate::timeouts::Timeouts;
+
 /// Callers that may wait for each slot of the app, unless told otherwise.
 const QUEUED_PER_SLOT: usize = 10;
 
@@ -54,6 +56,21 @@ pub struct Args {
     /// Requests that may wait for the app; more are answered 503. Ten times the container concurrency by default.
     #[arg(long, env = "QUEUE_PROXY_QUEUE_DEPTH")]
     pub queue_depth: Option<usize>,
+
+    /// Longest time of a request, from its arrival to the end of its response, waiting and streaming included; 0 is for
+    /// ever. Without an answer until then it gets 504; a response that has begun is cut. Long streams need more of it or
+    /// 0. What is upgraded (websockets) may last longer.
+    #[arg(long, env = "QUEUE_PROXY_TIMEOUT", default_value = "300s", value_parser = duration)]
+    pub timeout: Duration,
+
+    /// Longest time until the app's response begins, waiting included, if that is less than --timeout; 0 is no bound.
+    #[arg(long, env = "QUEUE_PROXY_RESPONSE_START_TIMEOUT", default_value = "300s", value_parser = duration)]
+    pub response_start_timeout: Duration,
+
+    /// Longest time for which nothing of a request or its response is sent either way, upgraded connections included; 0
+    /// is for ever.
+    #[arg(long, env = "QUEUE_PROXY_IDLE_TIMEOUT", default_value = "0s", value_parser = duration)]
+    pub idle_timeout: Duration,
 
     /// Path that the app answers with 200 to 399 once it is ready. Without it, an accepted connection is enough.
     #[arg(long, env = "QUEUE_PROXY_READINESS_PATH")]
@@ -108,6 +125,10 @@ impl Args {
         let processors =
             || std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_WORKERS);
         self.workers.map_or_else(processors, NonZeroUsize::get).min(MOST_WORKERS_ASKED_FOR)
+    }
+
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        Timeouts::new(self.timeout, self.response_start_timeout, self.idle_timeout)
     }
 
     pub(crate) fn limit(&self) -> Limit {

@@ -6,6 +6,8 @@ use chassis::gateway::{BadResponse, Malformed};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
+use crate::timeouts::Timeout;
+
 /// Media type of RFC 9457.
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 /// Seconds after which a caller may try again: about what a pod more takes to come.
@@ -32,6 +34,8 @@ pub(crate) enum Refusal {
     CallerFailed,
     #[error(transparent)]
     BadResponse(#[from] BadResponse),
+    #[error(transparent)]
+    TimedOut(#[from] Timeout),
 }
 
 // === impl Refusal ===
@@ -49,6 +53,7 @@ impl Refusal {
             Self::AppUnreachable | Self::AppFailed | Self::BadResponse(_) => StatusCode::BAD_GATEWAY,
             Self::OtherProbe | Self::CallerFailed => StatusCode::BAD_REQUEST,
             Self::Malformed(malformed) => malformed.status(),
+            Self::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 

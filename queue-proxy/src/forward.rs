@@ -8,6 +8,7 @@ use chassis::gateway;
 use http::{Request, Response};
 use hyper::body::Incoming;
 
+use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
 use crate::upstream::{Lease, Upstream};
 
@@ -18,7 +19,7 @@ const OURS: [&str; 3] = [contract::PROXIED_HEADER, contract::PROBE_HEADER, contr
 /// over a connection that is kept until then.
 pub(crate) async fn forward(
     upstream: &Upstream,
-    mut request: Request<Incoming>,
+    mut request: Request<CallerBody>,
 ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
     let asked_to_upgrade = gateway::asks_to_upgrade(&request);
     gateway::to_next_hop(&mut request);

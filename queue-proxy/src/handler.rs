@@ -7,29 +7,33 @@ use autoscaler::breaker::Breaker;
 use autoscaler::contract;
 use bytes::Bytes;
 use chassis::gateway;
-use chassis::tracked_body::TrackedBody;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
+use crate::app_body::AppBody;
 use crate::availability::Availability;
+use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
 use crate::forward::forward;
 use crate::request_counter::{InFlight, RequestCounter};
+use crate::timeouts::{Stopwatch, Stopwatches};
 use crate::tunnel;
 use crate::upstream::{Lease, Upstream};
 
 /// Longest time for which a probe or an early request waits for the app's start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The app's body with the request that it belongs to (the kubelet's probes belong to none), or an answer of our own.
-pub(crate) type Answer = Response<Either<TrackedBody<Incoming, Exchange>, Full<Bytes>>>;
+/// The app's body with the request that it belongs to, or an answer of our own.
+pub(crate) type Answer = Response<Either<AppBody, Full<Bytes>>>;
 
 /// What ends with a response's body. The connection goes back first: the next request may be waiting for the slot.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     _lease: Option<Lease>,
+    /// None for the kubelet's probes.
     _in_flight: Option<InFlight>,
 }
 
@@ -40,6 +44,7 @@ pub(crate) struct Handler {
     pub(crate) breaker: Breaker,
     pub(crate) upstream: Upstream,
     pub(crate) availability: Availability,
+    pub(crate) stopwatches: Stopwatches,
 }
 
 // === impl Handler ===
@@ -80,16 +85,25 @@ impl Handler {
 
     /// The kubelet's own probes of the app: no load, and not to be queued behind any.
     async fn forward_uncounted(&self, request: Request<Incoming>) -> Answer {
-        match forward(&self.upstream, request).await {
-            Ok((response, lease)) => relay(response, Exchange { _lease: lease, _in_flight: None }),
+        let version = request.version();
+        let mut stopwatch = self.stopwatches.start(Instant::now());
+        let request = watched(request, &stopwatch);
+        match stopwatch.within(forward(&self.upstream, request)).await {
+            Ok((response, lease)) => {
+                relay(response, version, Exchange { _lease: lease, _in_flight: None }, stopwatch)
+            }
             Err(refusal) => refuse(refusal),
         }
     }
 
     async fn serve(&self, mut request: Request<Incoming>) -> Answer {
         let mut in_flight = self.counter.enter(request.headers().contains_key(contract::PROXIED_HEADER));
+        let version = request.version();
+        let mut stopwatch = self.stopwatches.start(in_flight.arrived().into());
         let caller = gateway::asks_to_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
-        let (mut response, lease) = match self.admit(request, &mut in_flight).await {
+        let request = watched(request, &stopwatch);
+        let answered = stopwatch.within(self.admit(request, &mut in_flight)).await;
+        let (mut response, lease) = match answered {
             Ok(answered) => answered,
             Err(refusal) => {
                 in_flight.answered(refusal.status());
@@ -98,16 +112,16 @@ impl Handler {
         };
         in_flight.answered(response.status());
         if let Some(caller) = caller.filter(|_| is_switching(&response)) {
-            tokio::spawn(tunnel::carry(caller, hyper::upgrade::on(&mut response), in_flight));
+            tokio::spawn(tunnel::carry(caller, hyper::upgrade::on(&mut response), in_flight, stopwatch));
             return response.map(|_| Either::Right(Full::default()));
         }
-        relay(response, Exchange { _lease: lease, _in_flight: Some(in_flight) })
+        relay(response, version, Exchange { _lease: lease, _in_flight: Some(in_flight) }, stopwatch)
     }
 
     /// Waits for a slot, then for the app should it still be starting.
     async fn admit(
         &self,
-        request: Request<Incoming>,
+        request: Request<CallerBody>,
         in_flight: &mut InFlight,
     ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
         in_flight.admitted(self.breaker.acquire().await?);
@@ -116,8 +130,12 @@ impl Handler {
     }
 }
 
-fn relay(response: Response<Incoming>, exchange: Exchange) -> Answer {
-    response.map(|body| Either::Left(TrackedBody::new(body, exchange)))
+fn watched(request: Request<Incoming>, stopwatch: &Stopwatch) -> Request<CallerBody> {
+    request.map(|body| CallerBody::new(body, stopwatch.activity()))
+}
+
+fn relay(response: Response<Incoming>, version: Version, exchange: Exchange, stopwatch: Stopwatch) -> Answer {
+    AppBody::of(response, version, exchange, stopwatch).map(Either::Left)
 }
 
 fn refuse(refusal: Refusal) -> Answer {

@@ -15,9 +15,12 @@
 
 mod admin;
 pub mod app;
+mod app_body;
 mod app_readiness;
 pub mod args;
 mod availability;
+mod caller_body;
+mod deadlines;
 mod drain;
 mod error_response;
 mod forward;
@@ -25,6 +28,7 @@ mod handler;
 mod metrics;
 mod request_counter;
 mod stats_endpoint;
+mod timeouts;
 mod tunnel;
 mod upstream;
 mod workers;

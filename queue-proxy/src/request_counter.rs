@@ -83,6 +83,11 @@ impl InFlight {
         self.permit = Some(permit);
     }
 
+    /// When the request came.
+    pub(crate) fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
     /// The head of the response is known.
     pub(crate) fn answered(&mut self, status: StatusCode) {
         self.outcome = Outcome::of(status);

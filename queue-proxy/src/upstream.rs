@@ -15,6 +15,7 @@ use shared_connection::SharedConnection;
 
 pub(crate) use pool::Lease;
 
+use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
 
 /// The app, as a place to send requests to.
@@ -34,7 +35,7 @@ impl Upstream {
     /// The head of the app's response, and the connection to be kept until its body has ended.
     pub(crate) async fn send(
         &self,
-        request: Request<Incoming>,
+        request: Request<CallerBody>,
     ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
         if request.version() == Version::HTTP_2 {
             return Ok((self.http2.send(request).await?, None));

@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
 
 /// How long an idle connection is kept. Servers close theirs after 2 s (gunicorn) or 5 s (Node.js), and a request that
@@ -40,7 +41,7 @@ struct IdleConnections {
 
 #[derive(Debug)]
 struct IdleConnection {
-    sender: SendRequest<Incoming>,
+    sender: SendRequest<CallerBody>,
     since: Instant,
 }
 
@@ -48,7 +49,7 @@ struct IdleConnection {
 #[derive(Debug)]
 pub(crate) struct Lease {
     /// Taken by the drop alone.
-    sender: Option<SendRequest<Incoming>>,
+    sender: Option<SendRequest<CallerBody>>,
     pool: Pool,
 }
 
@@ -63,7 +64,7 @@ impl Pool {
     /// was written goes out again; any other is lost with its connection, for the app may have seen it.
     pub(crate) async fn send(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<CallerBody>,
     ) -> Result<(Response<Incoming>, Lease), Refusal> {
         loop {
             let (mut sender, used_before) = match self.take() {
@@ -83,7 +84,7 @@ impl Pool {
         }
     }
 
-    fn take(&self) -> Option<SendRequest<Incoming>> {
+    fn take(&self) -> Option<SendRequest<CallerBody>> {
         let mut idle = self.lock();
         while let Some(connection) = idle.connections.pop() {
             if connection.sender.is_ready() {
@@ -93,7 +94,7 @@ impl Pool {
         None
     }
 
-    fn put(&self, sender: SendRequest<Incoming>) {
+    fn put(&self, sender: SendRequest<CallerBody>) {
         let mut idle = self.lock();
         if idle.connections.len() >= MOST_IDLE {
             return;
@@ -122,7 +123,7 @@ impl Pool {
         }
     }
 
-    async fn connect(&self) -> Result<SendRequest<Incoming>, Refusal> {
+    async fn connect(&self) -> Result<SendRequest<CallerBody>, Refusal> {
         let stream = TcpStream::connect(self.app).await.map_err(|_| Refusal::AppUnreachable)?;
         stream.set_nodelay(true).map_err(|_| Refusal::AppUnreachable)?;
         let (sender, connection) = http1::Builder::new()

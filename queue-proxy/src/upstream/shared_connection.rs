@@ -9,13 +9,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
+use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
 
 /// A connection that all requests of a worker share.
 #[derive(Debug)]
 pub(crate) struct SharedConnection {
     app: SocketAddr,
-    sender: Mutex<Option<SendRequest<Incoming>>>,
+    sender: Mutex<Option<SendRequest<CallerBody>>>,
 }
 
 // === impl SharedConnection ===
@@ -25,7 +26,7 @@ impl SharedConnection {
         Self { app, sender: Mutex::new(None) }
     }
 
-    pub(crate) async fn send(&self, request: Request<Incoming>) -> Result<Response<Incoming>, Refusal> {
+    pub(crate) async fn send(&self, request: Request<CallerBody>) -> Result<Response<Incoming>, Refusal> {
         let mut sender = self.sender().await?;
         sender.send_request(request).await.map_err(|error| {
             tracing::debug!(%error, "HTTP/2 request failed");
@@ -33,7 +34,7 @@ impl SharedConnection {
         })
     }
 
-    async fn sender(&self) -> Result<SendRequest<Incoming>, Refusal> {
+    async fn sender(&self) -> Result<SendRequest<CallerBody>, Refusal> {
         let mut current = self.sender.lock().await;
         if let Some(sender) = current.as_ref().filter(|sender| !sender.is_closed()) {
             return Ok(sender.clone());
@@ -43,7 +44,7 @@ impl SharedConnection {
         Ok(sender)
     }
 
-    async fn connect(&self) -> Result<SendRequest<Incoming>, Refusal> {
+    async fn connect(&self) -> Result<SendRequest<CallerBody>, Refusal> {
         let stream = TcpStream::connect(self.app).await.map_err(|_| Refusal::AppUnreachable)?;
         stream.set_nodelay(true).map_err(|_| Refusal::AppUnreachable)?;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())

@@ -21,9 +21,9 @@ type Body = BoxBody<Bytes, hyper::Error>;
 
 /// A running app.
 ///
-/// `/` says ok, `/echo` returns the body as it comes, `/headers` what it was sent, `/wait` answers and `/slow-body` ends its
-/// body when the gate opens for it, `/upgrade` echoes on the bare
-/// connection, `/healthz` says how the app is.
+/// `/` says ok, `/echo` returns the body as it comes, `/count` its length in the end, `/headers` what it was sent, `/wait`
+/// answers and `/slow-body` ends its body when the gate opens for it, `/endless` never ends its body, `/upgrade` echoes on
+/// the bare connection, `/healthz` says how the app is.
 pub(crate) struct TestApp {
     pub(crate) address: SocketAddr,
     gate: Arc<Semaphore>,
@@ -83,6 +83,13 @@ impl Drop for TestApp {
 async fn answer(mut request: Request<Incoming>, gate: Arc<Semaphore>, health: &Health) -> Response<Body> {
     match request.uri().path() {
         "/echo" => Response::new(request.into_body().boxed()),
+        "/count" => {
+            let body = request.into_body().collect().await;
+            full(body.map_or(0, |body| body.to_bytes().len()).to_string())
+        }
+        "/endless" => Response::new(BoxBody::new(StreamBody::new(stream::repeat_with(|| {
+            Ok(Frame::data(Bytes::from_static(&[b'x'; 16 * 1024])))
+        })))),
         "/headers" => full(format!("{:?} {:#?}", request.version(), request.headers())),
         "/healthz" if health.failing.load(Ordering::SeqCst) => {
             health.asked_while_failing.fetch_add(1, Ordering::SeqCst);
