@@ -21,6 +21,7 @@ use crate::args::Args;
 use crate::availability::Availability;
 use crate::drain::Drain;
 use crate::handler::Handler;
+use crate::health_checks::HealthChecks;
 use crate::metrics::Metrics;
 use crate::request_counter::RequestCounter;
 use crate::stats_endpoint::StatsEndpoint;
@@ -148,11 +149,13 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
     let (app_started, app_readiness) = AppReadiness::channel();
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app_readiness, drain.clone());
+    let health_checks = Arc::new(HealthChecks::new(&args.health_check_agents));
     let handler = || Handler {
         counter: counter.clone(),
         breaker: breaker.clone(),
         upstream: Upstream::new(args.app_address()),
         availability: availability.clone(),
+        health_checks: health_checks.clone(),
         stopwatches: Stopwatches::new(args.timeouts()),
     };
     Ok(Parts {

@@ -13,6 +13,7 @@ use autoscaler::contract;
 use autoscaler::settings::parse_duration;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
+use crate::health_checks;
 use crate::timeouts::Timeouts;
 
 /// Callers that may wait for each slot of the app, unless told otherwise.
@@ -75,6 +76,11 @@ pub struct Args {
     /// Path that the app answers with 200 to 399 once it is ready. Without it, an accepted connection is enough.
     #[arg(long, env = "QUEUE_PROXY_READINESS_PATH")]
     pub readiness_path: Option<String>,
+
+    /// How the user agents of health checks begin, by comma. They pass beside the limit and are not counted; with an empty
+    /// list nobody does.
+    #[arg(long, env = "QUEUE_PROXY_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
+    pub health_check_agents: Vec<String>,
 
     /// Drained means: so long without a new request, and none in flight.
     #[arg(long, env = "QUEUE_PROXY_DRAIN_QUIET_PERIOD", default_value = "3s", value_parser = duration)]

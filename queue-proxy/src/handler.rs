@@ -7,7 +7,7 @@ use autoscaler::breaker::Breaker;
 use autoscaler::contract;
 use bytes::Bytes;
 use chassis::gateway;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -18,6 +18,7 @@ use crate::availability::Availability;
 use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
 use crate::forward::forward;
+use crate::health_checks::HealthChecks;
 use crate::request_counter::{InFlight, RequestCounter};
 use crate::timeouts::{Stopwatch, Stopwatches};
 use crate::tunnel;
@@ -33,7 +34,7 @@ pub(crate) type Answer = Response<Either<AppBody, Full<Bytes>>>;
 #[derive(Debug)]
 pub(crate) struct Exchange {
     _lease: Option<Lease>,
-    /// None for the kubelet's probes.
+    /// None for health checks.
     _in_flight: Option<InFlight>,
 }
 
@@ -44,6 +45,7 @@ pub(crate) struct Handler {
     pub(crate) breaker: Breaker,
     pub(crate) upstream: Upstream,
     pub(crate) availability: Availability,
+    pub(crate) health_checks: Arc<HealthChecks>,
     pub(crate) stopwatches: Stopwatches,
 }
 
@@ -57,7 +59,7 @@ impl Handler {
             refuse(malformed.into())
         } else if let Some(asked_for) = request.headers().get(contract::PROBE_HEADER) {
             self.probe(asked_for).await
-        } else if is_kubelet_probe(request.headers()) {
+        } else if self.health_checks.sent(request.headers()) {
             self.forward_uncounted(request).await
         } else {
             self.serve(request).await
@@ -83,7 +85,7 @@ impl Handler {
         }
     }
 
-    /// The kubelet's own probes of the app: no load, and not to be queued behind any.
+    /// Health checks of the app: no load, and not to be queued behind any.
     async fn forward_uncounted(&self, request: Request<Incoming>) -> Answer {
         let version = request.version();
         let mut stopwatch = self.stopwatches.start(Instant::now());
@@ -140,10 +142,6 @@ fn relay(response: Response<Incoming>, version: Version, exchange: Exchange, sto
 
 fn refuse(refusal: Refusal) -> Answer {
     refusal.into_response().map(Either::Right)
-}
-
-fn is_kubelet_probe(headers: &HeaderMap) -> bool {
-    headers.get(header::USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"kube-probe/"))
 }
 
 fn is_switching<B>(response: &Response<B>) -> bool {

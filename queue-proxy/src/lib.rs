@@ -25,6 +25,7 @@ mod drain;
 mod error_response;
 mod forward;
 mod handler;
+mod health_checks;
 mod metrics;
 mod request_counter;
 mod stats_endpoint;

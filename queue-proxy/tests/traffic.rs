@@ -180,6 +180,24 @@ async fn an_upgraded_connection_counts_until_it_closes() {
 }
 
 #[tokio::test]
+async fn a_health_check_is_not_queued_and_who_is_one_can_be_said() {
+    let app = TestApp::start().await;
+    let flags = ["--container-concurrency=1", "--queue-depth=0", "--health-check-agents=my-mesh/,other/"];
+    let sidecar = Sidecar::start(app.address, &flags).await;
+    let running = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
+    sidecar.holds(1.0, 0.0).await;
+    for (agent, status) in
+        [("my-mesh/2", StatusCode::OK), ("kube-probe/1.37", StatusCode::SERVICE_UNAVAILABLE)]
+    {
+        let mut check = request("/");
+        check.headers_mut().insert("user-agent", agent.parse().unwrap());
+        assert_eq!(within(send(sidecar.at.traffic, check)).await.status(), status, "{agent}");
+    }
+    app.open(1);
+    within(running).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_app_that_went_away_is_a_bad_gateway() {
     let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sidecar = Sidecar::start(app.local_addr().unwrap(), &[]).await;
@@ -197,7 +215,7 @@ async fn an_app_that_went_away_is_a_bad_gateway() {
 }
 
 #[tokio::test]
-async fn the_stat_tells_proxied_requests_apart_and_kubelet_probes_not_at_all() {
+async fn the_stat_tells_proxied_requests_apart_and_health_checks_not_at_all() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--pod=web-1"]).await;
     let mut proxied = request("/wait");
@@ -206,9 +224,11 @@ async fn the_stat_tells_proxied_requests_apart_and_kubelet_probes_not_at_all() {
         tokio::spawn(send(sidecar.at.traffic, proxied)),
         tokio::spawn(send(sidecar.at.traffic, request("/wait"))),
     ];
-    let mut kubelet = request("/");
-    kubelet.headers_mut().insert("user-agent", "kube-probe/1.37".parse().unwrap());
-    assert_eq!(text(within(send(sidecar.at.traffic, kubelet)).await).await, "ok");
+    for agent in ["kube-probe/1.37", "Envoy/HC", "GoogleHC/1.0", "ELB-HealthChecker/2.0"] {
+        let mut check = request("/");
+        check.headers_mut().insert("user-agent", agent.parse().unwrap());
+        assert_eq!(text(within(send(sidecar.at.traffic, check)).await).await, "ok");
+    }
 
     // A whole period with both requests in flight, and no arrival in it.
     let read = async || {
