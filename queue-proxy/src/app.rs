@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::Context;
 use autoscaler::breaker::Breaker;
 use chassis::server::{self, Acceptor, Options};
-use http::Uri;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -16,13 +15,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Admin;
-use crate::app_readiness::{self, AppProbe, AppReadiness};
+use crate::app_readiness::{AppProbe, AppReadiness};
 use crate::args::Args;
 use crate::availability::Availability;
 use crate::drain::Drain;
 use crate::handler::Handler;
 use crate::health_checks::HealthChecks;
 use crate::metrics::Metrics;
+use crate::readiness_probe::ReadinessProbe;
 use crate::request_counter::RequestCounter;
 use crate::stats_endpoint::StatsEndpoint;
 use crate::timeouts::Stopwatches;
@@ -56,8 +56,7 @@ pub struct Addresses {
 
 /// What the tasks share.
 struct Parts {
-    probe: AppProbe,
-    app_started: tokio::sync::watch::Sender<bool>,
+    app: AppReadiness,
     /// One for each worker.
     handlers: Vec<Handler>,
     stats: StatsEndpoint,
@@ -118,9 +117,8 @@ impl App {
         tasks.spawn({
             let drain = drain.clone();
             async move {
-                let started = app_readiness::watch_start(&parts.probe, &parts.app_started);
                 // Together: a pod may be told to stop before its app has ever started.
-                tokio::join!(started, drain.supervise(&parts.probe));
+                tokio::join!(parts.app.watch_starts(), drain.supervise(parts.app.probe()));
             }
         });
 
@@ -146,9 +144,9 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
     chassis::build_info::register(&registry, "queue-proxy", env!("CARGO_PKG_VERSION"))?;
     let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), into_second(), metrics.clone()));
     let breaker = Breaker::new(args.limit(), args.queue_bound());
-    let (app_started, app_readiness) = AppReadiness::channel();
+    let app = AppReadiness::new(AppProbe::new(readiness_probe(args)?));
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
-    let availability = Availability::new(app_readiness, drain.clone());
+    let availability = Availability::new(app.clone(), drain.clone());
     let health_checks = Arc::new(HealthChecks::new(&args.health_check_agents));
     let handler = || Handler {
         counter: counter.clone(),
@@ -159,8 +157,7 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
         stopwatches: Stopwatches::new(args.timeouts()),
     };
     Ok(Parts {
-        probe: AppProbe::new(args.app_address(), readiness_path(args)?),
-        app_started,
+        app,
         handlers: std::iter::repeat_with(handler).take(args.workers()).collect(),
         stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
         admin: Admin { availability, drain },
@@ -172,10 +169,14 @@ fn into_second() -> Duration {
     Duration::from_nanos(u64::from(chassis::clock::since_epoch().subsec_nanos()))
 }
 
-fn readiness_path(args: &Args) -> anyhow::Result<Option<Uri>> {
-    let Some(path) = &args.readiness_path else { return Ok(None) };
-    anyhow::ensure!(path.starts_with('/'), "--readiness-path {path:?} does not start with /");
-    Ok(Some(path.parse().with_context(|| format!("--readiness-path {path:?}"))?))
+fn readiness_probe(args: &Args) -> anyhow::Result<ReadinessProbe> {
+    let app = args.app_address();
+    if let Some(json) = &args.readiness_probe {
+        return ReadinessProbe::from_json(json, app.ip())
+            .with_context(|| format!("--readiness-probe {json}"));
+    }
+    let Some(path) = &args.readiness_path else { return Ok(ReadinessProbe::tcp(app)) };
+    ReadinessProbe::http(app, path).with_context(|| format!("--readiness-path {path:?}"))
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, env = "QUEUE_PROXY_STATS_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_STATS_PORT))]
     pub stats_listen: SocketAddr,
 
-    /// Address for /ready and /wait-for-drain.
+    /// Address for /ready, /app-ready and /wait-for-drain.
     #[arg(long, env = "QUEUE_PROXY_ADMIN_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_ADMIN_PORT))]
     pub admin_listen: SocketAddr,
 
@@ -74,8 +74,14 @@ pub struct Args {
     pub idle_timeout: Duration,
 
     /// Path that the app answers with 200 to 399 once it is ready. Without it, an accepted connection is enough.
-    #[arg(long, env = "QUEUE_PROXY_READINESS_PATH")]
+    #[arg(long, env = "QUEUE_PROXY_READINESS_PATH", conflicts_with = "readiness_probe")]
     pub readiness_path: Option<String>,
+
+    /// How to ask the app whether it is ready: a readinessProbe as in a pod's container, in JSON. httpGet (plain HTTP),
+    /// tcpSocket or grpc, with a number as port, and timeoutSeconds and successThreshold; when to ask is up to who calls
+    /// /app-ready.
+    #[arg(long, env = "QUEUE_PROXY_READINESS_PROBE")]
+    pub readiness_probe: Option<String>,
 
     /// How the user agents of health checks begin, by comma. They pass beside the limit and are not counted; with an empty
     /// list nobody does.

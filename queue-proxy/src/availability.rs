@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::app_readiness::AppReadiness;
+use crate::app_readiness::{AppReadiness, Verdict};
 use crate::drain::Drain;
 use crate::error_response::Refusal;
 
@@ -36,10 +36,23 @@ impl Availability {
 
     /// Waits up to `patience` for the app's start. Draining or not: what has arrived is served.
     pub(crate) async fn app_within(&self, patience: Duration) -> Result<(), Refusal> {
-        if self.app.is_ready() {
+        if self.app.has_started() {
             return Ok(());
         }
-        timeout(patience, self.app.ready()).await.map_err(|_| Refusal::AppNotReady)
+        timeout(patience, self.app.started()).await.map_err(|_| Refusal::AppNotReady)
+    }
+
+    /// As [`hold`](Self::hold), and what the app itself says now.
+    pub(crate) async fn ask(&self, patience: Duration) -> Result<(), Refusal> {
+        if !self.app.has_started() || self.is_draining() {
+            return self.hold(patience).await;
+        }
+        match self.app.ask().await {
+            Verdict::Ready => Ok(()),
+            Verdict::Unready => Err(Refusal::AppUnready),
+            // It starts again.
+            Verdict::Away => self.hold(patience).await,
+        }
     }
 
     pub(crate) fn is_draining(&self) -> bool {

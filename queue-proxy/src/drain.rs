@@ -162,6 +162,7 @@ mod tests {
 
     use super::*;
     use crate::metrics::Metrics;
+    use crate::readiness_probe::ReadinessProbe;
 
     const QUIET: Duration = Duration::from_secs(3);
     const TIMEOUT: Duration = Duration::from_secs(25);
@@ -175,7 +176,7 @@ mod tests {
 
     /// An address on which nobody listens.
     fn nowhere() -> AppProbe {
-        AppProbe::new(SocketAddr::from(([127, 0, 0, 1], 1)), None)
+        AppProbe::new(ReadinessProbe::tcp(SocketAddr::from(([127, 0, 0, 1], 1))))
     }
 
     fn supervised(drain: &Arc<Drain>, app: AppProbe) {

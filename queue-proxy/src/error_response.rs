@@ -22,6 +22,8 @@ pub(crate) enum Refusal {
     Draining,
     #[error("the app does not take requests yet")]
     AppNotReady,
+    #[error("the app says that it takes no requests now")]
+    AppUnready,
     #[error("the app accepts no connection")]
     AppUnreachable,
     #[error("the app closed the connection or broke the protocol")]
@@ -49,7 +51,9 @@ impl Refusal {
 
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::QueueFull(_) | Self::Draining | Self::AppNotReady => StatusCode::SERVICE_UNAVAILABLE,
+            Self::QueueFull(_) | Self::Draining | Self::AppNotReady | Self::AppUnready => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::AppUnreachable | Self::AppFailed | Self::BadResponse(_) => StatusCode::BAD_GATEWAY,
             Self::OtherProbe | Self::CallerFailed => StatusCode::BAD_REQUEST,
             Self::Malformed(malformed) => malformed.status(),

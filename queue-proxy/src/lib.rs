@@ -5,7 +5,7 @@
 //!                     └─ request ─► request_counter ─► breaker ─► forward ─► upstream ─► app
 //!                                        │
 //!                     reporter, each 1 s ┘─► stats_endpoint  /stat  ◄─ metrics-adapter
-//!  kubelet ─► admin  /ready, /wait-for-drain
+//!  kubelet ─► admin  /ready, /app-ready, /wait-for-drain
 //! ```
 //!
 //! It limits how many requests the app sees at a time, queues what is above, counts what is there and says when the app
@@ -24,9 +24,11 @@ mod deadlines;
 mod drain;
 mod error_response;
 mod forward;
+mod grpc_health;
 mod handler;
 mod health_checks;
 mod metrics;
+mod readiness_probe;
 mod request_counter;
 mod stats_endpoint;
 mod timeouts;

@@ -131,3 +131,70 @@ async fn after_a_restart_of_the_app_alone_the_sidecar_is_ready_again() {
     eventually(async || send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::OK).await;
     assert!(!within(sidecar.get("/")).await.headers().contains_key("connection"));
 }
+
+async fn app_ready(sidecar: &Sidecar) -> StatusCode {
+    within(send(sidecar.at.admin, request("/app-ready"))).await.status()
+}
+
+#[tokio::test]
+async fn an_app_that_turns_unready_is_said_to_be_and_comes_back() {
+    let app = TestApp::start().await;
+    let port = app.address.port();
+    for probe in [
+        format!(r#"{{"httpGet": {{"path": "/healthz", "port": {port}}}}}"#),
+        format!(r#"{{"grpc": {{"port": {port}, "service": "web"}}}}"#),
+    ] {
+        let sidecar = Sidecar::start(app.address, &["--readiness-probe", &probe]).await;
+        assert_eq!(app_ready(&sidecar).await, StatusCode::OK, "{probe}");
+        app.fail(true);
+        assert_eq!(app_ready(&sidecar).await, StatusCode::SERVICE_UNAVAILABLE, "{probe}");
+        // What arrives all the same is the app's to answer.
+        assert_eq!(text(within(sidecar.get("/")).await).await, "ok");
+        app.fail(false);
+        assert_eq!(app_ready(&sidecar).await, StatusCode::OK, "{probe}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_the_app_does_not_know_is_not_ready() {
+    let app = TestApp::start().await;
+    let probe = format!(r#"{{"grpc": {{"port": {}, "service": "other"}}}}"#, app.address.port());
+    let sidecar = Sidecar::start(app.address, &["--readiness-probe", &probe]).await;
+    let ready = tokio::spawn(send(sidecar.at.admin, request("/ready")));
+    let early = tokio::spawn(send(sidecar.at.traffic, request("/")));
+    sidecar.holds(1.0, 0.0).await;
+    assert!(!ready.is_finished() && !early.is_finished());
+}
+
+#[tokio::test]
+async fn an_app_that_crashes_is_waited_for_as_at_its_start() {
+    let app = TestApp::start().await;
+    let address = app.address;
+    let sidecar = Sidecar::start(address, &[]).await;
+    assert_eq!(app_ready(&sidecar).await, StatusCode::OK);
+    drop(app);
+    // Until somebody asks, the sidecar cannot know; the kubelet asks as soon as it has started the app again.
+    eventually(async || tokio::net::TcpStream::connect(address).await.is_err()).await;
+    let ready = tokio::spawn(send(sidecar.at.admin, request("/app-ready")));
+    eventually(async || {
+        let early = tokio::time::timeout(std::time::Duration::from_millis(50), sidecar.get("/")).await;
+        early.is_err()
+    })
+    .await;
+    let early = tokio::spawn(send(sidecar.at.traffic, request("/")));
+    assert!(!ready.is_finished());
+    let _app = TestApp::on(TcpListener::bind(address).await.unwrap());
+    assert_eq!(within(ready).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(text(within(early).await.unwrap()).await, "ok");
+}
+
+#[tokio::test]
+async fn a_probe_that_cannot_be_asked_ends_the_start_with_the_reason() {
+    let any = "127.0.0.1:0";
+    let probe = r#"{"httpGet": {"port": "http"}}"#;
+    let flags = ["--listen", any, "--stats-listen", any, "--admin-listen", any, "--readiness-probe", probe];
+    let args = <queue_proxy::Args as clap::Parser>::parse_from(["queue-proxy"].iter().chain(&flags));
+    let app = queue_proxy::App::bind(args).await.unwrap();
+    let error = within(app.run(Default::default())).await.unwrap_err();
+    assert!(format!("{error:#}").contains("must be a number"), "{error:#}");
+}

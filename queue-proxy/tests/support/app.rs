@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures::stream;
-use http::{Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
@@ -23,7 +23,7 @@ type Body = BoxBody<Bytes, hyper::Error>;
 ///
 /// `/` says ok, `/echo` returns the body as it comes, `/count` its length in the end, `/headers` what it was sent, `/wait`
 /// answers and `/slow-body` ends its body when the gate opens for it, `/endless` never ends its body, `/upgrade` echoes on
-/// the bare connection, `/healthz` says how the app is.
+/// the bare connection, `/healthz` says how the app is, as does the health service of gRPC for the service `web`.
 pub(crate) struct TestApp {
     pub(crate) address: SocketAddr,
     gate: Arc<Semaphore>,
@@ -91,6 +91,17 @@ async fn answer(mut request: Request<Incoming>, gate: Arc<Semaphore>, health: &H
             Ok(Frame::data(Bytes::from_static(&[b'x'; 16 * 1024])))
         })))),
         "/headers" => full(format!("{:?} {:#?}", request.version(), request.headers())),
+        "/grpc.health.v1.Health/Check" => {
+            let asked = request.into_body().collect().await.unwrap().to_bytes();
+            let known = asked.ends_with(b"web");
+            let status = if health.failing.load(Ordering::SeqCst) { 2 } else { 1 };
+            let message = Bytes::copy_from_slice(&[0, 0, 0, 0, 2, 8, status]);
+            let grpc_status = HeaderValue::from_static(if known { "0" } else { "5" });
+            let trailers = HeaderMap::from_iter([(HeaderName::from_static("grpc-status"), grpc_status)]);
+            let frames = [Frame::data(message), Frame::trailers(trailers)].map(Ok);
+            let body = StreamBody::new(stream::iter(frames.into_iter().skip(usize::from(!known))));
+            Response::new(BoxBody::new(body))
+        }
         "/healthz" if health.failing.load(Ordering::SeqCst) => {
             health.asked_while_failing.fetch_add(1, Ordering::SeqCst);
             let mut response = full("not now".to_owned());
