@@ -9,11 +9,11 @@ use super::DeciderSpec;
 ///
 /// 0 and -1 are the two targets that need no measure: never and always in the path.
 pub fn excess(spec: &DeciderSpec, ready: u32, panic_average: f64) -> i32 {
-    if spec.target_burst_capacity == 0.0 {
-        return 0;
-    }
     if spec.target_burst_capacity < 0.0 {
         return -1;
+    }
+    if spec.target_burst_capacity == 0.0 {
+        return 0;
     }
     let spare = f64::from(ready) * spec.total - spec.target_burst_capacity - panic_average;
     // `as` saturates. What is no number says that nothing is known, and then the activator belongs in the path.

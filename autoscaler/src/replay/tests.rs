@@ -72,6 +72,10 @@ fn a_verdict_names_the_last_rule_that_changed_it_and_what_outlasts_its_averages(
     let growth = [start(&[], 0), stat(1.0, 1000.0), decide(1.0)];
     assert_eq!(rules(&growth), [Some((10, Rule::ScaleUpRate, true))]);
 
+    // Just what the limit allows is not limited.
+    let allowed = [start(&[], 0), stat(1.0, 700.0), decide(1.0)];
+    assert_eq!(rules(&allowed), [Some((10, Rule::Stable, true))]);
+
     let decline = [start(&[], 0), json!({"t": 0.0, "ready": 9}), stat(1.0, 10.0), decide(1.0)];
     assert_eq!(rules(&decline), [Some((4, Rule::ScaleDownRate, true))]);
     // More proxied than seen wants no pods, and nothing limits that.
