@@ -1,0 +1,158 @@
+//! What the admission policy makes of a pod, and what that is worth on a real kubelet.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+use system_tests::namespace::{SAMPLE_APP, TestNamespace, is_ready};
+use system_tests::wait;
+
+const OURS: &str = "/app-ready";
+/// The kubelet's period of the tests' probes. A pod that loses its first round is Ready so much later.
+const PERIOD: Duration = Duration::from_secs(10);
+
+async fn start(name: &str) -> Result<TestNamespace> {
+    let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
+    TestNamespace::create(client, &format!("rouse-test-{name}")).await
+}
+
+fn pod(name: &str, annotations: &Value, readiness_probe: &Value) -> Result<Pod> {
+    let pod = json!({
+        "metadata": {
+            "name": name,
+            "labels": {"autoscaling.rouse.dev/inject": "true"},
+            "annotations": annotations,
+        },
+        "spec": {
+            "automountServiceAccountToken": false,
+            "containers": [{
+                "name": "app",
+                "image": SAMPLE_APP,
+                "imagePullPolicy": "IfNotPresent",
+                // Slow enough for the kubelet to ask before it listens.
+                "args": ["serve", "--start-delay-ms", "500"],
+                "ports": [{"name": "http", "containerPort": 8080}],
+                "readinessProbe": readiness_probe,
+            }],
+        },
+    });
+    Ok(serde_json::from_value(pod)?)
+}
+
+/// What the API server would make of a pod, without making it.
+async fn admitted(namespace: &TestNamespace, pod: &Pod) -> Result<(Value, Container)> {
+    let pods: Api<Pod> = namespace.api();
+    let spec = pods.create(&PostParams { dry_run: true, ..PostParams::default() }, pod).await?.spec;
+    let spec = spec.context("a pod without a spec")?;
+    let app = spec.containers.into_iter().next().context("a pod without containers")?;
+    let sidecar =
+        spec.init_containers.into_iter().flatten().find(|container| container.name == "queue-proxy");
+    Ok((serde_json::to_value(app.readiness_probe)?, sidecar.context("no sidecar was put in")?))
+}
+
+fn variable(container: &Container, name: &str) -> String {
+    let variables = container.env.iter().flatten();
+    variables
+        .filter(|variable| variable.name == name)
+        .find_map(|variable| variable.value.clone())
+        .unwrap_or_default()
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: make test-system"]
+async fn probes_lead_through_the_sidecar_where_it_can_ask_and_stay_where_it_cannot() -> Result<()> {
+    let namespace = start("admission").await?;
+    let headers = json!([{"name": "X-A", "value": "a \"quoted\" $(HOME)"}]);
+    let by_us = [
+        (
+            json!({"httpGet": {"path": "/h?a=b", "port": "http", "httpHeaders": headers}, "timeoutSeconds": 20}),
+            json!({"httpGet": {"path": "/h?a=b", "port": 8080, "httpHeaders": headers},
+                "timeoutSeconds": 20, "successThreshold": 1}),
+            21,
+        ),
+        (
+            json!({"tcpSocket": {"port": 9000}, "successThreshold": 2}),
+            json!({"tcpSocket": {"port": 9000}, "timeoutSeconds": 1, "successThreshold": 2}),
+            10,
+        ),
+        (
+            json!({"grpc": {"port": 9000, "service": "web"}, "initialDelaySeconds": 2, "failureThreshold": 5}),
+            json!({"grpc": {"port": 9000, "service": "web"}, "timeoutSeconds": 1, "successThreshold": 1}),
+            10,
+        ),
+    ];
+    for (theirs, asked, timeout) in by_us {
+        let (probe, sidecar) = admitted(&namespace, &pod("by-us", &json!({}), &theirs)?).await?;
+        ensure!(probe["httpGet"]["path"] == OURS, "the probe {theirs} became {probe}");
+        ensure!(probe["timeoutSeconds"] == timeout, "the probe {theirs} became {probe}");
+        for kept in ["initialDelaySeconds", "failureThreshold", "successThreshold"] {
+            ensure!(theirs[kept].is_null() || theirs[kept] == probe[kept], "{theirs} became {probe}");
+        }
+        // The kubelet reads $$ as one dollar.
+        let given = variable(&sidecar, "QUEUE_PROXY_READINESS_PROBE").replace("$$", "$");
+        let given: Value = serde_json::from_str(&given).with_context(|| given.clone())?;
+        ensure!(given == asked, "the sidecar asks {given} for {theirs}");
+    }
+
+    let path = json!({"autoscaling.rouse.dev/readiness-path": "/mine"});
+    let by_the_kubelet = [
+        (json!({}), json!({"exec": {"command": ["true"]}})),
+        (json!({}), json!({"httpGet": {"port": 8443, "scheme": "HTTPS"}})),
+        (json!({}), json!({"httpGet": {"port": 8080, "host": "10.0.0.1"}})),
+        (json!({}), json!({"tcpSocket": {"port": "other"}})),
+        (path, json!({"httpGet": {"port": 8080}})),
+    ];
+    for (annotations, theirs) in by_the_kubelet {
+        let (probe, sidecar) = admitted(&namespace, &pod("by-kubelet", &annotations, &theirs)?).await?;
+        ensure!(probe["httpGet"]["path"] != OURS, "the probe {theirs} became {probe}");
+        let given = variable(&sidecar, "QUEUE_PROXY_READINESS_PROBE");
+        ensure!(given.is_empty(), "the sidecar asks {given} for {theirs}");
+    }
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: make test-system"]
+async fn settings_of_a_pod_reach_its_sidecar() -> Result<()> {
+    let namespace = start("annotations").await?;
+    let settings =
+        ["container-concurrency", "queue-depth", "timeout", "response-start-timeout", "idle-timeout"];
+    let annotations: Value =
+        settings.iter().map(|name| (format!("autoscaling.rouse.dev/{name}"), json!("7"))).collect();
+    let (_, sidecar) = admitted(&namespace, &pod("settings", &annotations, &Value::Null)?).await?;
+    for name in settings {
+        let variable_name = format!("QUEUE_PROXY_{}", name.replace('-', "_").to_uppercase());
+        ensure!(
+            variable(&sidecar, &variable_name) == "7",
+            "{name} did not become {variable_name}: {sidecar:?}"
+        );
+    }
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: make test-system"]
+async fn a_pod_is_ready_with_its_app_and_not_a_period_later() -> Result<()> {
+    let namespace = start("readiness").await?;
+    let pods: Api<Pod> = namespace.api();
+    for i in 0..3 {
+        let name = format!("ready-{i}");
+        let probe = json!({"httpGet": {"path": "/", "port": 8080}, "periodSeconds": PERIOD.as_secs()});
+        pods.create(&PostParams::default(), &pod(&name, &json!({}), &probe)?).await?;
+        let started = wait::until(&format!("the containers of {name}"), Duration::from_secs(60), || async {
+            let status = pods.get(&name).await?.status.unwrap_or_default();
+            let running = status.container_statuses.iter().flatten().any(|app| app.started == Some(true));
+            Ok(running.then(tokio::time::Instant::now))
+        })
+        .await?;
+        wait::until(&format!("{name} to be ready"), PERIOD / 2, || async {
+            Ok(is_ready(&pods.get(&name).await?).then_some(()))
+        })
+        .await?;
+        println!("{name}: Ready {:?} after its app was seen running", started.elapsed());
+    }
+    namespace.delete().await
+}
