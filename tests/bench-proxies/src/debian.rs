@@ -1,55 +1,54 @@
-//! nginx and haproxy, as Debian builds them: downloaded with what they need beyond this system, and unpacked into the cache.
+//! Programs as Debian builds them: downloaded with what they need beyond this system, and unpacked into the cache.
 //!
-//! Nothing is installed, so no service starts and the system's own nginx or haproxy, if any, is neither used nor touched. What
-//! is in the cache stays until its directory is removed; each run prints the versions.
+//! Nothing is installed, so no service starts and the system's own, if any, is neither used nor touched. What is in the cache
+//! stays until its directory is removed.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
-const PACKAGES: [&str; 2] = ["nginx", "haproxy"];
-/// Programs of those packages.
-const NGINX: &str = "usr/sbin/nginx";
-const HAPROXY: &str = "usr/sbin/haproxy";
 /// Places of shared libraries in packages.
 const LIBRARY_ROOTS: [&str; 2] = ["lib", "usr/lib"];
 
-/// Where the unpacked programs are.
+/// Unpacked packages.
 #[derive(Debug)]
-pub(crate) struct Peers {
-    pub(crate) nginx: PathBuf,
-    pub(crate) haproxy: PathBuf,
+pub struct Unpacked {
+    /// Stands for `/`.
+    pub root: PathBuf,
     /// For `LD_LIBRARY_PATH`.
-    pub(crate) libraries: OsString,
+    pub libraries: OsString,
 }
 
-/// Unpacks both under `cache`, unless they are there.
+/// Unpacks packages into `directory`, which is theirs alone, unless their `programs` (paths without the first `/`) are there.
 ///
 /// # Errors
-/// When apt cannot download them.
-pub(crate) fn ensure(cache: &Path) -> Result<Peers> {
-    let (archives, root) = (cache.join("archives"), cache.join("root"));
-    if !(root.join(NGINX).exists() && root.join(HAPROXY).exists()) {
-        eprintln!("downloading Debian's {} to {}", PACKAGES.join(" and "), cache.display());
-        download(&archives)?;
+/// When apt cannot download them, or they do not have these programs.
+pub fn ensure(directory: &Path, packages: &[&str], programs: &[&str]) -> Result<Unpacked> {
+    let (archives, root) = (directory.join("archives"), directory.join("root"));
+    let missing = || programs.iter().find(|program| !root.join(program).exists());
+    if missing().is_some() {
+        eprintln!("downloading Debian's {} to {}", packages.join(" and "), directory.display());
+        download(&archives, packages)?;
         unpack(&archives, &root)?;
     }
-    let peers = Peers { nginx: root.join(NGINX), haproxy: root.join(HAPROXY), libraries: libraries(&root)? };
-    ensure!(peers.nginx.exists() && peers.haproxy.exists(), "the packages have no {NGINX} or {HAPROXY}");
-    Ok(peers)
+    if let Some(program) = missing() {
+        bail!("{packages:?} have no {program}");
+    }
+    let libraries = libraries(&root)?;
+    Ok(Unpacked { root, libraries })
 }
 
-fn download(archives: &Path) -> Result<()> {
+fn download(archives: &Path, packages: &[&str]) -> Result<()> {
     fs::create_dir_all(archives.join("partial"))?;
     let mut command = Command::new("apt-get");
     // Reinstall: also what this system has already. The lock guards installing, and only root may take it.
     command.args(["install", "--download-only", "--reinstall", "--yes", "--no-install-recommends"]);
     command.args(["-o", "Debug::NoLocking=true", "-o"]);
     command.arg(format!("Dir::Cache::archives={}", archives.display()));
-    run(command.args(PACKAGES)).context("is this Debian, and was `apt-get update` run lately?")
+    run(command.args(packages)).context("is this Debian, and was `apt-get update` run lately?")
 }
 
 fn unpack(archives: &Path, root: &Path) -> Result<()> {

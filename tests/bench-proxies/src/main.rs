@@ -13,7 +13,6 @@ mod backend;
 mod campaign;
 mod clock;
 mod cpu_time;
-mod debian;
 mod load;
 mod machine;
 mod memory;
@@ -34,6 +33,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use bench_proxies::debian;
 use clap::Parser;
 use rustix::process::{Resource, Rlimit};
 
@@ -52,7 +52,7 @@ fn main() -> Result<ExitCode> {
     let _lock = lock(&directory)?;
     raise_file_limit()?;
 
-    let peers = debian::ensure(&directory.join("debian"))?;
+    let peers = debian::ensure(&directory.join("debian"), &proxy::PACKAGES, &proxy::PROGRAMS)?;
     let proxies = proxy::all(&peers, &args.queue_proxy);
     // A proxy is given two cores' worth of threads; on a larger machine the others are for the load.
     let threads = (machine::cores() / 2).clamp(1, 4);

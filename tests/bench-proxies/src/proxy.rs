@@ -15,13 +15,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use bench_proxies::debian::Unpacked;
 
-use crate::debian::Peers;
 use crate::process::{Process, Program};
 
 pub(crate) use self::bounds::Bounds;
 pub(crate) use self::nginx::NAME as REFERENCE;
 pub(crate) use self::site::Site;
+
+/// The peers' packages, and their programs in them.
+pub(crate) const PACKAGES: [&str; 2] = ["nginx", "haproxy"];
+pub(crate) const PROGRAMS: [&str; 2] = [nginx::PROGRAM, haproxy::PROGRAM];
 
 /// How to start a proxy in front of the backend.
 pub(crate) struct Proxy {
@@ -43,7 +47,7 @@ pub(crate) struct Running {
 }
 
 /// Every proxy, the reference first.
-pub(crate) fn all(peers: &Peers, queue_proxy: &Path) -> Vec<Proxy> {
+pub(crate) fn all(peers: &Unpacked, queue_proxy: &Path) -> Vec<Proxy> {
     vec![
         nginx::proxy(peers),
         haproxy::proxy(peers),

@@ -1,14 +1,16 @@
 //! haproxy.
 
-use super::{Proxy, Site};
-use crate::debian::Peers;
+use bench_proxies::debian::Unpacked;
 
+use super::{Proxy, Site};
+
+pub(super) const PROGRAM: &str = "usr/sbin/haproxy";
 pub(super) const CONFIGURATION: &str = include_str!("../../configs/haproxy.cfg");
 
-pub(super) fn proxy(peers: &Peers) -> Proxy {
+pub(super) fn proxy(peers: &Unpacked) -> Proxy {
     Proxy {
         name: "haproxy",
-        path: peers.haproxy.clone(),
+        path: peers.root.join(PROGRAM),
         libraries: Some(peers.libraries.clone()),
         version_flag: "-v",
         arguments: |site: &Site| {

@@ -1,15 +1,17 @@
 //! nginx, to which all others are compared.
 
+use bench_proxies::debian::Unpacked;
+
 use super::{Proxy, Site};
-use crate::debian::Peers;
 
 pub(crate) const NAME: &str = "nginx";
+pub(super) const PROGRAM: &str = "usr/sbin/nginx";
 pub(super) const CONFIGURATION: &str = include_str!("../../configs/nginx.conf");
 
-pub(super) fn proxy(peers: &Peers) -> Proxy {
+pub(super) fn proxy(peers: &Unpacked) -> Proxy {
     Proxy {
         name: NAME,
-        path: peers.nginx.clone(),
+        path: peers.root.join(PROGRAM),
         libraries: Some(peers.libraries.clone()),
         version_flag: "-v",
         arguments: |site: &Site| {

@@ -1,0 +1,5 @@
+//! What of the benchmark is of use to other tests.
+
+#![deny(missing_docs)]
+
+pub mod debian;

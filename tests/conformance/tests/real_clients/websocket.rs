@@ -1,0 +1,71 @@
+//! Websockets: a conversation of two libraries, from the handshake to the closing one.
+
+use std::net::SocketAddr;
+
+use futures::{SinkExt, StreamExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, accept_async, connect_async};
+
+use crate::through_both;
+
+/// Says everything back.
+async fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                // A prober connects and says nothing.
+                let Ok(mut socket) = accept_async(stream).await else { return };
+                while let Some(Ok(message)) = socket.next().await {
+                    if message.is_text() || message.is_binary() {
+                        socket.send(message).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+async fn connect(proxy: SocketAddr) -> WebSocketStream<MaybeTlsStream<TcpStream>> {
+    connect_async(format!("ws://{proxy}/chat")).await.unwrap().0
+}
+
+#[tokio::test]
+async fn messages_go_back_and_forth_until_both_have_said_goodbye() {
+    through_both(echo().await, async |proxy| {
+        let mut socket = connect(proxy).await;
+        let large = vec![7; 1 << 20];
+        for message in [Message::text("hello"), Message::binary(large), Message::text("")] {
+            socket.send(message.clone()).await.unwrap();
+            assert_eq!(socket.next().await.unwrap().unwrap(), message);
+        }
+        socket.send(Message::Ping("are you there".into())).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::Pong("are you there".into()));
+        let goodbye = CloseFrame { code: CloseCode::Normal, reason: "that was it".into() };
+        socket.close(Some(goodbye.clone())).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::Close(Some(goodbye)));
+        assert!(socket.next().await.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hundred_at_a_time_do_not_mix() {
+    through_both(echo().await, async |proxy| {
+        let conversations = (0..100).map(async |number| {
+            let mut socket = connect(proxy).await;
+            for turn in 0..10 {
+                let message = Message::text(format!("{number}: {turn}"));
+                socket.send(message.clone()).await.unwrap();
+                assert_eq!(socket.next().await.unwrap().unwrap(), message);
+            }
+        });
+        futures::future::join_all(conversations).await;
+    })
+    .await;
+}
