@@ -3,6 +3,7 @@
 //! The service comes from a binary; what is here is what every listener needs: HTTP/1.1 and h2c on one port, a bound on
 //! connections, a bound on the time a caller may take for its headers, and an end that lets running requests finish.
 
+mod ending;
 mod first_bytes;
 
 use std::convert::Infallible;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ending::{Ending, Word};
 use first_bytes::FirstBytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -18,10 +20,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+
+pub use ending::LastResponse;
 
 /// Wait after a failed accept (out of file descriptors, mostly) before the next try.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
@@ -115,16 +118,30 @@ pub async fn serve_connections<S, F, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let builder = builder(options);
-    let graceful = GracefulShutdown::new();
+    let stop = watch::Sender::new(());
     while let Some(Accepted { stream, connection: ends, place }) = next().await {
-        let service = service.clone();
+        let (service, word) = (service.clone(), Arc::new(Word::default()));
+        let heard = word.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ends);
-            service(request)
+            let heard = heard.hear(&request);
+            let answer = service(request);
+            async move {
+                let response = answer.await;
+                if let (Some(heard), Ok(response)) = (heard, &response) {
+                    heard.heed(response);
+                }
+                response
+            }
         });
         let stream = TokioIo::new(FirstBytes::within(options.header_read_timeout, stream));
         let connection = builder.serve_connection_with_upgrades(stream, service).into_owned();
-        let connection = graceful.watch(connection);
+        let mut stopped = stop.subscribe();
+        let stop = async move {
+            let _ = stopped.changed().await;
+            stopped
+        };
+        let connection = Ending::new(connection, stop, word);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 // The caller's doing: it went away or spoke no HTTP.
@@ -134,7 +151,9 @@ pub async fn serve_connections<S, F, B>(
         });
     }
     drop(next);
-    if tokio::time::timeout(options.drain_timeout, graceful.shutdown()).await.is_err() {
+    stop.send_replace(());
+    // Each connection keeps its end of the channel until it has ended.
+    if tokio::time::timeout(options.drain_timeout, stop.closed()).await.is_err() {
         tracing::warn!(after = ?options.drain_timeout, "connections were cut: their requests did not end in time");
     }
 }

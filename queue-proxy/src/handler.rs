@@ -7,6 +7,7 @@ use autoscaler::breaker::Breaker;
 use autoscaler::contract;
 use bytes::Bytes;
 use chassis::gateway;
+use chassis::server::LastResponse;
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{Either, Full};
@@ -64,10 +65,11 @@ impl Handler {
         } else {
             self.serve(request).await
         };
-        let ends = malformed.is_some() || (self.availability.is_draining() && !is_switching(&response));
-        // HTTP/2 has its own way to say so, when the listener closes.
-        if version < Version::HTTP_2 && ends {
+        let draining = self.availability.is_draining() && !is_switching(&response);
+        if version < Version::HTTP_2 && (malformed.is_some() || draining) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        } else if draining {
+            response.extensions_mut().insert(LastResponse);
         }
         response
     }

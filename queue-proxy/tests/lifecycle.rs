@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::Full;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use support::app::TestApp;
 use support::{Sidecar, eventually, request, send, text, within};
 use tokio::net::TcpListener;
@@ -197,4 +198,77 @@ async fn a_probe_that_cannot_be_asked_ends_the_start_with_the_reason() {
     let app = queue_proxy::App::bind(args).await.unwrap();
     let error = within(app.run(Default::default())).await.unwrap_err();
     assert!(format!("{error:#}").contains("must be a number"), "{error:#}");
+}
+
+/// A caller of HTTP/2 as gRPC makes them: one connection, and another when that takes no more.
+struct Http2Caller {
+    to: SocketAddr,
+    sender: hyper::client::conn::http2::SendRequest<Full<Bytes>>,
+    connections: usize,
+}
+
+impl Http2Caller {
+    async fn new(to: SocketAddr) -> Self {
+        Self { to, sender: Self::connect(to).await, connections: 1 }
+    }
+
+    async fn connect(to: SocketAddr) -> hyper::client::conn::http2::SendRequest<Full<Bytes>> {
+        let stream = TokioIo::new(tokio::net::TcpStream::connect(to).await.unwrap());
+        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream);
+        let (sender, connection) = handshake.await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+
+    async fn call(&mut self, path: &str) -> hyper::Result<hyper::Response<hyper::body::Incoming>> {
+        let mut asked = Request::get(format!("http://web.example{path}")).body(Full::default()).unwrap();
+        loop {
+            match self.sender.try_send_request(asked).await {
+                Ok(response) => return Ok(response),
+                // It was never sent, so it is safe to send it elsewhere.
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => asked = unsent,
+                    None => return Err(error.into_error()),
+                },
+            }
+            self.sender = Self::connect(self.to).await;
+            self.connections += 1;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_caller_with_one_long_connection_leaves_during_the_drain_and_loses_nothing() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--drain-quiet-period=300ms"]).await;
+    let mut caller = Http2Caller::new(sidecar.at.traffic).await;
+    for _ in 0..3 {
+        assert_eq!(text(within(caller.call("/")).await.unwrap()).await, "ok");
+    }
+    assert_eq!(caller.connections, 1);
+    let streaming = within(caller.call("/slow-body")).await.unwrap();
+    let waiting =
+        caller.sender.send_request(Request::get("http://web.example/wait").body(Full::default()).unwrap());
+    let waiting = tokio::spawn(waiting);
+    sidecar.holds(2.0, 0.0).await;
+
+    let hook = tokio::spawn(send(sidecar.at.admin, request("/wait-for-drain")));
+    eventually(async || {
+        send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::SERVICE_UNAVAILABLE
+    })
+    .await;
+    // Told by the next response, it goes, and comes back as long as it knows of no other pod.
+    within(async {
+        while caller.connections < 3 {
+            assert_eq!(text(caller.call("/").await.unwrap()).await, "ok");
+        }
+    })
+    .await;
+    // What was on its way over the old connection ends there.
+    app.open(2);
+    assert_eq!(text(within(waiting).await.unwrap().unwrap()).await, "waited");
+    assert_eq!(text(streaming).await, "beginend");
+    assert_eq!(within(hook).await.unwrap().status(), StatusCode::OK);
+    sidecar.stop.cancel();
+    within(sidecar.run).await.unwrap().unwrap();
 }

@@ -1,0 +1,110 @@
+//! Ending: a connection that is told when to take no more requests.
+//!
+//! All of a listener's are told at its stop. One alone is told by the service, with [`LastResponse`] in a response: an
+//! HTTP/2 caller then gets GOAWAY, in the two steps that lose nothing (RFC 9113, 6.8): the first names no last stream and
+//! comes with a PING, and only what arrives after the PING's answer is refused. So it may be sent at any time. Callers of
+//! HTTP/1 are told by `Connection: close` in the response itself.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use http::{Request, Response, Version};
+use hyper_util::server::graceful::GracefulConnection;
+use pin_project_lite::pin_project;
+
+/// In the extensions of a response to HTTP/2: its connection takes no more requests.
+#[derive(Clone, Copy, Debug)]
+pub struct LastResponse;
+
+/// What a connection's service tells the connection.
+#[derive(Debug, Default)]
+pub(super) struct Word {
+    /// HTTP/1 has no use for any of this, and pays nothing for it.
+    speaks_http2: AtomicBool,
+    is_given: AtomicBool,
+    connection: Mutex<Option<Waker>>,
+}
+
+pin_project! {
+    /// A connection, the stop of its listener, and the word of its service.
+    pub(super) struct Ending<C, S: Future> {
+        #[pin]
+        connection: C,
+        #[pin]
+        stop: S,
+        // Kept until the connection has ended, for who waits for that.
+        stopped: Option<S::Output>,
+        word: Arc<Word>,
+        told: bool,
+    }
+}
+
+// === impl Word ===
+
+impl Word {
+    /// Before each request.
+    pub(super) fn hear<B>(self: &Arc<Self>, request: &Request<B>) -> Option<Arc<Self>> {
+        let speaks_http2 = request.version() == Version::HTTP_2;
+        if speaks_http2 {
+            self.speaks_http2.store(true, Ordering::Relaxed);
+        }
+        speaks_http2.then(|| self.clone())
+    }
+
+    /// After each response.
+    pub(super) fn heed<B>(&self, response: &Response<B>) {
+        if response.extensions().get::<LastResponse>().is_some() {
+            self.is_given.store(true, Ordering::Release);
+            let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(connection) = connection {
+                connection.wake();
+            }
+        }
+    }
+
+    /// The connection's task is to be woken when the word is given. True if it has been.
+    fn await_by(&self, connection: &Waker) -> bool {
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.clone());
+        self.is_given.load(Ordering::Acquire)
+    }
+}
+
+// === impl Ending ===
+
+impl<C, S: Future> Ending<C, S> {
+    /// Told by the end of `stop`, whose output is kept until the connection has ended, or by `word`.
+    pub(super) fn new(connection: C, stop: S, word: Arc<Word>) -> Self {
+        Self { connection, stop, stopped: None, word, told: false }
+    }
+}
+
+impl<C: GracefulConnection, S: Future> Future for Ending<C, S> {
+    type Output = C::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
+        let mut this = self.project();
+        if this.stopped.is_none()
+            && let Poll::Ready(stopped) = this.stop.poll(cx)
+        {
+            *this.stopped = Some(stopped);
+            *this.told = true;
+            this.connection.as_mut().graceful_shutdown();
+        }
+        loop {
+            if let Poll::Ready(ended) = this.connection.as_mut().poll(cx) {
+                return Poll::Ready(ended);
+            }
+            // Requests are heard within the poll, so the first of HTTP/2 has been by now.
+            if *this.told || !this.word.speaks_http2.load(Ordering::Relaxed) {
+                return Poll::Pending;
+            }
+            if !this.word.await_by(cx.waker()) {
+                return Poll::Pending;
+            }
+            *this.told = true;
+            this.connection.as_mut().graceful_shutdown();
+        }
+    }
+}
