@@ -29,12 +29,11 @@ struct Life {
     proxied: bool,
 }
 
-/// What a thread knows of its own lives.
+/// What threads know of their own lives, or of those that were proxied.
 #[derive(Clone, Copy, Default)]
 struct Exact {
-    /// Nanoseconds of all requests, and of the proxied ones.
-    here: [u128; 2],
-    lives: [u64; 2],
+    nanos: u128,
+    lives: u64,
 }
 
 struct Shared {
@@ -58,13 +57,17 @@ fn the_reports_of_ten_million_lives_add_up_to_the_time_they_took() {
         stats: Mutex::new(RequestStats::new(origin)),
     };
     let (shared, over) = (&shared, AtomicBool::new(false));
-    let (exact, reports) = thread::scope(|scope| {
+    let ((all, proxied), reports) = thread::scope(|scope| {
         let reporter = scope.spawn(|| report_until(shared, &over));
         let threads: Vec<_> =
             (0..THREADS).map(|seed| scope.spawn(move || live(shared, Random(seed)))).collect();
-        let exact = threads.into_iter().map(|thread| thread.join().unwrap()).reduce(Exact::plus).unwrap();
+        let lives = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .reduce(|one, other| (one.0.plus(other.0), one.1.plus(other.1)))
+            .unwrap();
         over.store(true, Ordering::Release);
-        (exact, reporter.join().unwrap())
+        (lives, reporter.join().unwrap())
     });
     assert_eq!(shared.stats.lock().unwrap().in_flight(), 0);
     assert!(reports.len() > 10, "only {} reports", reports.len());
@@ -72,10 +75,10 @@ fn the_reports_of_ten_million_lives_add_up_to_the_time_they_took() {
         reports.iter().map(|report| average(report) * report.period.as_nanos() as f64).sum()
     };
     let count = |count: fn(&Report) -> u64| -> u64 { reports.iter().map(count).sum() };
-    assert_eq!(count(|report| report.request_count), LIVES);
-    assert_eq!(count(|report| report.proxied_request_count), exact.lives[1]);
-    assert_close(time(|report| report.average_concurrency), exact.here[0]);
-    assert_close(time(|report| report.average_proxied_concurrency), exact.here[1]);
+    assert_eq!((count(|report| report.request_count), all.lives), (LIVES, LIVES));
+    assert_eq!(count(|report| report.proxied_request_count), proxied.lives);
+    assert_close(time(|report| report.average_concurrency), all.nanos);
+    assert_close(time(|report| report.average_proxied_concurrency), proxied.nanos);
 }
 
 fn assert_close(reported: f64, exact: u128) {
@@ -99,28 +102,37 @@ fn report_until(shared: &Shared, over: &AtomicBool) -> Vec<Report> {
     }
 }
 
-fn live(shared: &Shared, mut random: Random) -> Exact {
-    let (mut exact, mut lives) = (Exact::default(), Vec::with_capacity(AT_A_TIME));
+/// What is known of all lives, and of the proxied ones.
+fn live(shared: &Shared, mut random: Random) -> (Exact, Exact) {
+    let (mut all, mut of_proxied) = (Exact::default(), Exact::default());
+    let mut end = |random: &mut Random, life: &Life| {
+        let now = shared.event(random, |stats, now| stats.request_out(now, life.proxied));
+        all.ended(life, now);
+        if life.proxied {
+            of_proxied.ended(life, now);
+        }
+    };
+    let mut lives = Vec::with_capacity(AT_A_TIME);
     for _ in 0..LIVES / THREADS {
         let proxied = random.below(2) == 0;
         let arrived = shared.event(&mut random, |stats, now| stats.request_in(now, proxied));
         let life = Life { arrived, proxied };
         if random.below(4) == 0 {
             // Refused, or cancelled before anything else has happened.
-            exact.ended(&life, shared.leave(&mut random, &life));
+            end(&mut random, &life);
             continue;
         }
         lives.push(life);
         if lives.len() == AT_A_TIME {
             // Any of them, so that some are there for long, as upgraded ones are.
-            let ends = lives.swap_remove(random.below(AT_A_TIME as u64) as usize);
-            exact.ended(&ends, shared.leave(&mut random, &ends));
+            let ended = lives.swap_remove(random.below(AT_A_TIME as u64) as usize);
+            end(&mut random, &ended);
         }
     }
     for life in lives {
-        exact.ended(&life, shared.leave(&mut random, &life));
+        end(&mut random, &life);
     }
-    exact
+    (all, of_proxied)
 }
 
 // === impl Shared ===
@@ -141,28 +153,18 @@ impl Shared {
         count(&mut self.stats.lock().unwrap(), self.at(now));
         now
     }
-
-    fn leave(&self, random: &mut Random, life: &Life) -> u64 {
-        self.event(random, |stats, now| stats.request_out(now, life.proxied))
-    }
 }
 
 // === impl Exact ===
 
 impl Exact {
     fn ended(&mut self, life: &Life, now: u64) {
-        let here = u128::from(now - life.arrived);
-        for class in 0..=usize::from(life.proxied) {
-            self.here[class] += here;
-            self.lives[class] += 1;
-        }
+        self.nanos += u128::from(now - life.arrived);
+        self.lives += 1;
     }
 
     fn plus(self, other: Self) -> Self {
-        let sum =
-            |class: usize| (self.here[class] + other.here[class], self.lives[class] + other.lives[class]);
-        let (all, proxied) = (sum(0), sum(1));
-        Self { here: [all.0, proxied.0], lives: [all.1, proxied.1] }
+        Self { nanos: self.nanos + other.nanos, lives: self.lives + other.lives }
     }
 }
 
