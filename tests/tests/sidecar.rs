@@ -122,7 +122,13 @@ async fn settings_of_a_pod_reach_its_sidecar() -> Result<()> {
         ["container-concurrency", "queue-depth", "timeout", "response-start-timeout", "idle-timeout"];
     let annotations: Value =
         settings.iter().map(|name| (format!("autoscaling.rouse.dev/{name}"), json!("7"))).collect();
-    let (_, sidecar) = admitted(&namespace, &pod("settings", &annotations, &Value::Null)?).await?;
+    let mut settled = pod("settings", &annotations, &Value::Null)?;
+    if let Some(spec) = &mut settled.spec {
+        spec.termination_grace_period_seconds = Some(600);
+    }
+    let (_, sidecar) = admitted(&namespace, &settled).await?;
+    let drain = variable(&sidecar, "QUEUE_PROXY_DRAIN_TIMEOUT");
+    ensure!(drain == "595s", "with a grace period of 600 s the drain may take {drain}");
     for name in settings {
         let variable_name = format!("QUEUE_PROXY_{}", name.replace('-', "_").to_uppercase());
         ensure!(
