@@ -144,7 +144,7 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
     chassis::build_info::register(&registry, "queue-proxy", env!("CARGO_PKG_VERSION"))?;
     let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), into_second(), metrics.clone()));
     let breaker = Breaker::new(args.limit(), args.queue_bound());
-    let app = AppReadiness::new(AppProbe::new(readiness_probe(args)?));
+    let app = AppReadiness::new(AppProbe::new(args.app_address(), readiness_probe(args)?));
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app.clone(), drain.clone());
     let health_checks = Arc::new(HealthChecks::new(&args.health_check_agents));

@@ -5,6 +5,7 @@
 //! answer. An app that accepts no connection any more is one that starts again: it is asked hard again, and what arrives
 //! waits for it.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,7 +31,11 @@ const PAUSE_PART: u32 = 20;
 
 /// The app, as somebody to be asked.
 #[derive(Clone, Debug)]
-pub(crate) struct AppProbe(ReadinessProbe);
+pub(crate) struct AppProbe {
+    probe: ReadinessProbe,
+    /// Where it takes requests, which need not be where it is asked.
+    app: SocketAddr,
+}
 
 /// What came of one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +43,7 @@ pub(crate) enum Verdict {
     Ready,
     /// It does not want requests, or answers too late.
     Unready,
-    /// It accepts no connection.
+    /// It accepts no connections where it takes requests.
     Away,
 }
 
@@ -61,8 +66,9 @@ struct Shared {
 // === impl AppProbe ===
 
 impl AppProbe {
-    pub(crate) fn new(probe: ReadinessProbe) -> Self {
-        Self(probe)
+    /// The app that takes requests at `app`, to be asked by `probe`.
+    pub(crate) fn new(app: SocketAddr, probe: ReadinessProbe) -> Self {
+        Self { probe, app }
     }
 
     /// Whether the app takes requests now.
@@ -71,19 +77,23 @@ impl AppProbe {
     }
 
     async fn ask(&self) -> Verdict {
-        let connected = async { TcpStream::connect(self.address()).await };
         let asked = async {
-            let Ok(stream) = connected.await else { return Verdict::Away };
-            match self.ask_over(stream).await {
-                Ok(true) => Verdict::Ready,
-                Ok(false) | Err(_) => Verdict::Unready,
+            match TcpStream::connect(self.address()).await {
+                Ok(stream) => match self.ask_over(stream).await {
+                    Ok(true) => Verdict::Ready,
+                    Ok(false) | Err(_) => Verdict::Unready,
+                },
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused && self.address() == self.app => {
+                    Verdict::Away
+                }
+                Err(_) => Verdict::Unready,
             }
         };
-        timeout(self.0.timeout, asked).await.unwrap_or(Verdict::Unready)
+        timeout(self.probe.timeout, asked).await.unwrap_or(Verdict::Unready)
     }
 
     async fn ask_over(&self, stream: TcpStream) -> Result<bool, AskError> {
-        match &self.0.question {
+        match &self.probe.question {
             Question::Tcp(_) => Ok(true),
             Question::Http { address, path, headers } => {
                 let status = get(stream, path, headers, *address).await?;
@@ -94,7 +104,7 @@ impl AppProbe {
     }
 
     fn address(&self) -> SocketAddr {
-        match &self.0.question {
+        match &self.probe.question {
             Question::Tcp(address) | Question::Http { address, .. } | Question::Grpc { address, .. } => {
                 *address
             }
@@ -170,9 +180,9 @@ impl AppReadiness {
             self.reached(false).await;
             let began = Instant::now();
             let mut successes = 0;
-            while successes < self.0.probe.0.successes {
+            while successes < self.0.probe.probe.successes {
                 successes = if self.0.probe.answers().await { successes + 1 } else { 0 };
-                if successes < self.0.probe.0.successes {
+                if successes < self.0.probe.probe.successes {
                     sleep((began.elapsed() / PAUSE_PART).clamp(PAUSE.0, PAUSE.1)).await;
                 }
             }
@@ -197,16 +207,20 @@ mod tests {
     #[tokio::test]
     async fn an_accepted_connection_is_enough_without_a_path() {
         let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let probe = AppProbe::new(ReadinessProbe::tcp(app.local_addr().unwrap()));
-        assert!(probe.answers().await);
+        let address = app.local_addr().unwrap();
+        let probe = AppProbe::new(address, ReadinessProbe::tcp(address));
+        // Asked elsewhere than where it takes requests, a no says nothing of those.
+        let elsewhere = AppProbe::new(([127, 0, 0, 1], 1).into(), ReadinessProbe::tcp(address));
+        assert_eq!((probe.ask().await, elsewhere.ask().await), (Verdict::Ready, Verdict::Ready));
         drop(app);
-        assert!(!probe.answers().await);
+        assert_eq!((probe.ask().await, elsewhere.ask().await), (Verdict::Away, Verdict::Unready));
     }
 
     #[tokio::test]
     async fn with_a_path_the_status_decides() {
         let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let probe = AppProbe::new(ReadinessProbe::http(app.local_addr().unwrap(), "/healthz").unwrap());
+        let address = app.local_addr().unwrap();
+        let probe = AppProbe::new(address, ReadinessProbe::http(address, "/healthz").unwrap());
         for (status, expected) in [("200 OK", true), ("503 Not Yet", false), ("302 Found", true), ("", false)]
         {
             let answer = async {
@@ -225,8 +239,9 @@ mod tests {
     #[tokio::test]
     async fn who_asks_meanwhile_gets_the_same_answer() {
         let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let probe = ReadinessProbe::http(app.local_addr().unwrap(), "/healthz").unwrap();
-        let readiness = AppReadiness::new(AppProbe::new(probe));
+        let address = app.local_addr().unwrap();
+        let probe = ReadinessProbe::http(address, "/healthz").unwrap();
+        let readiness = AppReadiness::new(AppProbe::new(address, probe));
         // It answers once, and whoever came later would wait in vain.
         let answer = async {
             let (mut stream, _) = app.accept().await.unwrap();

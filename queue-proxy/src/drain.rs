@@ -176,7 +176,8 @@ mod tests {
 
     /// An address on which nobody listens.
     fn nowhere() -> AppProbe {
-        AppProbe::new(ReadinessProbe::tcp(SocketAddr::from(([127, 0, 0, 1], 1))))
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        AppProbe::new(nowhere, ReadinessProbe::tcp(nowhere))
     }
 
     fn supervised(drain: &Arc<Drain>, app: AppProbe) {

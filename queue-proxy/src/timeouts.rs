@@ -172,6 +172,8 @@ impl Stopwatch {
     /// The connection is no longer one of requests: from now on only silence ends it.
     pub(crate) fn upgraded(&mut self) {
         self.upgraded = true;
+        // Waits anew, if silence is bounded at all.
+        self.deadline = None;
     }
 
     /// The first end in sight.
