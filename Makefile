@@ -60,6 +60,12 @@ lint: ## Formatting and lints of Rust and Go; warnings are errors
 test-unit: ## Tests of values, tasks and connections
 	cargo test --workspace --all-features --locked
 
+.PHONY: fuzz
+fuzz: export FUZZ_SECONDS ?= 300
+fuzz: export FUZZ_SEED ?= $(shell date +%s)
+fuzz: ## Odd bytes against both proxies for FUZZ_SECONDS (300), other ones each time
+	cargo test --package conformance --locked --test fuzz -- --nocapture
+
 .PHONY: bench
 bench: ## Measure what a report, a decision and a request cost, and compare with the bounds
 	cargo bench --quiet --locked --package autoscaler --no-fail-fast --bench cost --bench memory

@@ -249,7 +249,8 @@ impl Frame {
         self
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// As it is sent.
+    pub fn bytes(&self) -> Vec<u8> {
         let length = u32::try_from(self.payload.len()).unwrap_or(u32::MAX).to_be_bytes();
         let mut bytes = length.iter().skip(1).copied().collect::<Vec<_>>();
         bytes.extend([self.kind, self.flags]);

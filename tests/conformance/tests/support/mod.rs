@@ -15,37 +15,23 @@ use autoscaler::selector::Selector;
 use chassis::readiness::Readiness;
 use clap::Parser;
 use conformance::runner::{Running, Setup};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+/// A queue-proxy with its ports; it ends when this is dropped.
+pub(crate) struct Sidecar {
+    pub(crate) traffic: SocketAddr,
+    pub(crate) stats: SocketAddr,
+    run: AbortOnDrop,
+}
+
 /// A queue-proxy that knows its app to be ready.
 pub(crate) async fn queue_proxy(setup: Setup) -> Running {
-    let (any, upstream) = ("127.0.0.1:0", setup.app.to_string());
-    let header_timeout = format!("{}ms", setup.header_timeout.as_millis());
-    let args = queue_proxy::Args::parse_from([
-        "queue-proxy",
-        "--listen",
-        any,
-        "--stats-listen",
-        any,
-        "--admin-listen",
-        any,
-        "--upstream",
-        &upstream,
-        // One thread, so that what it has noticed for one caller it has noticed for all.
-        "--workers",
-        "1",
-        "--header-timeout",
-        &header_timeout,
-    ]);
-    let app = queue_proxy::App::bind(args).await.unwrap();
-    let address = app.addresses().unwrap().traffic;
-    let run = AbortOnDrop(tokio::spawn(async move {
-        app.run(CancellationToken::new()).await.unwrap();
-    }));
+    let Sidecar { traffic, run, .. } = Sidecar::start(setup, &[]).await;
     Running {
-        address,
+        address: traffic,
         probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: queue-proxy\r\n\r\n",
         guard: Box::new(run),
     }
@@ -87,6 +73,48 @@ pub(crate) async fn activator(setup: Setup) -> Running {
         address,
         probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: activator\r\n\r\n",
         guard: Box::new((run, changes, no_adapters, no_scalers)),
+    }
+}
+
+// === impl Sidecar ===
+
+impl Sidecar {
+    pub(crate) async fn start(setup: Setup, more: &[&str]) -> Self {
+        let (any, upstream) = ("127.0.0.1:0", setup.app.to_string());
+        let header_timeout = format!("{}ms", setup.header_timeout.as_millis());
+        let arguments = [
+            "queue-proxy",
+            "--listen",
+            any,
+            "--stats-listen",
+            any,
+            "--admin-listen",
+            any,
+            "--upstream",
+            &upstream,
+            // One thread, so that what it has noticed for one caller it has noticed for all.
+            "--workers",
+            "1",
+            "--header-timeout",
+            &header_timeout,
+        ];
+        let args = queue_proxy::Args::parse_from(arguments.iter().chain(more));
+        let app = queue_proxy::App::bind(args).await.unwrap();
+        let addresses = app.addresses().unwrap();
+        let run = AbortOnDrop(tokio::spawn(async move {
+            app.run(CancellationToken::new()).await.unwrap();
+        }));
+        Self { traffic: addresses.traffic, stats: addresses.stats, run }
+    }
+
+    /// A metric without labels.
+    pub(crate) async fn metric(&self, name: &str) -> i64 {
+        let mut stream = TcpStream::connect(self.stats).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name} in {answer}")).parse().unwrap()
     }
 }
 
