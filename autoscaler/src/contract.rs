@@ -32,7 +32,7 @@ pub const QUEUE_PROXY: &str = "queue-proxy";
 pub const QUEUE_PROXY_PORT: u16 = 8012;
 /// The sidecar's `/stat` for the collector and `/metrics` for Prometheus.
 pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
-/// The sidecar's `/ready` for the kubelet and `/wait-for-drain` for the app's preStop hook.
+/// The sidecar's `/ready` and `/app-ready` for the kubelet, and `/wait-for-drain` for the app's preStop hook.
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
 /// Activator ports leased to (workload, Service port) pairs, inclusive. The port a request arrives on is its identity.
 pub const LEASED_PORTS: std::ops::RangeInclusive<u16> = 20000..=29999;
