@@ -85,10 +85,11 @@ impl AppBody {
         if !matches!(&self.0, State::Fresh(live) if live.stopwatch.has_bounds()) {
             return;
         }
-        let State::Fresh(mut live) = std::mem::replace(&mut self.0, State::Ended) else { return };
-        let shared = Arc::new(Streaming(Mutex::new(Stream { live: None, cut: None, task: None })));
-        live.stopwatch.wait(&Waker::from(shared.clone()));
-        shared.lock().live = Some(live);
+        let State::Fresh(live) = std::mem::replace(&mut self.0, State::Ended) else { return };
+        let shared = Arc::new(Streaming(Mutex::new(Stream { live: Some(live), cut: None, task: None })));
+        if let Some(live) = &mut shared.lock().live {
+            live.stopwatch.wait(&Waker::from(shared.clone()));
+        }
         self.0 = State::Streaming(shared);
     }
 }
