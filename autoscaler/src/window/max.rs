@@ -62,7 +62,8 @@ mod tests {
         );
     }
 
-    /// Knative aggregation/max/timewindow_test.go: within one slot the larger value stays.
+    /// Knative aggregation/max/timewindow_test.go: within one slot the larger value stays. An equal one may be entered again
+    /// or not (a mutant that survives): it takes its own place.
     #[test]
     fn one_slot_keeps_its_largest() {
         let mut window = MaxWindow::new(Duration::from_secs(10), Duration::from_secs(2));

@@ -138,9 +138,7 @@ impl TimedBuckets {
         if last - bucket >= self.window {
             return false;
         }
-        if self.first.is_none_or(|first| first > bucket) {
-            self.first = Some(bucket);
-        }
+        self.first = Some(self.first.map_or(bucket, |first| first.min(bucket)));
         if bucket - last >= self.window {
             self.restart(bucket);
         } else if bucket > last {
