@@ -39,7 +39,7 @@ impl Availability {
         if self.app.has_started() {
             return Ok(());
         }
-        timeout(patience, self.app.started()).await.map_err(|_| Refusal::AppNotReady)
+        Box::pin(timeout(patience, self.app.started())).await.map_err(|_| Refusal::AppNotReady)
     }
 
     /// As [`hold`](Self::hold), and what the app itself says now.

@@ -20,8 +20,16 @@ pub(crate) struct CallerBody {
 // === impl CallerBody ===
 
 impl CallerBody {
-    pub(crate) fn new(inner: Incoming, activity: Option<Arc<Activity>>) -> Self {
-        Self { inner, activity }
+    /// Notes what comes from now on.
+    pub(crate) fn watch(&mut self, activity: Option<Arc<Activity>>) {
+        self.activity = activity;
+    }
+}
+
+impl From<Incoming> for CallerBody {
+    /// A body whose coming nobody notes.
+    fn from(inner: Incoming) -> Self {
+        Self { inner, activity: None }
     }
 }
 

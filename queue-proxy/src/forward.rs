@@ -19,7 +19,7 @@ const OURS: [&str; 3] = [contract::PROXIED_HEADER, contract::PROBE_HEADER, contr
 /// over a connection that is kept until then.
 pub(crate) async fn forward(
     upstream: &Upstream,
-    mut request: Request<CallerBody>,
+    mut request: Box<Request<CallerBody>>,
 ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
     let asked_to_upgrade = gateway::asks_to_upgrade(&request);
     gateway::to_next_hop(&mut request);

@@ -1,5 +1,6 @@
 //! One request, from top to bottom: probe? count, wait for a slot, forward, count out when the body has ended.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,15 +54,17 @@ pub(crate) struct Handler {
 // === impl Handler ===
 
 impl Handler {
-    pub(crate) async fn handle(&self, request: Request<Incoming>) -> Answer {
+    /// The library moves this future into its connection, and each connection keeps the room for one. So it is kept small:
+    /// requests, which would be moved from function to function, and what is rare are boxed.
+    pub(crate) async fn handle(&self, request: Box<Request<CallerBody>>) -> Answer {
         let version = request.version();
         let malformed = gateway::check(&request).err();
         let mut response = if let Some(malformed) = malformed {
             refuse(malformed.into())
         } else if let Some(asked_for) = request.headers().get(contract::PROBE_HEADER) {
-            self.probe(asked_for).await
+            Box::pin(self.probe(asked_for)).await
         } else if self.health_checks.sent(request.headers()) {
-            self.forward_uncounted(request).await
+            Box::pin(self.forward_uncounted(request)).await
         } else {
             self.serve(request).await
         };
@@ -88,11 +91,11 @@ impl Handler {
     }
 
     /// Health checks of the app: no load, and not to be queued behind any.
-    async fn forward_uncounted(&self, request: Request<Incoming>) -> Answer {
+    async fn forward_uncounted(&self, mut request: Box<Request<CallerBody>>) -> Answer {
         let version = request.version();
         let mut stopwatch = self.stopwatches.start(Instant::now());
-        let request = watched(request, &stopwatch);
-        match stopwatch.within(forward(&self.upstream, request)).await {
+        request.body_mut().watch(stopwatch.activity());
+        match stopwatch.within(pin!(forward(&self.upstream, request))).await {
             Ok((response, lease)) => {
                 relay(response, version, Exchange { _lease: lease, _in_flight: None }, stopwatch)
             }
@@ -100,13 +103,13 @@ impl Handler {
         }
     }
 
-    async fn serve(&self, mut request: Request<Incoming>) -> Answer {
+    async fn serve(&self, mut request: Box<Request<CallerBody>>) -> Answer {
         let mut in_flight = self.counter.enter(request.headers().contains_key(contract::PROXIED_HEADER));
         let version = request.version();
         let mut stopwatch = self.stopwatches.start(in_flight.arrived().into());
-        let caller = gateway::asks_to_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
-        let request = watched(request, &stopwatch);
-        let answered = stopwatch.within(self.admit(request, &mut in_flight)).await;
+        let caller = gateway::asks_to_upgrade(&request).then(|| hyper::upgrade::on(&mut *request));
+        request.body_mut().watch(stopwatch.activity());
+        let answered = stopwatch.within(pin!(self.admit(request, &mut in_flight))).await;
         let (mut response, lease) = match answered {
             Ok(answered) => answered,
             Err(refusal) => {
@@ -125,17 +128,13 @@ impl Handler {
     /// Waits for a slot, then for the app should it still be starting.
     async fn admit(
         &self,
-        request: Request<CallerBody>,
+        request: Box<Request<CallerBody>>,
         in_flight: &mut InFlight,
     ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
         in_flight.admitted(self.breaker.acquire().await?);
         self.availability.app_within(PATIENCE).await?;
         forward(&self.upstream, request).await
     }
-}
-
-fn watched(request: Request<Incoming>, stopwatch: &Stopwatch) -> Request<CallerBody> {
-    request.map(|body| CallerBody::new(body, stopwatch.activity()))
 }
 
 fn relay(response: Response<Incoming>, version: Version, exchange: Exchange, stopwatch: Stopwatch) -> Answer {

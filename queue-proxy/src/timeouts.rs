@@ -11,7 +11,7 @@
 //! is not answered in time gets 504; one whose response has begun is cut, so that half a body never looks whole.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -108,11 +108,12 @@ impl Stopwatches {
 
 impl Stopwatch {
     /// Gives up `answer`, the head of the response, when its time is over.
+    ///
+    /// Pinned by the caller: a future given by value is kept twice, before and after it is pinned.
     pub(crate) async fn within<T>(
         &mut self,
-        answer: impl Future<Output = Result<T, Refusal>>,
+        mut answer: Pin<&mut impl Future<Output = Result<T, Refusal>>>,
     ) -> Result<T, Refusal> {
-        let mut answer = pin!(answer);
         let answered = std::future::poll_fn(|cx| match answer.as_mut().poll(cx) {
             Poll::Pending => self.poll_over(cx).map(|timeout| Err(timeout.into())),
             answered => answered,

@@ -35,7 +35,7 @@ impl Upstream {
     /// The head of the app's response, and the connection to be kept until its body has ended.
     pub(crate) async fn send(
         &self,
-        request: Request<CallerBody>,
+        request: Box<Request<CallerBody>>,
     ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
         if request.version() == Version::HTTP_2 {
             return Ok((self.http2.send(request).await?, None));

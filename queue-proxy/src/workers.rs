@@ -13,9 +13,12 @@ use std::sync::Arc;
 use std::thread;
 
 use chassis::server::{self, Acceptor, Detached, Options};
+use http::Request;
+use hyper::body::Incoming;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::caller_body::CallerBody;
 use crate::handler::Handler;
 
 /// Connections on their way to a worker. It takes one within microseconds, unless it has no processor to run on.
@@ -81,8 +84,8 @@ impl Worker {
 }
 
 async fn serve(handler: Arc<Handler>, queue: &mut mpsc::Receiver<Detached>, options: Options) {
-    let service = move |request| {
-        let handler = handler.clone();
+    let service = move |request: Request<Incoming>| {
+        let (handler, request) = (handler.clone(), Box::new(request.map(CallerBody::from)));
         async move { Ok::<_, Infallible>(handler.handle(request).await) }
     };
     let next = async || {

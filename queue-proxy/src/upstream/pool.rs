@@ -64,17 +64,18 @@ impl Pool {
     /// was written goes out again; any other is lost with its connection, for the app may have seen it.
     pub(crate) async fn send(
         &self,
-        mut request: Request<CallerBody>,
+        mut request: Box<Request<CallerBody>>,
     ) -> Result<(Response<Incoming>, Lease), Refusal> {
         loop {
             let (mut sender, used_before) = match self.take() {
                 Some(sender) => (sender, true),
-                None => (self.connect().await?, false),
+                // Boxed, as all that is rare and large.
+                None => (Box::pin(self.connect()).await?, false),
             };
-            match sender.try_send_request(request).await {
+            match sender.try_send_request(*request).await {
                 Ok(response) => return Ok((response, Lease { sender: Some(sender), pool: self.clone() })),
                 Err(mut failed) => match failed.take_message() {
-                    Some(unsent) if used_before => request = unsent,
+                    Some(unsent) if used_before => request = Box::new(unsent),
                     _ => {
                         tracing::debug!(error = %failed.error(), "HTTP/1.1 request failed");
                         return Err(Refusal::of_failed(failed.error()));

@@ -26,9 +26,12 @@ impl SharedConnection {
         Self { app, sender: Mutex::new(None) }
     }
 
-    pub(crate) async fn send(&self, request: Request<CallerBody>) -> Result<Response<Incoming>, Refusal> {
+    pub(crate) async fn send(
+        &self,
+        request: Box<Request<CallerBody>>,
+    ) -> Result<Response<Incoming>, Refusal> {
         let mut sender = self.sender().await?;
-        sender.send_request(request).await.map_err(|error| {
+        sender.send_request(*request).await.map_err(|error| {
             tracing::debug!(%error, "HTTP/2 request failed");
             Refusal::of_failed(&error)
         })
@@ -39,7 +42,7 @@ impl SharedConnection {
         if let Some(sender) = current.as_ref().filter(|sender| !sender.is_closed()) {
             return Ok(sender.clone());
         }
-        let sender = self.connect().await?;
+        let sender = Box::pin(self.connect()).await?;
         *current = Some(sender.clone());
         Ok(sender)
     }
