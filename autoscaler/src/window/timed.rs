@@ -141,9 +141,9 @@ impl TimedBuckets {
         self.first = Some(self.first.map_or(bucket, |first| first.min(bucket)));
         if bucket - last >= self.window {
             self.restart(bucket);
-        } else if bucket > last {
+        } else {
             self.expire(last, bucket);
-            self.last = Some(bucket);
+            self.last = Some(last.max(bucket));
         }
         true
     }
@@ -155,7 +155,7 @@ impl TimedBuckets {
         self.last = Some(bucket);
     }
 
-    /// Takes the buckets in (last, bucket] off the total: they hold values of the round before.
+    /// Takes the buckets in (last, bucket], if there are any, off the total: they hold values of the round before.
     fn expire(&mut self, last: i64, bucket: i64) {
         for step in 1..=self.steps(bucket - last) {
             let index = self.index(last + step * self.granularity);
