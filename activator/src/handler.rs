@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
 use chassis::gateway::{self, Malformed};
+use chassis::server::LastResponse;
 use chassis::tracked_body::TrackedBody;
 use http::header::CONNECTION;
 use http::request::Parts;
@@ -82,7 +83,7 @@ impl Handler {
         });
         self.workload.metrics().answered(response.status());
         if self.sends_callers_away() {
-            close(&mut response, version);
+            send_away(&mut response, version);
         }
         response
     }
@@ -179,7 +180,15 @@ impl OnItsWay {
     }
 }
 
-/// HTTP/2 has no such header: its connections are ended by their listener.
+/// The connection takes no more requests after this one.
+fn send_away<B>(response: &mut Response<B>, version: Version) {
+    if version == Version::HTTP_2 {
+        response.extensions_mut().insert(LastResponse);
+    }
+    close(response, version);
+}
+
+/// HTTP/2 has no such header.
 fn close<B>(response: &mut Response<B>, version: Version) {
     if version <= Version::HTTP_11 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -12,8 +12,10 @@ mod support;
 use std::collections::BTreeSet;
 
 use autoscaler::contract::{PROBE_HEADER, WORKLOAD_HEADER};
+use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use support::pod::FakePod;
 use support::receiver::Receiver;
 use support::{Harness, eventually, key, within};
@@ -123,6 +125,31 @@ async fn callers_are_sent_away_when_the_workload_serves() {
         answer.header("connection") == "close"
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_caller_with_one_long_http2_connection_is_sent_away_as_well() {
+    let harness = Harness::start().await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    let url: http::Uri = harness.url("/").parse().unwrap();
+    let stream = TcpStream::connect(url.authority().unwrap().as_str()).await.unwrap();
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut ask = async || {
+        let asked = Request::get(url.clone()).body(Full::<Bytes>::default()).unwrap();
+        sender.send_request(asked).await
+    };
+    for _ in 0..2 {
+        assert_eq!(within("answer", ask()).await.unwrap().status(), 200);
+    }
+    harness.adapt(|workload| workload.serving = true).await;
+    // The activator hears of it a moment later. Each request until then is served, and the one after that is the last.
+    while let Ok(answer) = within("answer", ask()).await {
+        assert_eq!(answer.status(), 200);
+    }
+    within("the connection's end", connection).await.unwrap().unwrap();
 }
 
 #[tokio::test]
