@@ -77,6 +77,13 @@ bench-proxies: ## Compare queue-proxy with nginx and haproxy (5 minutes; ARGS=--
 	cargo build --release --locked --target $(HOST) --package queue-proxy
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(BINARIES)/queue-proxy $(ARGS)
 
+.PHONY: soak-proxies
+soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
+soak-proxies: SOAK_SECONDS ?= 3600
+soak-proxies: ## Half of queue-proxy's full load among bad callers for SOAK_SECONDS (3600), and nothing may leak
+	cargo build --release --locked --target $(HOST) --package queue-proxy
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(BINARIES)/queue-proxy --soak $(SOAK_SECONDS)
+
 # Symbols and frame pointers for perf, in a target directory of their own, because other flags rebuild everything.
 .PHONY: bench-proxies-profile
 bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile

@@ -29,6 +29,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROXY")]
     pub(crate) profile: Option<String>,
 
+    /// Instead: half of queue-proxy's full load for so many seconds among callers that behave badly, to see whether it leaks.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..))]
+    pub(crate) soak: Option<u64>,
+
     /// Times that everything is measured.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,

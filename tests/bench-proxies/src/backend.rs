@@ -1,11 +1,13 @@
 //! The app behind every proxy: answers each request at once with the same small response.
 //!
 //! It runs in this process, on threads of its own. It must be faster than any proxy, so it looks for the ends of request heads
-//! and for nothing else; requests with bodies would confuse it, and the load has none.
+//! and for nothing else; what looks like the end of a head inside of a body would confuse it. Two targets are for the soak: a
+//! tunnel, and a response too large for any buffer.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -23,6 +25,14 @@ const BACKLOG: i32 = 4096;
 const LISTENER: u64 = u64::MAX;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
+const TUNNEL: &[u8] = b"GET /tunnel ";
+const AGREED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+const LARGE: &[u8] = b"GET /large ";
+const LARGE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 67108864\r\n\r\n";
+const LARGE_LENGTH: usize = 64 << 20;
+/// Time after which a full socket is tried again.
+const FULL: Duration = Duration::from_millis(1);
+
 /// One thread's share of the connections.
 struct Worker {
     poller: Poller,
@@ -35,6 +45,8 @@ struct Worker {
 struct Connection {
     stream: TcpStream,
     heads: HeadCounter,
+    /// It is no HTTP any more.
+    is_tunnel: bool,
 }
 
 /// Finds where request heads end, however the bytes are cut.
@@ -91,7 +103,7 @@ impl Worker {
                 .and_then(|()| stream.set_nodelay(true))
                 .and_then(|()| self.poller.watch(&stream, self.accepted));
             if prepared.is_ok() {
-                self.connections.insert(self.accepted, Connection { stream, heads: HeadCounter::default() });
+                self.connections.insert(self.accepted, Connection::new(stream));
             }
         }
     }
@@ -109,15 +121,48 @@ impl Worker {
 // === impl Connection ===
 
 impl Connection {
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, heads: HeadCounter::default(), is_tunnel: false }
+    }
+
     fn answer(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let count = self.stream.read(buffer)?;
         if count == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        for _ in 0..self.heads.count(buffer.get(..count).unwrap_or_default()) {
+        let bytes = buffer.get(..count).unwrap_or_default();
+        if self.is_tunnel {
+            return self.stream.write_all(bytes);
+        }
+        if bytes.starts_with(TUNNEL) {
+            self.is_tunnel = true;
+            return self.stream.write_all(AGREED);
+        }
+        if bytes.starts_with(LARGE) {
+            let stream = self.stream.try_clone()?;
+            std::thread::Builder::new().spawn(move || answer_at_length(stream))?;
+            return Ok(());
+        }
+        for _ in 0..self.heads.count(bytes) {
             self.stream.write_all(RESPONSE)?;
         }
         Ok(())
+    }
+}
+
+/// Ends with the response, or when nobody wants the rest.
+fn answer_at_length(mut stream: TcpStream) {
+    let zeros = vec![0; 64 * 1024];
+    let pieces =
+        std::iter::once(LARGE_HEAD).chain(std::iter::repeat_n(&zeros[..], LARGE_LENGTH / zeros.len()));
+    for mut rest in pieces {
+        while !rest.is_empty() {
+            match stream.write(rest) {
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FULL),
+                Err(_) => return,
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod proxy;
 mod report;
 mod response;
 mod results;
+mod soak;
 mod summary;
 mod table;
 mod verdict;
@@ -31,6 +32,7 @@ use std::fs::{self, File, TryLockError};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bench_proxies::debian;
@@ -52,11 +54,16 @@ fn main() -> Result<ExitCode> {
     let _lock = lock(&directory)?;
     raise_file_limit()?;
 
-    let peers = debian::ensure(&directory.join("debian"), &proxy::PACKAGES, &proxy::PROGRAMS)?;
-    let proxies = proxy::all(&peers, &args.queue_proxy);
     // A proxy is given two cores' worth of threads; on a larger machine the others are for the load.
     let threads = (machine::cores() / 2).clamp(1, 4);
     let backend = backend::start(threads)?;
+    if let Some(seconds) = args.soak {
+        let proxy = proxy::soaked(&args.queue_proxy);
+        soak::run(&proxy, backend, &directory, threads, Duration::from_secs(seconds))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let peers = debian::ensure(&directory.join("debian"), &proxy::PACKAGES, &proxy::PROGRAMS)?;
+    let proxies = proxy::all(&peers, &args.queue_proxy);
     match &args.profile {
         Some(name) => profile(find(&proxies, name)?, backend, &directory, threads),
         None => compare(&args, &proxies, backend, &directory, threads),

@@ -112,6 +112,11 @@ impl Process {
         fs::read_to_string(&self.program.log).unwrap_or_default().trim().to_owned()
     }
 
+    /// Its own id, also before the program itself runs.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its own id and those of its children, and their children.
     ///
     /// # Errors

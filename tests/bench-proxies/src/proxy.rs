@@ -21,6 +21,7 @@ use crate::process::{Process, Program};
 
 pub(crate) use self::bounds::Bounds;
 pub(crate) use self::nginx::NAME as REFERENCE;
+pub(crate) use self::queue_proxy::SOAKED_LIMIT;
 pub(crate) use self::site::Site;
 
 /// The peers' packages, and their programs in them.
@@ -44,6 +45,8 @@ pub(crate) struct Proxy {
 pub(crate) struct Running {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
+    /// Where a proxy of ours tells what it does.
+    pub(crate) stats: SocketAddr,
 }
 
 /// Every proxy, the reference first.
@@ -54,6 +57,11 @@ pub(crate) fn all(peers: &Unpacked, queue_proxy: &Path) -> Vec<Proxy> {
         queue_proxy::unlimited(queue_proxy),
         queue_proxy::limited(queue_proxy),
     ]
+}
+
+/// The one that is soaked.
+pub(crate) fn soaked(queue_proxy: &Path) -> Proxy {
+    queue_proxy::soaked(queue_proxy)
 }
 
 // === impl Proxy ===
@@ -72,7 +80,8 @@ impl Proxy {
             arguments: (self.arguments)(&site)?,
             log: site.directory.join("log"),
         };
-        Ok(Running { process: Process::start(program)?, address: site.listen })
+        let [stats, _] = site.spare;
+        Ok(Running { process: Process::start(program)?, address: site.listen, stats })
     }
 
     /// The first line of what the program says of its version.

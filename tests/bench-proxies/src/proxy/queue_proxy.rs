@@ -26,6 +26,16 @@ pub(super) fn limited(path: &Path) -> Proxy {
     proxy("queue-proxy-limit-100", path, |site| Ok(arguments(site, 100)))
 }
 
+/// The app's requests at a time in a soak.
+pub(crate) const SOAKED_LIMIT: u32 = 100;
+
+/// With a limit that counts, and short of patience.
+pub(super) fn soaked(path: &Path) -> Proxy {
+    proxy("queue-proxy-soak", path, |site| {
+        Ok([arguments(site, SOAKED_LIMIT), vec!["--header-timeout=5s".into()]].concat())
+    })
+}
+
 fn proxy(name: &'static str, path: &Path, arguments: fn(&Site) -> anyhow::Result<Vec<OsString>>) -> Proxy {
     Proxy {
         name,
