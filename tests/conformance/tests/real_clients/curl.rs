@@ -14,8 +14,9 @@ use self::program::{Curl, curl};
 use crate::app::{self, Body};
 use crate::through_both;
 
-/// How to speak HTTP, and the version that it leads to.
-const DIALECTS: [(&str, &str); 2] = [("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")];
+/// How to speak HTTP, and the version that it leads to. The wish to upgrade is not granted, and costs nothing.
+const DIALECTS: [(&str, &str); 3] =
+    [("--http1.1", "1.1"), ("--http2", "1.1"), ("--http2-prior-knowledge", "2")];
 /// More than any buffer on the way.
 const LARGE: usize = 8 << 20;
 
