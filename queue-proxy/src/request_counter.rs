@@ -105,3 +105,6 @@ impl Drop for InFlight {
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
+
+#[cfg(test)]
+mod accounting;
