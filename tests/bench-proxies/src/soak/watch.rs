@@ -3,8 +3,11 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::memory;
 
@@ -17,24 +20,62 @@ pub(super) struct Watched {
 /// What was seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    /// Bytes resident.
-    pub(super) memory: u64,
+    /// Bytes resident, now or over some time.
+    pub(super) memory: Memory,
     /// Open files, sockets nearly all of them.
     pub(super) files: usize,
     pub(super) in_flight: u64,
     pub(super) queued: u64,
 }
 
+/// What slow readers make the process hold comes and goes; a leak is what stays.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
+const MEMORY_IS_READ: Duration = Duration::from_millis(100);
+
 // === impl Watched ===
 
 impl Watched {
+    /// Runs something, and looks at the memory all the while and at everything else at the end.
+    ///
+    /// # Errors
+    /// When the run fails, or the process is gone or does not answer.
+    pub(super) fn during<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<(T, Held)> {
+        let over = AtomicBool::new(false);
+        let (outcome, memory) = thread::scope(|scope| {
+            let watching = scope.spawn(|| self.memory_until(&over));
+            let outcome = run();
+            over.store(true, Ordering::Relaxed);
+            (outcome, watching.join())
+        });
+        let Ok(memory) = memory else { bail!("the watching thread panicked") };
+        Ok((outcome?, Held { memory: memory?, ..self.look()? }))
+    }
+
+    fn memory_until(&self, over: &AtomicBool) -> Result<Memory> {
+        let mut seen = Memory { least: u64::MAX, most: 0 };
+        loop {
+            let now = memory::resident(&[self.process])?;
+            seen = Memory { least: seen.least.min(now), most: seen.most.max(now) };
+            if over.load(Ordering::Relaxed) {
+                return Ok(seen);
+            }
+            thread::sleep(MEMORY_IS_READ);
+        }
+    }
+
     /// # Errors
     /// When the process is gone or does not answer.
     pub(super) fn look(&self) -> Result<Held> {
         let files = format!("/proc/{}/fd", self.process);
         let metrics = self.metrics().context("/metrics")?;
+        let memory = memory::resident(&[self.process])?;
         Ok(Held {
-            memory: memory::resident(&[self.process])?,
+            memory: Memory { least: memory, most: memory },
             files: fs::read_dir(&files).context(files)?.count(),
             in_flight: metric(&metrics, "rouse_queue_proxy_requests_in_flight")?,
             queued: metric(&metrics, "rouse_queue_proxy_queue_depth")?,
