@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
 use chassis::gateway::{self, Malformed};
-use chassis::server::LastResponse;
+use chassis::server::{Connection, LastResponse};
 use chassis::tracked_body::TrackedBody;
 use http::header::CONNECTION;
 use http::request::Parts;
@@ -68,8 +68,8 @@ impl Handler {
         Self { shared, workload, pod_port }
     }
 
-    /// The response to a request.
-    pub async fn handle(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    /// The response to a request that came on `ends`.
+    pub async fn handle(&self, request: Request<Incoming>, ends: &Connection) -> Response<ResponseBody> {
         if let Err(malformed) = gateway::check(&request) {
             return self.refuse(malformed, request.version());
         }
@@ -77,7 +77,7 @@ impl Handler {
             return answer.map(Either::Right);
         }
         let version = request.version();
-        let mut response = self.serve(request).await.unwrap_or_else(|error| {
+        let mut response = self.serve(request, ends).await.unwrap_or_else(|error| {
             tracing::debug!(workload = %self.workload.key(), %error, "request failed");
             error_response::respond(&error, self.workload.key()).map(Either::Right)
         });
@@ -96,8 +96,12 @@ impl Handler {
         response
     }
 
-    async fn serve(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, Error> {
-        let request = self.count_in(request)?;
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        ends: &Connection,
+    ) -> Result<Response<ResponseBody>, Error> {
+        let request = self.count_in(request, ends)?;
         let deadline = request.received + self.shared.wake_timeout;
         let mut held = false;
         loop {
@@ -124,13 +128,13 @@ impl Handler {
         }
     }
 
-    fn count_in(&self, mut request: Request<Incoming>) -> Result<OnItsWay, Error> {
+    fn count_in(&self, mut request: Request<Incoming>, ends: &Connection) -> Result<OnItsWay, Error> {
         let received = Instant::now();
         self.workload.admits()?;
         let counted = self.shared.reporter.request_in(self.workload.counter());
         self.workload.probe_if_wanted();
         let upgrade = Upgrade::of(&mut request);
-        gateway::to_next_hop(&mut request);
+        gateway::to_next_hop(&mut request, ends);
         let (mut head, body) = request.into_parts();
         head.headers.remove(WORKLOAD_HEADER);
         head.headers.insert(PROXIED_HEADER, HeaderValue::from_static(PROBE_ACTIVATOR));

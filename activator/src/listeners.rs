@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use chassis::server::{self, Options};
+use chassis::server::{self, Connection, Options};
 use futures::future::join_all;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -86,9 +87,9 @@ impl Listeners {
 
 async fn listen(port: u16, handler: Handler, options: Options, stop: CancellationToken) {
     let Some(sockets) = stop.run_until_cancelled(bind_at_last(port)).await else { return };
-    let service = move |request| {
-        let handler = handler.clone();
-        async move { Ok::<_, Infallible>(handler.handle(request).await) }
+    let service = move |request, ends: &Arc<Connection>| {
+        let (handler, ends) = (handler.clone(), ends.clone());
+        async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
     };
     let serve = |socket| server::serve(socket, service.clone(), options, stop.clone());
     join_all(sockets.into_iter().map(serve)).await;

@@ -15,7 +15,7 @@ use crate::server::{self, Options};
 
 /// Answers on `listener` until `stop`. Give it a token that outlives the rest, so that a draining process can be watched.
 pub async fn serve(listener: TcpListener, registry: Registry, readiness: Readiness, stop: CancellationToken) {
-    let service = move |request: Request<Incoming>| {
+    let service = move |request: Request<Incoming>, _: &_| {
         let response = answer(request.method(), request.uri().path(), &registry, &readiness);
         std::future::ready(Ok::<_, Infallible>(response))
     };

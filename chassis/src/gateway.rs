@@ -32,22 +32,19 @@ pub fn asks_to_upgrade<B>(request: &Request<B>) -> bool {
 /// it, no headers of the caller's connection, and who asked.
 ///
 /// Headers `Connection` and `Upgrade` are left if and only if the caller asks to upgrade.
-pub fn to_next_hop<B>(request: &mut Request<B>) {
+pub fn to_next_hop<B>(request: &mut Request<B>, ends: &Connection) {
     let upgrade = hop_by_hop::upgrade(request.version(), request.headers()).cloned();
-    let ends = request.extensions().get::<Connection>().copied();
     hop_by_hop::strip(request.headers_mut());
     if let Some(protocol) = upgrade {
         let headers = request.headers_mut();
         headers.insert(header::UPGRADE, protocol);
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     }
-    if let Some(ends) = ends {
-        forwarded::add(request.headers_mut(), ends.peer.ip());
-    }
+    forwarded::add(request.headers_mut(), &ends.peer);
     if request.version() == Version::HTTP_2 {
         name_authority(request);
     } else {
-        name_host(request, ends);
+        name_host(request, ends.local);
     }
 }
 
@@ -71,7 +68,7 @@ pub fn to_caller<B>(response: &mut Response<B>, asked_to_upgrade: bool) -> Resul
 }
 
 /// HTTP/1: the target is the path alone, and Host says what the caller asked for.
-fn name_host<B>(request: &mut Request<B>, ends: Option<Connection>) {
+fn name_host<B>(request: &mut Request<B>, local: SocketAddr) {
     let uri = std::mem::take(request.uri_mut()).into_parts();
     let from_target = uri.authority.and_then(|asked| HeaderValue::from_str(asked.as_str()).ok());
     *request.uri_mut() = uri.path_and_query.map(Uri::from).unwrap_or_default();
@@ -90,9 +87,8 @@ fn name_host<B>(request: &mut Request<B>, ends: Option<Connection>) {
         headers.insert(header::HOST, host);
     } else if old && !headers.contains_key(header::HOST) {
         // What HTTP/1.1 calls the default: the address that was asked (RFC 9112, 3.3).
-        let asked = ends.map(|ends| SocketAddr::new(ends.local.ip().to_canonical(), ends.local.port()));
-        let asked = asked.and_then(|asked| HeaderValue::from_str(&asked.to_string()).ok());
-        headers.extend(asked.map(|asked| (header::HOST, asked)));
+        let asked = SocketAddr::new(local.ip().to_canonical(), local.port());
+        headers.extend(HeaderValue::try_from(asked.to_string()).map(|asked| (header::HOST, asked)));
     }
 }
 
@@ -128,12 +124,10 @@ mod tests {
     use super::*;
 
     fn passed(request: http::request::Builder) -> Request<()> {
-        let ends = Connection {
-            peer: "[::ffff:10.0.0.7]:1234".parse().unwrap(),
-            local: "[::ffff:10.0.0.1]:8012".parse().unwrap(),
-        };
-        let mut request = request.extension(ends).body(()).unwrap();
-        to_next_hop(&mut request);
+        let (peer, local) = ("[::ffff:10.0.0.7]:1234", "[::ffff:10.0.0.1]:8012");
+        let ends = Connection::new(peer.parse().unwrap(), local.parse().unwrap());
+        let mut request = request.body(()).unwrap();
+        to_next_hop(&mut request, &ends);
         request
     }
 

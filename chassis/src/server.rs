@@ -8,13 +8,13 @@ mod first_bytes;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ending::{Ending, Word};
+use ending::{Ending, Heeded, Word};
 use first_bytes::FirstBytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -42,13 +42,13 @@ pub struct Options {
     pub drain_timeout: Duration,
 }
 
-/// The two ends of the connection a request came on; in every request's extensions.
-#[derive(Clone, Copy, Debug)]
+/// The two ends of the connection that a request comes on. Made once for all of its requests.
+#[derive(Clone, Debug)]
 pub struct Connection {
-    /// The caller.
-    pub peer: SocketAddr,
-    /// The address it connected to.
+    /// The address that the caller connected to.
     pub local: SocketAddr,
+    /// The caller's address, IPv4 as such, as `X-Forwarded-For` names it.
+    pub(crate) peer: (IpAddr, HeaderValue),
 }
 
 // === impl Options ===
@@ -89,10 +89,10 @@ pub struct Acceptor {
     places: Arc<Semaphore>,
 }
 
-/// Accepts until `stop`, then waits for the running requests, at most `options.drain_timeout`.
+/// Accepts until `stop`, serves requests with what they came on, and then waits for the running requests, at most `options.drain_timeout`.
 pub async fn serve<S, F, B>(listener: TcpListener, service: S, options: Options, stop: CancellationToken)
 where
-    S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    S: Fn(Request<Incoming>, &Arc<Connection>) -> F + Clone + Send + 'static,
     F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body + Send + 'static,
     B::Data: Send,
@@ -111,7 +111,7 @@ pub async fn serve_connections<S, F, B>(
     service: S,
     options: Options,
 ) where
-    S: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    S: Fn(Request<Incoming>, &Arc<Connection>) -> F + Clone + Send + 'static,
     F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body + Send + 'static,
     B::Data: Send,
@@ -119,20 +119,13 @@ pub async fn serve_connections<S, F, B>(
 {
     let builder = builder(options);
     let stop = watch::Sender::new(());
-    while let Some(Accepted { stream, connection: ends, place }) = next().await {
-        let (service, word) = (service.clone(), Arc::new(Word::default()));
+    while let Some(Accepted { stream, connection, place }) = next().await {
+        let (service, word, ends) = (service.clone(), Arc::new(Word::default()), Arc::new(connection));
         let heard = word.clone();
-        let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(ends);
+        let asked_on = ends.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
             let heard = heard.hear(&request);
-            let answer = service(request);
-            async move {
-                let response = answer.await;
-                if let (Some(heard), Ok(response)) = (heard, &response) {
-                    heard.heed(response);
-                }
-                response
-            }
+            Heeded::new(service(request, &asked_on), heard)
         });
         let stream = TokioIo::new(FirstBytes::within(options.header_read_timeout, stream));
         let connection = builder.serve_connection_with_upgrades(stream, service).into_owned();
@@ -145,7 +138,7 @@ pub async fn serve_connections<S, F, B>(
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 // The caller's doing: it went away or spoke no HTTP.
-                tracing::debug!(peer = %ends.peer, %error, "connection ended");
+                tracing::debug!(peer = %ends.peer.0, %error, "connection ended");
             }
             drop(place);
         });
@@ -155,6 +148,18 @@ pub async fn serve_connections<S, F, B>(
     // Each connection keeps its end of the channel until it has ended.
     if tokio::time::timeout(options.drain_timeout, stop.closed()).await.is_err() {
         tracing::warn!(after = ?options.drain_timeout, "connections were cut: their requests did not end in time");
+    }
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// A connection from `peer`, whatever its port, to `local`.
+    pub fn new(peer: SocketAddr, local: SocketAddr) -> Self {
+        let peer = peer.ip().to_canonical();
+        // An address is made of what a header may hold.
+        let entry = HeaderValue::try_from(peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
+        Self { local, peer: (peer, entry) }
     }
 }
 
@@ -174,7 +179,7 @@ impl Acceptor {
             let (stream, peer) = self.accept_stream().await;
             // A caller that is gone already has no address.
             if let Ok(local) = stream.local_addr() {
-                return Accepted { stream, connection: Connection { peer, local }, place };
+                return Accepted { stream, connection: Connection::new(peer, local), place };
             }
         }
     }
@@ -260,10 +265,10 @@ mod tests {
         let release = Arc::new(tokio::sync::Notify::new());
         let service = {
             let release = release.clone();
-            move |request: Request<Incoming>| {
+            move |_: Request<Incoming>, ends: &Arc<Connection>| {
+                assert_eq!(ends.local, address);
                 let (release, arrived) = (release.clone(), arrived.clone());
                 async move {
-                    assert_eq!(request.extensions().get::<Connection>().unwrap().local, address);
                     arrived.send(()).await.unwrap();
                     release.notified().await;
                     Ok(Response::new(Full::new(Bytes::from("late"))))

@@ -108,7 +108,7 @@ impl StatServer {
         let stop = self.stop.clone();
         let router =
             Router::new().route(PUSH_PATH, get(push)).route(DECISIONS_PATH, get(decisions)).with_state(self);
-        let service = move |request: http::Request<hyper::body::Incoming>| {
+        let service = move |request: http::Request<hyper::body::Incoming>, _: &_| {
             let mut router = router.clone();
             async move { Service::call(&mut router, request).await as Result<Response, Infallible> }
         };

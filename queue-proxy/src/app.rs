@@ -192,7 +192,7 @@ async fn serve_stats(
 ) {
     let service = {
         let stats = stats.clone();
-        move |request| std::future::ready(Ok::<_, Infallible>(stats.answer(&request)))
+        move |request, _: &_| std::future::ready(Ok::<_, Infallible>(stats.answer(&request)))
     };
     tokio::select! {
         () = server::serve(listener, service, bounds, stop) => {}
@@ -201,7 +201,7 @@ async fn serve_stats(
 }
 
 async fn serve_admin(listener: TcpListener, admin: Arc<Admin>, bounds: Options, stop: CancellationToken) {
-    let service = move |request| {
+    let service = move |request, _: &_| {
         let admin = admin.clone();
         async move { Ok::<_, Infallible>(admin.answer(request).await) }
     };

@@ -5,7 +5,8 @@
 
 use autoscaler::contract;
 use chassis::gateway;
-use http::{Request, Response};
+use chassis::server::Connection;
+use http::{HeaderName, Request, Response};
 use hyper::body::Incoming;
 
 use crate::caller_body::CallerBody;
@@ -13,16 +14,21 @@ use crate::error_response::Refusal;
 use crate::upstream::{Lease, Upstream};
 
 /// Headers by which our own parts speak to each other.
-const OURS: [&str; 3] = [contract::PROXIED_HEADER, contract::PROBE_HEADER, contract::WORKLOAD_HEADER];
+const OURS: [HeaderName; 3] = [
+    HeaderName::from_static(contract::PROXIED_HEADER),
+    HeaderName::from_static(contract::PROBE_HEADER),
+    HeaderName::from_static(contract::WORKLOAD_HEADER),
+];
 
-/// Sends `request` to the app. The response's head is the caller's already; its body is still to come,
+/// Sends `request`, which came on `ends`, to the app. The response's head is the caller's already; its body is still to come,
 /// over a connection that is kept until then.
 pub(crate) async fn forward(
     upstream: &Upstream,
     mut request: Box<Request<CallerBody>>,
+    ends: &Connection,
 ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
     let asked_to_upgrade = gateway::asks_to_upgrade(&request);
-    gateway::to_next_hop(&mut request);
+    gateway::to_next_hop(&mut request, ends);
     for ours in OURS {
         request.headers_mut().remove(ours);
     }

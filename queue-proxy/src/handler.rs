@@ -8,8 +8,8 @@ use autoscaler::breaker::Breaker;
 use autoscaler::contract;
 use bytes::Bytes;
 use chassis::gateway;
-use chassis::server::LastResponse;
-use http::header::{self, HeaderValue};
+use chassis::server::{Connection, LastResponse};
+use http::header::{self, HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -25,6 +25,9 @@ use crate::request_counter::{InFlight, RequestCounter};
 use crate::timeouts::{Stopwatch, Stopwatches};
 use crate::tunnel;
 use crate::upstream::{Lease, Upstream};
+
+const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
+const PROXIED: HeaderName = HeaderName::from_static(contract::PROXIED_HEADER);
 
 /// Longest time for which a probe or an early request waits for the app's start.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -56,17 +59,17 @@ pub(crate) struct Handler {
 impl Handler {
     /// The library moves this future into its connection, and each connection keeps the room for one. So it is kept small:
     /// requests, which would be moved from function to function, and what is rare are boxed.
-    pub(crate) async fn handle(&self, request: Box<Request<CallerBody>>) -> Answer {
+    pub(crate) async fn handle(&self, request: Box<Request<CallerBody>>, ends: &Connection) -> Answer {
         let version = request.version();
         let malformed = gateway::check(&request).err();
         let mut response = if let Some(malformed) = malformed {
             refuse(malformed.into())
-        } else if let Some(asked_for) = request.headers().get(contract::PROBE_HEADER) {
+        } else if let Some(asked_for) = request.headers().get(PROBE) {
             Box::pin(self.probe(asked_for)).await
         } else if self.health_checks.sent(request.headers()) {
-            Box::pin(self.forward_uncounted(request)).await
+            Box::pin(self.forward_uncounted(request, ends)).await
         } else {
-            self.serve(request).await
+            self.serve(request, ends).await
         };
         let draining = self.availability.is_draining() && !is_switching(&response);
         if version < Version::HTTP_2 && (malformed.is_some() || draining) {
@@ -91,11 +94,11 @@ impl Handler {
     }
 
     /// Health checks of the app: no load, and not to be queued behind any.
-    async fn forward_uncounted(&self, mut request: Box<Request<CallerBody>>) -> Answer {
+    async fn forward_uncounted(&self, mut request: Box<Request<CallerBody>>, ends: &Connection) -> Answer {
         let version = request.version();
         let mut stopwatch = self.stopwatches.start(Instant::now());
         request.body_mut().watch(stopwatch.activity());
-        match stopwatch.within(pin!(forward(&self.upstream, request))).await {
+        match stopwatch.within(pin!(forward(&self.upstream, request, ends))).await {
             Ok((response, lease)) => {
                 relay(response, version, Exchange { _lease: lease, _in_flight: None }, stopwatch)
             }
@@ -103,13 +106,13 @@ impl Handler {
         }
     }
 
-    async fn serve(&self, mut request: Box<Request<CallerBody>>) -> Answer {
-        let mut in_flight = self.counter.enter(request.headers().contains_key(contract::PROXIED_HEADER));
+    async fn serve(&self, mut request: Box<Request<CallerBody>>, ends: &Connection) -> Answer {
+        let mut in_flight = self.counter.enter(request.headers().contains_key(PROXIED));
         let version = request.version();
         let mut stopwatch = self.stopwatches.start(in_flight.arrived().into());
         let caller = gateway::asks_to_upgrade(&request).then(|| hyper::upgrade::on(&mut *request));
         request.body_mut().watch(stopwatch.activity());
-        let answered = stopwatch.within(pin!(self.admit(request, &mut in_flight))).await;
+        let answered = stopwatch.within(pin!(self.admit(request, ends, &mut in_flight))).await;
         let (mut response, lease) = match answered {
             Ok(answered) => answered,
             Err(refusal) => {
@@ -129,11 +132,12 @@ impl Handler {
     async fn admit(
         &self,
         request: Box<Request<CallerBody>>,
+        ends: &Connection,
         in_flight: &mut InFlight,
     ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
         in_flight.admitted(self.breaker.acquire().await?);
         self.availability.app_within(PATIENCE).await?;
-        forward(&self.upstream, request).await
+        forward(&self.upstream, request, ends).await
     }
 }
 

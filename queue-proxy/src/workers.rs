@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::thread;
 
-use chassis::server::{self, Acceptor, Detached, Options};
+use chassis::server::{self, Acceptor, Connection, Detached, Options};
 use http::Request;
 use hyper::body::Incoming;
 use tokio::sync::{mpsc, oneshot};
@@ -84,9 +84,10 @@ impl Worker {
 }
 
 async fn serve(handler: Arc<Handler>, queue: &mut mpsc::Receiver<Detached>, options: Options) {
-    let service = move |request: Request<Incoming>| {
-        let (handler, request) = (handler.clone(), Box::new(request.map(CallerBody::from)));
-        async move { Ok::<_, Infallible>(handler.handle(request).await) }
+    let service = move |request: Request<Incoming>, ends: &Arc<Connection>| {
+        let (handler, ends) = (handler.clone(), ends.clone());
+        let request = Box::new(request.map(CallerBody::from));
+        async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
     };
     let next = async || {
         loop {

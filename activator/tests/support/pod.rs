@@ -51,7 +51,7 @@ impl FakePod {
         let stop = CancellationToken::new();
         let service = {
             let state = state.clone();
-            move |request| {
+            move |request, _: &_| {
                 let state = state.clone();
                 async move { Ok::<_, Infallible>(state.answer(request).await) }
             }

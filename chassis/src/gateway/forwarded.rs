@@ -11,28 +11,32 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Adds the address of a caller that came by plain HTTP.
-pub(super) fn add(headers: &mut HeaderMap, peer: IpAddr) {
-    let peer = peer.to_canonical();
-    append(headers, X_FORWARDED_FOR, &peer.to_string());
+/// Adds the address of a caller that came by plain HTTP, and its text.
+pub(super) fn add(headers: &mut HeaderMap, (peer, entry): &(IpAddr, HeaderValue)) {
+    append(headers, X_FORWARDED_FOR, entry);
     if headers.contains_key(header::FORWARDED) {
         // An IPv6 address has brackets, and needs quotes for them (RFC 7239, 6).
         let node = if peer.is_ipv6() { format!("for=\"[{peer}]\"") } else { format!("for={peer}") };
-        append(headers, header::FORWARDED, &node);
+        if let Ok(node) = HeaderValue::try_from(node) {
+            append(headers, header::FORWARDED, &node);
+        }
     }
     headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
 }
 
 /// One line with all entries: many apps read only the first of several.
-fn append(headers: &mut HeaderMap, name: HeaderName, entry: &str) {
-    let mut all = String::new();
-    for line in
-        headers.get_all(&name).iter().filter_map(|line| line.to_str().ok()).filter(|line| !line.is_empty())
+fn append(headers: &mut HeaderMap, name: HeaderName, entry: &HeaderValue) {
+    let mut all = Vec::new();
+    for line in headers.get_all(&name).iter().filter(|line| line.to_str().is_ok_and(|line| !line.is_empty()))
     {
-        all.push_str(line);
-        all.push_str(", ");
+        all.extend_from_slice(line.as_bytes());
+        all.extend_from_slice(b", ");
     }
-    all.push_str(entry);
+    if all.is_empty() {
+        headers.insert(name, entry.clone());
+        return;
+    }
+    all.extend_from_slice(entry.as_bytes());
     if let Ok(all) = HeaderValue::try_from(all) {
         headers.insert(name, all);
     }
@@ -42,17 +46,21 @@ fn append(headers: &mut HeaderMap, name: HeaderName, entry: &str) {
 mod tests {
     use super::*;
 
+    fn peer(address: &'static str) -> (IpAddr, HeaderValue) {
+        (address.parse().unwrap(), HeaderValue::from_static(address))
+    }
+
     #[test]
     fn the_peer_joins_whoever_was_named_before() {
         let mut headers = HeaderMap::new();
-        add(&mut headers, "::ffff:10.0.0.1".parse().unwrap());
+        add(&mut headers, &peer("10.0.0.1"));
         assert_eq!(
             (&headers[X_FORWARDED_FOR], &headers[X_FORWARDED_PROTO]),
             (&"10.0.0.1".parse().unwrap(), &"http".parse().unwrap())
         );
         headers.append(X_FORWARDED_FOR, HeaderValue::from_static("10.0.0.2"));
         headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
-        add(&mut headers, "fd00::1".parse().unwrap());
+        add(&mut headers, &peer("fd00::1"));
         assert_eq!(
             headers.get_all(X_FORWARDED_FOR).iter().collect::<Vec<_>>(),
             ["10.0.0.1, 10.0.0.2, fd00::1"]
@@ -63,14 +71,14 @@ mod tests {
     #[test]
     fn forwarded_is_kept_true_and_not_made_up() {
         let mut headers = HeaderMap::new();
-        add(&mut headers, "10.0.0.1".parse().unwrap());
+        add(&mut headers, &peer("10.0.0.1"));
         assert!(!headers.contains_key(header::FORWARDED));
         // F1 of Knative's ForwardedShim, as if it had been sent.
         headers.insert(
             header::FORWARDED,
             HeaderValue::from_static("for=127.0.0.1;host=h;proto=p, for=\"[::1]\""),
         );
-        add(&mut headers, "fd00::1".parse().unwrap());
+        add(&mut headers, &peer("fd00::1"));
         assert_eq!(
             headers[header::FORWARDED],
             "for=127.0.0.1;host=h;proto=p, for=\"[::1]\", for=\"[fd00::1]\""

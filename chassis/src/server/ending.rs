@@ -5,10 +5,11 @@
 //! comes with a PING, and only what arrives after the PING's answer is refused. So it may be sent at any time. Callers of
 //! HTTP/1 are told by `Connection: close` in the response itself.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use http::{Request, Response, Version};
 use hyper_util::server::graceful::GracefulConnection;
@@ -41,6 +42,15 @@ pin_project! {
     }
 }
 
+pin_project! {
+    /// An answer of the service, and who wants to know of it.
+    pub(super) struct Heeded<F> {
+        #[pin]
+        answer: F,
+        word: Option<Arc<Word>>,
+    }
+}
+
 // === impl Word ===
 
 impl Word {
@@ -68,6 +78,27 @@ impl Word {
     fn await_by(&self, connection: &Waker) -> bool {
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.clone());
         self.is_given.load(Ordering::Acquire)
+    }
+}
+
+// === impl Heeded ===
+
+impl<F> Heeded<F> {
+    pub(super) fn new(answer: F, word: Option<Arc<Word>>) -> Self {
+        Self { answer, word }
+    }
+}
+
+impl<F: Future<Output = Result<Response<B>, Infallible>>, B> Future for Heeded<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let Ok(response) = ready!(this.answer.poll(cx));
+        if let Some(word) = this.word {
+            word.heed(&response);
+        }
+        Poll::Ready(Ok(response))
     }
 }
 

@@ -21,6 +21,9 @@ use crate::error_response::Refusal;
 /// How long an idle connection is kept. Servers close theirs after 2 s (gunicorn) or 5 s (Node.js), and a request that
 /// meets the closing is lost; a new connection over loopback costs some 50 µs.
 const IDLE: Duration = Duration::from_millis(1500);
+/// Most that is read ahead of a caller who takes nothing, in bytes, and so the largest head of a response. The library's own
+/// bound is four hundred kilobytes: slow readers of large answers would cost the pod megabytes each.
+const MOST_BUFFERED: usize = 64 * 1024;
 /// Idle connections kept at a time; more are closed as they come back.
 const MOST_IDLE: usize = 1024;
 
@@ -64,18 +67,19 @@ impl Pool {
     /// was written goes out again; any other is lost with its connection, for the app may have seen it.
     pub(crate) async fn send(
         &self,
-        mut request: Box<Request<CallerBody>>,
+        request: Box<Request<CallerBody>>,
     ) -> Result<(Response<Incoming>, Lease), Refusal> {
+        let mut unsent = *request;
         loop {
             let (mut sender, used_before) = match self.take() {
                 Some(sender) => (sender, true),
                 // Boxed, as all that is rare and large.
                 None => (Box::pin(self.connect()).await?, false),
             };
-            match sender.try_send_request(*request).await {
+            match sender.try_send_request(unsent).await {
                 Ok(response) => return Ok((response, Lease { sender: Some(sender), pool: self.clone() })),
                 Err(mut failed) => match failed.take_message() {
-                    Some(unsent) if used_before => request = Box::new(unsent),
+                    Some(again) if used_before => unsent = again,
                     _ => {
                         tracing::debug!(error = %failed.error(), "HTTP/1.1 request failed");
                         return Err(Refusal::of_failed(failed.error()));
@@ -130,6 +134,7 @@ impl Pool {
         let (sender, connection) = http1::Builder::new()
             // One small buffer each way is cheaper to send as a whole.
             .writev(false)
+            .max_buf_size(MOST_BUFFERED)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|_| Refusal::AppFailed)?;

@@ -49,7 +49,7 @@ impl TestApp {
         let health = Arc::new(Health::default());
         let service = {
             let (gate, health) = (gate.clone(), health.clone());
-            move |request| {
+            move |request, _: &_| {
                 let (gate, health) = (gate.clone(), health.clone());
                 async move { Ok::<_, Infallible>(answer(request, gate, &health).await) }
             }

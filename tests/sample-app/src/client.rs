@@ -29,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<()> {
     let stop = chassis::shutdown::on_signal()?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;
-    let service = |request: Request<Incoming>| std::future::ready(Ok(take(&request)));
+    let service = |request: Request<Incoming>, _: &_| std::future::ready(Ok(take(&request)));
     server::serve(listener, service, Options::default(), stop).await;
     Ok(())
 }

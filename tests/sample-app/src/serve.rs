@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let name = HeaderValue::from_str(&pod)?;
     let answer: Bytes = format!("hello from {pod}\n").into();
     let usual = Duration::from_millis(args.work_ms);
-    let service = move |request: Request<Incoming>| {
+    let service = move |request: Request<Incoming>, _: &_| {
         let (name, answer) = (name.clone(), answer.clone());
         async move {
             let work = asked(request.uri().query()).unwrap_or(usual);
