@@ -7,6 +7,7 @@ export CARGO_TARGET_DIR ?= $(ROUSE_CACHE)/target
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 BINARIES := $(CARGO_TARGET_DIR)/$(HOST)/release
+SIDECAR := $(CARGO_TARGET_DIR)/$(HOST)/sidecar
 IMAGE_NAMES := queue-proxy activator metrics-adapter zero-scaler sample-app
 export IMAGES := $(ROUSE_CACHE)/images/v$(VERSION)
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
@@ -33,7 +34,9 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 .PHONY: binaries
 binaries: export RUSTFLAGS := -C target-feature=+crt-static
 binaries: ## Build the binaries
-	cargo build --release --locked --target $(HOST) --bins
+	cargo build --release --locked --target $(HOST) --workspace --exclude queue-proxy --bins
+	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
+	@ln -f $(SIDECAR)/queue-proxy $(BINARIES)/queue-proxy
 
 .PHONY: cluster-ready
 cluster-ready: $(CLUSTER)
@@ -70,29 +73,29 @@ fuzz: ## Odd bytes against both proxies for FUZZ_SECONDS (300), other ones each 
 bench: ## Measure what a report, a decision and a request cost, and compare with the bounds
 	cargo bench --quiet --locked --package autoscaler --no-fail-fast --bench cost --bench memory
 
-# The proxy as it is shipped, but for what `binaries` unites: it builds all crates at once, with the features of all.
+# The proxy as it is shipped.
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 bench-proxies: ## Compare queue-proxy with nginx and haproxy (5 minutes; ARGS=--quick for a short look)
-	cargo build --release --locked --target $(HOST) --package queue-proxy
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(BINARIES)/queue-proxy $(ARGS)
+	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(SIDECAR)/queue-proxy $(ARGS)
 
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 soak-proxies: SOAK_SECONDS ?= 3600
 soak-proxies: ## Half of queue-proxy's full load among bad callers for SOAK_SECONDS (3600), and nothing may leak
-	cargo build --release --locked --target $(HOST) --package queue-proxy
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(BINARIES)/queue-proxy --soak $(SOAK_SECONDS)
+	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(SIDECAR)/queue-proxy --soak $(SOAK_SECONDS)
 
 # Symbols and frame pointers for perf, in a target directory of their own, because other flags rebuild everything.
 .PHONY: bench-proxies-profile
 bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
-bench-proxies-profile: export CARGO_PROFILE_RELEASE_STRIP := none
+bench-proxies-profile: export CARGO_PROFILE_SIDECAR_STRIP := none
 bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
 bench-proxies-profile: ## Where queue-proxy (or PROXY=nginx, haproxy) spends its CPU time under load, by perf
-	cargo build --release --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
+	cargo build --profile sidecar --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
 	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \
-	  --queue-proxy $(PROFILE)/$(HOST)/release/queue-proxy --profile $(or $(PROXY),queue-proxy)
+	  --queue-proxy $(PROFILE)/$(HOST)/sidecar/queue-proxy --profile $(or $(PROXY),queue-proxy)
 
 .PHONY: test-cluster
 test-cluster: cluster-ready ## Tests of the cluster tool itself

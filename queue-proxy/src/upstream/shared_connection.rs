@@ -26,25 +26,38 @@ impl SharedConnection {
         Self { app, sender: Mutex::new(None) }
     }
 
+    /// Sends over the connection there is, or a new one. A request that met the end of a used one (apps end theirs by age)
+    /// before it was written goes out again.
     pub(crate) async fn send(
         &self,
         request: Box<Request<CallerBody>>,
     ) -> Result<Response<Incoming>, Refusal> {
-        let mut sender = self.sender().await?;
-        sender.send_request(*request).await.map_err(|error| {
-            tracing::debug!(%error, "HTTP/2 request failed");
-            Refusal::of_failed(&error)
-        })
+        let mut unsent = *request;
+        loop {
+            let (mut sender, is_new) = self.sender().await?;
+            let mut failed = match sender.try_send_request(unsent).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => failed,
+            };
+            match failed.take_message() {
+                Some(again) if !is_new => unsent = again,
+                _ => {
+                    tracing::debug!(error = %failed.error(), "HTTP/2 request failed");
+                    return Err(Refusal::of_failed(failed.error()));
+                }
+            }
+        }
     }
 
-    async fn sender(&self) -> Result<SendRequest<CallerBody>, Refusal> {
+    /// The connection, and whether it was made just now.
+    async fn sender(&self) -> Result<(SendRequest<CallerBody>, bool), Refusal> {
         let mut current = self.sender.lock().await;
         if let Some(sender) = current.as_ref().filter(|sender| !sender.is_closed()) {
-            return Ok(sender.clone());
+            return Ok((sender.clone(), false));
         }
         let sender = Box::pin(self.connect()).await?;
         *current = Some(sender.clone());
-        Ok(sender)
+        Ok((sender, true))
     }
 
     async fn connect(&self) -> Result<SendRequest<CallerBody>, Refusal> {
