@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER};
 use futures::{AsyncBufReadExt, StreamExt};
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -38,6 +39,8 @@ pub struct Load {
     pub work: Duration,
     /// Whether each request has a connection of its own.
     pub new_connections: bool,
+    /// A header of each request, as `name:value`.
+    pub header: Option<String>,
 }
 
 /// One request's fate.
@@ -73,6 +76,11 @@ impl Load {
         Self::rate(url, 1.0, Duration::from_secs(1))
     }
 
+    /// One question whether an activator is behind `url`: it answers itself, and wakes nobody.
+    pub fn probe(url: &str) -> Self {
+        Self { header: Some(format!("{PROBE_HEADER}:{PROBE_ACTIVATOR}")), ..Self::one(url) }
+    }
+
     /// `rate` requests a second, each on a connection of its own, so that every one of them meets the Service afresh.
     pub fn rate(url: &str, rate: f64, duration: Duration) -> Self {
         Self {
@@ -81,12 +89,13 @@ impl Load {
             duration,
             work: Duration::ZERO,
             new_connections: true,
+            header: None,
         }
     }
 
     /// `clients` requests at any time, each of which takes `work`.
     pub fn concurrency(url: &str, clients: u32, work: Duration, duration: Duration) -> Self {
-        Self { url: url.to_owned(), pace: Pace::Concurrency(clients), duration, work, new_connections: true }
+        Self { pace: Pace::Concurrency(clients), work, ..Self::rate(url, 0.0, duration) }
     }
 
     /// Starts sending.
@@ -131,8 +140,9 @@ impl Load {
             Pace::Rate(rate) => format!("rate={rate}"),
             Pace::Concurrency(clients) => format!("concurrency={clients}"),
         };
+        let header = self.header.as_ref().map(|header| format!("&header={header}")).unwrap_or_default();
         format!(
-            "url={}&{pace}&seconds={}&work={}&newConnections={}",
+            "url={}&{pace}&seconds={}&work={}&newConnections={}{header}",
             self.url,
             self.duration.as_secs_f64(),
             self.work.as_millis(),

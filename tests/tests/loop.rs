@@ -48,6 +48,11 @@ async fn asleep(namespace: &TestNamespace, workload: Workload) -> Result<(Worklo
     workload.create(namespace).await?;
     until_mode(namespace, &workload.name, Mode::Proxy).await?;
     let url = workload.url(namespace).await?;
+    // The slices name the activators; kube-proxy may not have read them yet, and refuses for a Service without any.
+    wait::until("an activator's answer", POD_START, || async {
+        Ok(load::all_ok(&Load::probe(&url).run(namespace).await?).ok())
+    })
+    .await?;
     Ok((workload, url))
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use http::{HeaderName, HeaderValue};
 
 /// Longest order.
 const LONGEST: f64 = 7200.0;
@@ -32,6 +33,9 @@ pub(crate) struct Order {
     /// A connection of its own for every request.
     #[arg(long)]
     pub(crate) new_connections: bool,
+    /// A header of each request, as name:value.
+    #[arg(long, value_parser = header)]
+    pub(crate) header: Option<(HeaderName, HeaderValue)>,
     /// Seconds after which a request counts as failed.
     #[arg(long, default_value_t = 60.0)]
     pub(crate) timeout: f64,
@@ -46,6 +50,11 @@ pub(crate) enum Pace {
     Callers(usize),
 }
 
+fn header(text: &str) -> Result<(HeaderName, HeaderValue)> {
+    let (name, value) = text.split_once(':').context("a header is written name:value")?;
+    Ok((name.parse()?, value.parse()?))
+}
+
 // === impl Order ===
 
 impl Order {
@@ -58,6 +67,7 @@ impl Order {
             seconds: 10.0,
             work: 0,
             new_connections: false,
+            header: None,
             timeout: 60.0,
         };
         for (key, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
@@ -69,6 +79,7 @@ impl Order {
                 "seconds" => order.seconds = value.parse().with_context(bad)?,
                 "work" => order.work = value.parse().with_context(bad)?,
                 "newConnections" => order.new_connections = value.parse().with_context(bad)?,
+                "header" => order.header = Some(header(value).with_context(bad)?),
                 "timeout" => order.timeout = value.parse().with_context(bad)?,
                 _ => anyhow::bail!("{key} is not known"),
             }

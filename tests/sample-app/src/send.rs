@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use http::{HeaderMap, Request, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -96,6 +96,7 @@ async fn closed_loop(sender: Arc<Sender>, end: Instant, answers: mpsc::Sender<An
 struct Sender {
     client: Client<HttpConnector, Empty<Bytes>>,
     uri: Uri,
+    header: Option<(HeaderName, HeaderValue)>,
     timeout: Duration,
 }
 
@@ -110,7 +111,8 @@ impl Sender {
         } else {
             order.url.clone()
         };
-        Ok(Self { client, uri, timeout: Duration::try_from_secs_f64(order.timeout)? })
+        let timeout = Duration::try_from_secs_f64(order.timeout)?;
+        Ok(Self { client, uri, header: order.header.clone(), timeout })
     }
 
     async fn send(&self) -> Answer {
@@ -127,7 +129,8 @@ impl Sender {
     }
 
     async fn exchange(&self) -> Result<Answer> {
-        let request = Request::get(self.uri.clone()).body(Empty::new())?;
+        let mut request = Request::get(self.uri.clone()).body(Empty::new())?;
+        request.headers_mut().extend(self.header.clone());
         let (head, body) = self.client.request(request).await?.into_parts();
         let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(anyhow::Error::from_boxed)?;
         let mut answer = Answer {
