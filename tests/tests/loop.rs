@@ -46,14 +46,20 @@ async fn until_mode(namespace: &TestNamespace, name: &str, mode: Mode) -> Result
 async fn asleep(namespace: &TestNamespace, workload: Workload) -> Result<(Workload, String)> {
     let workload = Workload { replicas: 0, ..workload };
     workload.create(namespace).await?;
-    until_mode(namespace, &workload.name, Mode::Proxy).await?;
     let url = workload.url(namespace).await?;
-    // The slices name the activators; kube-proxy may not have read them yet, and refuses for a Service without any.
-    wait::until("an activator's answer", POD_START, || async {
-        Ok(load::all_ok(&Load::probe(&url).run(namespace).await?).ok())
-    })
-    .await?;
+    until_proxied(namespace, &workload.name, &url).await?;
     Ok((workload, url))
+}
+
+/// Waits until a workload that was just applied is reached through activators. Its slices name them at once, but kube-proxy
+/// may not have read them yet, and refuses for a Service without any. Any answer will do: pods may have taken over meanwhile.
+async fn until_proxied(namespace: &TestNamespace, name: &str, url: &str) -> Result<()> {
+    until_mode(namespace, name, Mode::Proxy).await?;
+    wait::until("anybody's answer", POD_START, || async {
+        let answers = Load::probe(url).run(namespace).await?;
+        Ok(answers.iter().any(|answer| answer.status != 0).then_some(()))
+    })
+    .await
 }
 
 /// Waits until a workload that was just applied can be reached at all; before that nothing can be lost.
@@ -148,7 +154,7 @@ async fn the_stock_hpa_holds_four_pods_under_a_load_for_four() -> Result<()> {
         .annotated("panic-threshold-percentage", "1000");
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    until_mode(&namespace, "steady", Mode::Proxy).await?;
+    until_proxied(&namespace, "steady", &url).await?;
     let load = Load::concurrency(&url, 20, Duration::from_millis(100), Duration::from_secs(75));
     let running = tokio::spawn(load.start(&namespace).await?.finish());
     until_replicas(&namespace, "steady", |n| n == 4, Duration::from_secs(45)).await?;
