@@ -90,6 +90,22 @@ impl From<&Settings> for Windows {
     }
 }
 
+/// What a second of scraping gave.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Round {
+    /// Enough pods answered.
+    Heard {
+        /// The sum over all pods.
+        total: Stat,
+        /// Whether none of those asked had a request, proxied ones included.
+        idle: bool,
+    },
+    /// There are no ready pods.
+    NoPods,
+    /// Too few answered.
+    Incomplete,
+}
+
 // === impl Collection ===
 
 impl Collection {
@@ -110,6 +126,19 @@ impl Collection {
         self.concurrency
             .record(at, stat.average_concurrent_requests - stat.average_proxied_concurrent_requests);
         self.requests.record(at, stat.request_count - stat.proxied_request_count);
+    }
+
+    /// Takes in the round of a second. `activators`: whether one is connected.
+    pub fn record_round(&mut self, at: Duration, round: &Round, activators: bool) {
+        match round {
+            Round::Heard { total, idle } => {
+                self.record(at, total);
+                self.idleness_mut().round(at, *idle);
+            }
+            // Without pods the activators are the only ones to hear.
+            Round::NoPods if activators => self.idleness_mut().round(at, true),
+            Round::NoPods | Round::Incomplete => self.idleness_mut().incomplete_round(),
+        }
     }
 
     /// The averages at `now`; `None` if nothing was reported for longer than the stable window.

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Key;
+use crate::decider::Verdict;
 
 /// The decider's newest valid word on one workload.
 ///
@@ -40,6 +41,32 @@ pub struct Decision {
 // === impl Decision ===
 
 impl Decision {
+    /// What others are told of a decider's `verdict`. Whether it is `panicking` is asked after it decided; the last two are
+    /// Unix milliseconds.
+    pub fn new(
+        key: Key,
+        verdict: Verdict,
+        panicking: bool,
+        ready: u32,
+        idle_since: Option<i64>,
+        decided_at: i64,
+    ) -> Self {
+        let Verdict { desired, excess_burst_capacity, averages, held, .. } = verdict;
+        let (stable, panic) = (averages.stable, averages.panic);
+        Self {
+            key,
+            desired,
+            panicking,
+            held,
+            excess_burst_capacity,
+            stable,
+            panic,
+            ready,
+            idle_since,
+            decided_at,
+        }
+    }
+
     /// The least that the HPA may be told of the metric the workload scales on, in thousandths: what an average cannot say.
     ///
     /// An HPA that followed the bare average would take away what is held. So while something is, the floor is the value at

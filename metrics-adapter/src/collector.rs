@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::collection::{Averages, Collection, Measure, Windows};
-use autoscaler::stats::{Stat, StatMessage};
+use autoscaler::collection::{Averages, Collection, Measure, Round, Windows};
+use autoscaler::stats::StatMessage;
 use tokio::task::AbortHandle;
 
 use crate::clock::Clock;
@@ -30,22 +30,6 @@ pub struct Collector {
 struct Entry {
     windows: Mutex<Windows>,
     collection: Mutex<Collection>,
-}
-
-/// What a second of scraping gave.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Round {
-    /// Enough pods answered.
-    Heard {
-        /// The sum over all pods.
-        total: Stat,
-        /// Whether none of those asked had a request, proxied ones included.
-        idle: bool,
-    },
-    /// There are no ready pods.
-    NoPods,
-    /// Too few answered.
-    Incomplete,
 }
 
 /// What became of a push.
@@ -102,19 +86,10 @@ impl Collector {
     }
 
     /// Takes in a second of scraping.
-    pub fn record_round(&self, key: &Key, at: Duration, round: Round) {
+    pub fn record_round(&self, key: &Key, at: Duration, round: &Round) {
         let Some(entry) = self.entry(key) else { return };
-        let activators = self.connected_activators();
-        let mut collection = lock(&entry.collection);
-        match round {
-            Round::Heard { total, idle } => {
-                collection.record(at, &total);
-                collection.idleness_mut().round(at, idle);
-            }
-            // Without pods the activators are the only ones to hear.
-            Round::NoPods if activators > 0 => collection.idleness_mut().round(at, true),
-            Round::NoPods | Round::Incomplete => collection.idleness_mut().incomplete_round(),
-        }
+        let activators = self.connected_activators() > 0;
+        lock(&entry.collection).record_round(at, round, activators);
     }
 
     /// A workload's averages now; `None` without data.
@@ -225,6 +200,7 @@ fn ensure(scraper: &StatsScraper, scrapers: &mut HashMap<Key, AbortHandle>, work
 #[cfg(test)]
 mod tests {
     use autoscaler::settings::Aggregation;
+    use autoscaler::stats::Stat;
 
     use super::*;
 
@@ -254,7 +230,7 @@ mod tests {
         let message = StatMessage { key: key.clone(), stat: stat(7.0, 0.0, second) };
         assert_eq!(collector.record_push(&message), Recorded::Taken);
         let at = Duration::from_secs(second.unsigned_abs());
-        collector.record_round(&key, at, Round::Heard { total: stat(10.0, 6.0, 0), idle: false });
+        collector.record_round(&key, at, &Round::Heard { total: stat(10.0, 6.0, 0), idle: false });
         assert_eq!(collector.averages(&key, Measure::Concurrency).unwrap().stable, 11.0);
         assert_eq!(collector.idle_since(&key), None);
     }
@@ -279,7 +255,7 @@ mod tests {
         let collector = Arc::new(Collector::default());
         let key = Key::new("shop", "web");
         collector.create_or_update(&key, windows());
-        let round = || collector.record_round(&key, collector.clock().now(), Round::NoPods);
+        let round = || collector.record_round(&key, collector.clock().now(), &Round::NoPods);
         round();
         assert_eq!(collector.idle_since(&key), None, "nobody is there to say so");
         let activator = collector.activator_connected();

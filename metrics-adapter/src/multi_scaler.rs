@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::decider::{Decider, Verdict};
+use autoscaler::decider::Decider;
 use autoscaler::{Decision, Key};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
@@ -115,8 +115,9 @@ impl MultiScaler {
         self.metrics.decisions.count(verdict.is_some());
         match verdict {
             Some(verdict) => {
-                let panicking = unit.decider.is_panicking();
-                self.decisions.publish(decision(key, verdict, panicking, ready, idle_since));
+                let (panicking, at) = (unit.decider.is_panicking(), chassis::clock::unix_millis());
+                let decision = Decision::new(key.clone(), verdict, panicking, ready, idle_since, at);
+                self.decisions.publish(decision);
             }
             None => self.decisions.correct_idleness(key, idle_since),
         }
@@ -128,20 +129,5 @@ impl MultiScaler {
             _ => (since, self.collector.clock().unix_millis(since)),
         });
         unit.idle.map(|(_, millis)| millis)
-    }
-}
-
-fn decision(key: &Key, verdict: Verdict, panicking: bool, ready: u32, idle_since: Option<i64>) -> Decision {
-    Decision {
-        key: key.clone(),
-        desired: verdict.desired,
-        panicking,
-        held: verdict.held,
-        excess_burst_capacity: verdict.excess_burst_capacity,
-        stable: verdict.averages.stable,
-        panic: verdict.averages.panic,
-        ready,
-        idle_since,
-        decided_at: chassis::clock::unix_millis(),
     }
 }

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::collection::Round;
 use autoscaler::stats::{Stat, extrapolate, sample_size};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rand::seq::SliceRandom;
 use tokio::time::Instant;
 
-use crate::collector::{Collector, Round};
+use crate::collector::Collector;
 use crate::metrics::Metrics;
 use crate::ready_pods::{Pod, ReadyPods};
 use crate::scrape_client::{ScrapeClient, ScrapeError};
@@ -102,14 +103,14 @@ impl StatsScraper {
         let key = &workload.key;
         match scraped {
             Ok(round) => {
-                self.collector.record_round(key, due, round);
+                self.collector.record_round(key, due, &round);
                 if was_failing {
                     tracing::info!(workload = %key, "pods answer again");
                 }
                 false
             }
             Err(shortfall) => {
-                self.collector.record_round(key, due, Round::Incomplete);
+                self.collector.record_round(key, due, &Round::Incomplete);
                 if !was_failing {
                     tracing::warn!(workload = %key, %shortfall, "seconds are discarded until enough pods answer");
                 }

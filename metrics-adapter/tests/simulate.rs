@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use autoscaler::replay::Answer;
@@ -48,8 +48,8 @@ fn stderr(output: &Output) -> &str {
 
 /// The traces of this repository, or of the directory that `ROUSE_TRACES` names.
 fn traces() -> Vec<PathBuf> {
-    let directory = std::env::var_os("ROUSE_TRACES")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/traces"), PathBuf::from);
+    let directory =
+        std::env::var_os("ROUSE_TRACES").map_or_else(|| PathBuf::from("../tests/traces"), PathBuf::from);
     let mut traces: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     traces.retain(|path| path.to_str().unwrap().ends_with(".trace.ndjson"));
     traces.sort();

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use autoscaler::collection::{Measure, Windows};
+use autoscaler::collection::{Measure, Round, Windows};
 use autoscaler::decider::DeciderSpec;
 use autoscaler::selector::Selector;
 use autoscaler::settings::Aggregation;
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use super::auth::{Access, FrontProxy, ReviewError, Reviewer};
 use super::*;
-use crate::collector::{Collector, Round};
+use crate::collector::Collector;
 use crate::decisions::Decisions;
 use crate::ready_pods::ReadyPods;
 use crate::workloads::{Workload, Workloads};
@@ -150,7 +150,7 @@ impl Fixture {
     fn report(&self, concurrency: f64) {
         let total = Stat { average_concurrent_requests: concurrency, ..Stat::default() };
         let now = self.values.collector.clock().now();
-        self.values.collector.record_round(&workload().key, now, Round::Heard { total, idle: false });
+        self.values.collector.record_round(&workload().key, now, &Round::Heard { total, idle: false });
     }
 
     fn decide(&self, desired: u32, held: bool) {
@@ -269,7 +269,7 @@ async fn a_sleeping_workload_is_zero_by_an_activators_word() {
 
     let collector = &fixture.values.collector;
     let _activator = collector.activator_connected();
-    collector.record_round(&workload().key, collector.clock().now(), Round::NoPods);
+    collector.record_round(&workload().key, collector.clock().now(), &Round::NoPods);
     for metric in ["concurrency", "requests-per-second", "desired-replicas"] {
         let (status, body) = fixture.metric(metric).await;
         assert_eq!((status, value(&body)), (StatusCode::OK, "0"), "{metric}");

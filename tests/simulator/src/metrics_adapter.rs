@@ -3,8 +3,8 @@
 //! The decisions are the brain's own; this is only what surrounds them in the process of that name. One that comes back
 //! after an outage knows nothing: its windows are empty and its decider is new.
 
-use autoscaler::collection::{Averages, Collection, Measure, Windows};
-use autoscaler::decider::{Decider, DeciderSpec, Verdict};
+use autoscaler::collection::{Averages, Collection, Measure, Round, Windows};
+use autoscaler::decider::{Decider, DeciderSpec};
 use autoscaler::quantity::milli_from_f64;
 use autoscaler::stats::Stat;
 use autoscaler::{Decision, Key};
@@ -12,7 +12,6 @@ use autoscaler::{Decision, Key};
 use crate::clock::{Time, unix, unix_millis};
 use crate::hpa::NoMetric;
 use crate::scenario::{HpaMetric, Scenario};
-use crate::stats_scraper::Round;
 
 /// The adapter, as far as it has to do with the workload.
 #[derive(Debug)]
@@ -57,14 +56,7 @@ impl MetricsAdapter {
 
     /// Takes in a second of scraping. There always is an activator here, so no pods means that nobody is left to hear.
     pub fn record_round(&mut self, round: &Round, now: Time) {
-        match round {
-            Round::Heard { total, idle } => {
-                self.collection.record(unix(now), total);
-                self.collection.idleness_mut().round(unix(now), *idle);
-            }
-            Round::NoPods => self.collection.idleness_mut().round(unix(now), true),
-            Round::Incomplete => self.collection.idleness_mut().incomplete_round(),
-        }
+        self.collection.record_round(unix(now), round, true);
     }
 
     /// Whether a request needs a decision at once: the workload sleeps, or nothing was decided yet.
@@ -82,7 +74,10 @@ impl MetricsAdapter {
         let verdict = heard.then(|| decider.decide(&self.spec, averages, ready, unix(now))).flatten();
         let panicking = decider.is_panicking();
         self.decision = match verdict {
-            Some(verdict) => Some(decision(verdict, panicking, ready, idle_since, now)),
+            Some(verdict) => {
+                let key = Key::new("shop", "web");
+                Some(Decision::new(key, verdict, panicking, ready, idle_since, unix_millis(now)))
+            }
             None => self.decision.take().map(|old| Decision { idle_since, ..old }),
         };
         self.decision.clone()
@@ -117,20 +112,5 @@ impl MetricsAdapter {
     fn idle_since(&self, now: Time) -> Option<i64> {
         let since = self.collection.idleness().since(unix(now))?;
         i64::try_from(since.as_millis()).ok()
-    }
-}
-
-fn decision(verdict: Verdict, panicking: bool, ready: u32, idle_since: Option<i64>, now: Time) -> Decision {
-    Decision {
-        key: Key::new("shop", "web"),
-        desired: verdict.desired,
-        panicking,
-        held: verdict.held,
-        excess_burst_capacity: verdict.excess_burst_capacity,
-        stable: verdict.averages.stable,
-        panic: verdict.averages.panic,
-        ready,
-        idle_since,
-        decided_at: unix_millis(now),
     }
 }

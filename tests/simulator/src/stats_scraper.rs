@@ -1,27 +1,12 @@
 //! StatsScraper: a sample of the pods' reports once a second, and what all of them would have said.
 
+use autoscaler::collection::Round;
 use autoscaler::stats::{Stat, extrapolate, sample_size};
 use rand::Rng;
 use rand::seq::SliceRandom;
 
 use crate::clock::Time;
 use crate::pod::{Phase, Pod};
-
-/// What a second of scraping gave.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Round {
-    /// Enough pods answered.
-    Heard {
-        /// The sum over all pods.
-        total: Stat,
-        /// Whether none of those asked had a request.
-        idle: bool,
-    },
-    /// There are no ready pods.
-    NoPods,
-    /// All are in their first period.
-    Incomplete,
-}
 
 /// Asks a sample of the pods. Those that ran for a stable window come first: the young report less than they will.
 pub fn scrape<'a>(
