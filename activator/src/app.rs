@@ -28,12 +28,12 @@ use crate::listeners::Listeners;
 use crate::metrics::Metrics;
 use crate::stat_reporter::{Addresses, StatReporter};
 use crate::throttler::{Shared, Throttler};
-use crate::workloads::{Change, kubernetes};
+use crate::workloads::{Change, file, kubernetes};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
 const CHANGES: usize = 1024;
 
-/// What the activator learns from outside. In a cluster all of it comes from watches.
+/// What the activator learns from outside: by watches in a cluster, else from a file.
 #[derive(Debug)]
 pub struct Sources {
     /// Workloads and pods.
@@ -52,7 +52,7 @@ pub struct App {
     outlet: StatReporter,
 }
 
-/// Runs an activator in a cluster until it is told to stop.
+/// Runs an activator until it is told to stop.
 ///
 /// # Errors
 /// When it cannot start, or one of its parts ended.
@@ -67,8 +67,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let admin_stop = CancellationToken::new();
     let _admin_stops = admin_stop.clone().drop_guard();
     tokio::spawn(chassis::admin::serve(admin, registry, readiness.clone(), admin_stop));
-    let client = chassis::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
-    let sources = watch_cluster(client, &args.system_namespace, &readiness);
+    let sources = match &args.workloads {
+        Some(path) => file::follow(path, readiness.awaits("workloads file"))
+            .with_context(|| format!("workloads in {}", path.display()))?,
+        None => {
+            let client = chassis::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
+            watch_cluster(client, &args.system_namespace, &readiness)
+        }
+    };
     tracing::info!(?args, "activator");
     app.run(sources, &readiness, stop).await;
     Ok(())

@@ -1,5 +1,6 @@
 //! What an activator can be told.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, SYSTEM_NAMESPACE};
@@ -11,6 +12,11 @@ use clap::Parser;
 // The group would have the name of the telemetry's arguments.
 #[group(skip)]
 pub struct Args {
+    /// Runs without Kubernetes: workloads, ports and pods come from this file (YAML or JSON; README.md has an example).
+    /// It is read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    pub workloads: Option<PathBuf>,
+
     /// Namespace in which metrics-adapter and zero-scaler are found.
     #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     pub system_namespace: String,

@@ -1,12 +1,13 @@
 //! What the activator knows of the cluster: its workloads, and the pods of each.
 //!
-//! Everything comes in as a [`Change`] on one bounded channel: [`kubernetes`] fills it from two watches, tests fill it by
-//! hand. [`Index`] matches pods to workloads and turns each change into the few [`Update`]s that it means, which the
+//! Everything comes in as a [`Change`] on one bounded channel: [`kubernetes`] fills it from two watches, [`file`] from a
+//! file, tests by hand. [`Index`] matches pods to workloads and turns each change into the few [`Update`]s that it means, which the
 //! [`Throttler`](crate::throttler::Throttler) applies.
 //!
 //! A pod counts as soon as it has an IP, long before it is Ready: whether it can take requests is then asked of the pod
 //! itself. It stops to count the moment it is being deleted.
 
+pub mod file;
 mod index;
 pub mod kubernetes;
 

@@ -219,7 +219,7 @@ pub async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
 }
 
 /// A port that is free on every address, outside of the range from which the kernel takes ports of outgoing connections.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();
     loop {
