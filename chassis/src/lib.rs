@@ -14,9 +14,16 @@ pub mod gateway;
 #[cfg(feature = "kube")]
 pub mod kubernetes;
 #[cfg(feature = "kube")]
+pub mod lease;
+#[cfg(feature = "kube")]
 pub mod peers;
+pub mod projected_token;
 pub mod readiness;
+#[cfg(feature = "kube")]
+pub mod reviews;
 pub mod server;
 pub mod shutdown;
 pub mod telemetry;
+#[cfg(feature = "kube")]
+pub mod token_guard;
 pub mod tracked_body;
