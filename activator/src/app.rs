@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use autoscaler::contract::STATS_PORT_NAME;
+use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::server::Options;
 use prometheus::Registry;
@@ -60,7 +61,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let stop = chassis::shutdown::on_signal().context("signals")?;
     let registry = Registry::new();
     chassis::build_info::register(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
-    let app = App::new(args.pod_name.clone(), args.limits, &registry)?;
+    let token = ProjectedToken::at(&args.token_file);
+    let app = App::new(args.pod_name.clone(), args.limits, &registry)?.with_token(token);
     let readiness = Readiness::default();
     let admin = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.admin_port))).await;
     let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
@@ -114,6 +116,13 @@ impl App {
             draining: AtomicBool::new(false),
         });
         Ok(Self { limits, shared, outlet })
+    }
+
+    /// Receivers of reports know us by this token.
+    #[must_use]
+    pub fn with_token(mut self, token: ProjectedToken) -> Self {
+        self.outlet = self.outlet.with_token(token);
+        self
     }
 
     /// Works until `stop`, then drains.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoscaler::contract::{ADMIN_PORT, SYSTEM_NAMESPACE};
+use autoscaler::contract::{ADMIN_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use clap::Parser;
 
 /// Holds requests of sleeping workloads, wakes them, and forwards.
@@ -28,6 +28,10 @@ pub struct Args {
     /// Name of this pod, by which it reports.
     #[arg(long, env = "POD_NAME", default_value = "activator")]
     pub pod_name: String,
+
+    /// File with the token by which the receivers of reports know us; read anew for each connection.
+    #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
+    pub token_file: PathBuf,
 
     #[command(flatten)]
     pub limits: Limits,

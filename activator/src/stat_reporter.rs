@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use autoscaler::stats::Push;
+use chassis::projected_token::ProjectedToken;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -32,6 +33,7 @@ pub type Addresses = watch::Receiver<BTreeSet<SocketAddr>>;
 pub struct StatReporter {
     outboxes: Arc<Mutex<BTreeMap<SocketAddr, Arc<Outbox>>>>,
     metrics: PushMetrics,
+    token: ProjectedToken,
 }
 
 // === impl StatReporter ===
@@ -39,7 +41,14 @@ pub struct StatReporter {
 impl StatReporter {
     /// Nobody receives anything yet.
     pub fn new(metrics: PushMetrics) -> Self {
-        Self { outboxes: Arc::default(), metrics }
+        Self { outboxes: Arc::default(), metrics, token: ProjectedToken::default() }
+    }
+
+    /// Says to receivers who we are.
+    #[must_use]
+    pub fn with_token(mut self, token: ProjectedToken) -> Self {
+        self.token = token;
+        self
     }
 
     /// A workload waits that did not before; `sent` is set when the word is out.
@@ -89,7 +98,8 @@ impl StatReporter {
             connections.entry(*address).or_insert_with(|| {
                 let outbox = Arc::new(Outbox::default());
                 outboxes.insert(*address, outbox.clone());
-                AbortOnDropHandle::new(tokio::spawn(connection::keep(*address, outbox, self.metrics.clone())))
+                let connection = connection::keep(*address, outbox, self.metrics.clone(), self.token.clone());
+                AbortOnDropHandle::new(tokio::spawn(connection))
             });
         }
     }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
+use autoscaler::contract::STATS_AUDIENCE;
 use chassis::readiness::Readiness;
+use chassis::reviews::KubernetesReviewer;
+use chassis::token_guard::TokenGuard;
 use chassis::{admin, kubernetes, shutdown};
 use prometheus::Registry;
 use tokio::net::TcpListener;
@@ -16,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::Args;
 use crate::collector::{self, Collector};
 use crate::decisions::Decisions;
-use crate::external_metrics::auth::{self, Auth, FrontProxy, KubernetesReviewer};
+use crate::external_metrics::auth::{self, Auth, FrontProxy};
 use crate::external_metrics::{Api, Values};
 use crate::metric_watch::MetricWatch;
 use crate::metrics::Metrics;
@@ -102,11 +105,16 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ca_changes,
     ));
 
+    let reviewer = Arc::new(KubernetesReviewer::new(client));
+    let guard = if args.open_stats_port {
+        TokenGuard::open()
+    } else {
+        TokenGuard::new(reviewer.clone(), &args.system_namespace, STATS_AUDIENCE)
+    };
     let stat_server =
-        StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), stop.clone());
+        StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), guard, stop.clone());
     servers.spawn(stat_server.serve(stats_listener));
     let values = Values { collector, decisions, pods, workloads };
-    let reviewer = Arc::new(KubernetesReviewer::new(client));
     let auth = Auth::new(front_proxy, reviewer, metrics.reviews.clone());
     let api = Api::new(values, auth, readiness.clone(), metrics);
     servers.spawn(tls_server::serve(api_listener, tls, api, stop.clone()));

@@ -55,6 +55,9 @@ pub struct Args {
     /// Port for the activators' pushes and the decision stream (websockets).
     #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
     pub stats_port: u16,
+    /// Take pushes and readers of decisions without a token. For trials on one machine.
+    #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
+    pub open_stats_port: bool,
     /// Port of /metrics, /ready and /live.
     #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: u16,

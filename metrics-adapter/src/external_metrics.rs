@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chassis::readiness::Readiness;
+use chassis::reviews::User;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
@@ -28,7 +29,7 @@ use k8s_openapi::api::authorization::v1::{
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use auth::{Auth, PeerCertificates, User};
+use auth::{Auth, PeerCertificates};
 pub use error::ApiError;
 use route::{Probe, Route};
 pub use value::Values;

@@ -19,6 +19,8 @@ pub struct Metrics {
     pub decision_readers: IntGauge,
     /// Readers that were too slow.
     pub decision_readers_dropped: IntCounter,
+    /// Connections to the stats port that were refused for want of a right token.
+    pub strangers: IntCounter,
     /// Decisions made, and rounds without data.
     pub decisions: Outcomes,
     /// Decisions made at once for a poke.
@@ -81,6 +83,11 @@ impl Metrics {
                 registry,
                 "decision_readers_dropped_total",
                 "Readers of decisions that were disconnected because they were too slow.",
+            )?,
+            strangers: counter(
+                registry,
+                "stats_connections_refused_total",
+                "Connections to the stats port that showed no token of a service account that may.",
             )?,
             decisions: Outcomes::register(
                 registry,

@@ -1,5 +1,6 @@
 //! StatServer: the websockets on the stats port.
 //!
+//! Whoever connects shows the token of its service account: only activators push, only zero-scalers read decisions.
 //! `/push` takes what activators report, and pokes the multi-scaler when a request came for a workload that sleeps.
 //! `/decisions` tells zero-scalers everything that was decided and then each change. A frame that makes no sense is dropped
 //! and counted, and the connection stays; a reader that does not keep up is disconnected and comes back for a snapshot.
@@ -10,14 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::contract::{DECISIONS_PATH, PUSH_PATH};
+use autoscaler::contract::{ACTIVATOR_ACCOUNT, DECISIONS_PATH, PUSH_PATH, ZERO_SCALER_ACCOUNT};
 use autoscaler::stats::Push;
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::StatusCode;
+use chassis::token_guard::{Refusal, TokenGuard};
+use http::{HeaderMap, StatusCode};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -51,6 +53,7 @@ pub struct StatServer {
     decisions: Arc<Decisions>,
     pokes: mpsc::Sender<Key>,
     metrics: Metrics,
+    guard: TokenGuard,
     activators: Arc<Semaphore>,
     readers: Arc<Semaphore>,
     stop: CancellationToken,
@@ -84,12 +87,13 @@ struct Peer {
 // === impl StatServer ===
 
 impl StatServer {
-    /// A server that ends its connections on `stop`.
+    /// A server that lets in whom `guard` admits, and ends its connections on `stop`.
     pub fn new(
         collector: Arc<Collector>,
         decisions: Arc<Decisions>,
         pokes: mpsc::Sender<Key>,
         metrics: Metrics,
+        guard: TokenGuard,
         stop: CancellationToken,
     ) -> Self {
         Self {
@@ -97,6 +101,7 @@ impl StatServer {
             decisions,
             pokes,
             metrics,
+            guard,
             activators: Arc::new(Semaphore::new(MAX_ACTIVATORS)),
             readers: Arc::new(Semaphore::new(MAX_READERS)),
             stop,
@@ -151,6 +156,12 @@ impl StatServer {
         }
     }
 
+    fn refuse(&self, refusal: &Refusal) -> Response {
+        self.metrics.strangers.inc();
+        tracing::warn!(%refusal, "a connection to the stats port is refused");
+        (refusal.status(), format!("{refusal}\n")).into_response()
+    }
+
     async fn receive(self, socket: WebSocket, permit: OwnedSemaphorePermit) {
         let connected = self.collector.activator_connected();
         self.metrics.pushes.connections.inc();
@@ -201,7 +212,10 @@ impl StatServer {
     }
 }
 
-async fn push(State(server): State<StatServer>, upgrade: WebSocketUpgrade) -> Response {
+async fn push(State(server): State<StatServer>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+    if let Err(refusal) = server.guard.admit(&headers, &[ACTIVATOR_ACCOUNT]).await {
+        return server.refuse(&refusal);
+    }
     let Ok(permit) = server.activators.clone().try_acquire_owned() else {
         server.metrics.pushes.refused.inc();
         return (StatusCode::SERVICE_UNAVAILABLE, "too many activators are connected\n").into_response();
@@ -210,7 +224,14 @@ async fn push(State(server): State<StatServer>, upgrade: WebSocketUpgrade) -> Re
     upgrade.on_upgrade(move |socket| server.receive(socket, permit))
 }
 
-async fn decisions(State(server): State<StatServer>, upgrade: WebSocketUpgrade) -> Response {
+async fn decisions(
+    State(server): State<StatServer>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    if let Err(refusal) = server.guard.admit(&headers, &[ZERO_SCALER_ACCOUNT]).await {
+        return server.refuse(&refusal);
+    }
     let Ok(permit) = server.readers.clone().try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many readers are connected\n").into_response();
     };

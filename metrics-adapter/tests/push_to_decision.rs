@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::collection::{Measure, Windows};
+use autoscaler::contract::STATS_AUDIENCE;
 use autoscaler::decider::DeciderSpec;
 use autoscaler::selector::Selector;
 use autoscaler::settings::Aggregation;
 use autoscaler::stats::{Push, Stat, StatMessage};
 use autoscaler::{DecisionEvent, Key};
+use chassis::reviews::KubernetesReviewer;
+use chassis::token_guard::TokenGuard;
+use fake_api::FakeApi;
 use futures::{SinkExt, StreamExt};
 use kube::runtime::watcher::Event;
 use metrics_adapter::collector::{self, Collector};
@@ -25,7 +29,8 @@ use metrics_adapter::workloads::{Workload, Workloads};
 use prometheus::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +69,10 @@ fn workload() -> Workload {
 impl Adapter {
     /// With pods that answer on `stat_port`.
     async fn start(stat_port: u16) -> Self {
+        Self::guarded(stat_port, TokenGuard::open()).await
+    }
+
+    async fn guarded(stat_port: u16, guard: TokenGuard) -> Self {
         let metrics = Metrics::register(&Registry::new()).unwrap();
         let (table, workloads) = watch::channel(Arc::new(Workloads::from_iter([workload()])));
         let (pokes, poked) = mpsc::channel(MAX_POKES);
@@ -90,7 +99,8 @@ impl Adapter {
         let stop = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());
-        let server = StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), stop.clone());
+        let server =
+            StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), guard, stop.clone());
         tokio::spawn(server.serve(listener));
         Self { url, pods, collector, metrics, stop, _table: table }
     }
@@ -187,4 +197,40 @@ async fn pods_are_scraped_and_what_they_say_counts() {
     let averages = adapter.collector.averages(&key(), Measure::Concurrency).unwrap();
     assert_eq!(averages.stable, 3.0);
     assert_eq!(adapter.metrics.scrapes.failed.get(), 0);
+}
+
+#[tokio::test]
+async fn only_an_activator_pushes_and_only_a_zero_scaler_reads_decisions() {
+    let cluster = FakeApi::default();
+    // A token is the name of its service account.
+    cluster.answer_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
+        let name = format!("system:serviceaccount:{}", review["spec"]["token"].as_str().unwrap());
+        let audiences = &review["spec"]["audiences"];
+        serde_json::json!({"spec": {"token": ""}, "status": {
+            "authenticated": true, "user": {"username": name}, "audiences": audiences,
+        }})
+    });
+    let reviewer = Arc::new(KubernetesReviewer::new(cluster.client()));
+    let adapter = Adapter::guarded(1, TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE)).await;
+    for (path, token, expected) in [
+        ("/push", Some("rouse-system:activator"), 101),
+        ("/push", Some("rouse-system:zero-scaler"), 403),
+        ("/push", Some("shop:activator"), 403),
+        ("/push", None, 401),
+        ("/decisions", Some("rouse-system:zero-scaler"), 101),
+        ("/decisions", Some("rouse-system:activator"), 403),
+        ("/decisions", None, 401),
+    ] {
+        let mut request = format!("{}{path}", adapter.url).into_client_request().unwrap();
+        if let Some(token) = token {
+            request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        let status = match connect_async(request).await {
+            Ok((_, response)) => response.status(),
+            Err(tungstenite::Error::Http(response)) => response.status(),
+            Err(other) => panic!("{other}"),
+        };
+        assert_eq!(status.as_u16(), expected, "{path} {token:?}");
+    }
+    assert_eq!(adapter.metrics.strangers.get(), 5);
 }

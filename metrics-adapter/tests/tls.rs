@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use chassis::readiness::Readiness;
+use chassis::reviews::{Access, ReviewError, Reviewer, User};
 use futures::future::BoxFuture;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use metrics_adapter::collector::Collector;
 use metrics_adapter::decisions::Decisions;
-use metrics_adapter::external_metrics::auth::{Access, Auth, FrontProxy, ReviewError, Reviewer, User};
+use metrics_adapter::external_metrics::auth::{Auth, FrontProxy};
 use metrics_adapter::external_metrics::{Api, Values};
 use metrics_adapter::metrics::Metrics;
 use metrics_adapter::ready_pods::ReadyPods;
@@ -37,7 +38,11 @@ const NAME: &str = "metrics-adapter.rouse-system.svc";
 struct OnlyJane;
 
 impl Reviewer for OnlyJane {
-    fn token<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+    fn token<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
         Box::pin(async { Ok(None) })
     }
 

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use autoscaler::config::AutoscalerConfig;
-use autoscaler::contract::STATS_PORT_NAME;
+use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
+use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
+use chassis::reviews::KubernetesReviewer;
+use chassis::token_guard::TokenGuard;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -59,7 +62,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     reconcilers(&context, &readiness, &mut tasks);
     tasks.spawn(prune(context.clone()));
     tasks.spawn(keep_warm(context.client.clone()));
-    let pushes = push::serve(stats, context.wake.clone(), metrics, stop.clone());
+    let guard = guard(&args, client);
+    let pushes = push::serve(stats, context.wake.clone(), metrics, guard, stop.clone());
     let pushes = tokio::spawn(pushes);
     tracing::info!(?args, "started");
 
@@ -72,6 +76,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     // Everything else may stop anywhere, because its state is in objects.
     context.wake.settle().await;
     Ok(())
+}
+
+fn guard(args: &Args, client: kube::Client) -> TokenGuard {
+    if args.open_stats_port {
+        return TokenGuard::open();
+    }
+    TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
 }
 
 async fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
@@ -107,7 +118,11 @@ fn context(
         client,
         scales,
         wake,
-        decisions: Arc::new(Decisions::new(triggers.autoscalers.clone(), metrics.clone())),
+        decisions: Arc::new(Decisions::new(
+            triggers.autoscalers.clone(),
+            metrics.clone(),
+            ProjectedToken::at(&args.token_file),
+        )),
         activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone())),
         objects,
         config,

@@ -1,8 +1,9 @@
 //! How the process is told what to do.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
-use autoscaler::contract::{ADMIN_PORT, STATS_PORT, SYSTEM_NAMESPACE};
+use autoscaler::contract::{ADMIN_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use clap::Parser;
 
 /// Rouse's only writer: takes workloads to zero and back, and steers their Services.
@@ -18,6 +19,12 @@ pub struct Args {
     /// Port for the activators' pushes.
     #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
     pub stats_port: u16,
+    /// File with the token by which the metrics-adapters know us; read anew for each connection.
+    #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
+    pub token_file: PathBuf,
+    /// Take pushes without a token. For trials on one machine.
+    #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
+    pub open_stats_port: bool,
     /// Port for /metrics, /ready and /live.
     #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: u16,

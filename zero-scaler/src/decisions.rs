@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
 use autoscaler::{Decision, DecisionEvent, Key};
+use chassis::projected_token::{ProjectedToken, TokenError};
 use futures::{SinkExt, StreamExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
@@ -45,6 +47,7 @@ pub struct Decisions {
     by_peer: Mutex<ByPeer>,
     changed: Arc<Trigger>,
     metrics: Metrics,
+    token: ProjectedToken,
 }
 
 type ByPeer = HashMap<SocketAddr, HashMap<Key, Heard>>;
@@ -66,15 +69,17 @@ enum StreamError {
     #[error("closed by the adapter")]
     Closed,
     #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
     Socket(#[from] Box<SocketError>),
 }
 
 // === impl Decisions ===
 
 impl Decisions {
-    /// Knows nothing yet; fires `changed` with every workload whose decision changes.
-    pub fn new(changed: Arc<Trigger>, metrics: Metrics) -> Self {
-        Self { by_peer: Mutex::default(), changed, metrics }
+    /// Knows nothing yet; fires `changed` with every workload whose decision changes. Adapters know us by `token`.
+    pub fn new(changed: Arc<Trigger>, metrics: Metrics, token: ProjectedToken) -> Self {
+        Self { by_peer: Mutex::default(), changed, metrics, token }
     }
 
     /// The newest decision on a workload; `None` while no connected adapter has one that still holds.
@@ -113,7 +118,7 @@ impl Decisions {
     async fn keep_connected(self: Arc<Self>, peer: SocketAddr) {
         let mut pause = FIRST_RETRY;
         loop {
-            let end = match connect(peer).await {
+            let end = match connect(peer, &self.token).await {
                 Ok(socket) => {
                     pause = FIRST_RETRY;
                     let _connected = Connected::new(&self, peer);
@@ -227,11 +232,16 @@ impl Drop for Connected<'_> {
     }
 }
 
-async fn connect(peer: SocketAddr) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, StreamError> {
+async fn connect(
+    peer: SocketAddr,
+    token: &ProjectedToken,
+) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, StreamError> {
+    let mut request = format!("ws://{peer}{DECISIONS_PATH}").into_client_request().map_err(Box::new)?;
+    token.authorize(request.headers_mut())?;
     let config = WebSocketConfig::default()
         .max_message_size(Some(LARGEST_MESSAGE))
         .max_frame_size(Some(LARGEST_MESSAGE));
-    let connecting = connect_async_with_config(format!("ws://{peer}{DECISIONS_PATH}"), Some(config), true);
+    let connecting = connect_async_with_config(request, Some(config), true);
     let (socket, _) =
         timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| StreamError::Timeout)?.map_err(Box::new)?;
     Ok(socket)
@@ -265,7 +275,8 @@ mod tests {
 
     fn decisions() -> (Decisions, Arc<Trigger>) {
         let trigger = Arc::new(Trigger::default());
-        (Decisions::new(trigger.clone(), Metrics::register(&Registry::new()).unwrap()), trigger)
+        let metrics = Metrics::register(&Registry::new()).unwrap();
+        (Decisions::new(trigger.clone(), metrics, ProjectedToken::default()), trigger)
     }
 
     fn desired(decisions: &Decisions, name: &str) -> Option<u32> {

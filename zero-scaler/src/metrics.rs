@@ -26,6 +26,8 @@ pub struct Metrics {
     pub push_frames_bad: IntCounter,
     /// Connected pushers.
     pub push_connections: IntGauge,
+    /// Pushers refused for want of an activator's token.
+    pub push_connections_refused: IntCounter,
     /// Connected decision streams.
     pub decision_streams: IntGauge,
     /// Decision messages that made no sense, or found no room.
@@ -75,6 +77,10 @@ impl Metrics {
                 "Push frames or messages dropped as senseless",
             )?,
             push_connections: gauge("rouse_push_connections", "Activators connected")?,
+            push_connections_refused: counter(
+                "rouse_push_connections_refused_total",
+                "Connections that showed no token of an activator",
+            )?,
             decision_streams: gauge("rouse_decision_streams", "Decision streams connected")?,
             decisions_dropped: counter("rouse_decisions_dropped_total", "Decision messages dropped")?,
             events_dropped: counter(

@@ -1,4 +1,4 @@
-//! The activators' pushes: a websocket at `/push`, text frames of [`Push`].
+//! The activators' pushes: a websocket at `/push`, text frames of [`Push`], from whoever shows an activator's token.
 //!
 //! Frames and connections are bounded; a frame that makes no sense is dropped and counted, and its connection lives on:
 //! one bad message of an activator must not keep its next one from waking somebody.
@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::contract::PUSH_PATH;
+use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH};
 use autoscaler::stats::Push;
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use chassis::token_guard::TokenGuard;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -35,6 +36,7 @@ const SILENT_PINGS: u32 = 2;
 struct Shared<S, W> {
     wake: Arc<Wake<S, W>>,
     metrics: Metrics,
+    guard: TokenGuard,
     places: Arc<Semaphore>,
     stop: CancellationToken,
 }
@@ -47,18 +49,25 @@ pub async fn serve<S: ScaleAccess, W: Sleepers>(
     listener: TcpListener,
     wake: Arc<Wake<S, W>>,
     metrics: Metrics,
+    guard: TokenGuard,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let shared = Arc::new(Shared { wake, metrics, places, stop: stop.clone() });
+    let shared = Arc::new(Shared { wake, metrics, guard, places, stop: stop.clone() });
     let router = Router::new().route(PUSH_PATH, any(upgrade::<S, W>)).with_state(shared);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
 async fn upgrade<S: ScaleAccess, W: Sleepers>(
     State(shared): State<Arc<Shared<S, W>>>,
+    headers: HeaderMap,
     request: WebSocketUpgrade,
 ) -> Response {
+    if let Err(refusal) = shared.guard.admit(&headers, &[ACTIVATOR_ACCOUNT]).await {
+        shared.metrics.push_connections_refused.inc();
+        tracing::warn!(%refusal, "a push is refused");
+        return (refusal.status(), format!("{refusal}\n")).into_response();
+    }
     let Ok(place) = shared.places.clone().try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many connections\n").into_response();
     };
@@ -145,8 +154,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let metrics = Metrics::register(&Registry::new()).unwrap();
         let stop = CancellationToken::new();
-        let server =
-            tokio::spawn(serve(listener, wake(target, Some(sleeper("1"))), metrics.clone(), stop.clone()));
+        let wake = wake(target, Some(sleeper("1")));
+        let server = tokio::spawn(serve(listener, wake, metrics.clone(), TokenGuard::open(), stop.clone()));
 
         let url = format!("ws://{address}{PUSH_PATH}");
         let (mut socket, _) = tokio_tungstenite::connect_async(&url).await.unwrap();

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::PUSH_PATH;
+use chassis::projected_token::{ProjectedToken, TokenError};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::outbox::{Letter, Outbox};
@@ -37,24 +39,38 @@ enum Ended {
     #[error("closed by the receiver")]
     Closed,
     #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
     Io(#[from] std::io::Error),
     #[error(transparent)]
     WebSocket(#[from] tungstenite::Error),
 }
 
 /// Sends what comes into the outbox, and connects again when the connection is lost; until dropped.
-pub(super) async fn keep(address: SocketAddr, outbox: Arc<Outbox>, metrics: PushMetrics) {
+pub(super) async fn keep(
+    address: SocketAddr,
+    outbox: Arc<Outbox>,
+    metrics: PushMetrics,
+    token: ProjectedToken,
+) {
     let mut retry = FIRST_RETRY;
+    let mut refused = false;
     loop {
-        match open(address).await {
+        match open(address, &token).await {
             Ok(socket) => {
                 tracing::info!(%address, "pushes to receiver");
-                retry = FIRST_RETRY;
+                (retry, refused) = (FIRST_RETRY, false);
                 let _connected = metrics.connected();
                 outbox.connected(Instant::now());
                 let ended = push(socket, &outbox).await;
                 outbox.disconnected();
                 tracing::info!(%address, %ended, "receiver lost");
+            }
+            // Said once: it is tried again each two seconds.
+            Err(Ended::WebSocket(tungstenite::Error::Http(answer))) if !refused => {
+                refused = true;
+                let words = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+                tracing::error!(%address, status = %answer.status(), words = words.trim(), "refused by receiver");
             }
             Err(error) => tracing::debug!(%address, %error, "receiver not reached"),
         }
@@ -64,13 +80,14 @@ pub(super) async fn keep(address: SocketAddr, outbox: Arc<Outbox>, metrics: Push
     }
 }
 
-async fn open(address: SocketAddr) -> Result<Socket, Ended> {
+async fn open(address: SocketAddr, token: &ProjectedToken) -> Result<Socket, Ended> {
+    let mut request = format!("ws://{address}{PUSH_PATH}").into_client_request()?;
+    token.authorize(request.headers_mut())?;
     let handshake = async {
         let stream = TcpStream::connect(address).await?;
         // A poke is one small segment: it must not wait for the acknowledgement of the report before.
         stream.set_nodelay(true)?;
-        let (socket, _) =
-            tokio_tungstenite::client_async(format!("ws://{address}{PUSH_PATH}"), stream).await?;
+        let (socket, _) = tokio_tungstenite::client_async(request, stream).await?;
         Ok(socket)
     };
     tokio::time::timeout(HANDSHAKE, handshake).await.unwrap_or(Err(Ended::Handshake))

@@ -11,23 +11,20 @@
 //! and never yes.
 
 mod front_proxy;
-mod review_cache;
-mod reviews;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::{HeaderMap, header};
+use chassis::reviews::{Access, ReviewCache, Reviewer, User};
+use chassis::token_guard::bearer;
+use http::HeaderMap;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use rustls_pki_types::CertificateDer;
 
 pub use front_proxy::{FrontProxy, FrontProxyError, follow};
-pub use reviews::{Access, KubernetesReviewer, ReviewError, Reviewer};
 
 use super::ApiError;
 use crate::metrics::Outcomes;
-use review_cache::ReviewCache;
 
 const AUTHENTICATED: &str = "system:authenticated";
 const ANONYMOUS: &str = "system:anonymous";
@@ -38,19 +35,6 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 #[derive(Clone, Debug, Default)]
 pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
 
-/// Somebody who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
-    /// User name.
-    pub name: String,
-    /// Unique id, if it has one.
-    pub uid: Option<String>,
-    /// Groups.
-    pub groups: Vec<String>,
-    /// Whatever else the authenticator said.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
 /// Authentication and authorization.
 #[derive(Debug)]
 pub struct Auth {
@@ -59,22 +43,6 @@ pub struct Auth {
     tokens: ReviewCache<Option<User>>,
     accesses: ReviewCache<Access>,
     counts: Outcomes,
-}
-
-// === impl User ===
-
-impl User {
-    fn anonymous() -> Self {
-        Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
-    }
-
-    /// With the group of everybody who said who they are. The aggregation layer sends some users without any group.
-    fn authenticated(mut self) -> Self {
-        if self.name != ANONYMOUS && !self.groups.iter().any(|group| group == AUTHENTICATED) {
-            self.groups.push(AUTHENTICATED.to_owned());
-        }
-        self
-    }
 }
 
 // === impl Auth ===
@@ -98,11 +66,11 @@ impl Auth {
     pub async fn authenticate(&self, headers: &HeaderMap, peer: &PeerCertificates) -> Result<User, ApiError> {
         let front_proxy = self.front_proxy.load();
         if let Some(user) = front_proxy.authenticate(headers, peer) {
-            return Ok(user.authenticated());
+            return Ok(authenticated(user));
         }
         match bearer(headers) {
-            Some(token) => Ok(self.token(token).await?.authenticated()),
-            None => Ok(User::anonymous()),
+            Some(token) => Ok(authenticated(self.token(token).await?)),
+            None => Ok(anonymous()),
         }
     }
 
@@ -132,7 +100,7 @@ impl Auth {
         let user = match self.tokens.get(token) {
             Some(known) => known,
             None => {
-                let answer = self.reviewer.token(token).await;
+                let answer = self.reviewer.token(token, None).await;
                 self.counts.count(answer.is_ok());
                 let user = answer.map_err(|error| ApiError::Review(error.to_string()))?;
                 self.tokens.insert(token.to_owned(), user.clone());
@@ -143,10 +111,16 @@ impl Auth {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+fn anonymous() -> User {
+    User { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }
+}
+
+/// With the group of everybody who said who they are. The aggregation layer sends some users without any group.
+fn authenticated(mut user: User) -> User {
+    if user.name != ANONYMOUS && !user.groups.iter().any(|group| group == AUTHENTICATED) {
+        user.groups.push(AUTHENTICATED.to_owned());
+    }
+    user
 }
 
 /// The sentence in which kube-apiserver refuses as well.

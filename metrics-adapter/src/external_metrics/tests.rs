@@ -1,5 +1,6 @@
 //! The whole API, in memory: certificates are made here, only the cluster's reviews are played.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use autoscaler::selector::Selector;
 use autoscaler::settings::Aggregation;
 use autoscaler::stats::Stat;
 use autoscaler::{Decision, Key};
+use chassis::reviews::{Access, ReviewError, Reviewer, User};
+use fake_api::FakeApi;
 use futures::future::BoxFuture;
 use http::Request;
 use http_body_util::BodyExt;
@@ -19,7 +22,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::auth::{Access, FrontProxy, ReviewError, Reviewer};
+use super::auth::FrontProxy;
 use super::*;
 use crate::collector::Collector;
 use crate::decisions::Decisions;
@@ -37,7 +40,12 @@ struct Played {
 }
 
 impl Reviewer for Played {
-    fn token<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+    fn token<'a>(
+        &'a self,
+        token: &'a str,
+        audience: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+        assert_eq!(audience, None, "a token for the API server is asked for");
         Box::pin(async move {
             if self.fails {
                 return Err(ReviewError::Timeout);
@@ -85,8 +93,9 @@ impl Ca {
         PeerCertificates([certificate.der().clone()].into())
     }
 
-    fn front_proxy(&self) -> FrontProxy {
-        FrontProxy::parse(&std::collections::BTreeMap::from(
+    /// What the cluster publishes.
+    fn config_map(&self) -> BTreeMap<String, String> {
+        BTreeMap::from(
             [
                 ("requestheader-client-ca-file", self.pem.as_str()),
                 ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
@@ -95,8 +104,11 @@ impl Ca {
                 ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
             ]
             .map(|(key, value)| (key.to_owned(), value.to_owned())),
-        ))
-        .unwrap()
+        )
+    }
+
+    fn front_proxy(&self) -> FrontProxy {
+        FrontProxy::parse(&self.config_map()).unwrap()
     }
 }
 
@@ -342,6 +354,34 @@ async fn headers_are_believed_from_the_front_proxy_alone() {
     let last = fixture.reviews().pop().unwrap();
     assert_eq!(last.user.as_deref(), Some("jane"));
     assert_eq!(last.extra.unwrap()["example.org/scope"], ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ca_that_the_cluster_rotates_is_believed_without_a_restart() {
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let (cluster, fixture) = (FakeApi::default(), Fixture::new(Played::default()));
+    let publish = |data: BTreeMap<String, String>| cluster.put(path, json!({"data": data}));
+    let (first, second) = (Ca::new("first"), Ca::new("second"));
+    let latch = fixture.readiness.awaits("the front proxy");
+    publish(first.config_map());
+    tokio::spawn(auth::follow(cluster.client(), fixture.front_proxy.clone(), latch));
+    let asks_as = async |ca: &Ca| {
+        // Any change has arrived by then.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        fixture.ask(request("/apis", &[("x-remote-user", "jane")]), &ca.client("front-proxy-client")).await;
+        fixture.reviews().pop().unwrap().user.unwrap()
+    };
+    assert_eq!(asks_as(&first).await, "jane");
+    assert!(fixture.readiness.is_ready());
+    publish(second.config_map());
+    assert_eq!(asks_as(&second).await, "jane");
+    assert_eq!(asks_as(&first).await, "system:anonymous", "its certificates are from before");
+    // Nonsense, and nothing at all, leave the last good one in force.
+    publish(BTreeMap::from([("requestheader-client-ca-file".to_owned(), "nonsense".to_owned())]));
+    publish(BTreeMap::from([("requestheader-allowed-names".to_owned(), "nonsense".to_owned())]));
+    assert_eq!(asks_as(&second).await, "jane");
+    cluster.remove(path);
+    assert_eq!(asks_as(&second).await, "jane");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use chassis::readiness::Latch;
+use chassis::reviews::User;
 use futures::{StreamExt, pin_mut};
 use http::{HeaderMap, HeaderName};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -22,7 +23,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{PeerCertificates, User};
+use super::PeerCertificates;
 
 /// Where the cluster publishes it.
 const NAMESPACE: &str = "kube-system";
