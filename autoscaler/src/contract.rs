@@ -44,6 +44,8 @@ pub const STATS_PORT_NAME: &str = "stats";
 pub const PUSH_PATH: &str = "/push";
 /// Path of the adapter's decision stream (websocket).
 pub const DECISIONS_PATH: &str = "/decisions";
+/// Path on the stats port under which a metrics-adapter that leads answers those that follow.
+pub const RELAY_PATH: &str = "/relay";
 /// Audience of the tokens by which our parts know each other on the stats port: good for nothing else.
 pub const STATS_AUDIENCE: &str = "stats.autoscaling.rouse.dev";
 /// Where the kubelet puts a part's own token of that audience, by the manifests.
@@ -52,6 +54,8 @@ pub const STATS_TOKEN_FILE: &str = "/var/run/secrets/autoscaling.rouse.dev/token
 pub const ACTIVATOR_ACCOUNT: &str = "activator";
 /// Service account of the zero-scalers, who read decisions.
 pub const ZERO_SCALER_ACCOUNT: &str = "zero-scaler";
+/// Service account of the metrics-adapters, who ask their leader.
+pub const METRICS_ADAPTER_ACCOUNT: &str = "metrics-adapter";
 /// `/metrics`, `/ready`, `/live` of every process but the sidecar.
 pub const ADMIN_PORT: u16 = 9090;
 /// The adapter's API port.

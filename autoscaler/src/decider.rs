@@ -184,6 +184,12 @@ impl Decider {
         Self { panic: PanicMode::starting_with(ready, now), delay }
     }
 
+    /// From now on this one decides, after another that may have known more: for a stable window nothing is taken away from
+    /// the `ready` pods, as if they were found at the start.
+    pub fn take_over(&mut self, ready: u32, now: Duration) {
+        self.panic.take_over(ready, now);
+    }
+
     /// Whether the last decision was made in panic, or the next starts so.
     pub fn is_panicking(&self) -> bool {
         self.panic.is_panicking()

@@ -71,7 +71,8 @@ impl Lease {
         Self { api: Api::namespaced(client, namespace), name: name.to_owned(), identity: identity.to_owned() }
     }
 
-    /// Whether this replica leads, and the future that keeps it true until `stop` and then gives the lease away; spawn it.
+    /// Who leads, and the future that keeps that true; spawn it. From `stop` on this replica does not lead, and gives away
+    /// what it has; the future goes on to say who does.
     pub fn elect(self, stop: CancellationToken) -> (Leadership, impl Future<Output = ()> + Send + use<>) {
         let (publisher, leadership) = leadership::channel();
         (leadership, self.run(publisher, stop))
@@ -81,11 +82,15 @@ impl Lease {
         let events = watch_object(self.api.clone(), &self.name).default_backoff();
         pin_mut!(events);
         let mut election = Election::new(&self.identity);
+        let mut stands = true;
         loop {
             publisher.publish(&election, Instant::now());
-            let due = election.due(Instant::now());
+            let due = election.due(Instant::now()).filter(|_| stands);
             tokio::select! {
-                () = stop.cancelled() => break,
+                () = stop.cancelled(), if stands => {
+                    stands = false;
+                    self.give_away(&mut election, &publisher).await;
+                }
                 event = events.next() => match event {
                     Some(Ok(object)) => election.observe(object, Instant::now()),
                     Some(Err(error)) => tracing::warn!(lease = self.name, %error, "watch failed; it is tried again"),
@@ -94,12 +99,12 @@ impl Lease {
                 () = sleep_until(due) => self.attempt(&mut election, &publisher).await,
             }
         }
-        publisher.withdraw();
-        self.release(&mut election).await;
     }
 
     /// Writes the lease, if it is to be written. What fails is tried again later.
     async fn attempt(&self, election: &mut Election, publisher: &Publisher) {
+        // One that has lapsed is told before it is won again.
+        publisher.publish(election, Instant::now());
         let led = election.leads(Instant::now());
         for _ in 0..ATTEMPTS {
             let began = Instant::now();
@@ -153,23 +158,28 @@ impl Lease {
     }
 
     /// Gives the lease away, so that nobody has to wait for its end.
-    async fn release(&self, election: &mut Election) {
+    async fn give_away(&self, election: &mut Election, publisher: &Publisher) {
         for _ in 0..ATTEMPTS {
-            let Some(step) = election.release(Instant::now(), crate::clock::since_epoch()) else { return };
+            let step = election.resign(crate::clock::since_epoch());
+            // Nothing is done as the leader any more when the next one begins.
+            publisher.publish(election, Instant::now());
+            let Some(step) = step else { break };
             match self.write(step, REQUEST).await {
-                Ok(_) => {
+                Ok(object) => {
                     tracing::info!(lease = self.name, "given away");
-                    return;
+                    election.observe(Some(object), Instant::now());
+                    break;
                 }
                 Err(LeaseError::Api(kube::Error::Api(status))) if status.code == 409 => {
-                    self.read(election).await
+                    self.read(election).await;
                 }
                 Err(error) => {
                     tracing::warn!(lease = self.name, %error, "not given away; the others wait for its end");
-                    return;
+                    break;
                 }
             }
         }
+        publisher.conclude();
     }
 }
 

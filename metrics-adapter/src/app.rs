@@ -1,11 +1,13 @@
 //! Wiring: binds the sockets, starts the tasks, ends them in order.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use autoscaler::contract::STATS_AUDIENCE;
+use chassis::lease::Lease;
+use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::reviews::KubernetesReviewer;
 use chassis::token_guard::TokenGuard;
@@ -21,10 +23,12 @@ use crate::collector::{self, Collector};
 use crate::decisions::Decisions;
 use crate::external_metrics::auth::{self, Auth, FrontProxy};
 use crate::external_metrics::{Api, Values};
+use crate::history::History;
 use crate::metric_watch::MetricWatch;
 use crate::metrics::Metrics;
 use crate::multi_scaler::{MAX_POKES, MultiScaler};
 use crate::ready_pods::ReadyPods;
+use crate::relay::{self, Relay};
 use crate::scrape_client::ScrapeClient;
 use crate::serving_certificate::ServingCertificate;
 use crate::stat_server::StatServer;
@@ -57,14 +61,23 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     // Taken before anything is served: a process without its watches must not look ready.
     let starting = readiness.awaits("the Kubernetes client");
-    let admin = tokio::spawn(admin::serve(admin_listener, registry, readiness.clone(), end.clone()));
+    let admin = tokio::spawn(admin::serve(admin_listener, registry.clone(), readiness.clone(), end.clone()));
     let client = kubernetes::client(COMPONENT, VERSION).await?;
+
+    let stats = SocketAddr::new(args.pod_ip, args.stats_port);
+    let identity = relay::identity(&args.pod_name, stats);
+    let lease = Lease::new(client.clone(), &args.system_namespace, COMPONENT, &identity);
+    // Given away at the signal, and not at the end: the next one decides while this one still answers by relay.
+    let (mut leadership, election) = lease.elect(signal.clone());
+    leadership.register(&registry)?;
+    tasks.spawn(election);
 
     let (table, workloads) = watch::channel(Arc::new(Workloads::default()));
     let (pokes, poked) = mpsc::channel(MAX_POKES);
     let (ca, ca_changes) = watch::channel(None);
     let collector = Arc::new(Collector::default());
     let decisions = Arc::new(Decisions::default());
+    let history = Arc::new(History::default());
     let pods = ReadyPods::default();
     let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
 
@@ -85,6 +98,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         pods: pods.clone(),
         workloads: workloads.clone(),
         decisions: decisions.clone(),
+        history: history.clone(),
+        leadership: leadership.clone(),
         metrics: metrics.clone(),
     };
     tasks.spawn(multi_scaler.run(poked));
@@ -113,10 +128,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let stat_server =
         StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), guard, stop.clone());
-    servers.spawn(stat_server.serve(stats_listener));
-    let values = Values { collector, decisions, pods, workloads };
+    let values = Values { collector, decisions, history, pods, workloads };
     let auth = Auth::new(front_proxy, reviewer, metrics.reviews.clone());
-    let api = Api::new(values, auth, readiness.clone(), metrics);
+    let relay = Relay::new(leadership.clone(), ProjectedToken::at(&args.token_file));
+    let api = Api::new(values, relay, auth, readiness.clone(), metrics);
+    servers.spawn(stat_server.serve(stats_listener, api.clone()));
     servers.spawn(tls_server::serve(api_listener, tls, api, stop.clone()));
     drop(starting);
 
@@ -126,11 +142,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Some(server) = servers.join_next() => Err(anyhow::anyhow!("a server ended: {server:?}")),
     };
     readiness.drain();
+    signal.cancel();
     if ended.is_ok() {
         tokio::time::sleep(args.shutdown_delay).await;
     }
     stop.cancel();
     while servers.join_next().await.is_some() {}
+    leadership.given_away().await;
     tasks.shutdown().await;
     end.cancel();
     admin.await?;

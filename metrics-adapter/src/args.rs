@@ -1,9 +1,10 @@
 //! Command line and environment.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoscaler::contract::{ADMIN_PORT, API_PORT, STATS_PORT, SYSTEM_NAMESPACE};
+use autoscaler::contract::{ADMIN_PORT, API_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use autoscaler::settings::parse_duration;
 use clap::{Parser, Subcommand};
 
@@ -49,6 +50,15 @@ pub struct Args {
     /// Name of this process's own Service: the name in the serving certificate, and in the APIService that is ours.
     #[arg(long, env = "ROUSE_SERVICE", default_value = "metrics-adapter")]
     pub service: String,
+    /// Name of this replica, in the Lease; it must differ between replicas.
+    #[arg(long, env = "POD_NAME", default_value = "metrics-adapter")]
+    pub pod_name: String,
+    /// Address at which the other replicas reach this one.
+    #[arg(long, env = "POD_IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub pod_ip: IpAddr,
+    /// File with the token by which the other replicas know this one; read anew for each request.
+    #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
+    pub token_file: PathBuf,
     /// Port of the Kubernetes metrics API (TLS).
     #[arg(long, env = "ROUSE_API_PORT", default_value_t = API_PORT)]
     pub api_port: u16,

@@ -1,6 +1,6 @@
 //! Decisions: the newest one of every workload, and the stream of their changes.
 //!
-//! Written by the multi-scaler alone. The API reads single ones; a connection of a zero-scaler takes a snapshot and, from the
+//! Written by the multi-scaler alone, and only while this replica leads. The API reads single ones; a connection of a zero-scaler takes a snapshot and, from the
 //! same instant on, every change. The stream is bounded: a reader that falls too far behind loses its place and must come
 //! back for a fresh snapshot.
 
@@ -74,6 +74,15 @@ impl Decisions {
         let mut known = self.lock();
         if known.remove(key).is_some() {
             self.send(&DecisionEvent::Removed(key.clone()));
+        }
+    }
+
+    /// Forgets all: another replica decides from now on.
+    pub fn clear(&self) {
+        let mut known = self.lock();
+        if !known.is_empty() {
+            known.clear();
+            self.send(&DecisionEvent::Snapshot(Vec::new()));
         }
     }
 
@@ -155,6 +164,18 @@ mod tests {
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(decision(2, 14_000)));
         decisions.remove(&Key::new("shop", "web"));
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Removed(Key::new("shop", "web")));
+    }
+
+    #[test]
+    fn who_decides_no_longer_takes_its_words_back() {
+        let decisions = Decisions::default();
+        decisions.publish(decision(1, 0));
+        let (_, mut changes) = decisions.subscribe();
+        decisions.clear();
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Snapshot(vec![]));
+        assert_eq!(decisions.get(&Key::new("shop", "web")), None);
+        decisions.clear();
+        assert!(changes.try_recv().is_err(), "there is nothing more to take back");
     }
 
     #[test]

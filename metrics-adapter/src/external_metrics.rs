@@ -5,8 +5,8 @@
 //!                      auth           auth                            └─► ApiError ─► Status JSON
 //! ```
 //!
-//! Values come from the collector and from decisions, in memory: nothing here waits for anything but reviews, which are
-//! cached. What surprises: missing data is an error and never 0, because the HPA would act on a 0; and no answer carries
+//! Values come from the collector and from decisions, in memory; a replica that follows asks the one that leads. Otherwise
+//! nothing here waits for anything but reviews, which are cached. What surprises: missing data is an error and never 0, because the HPA would act on a 0; and no answer carries
 //! `Retry-After`, for the HPA would sleep on it.
 
 pub mod auth;
@@ -14,14 +14,17 @@ mod discovery;
 mod error;
 mod route;
 mod value;
+mod why;
 
 use std::sync::Arc;
 
+use autoscaler::contract::METRIC_DESIRED;
 use bytes::Bytes;
 use chassis::readiness::Readiness;
 use chassis::reviews::User;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
@@ -33,8 +36,10 @@ use auth::{Auth, PeerCertificates};
 pub use error::ApiError;
 use route::{Probe, Route};
 pub use value::Values;
+use why::{Why, wants_text};
 
 use crate::metrics::Metrics;
+use crate::relay::{Place, Relay};
 
 /// API group served.
 pub const GROUP: &str = "external.metrics.k8s.io";
@@ -52,6 +57,7 @@ pub type Answer = Response<Full<Bytes>>;
 #[derive(Debug)]
 pub struct Api {
     values: Values,
+    relay: Relay,
     auth: Auth,
     readiness: Readiness,
     in_flight: Semaphore,
@@ -61,9 +67,28 @@ pub struct Api {
 // === impl Api ===
 
 impl Api {
-    /// An API over these values.
-    pub fn new(values: Values, auth: Auth, readiness: Readiness, metrics: Metrics) -> Arc<Self> {
-        Arc::new(Self { values, auth, readiness, in_flight: Semaphore::new(MAX_IN_FLIGHT), metrics })
+    /// An API over these values, or over those of whom `relay` asks.
+    pub fn new(
+        values: Values,
+        relay: Relay,
+        auth: Auth,
+        readiness: Readiness,
+        metrics: Metrics,
+    ) -> Arc<Self> {
+        Arc::new(Self { values, relay, auth, readiness, in_flight: Semaphore::new(MAX_IN_FLIGHT), metrics })
+    }
+
+    /// Answers one of our own replicas, which has seen to who asks.
+    pub fn answer_follower(&self, uri: &Uri, headers: &HeaderMap) -> Answer {
+        let answer = match self.relay.place() {
+            Place::Here => self.read(&Route::parse(uri.path()), uri, headers),
+            Place::There(_) | Place::Nowhere => Err(ApiError::NotTheLeader),
+        };
+        answer.unwrap_or_else(|error| match error {
+            // Told from what the leader may say itself.
+            ApiError::NotTheLeader => json(StatusCode::MISDIRECTED_REQUEST, &error.status()),
+            _ => json(error.code(), &error.status()),
+        })
     }
 
     /// Answers one request; its body is of no interest.
@@ -93,8 +118,53 @@ impl Api {
         }
         let user = self.auth.authenticate(&request.headers, peer).await?;
         self.authorize(&user, &route, request).await?;
-        accepts_json(&request.headers)?;
-        self.dispatch(&route, request)
+        if !(matches!(route, Route::Why { .. }) && wants_text(&request.uri, &request.headers)) {
+            accepts_json(&request.headers)?;
+        }
+        if !route.is_of_a_workload() {
+            return self.dispatch(&route, request);
+        }
+        let place = self.relay.settled().await;
+        match self.ask(&place, &route, request).await {
+            // It does not lead any more, or has gone: another one may be about to.
+            Err(ApiError::NotTheLeader | ApiError::Leader { .. }) => {
+                let place = self.relay.moved(&place).await;
+                self.ask(&place, &route, request).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// What the leader says.
+    async fn ask(&self, place: &Place, route: &Route<'_>, request: &Parts) -> Result<Answer, ApiError> {
+        let (uri, headers) = (&request.uri, &request.headers);
+        let leader = match place {
+            Place::Here => return self.read(route, uri, headers),
+            Place::Nowhere => return Err(ApiError::NoLeader),
+            Place::There(leader) => *leader,
+        };
+        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        match self.relay.ask(leader, path, headers.get(header::ACCEPT)).await {
+            Ok(relayed) if relayed.status == StatusCode::MISDIRECTED_REQUEST => Err(ApiError::NotTheLeader),
+            Ok(relayed) => Ok(answer(relayed.status, relayed.content_type, relayed.body)),
+            Err(error) => Err(ApiError::Leader { address: leader, reason: error.to_string() }),
+        }
+    }
+
+    /// What is known of a workload here.
+    fn read(&self, route: &Route<'_>, uri: &Uri, headers: &HeaderMap) -> Result<Answer, ApiError> {
+        match route {
+            Route::Metric { namespace, metric } => {
+                let service = value::service_of(uri)?;
+                Ok(json(StatusCode::OK, &self.values.list(namespace, metric, &service)?))
+            }
+            Route::Why { namespace, name } => {
+                let why = Why::of(&self.values, namespace, name)?;
+                let as_text = wants_text(uri, headers);
+                Ok(if as_text { text(StatusCode::OK, why.text()) } else { json(StatusCode::OK, &why.json()) })
+            }
+            _ => Err(ApiError::NoSuchPath(uri.path().to_owned())),
+        }
     }
 
     async fn authorize(&self, user: &User, route: &Route<'_>, request: &Parts) -> Result<(), ApiError> {
@@ -112,11 +182,9 @@ impl Api {
             Route::Groups => Ok(with_vary(json(StatusCode::OK, &discovery::groups()))),
             Route::Group => Ok(json(StatusCode::OK, &discovery::group())),
             Route::Resources => Ok(json(StatusCode::OK, &discovery::resources())),
-            Route::Metric { namespace, metric } => {
-                let service = value::service_of(&request.uri)?;
-                Ok(json(StatusCode::OK, &self.values.list(namespace, metric, &service)?))
+            Route::Metric { .. } | Route::Why { .. } | Route::Probe(_) | Route::Other => {
+                Err(ApiError::NoSuchPath(request.uri.path().to_owned()))
             }
-            Route::Probe(_) | Route::Other => Err(ApiError::NoSuchPath(request.uri.path().to_owned())),
         }
     }
 
@@ -134,11 +202,13 @@ impl Api {
 /// What the cluster's authorizers are asked.
 fn review(user: &User, route: &Route<'_>, request: &Parts) -> SubjectAccessReviewSpec {
     let (resource_attributes, non_resource_attributes) = match route {
-        Route::Metric { namespace, metric } => {
+        Route::Metric { namespace, .. } | Route::Why { namespace, .. } => {
+            // Whoever may read what was decided may know why.
+            let metric = if let Route::Metric { metric, .. } = route { metric } else { METRIC_DESIRED };
             let attributes = ResourceAttributes {
                 group: Some(GROUP.to_owned()),
                 version: Some(VERSION.to_owned()),
-                resource: Some((*metric).to_owned()),
+                resource: Some(metric.to_owned()),
                 namespace: Some((*namespace).to_owned()),
                 verb: Some("list".to_owned()),
                 ..ResourceAttributes::default()

@@ -3,6 +3,10 @@
 //! It decides on every workload every two seconds, and on one at once when it is poked: a request came for a workload that
 //! sleeps. Input are the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided,
 //! and the old decision grows old.
+//!
+//! Only the leader's decisions go out. A follower decides all the same, on its own windows and for nobody, so that
+//! its deciders know of a panic or a delay when it has to take over; and then it takes nothing away for a stable window,
+//! in case the other knew more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,11 +14,13 @@ use std::time::Duration;
 
 use autoscaler::decider::Decider;
 use autoscaler::{Decision, Key};
+use chassis::lease::Leadership;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use crate::collector::Collector;
 use crate::decisions::Decisions;
+use crate::history::{History, Look};
 use crate::metrics::Metrics;
 use crate::ready_pods::ReadyPods;
 use crate::workloads::{Workload, Workloads, WorkloadsReceiver};
@@ -35,6 +41,10 @@ pub struct MultiScaler {
     pub workloads: WorkloadsReceiver,
     /// Where decisions go.
     pub decisions: Arc<Decisions>,
+    /// Where it is kept what they went by.
+    pub history: Arc<History>,
+    /// Whether they go out.
+    pub leadership: Leadership,
     /// Counters.
     pub metrics: Metrics,
 }
@@ -57,10 +67,17 @@ impl MultiScaler {
     /// Decides until the process ends.
     pub async fn run(mut self, mut pokes: mpsc::Receiver<Key>) {
         let mut units = Units::new();
+        let mut led = false;
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let leads = self.leadership.leads();
+            if leads != led {
+                led = leads;
+                self.changed_hands(&mut units, leads);
+            }
             tokio::select! {
+                () = self.leadership.until(!led) => {}
                 _ = tick.tick() => self.decide_all(&mut units),
                 poked = pokes.recv() => match poked {
                     Some(key) => self.poked(&mut units, &key),
@@ -81,7 +98,25 @@ impl MultiScaler {
         }
     }
 
+    fn changed_hands(&self, units: &mut Units, leads: bool) {
+        if !leads {
+            return self.decisions.clear();
+        }
+        let now = self.collector.clock().now();
+        let table = self.workloads.borrow().clone();
+        for workload in table.iter() {
+            let ready = self.pods.count_ready(&workload.key.namespace, &workload.selector);
+            if let (Some(unit), Some(ready)) = (units.get_mut(&workload.key), ready) {
+                unit.decider.take_over(ready, now);
+            }
+        }
+        self.decide_all(units);
+    }
+
     fn poked(&self, units: &mut Units, key: &Key) {
+        if !self.leadership.leads() {
+            return;
+        }
         let workload = self.workloads.borrow().get(key).cloned();
         // Several requests may have poked before the first decision.
         if let Some(workload) = workload.filter(|_| self.decisions.wants_poke(key)) {
@@ -93,6 +128,7 @@ impl MultiScaler {
     fn forget_removed(&mut self, units: &mut Units) {
         let table: Arc<Workloads> = self.workloads.borrow_and_update().clone();
         units.retain(|key, _| table.get(key).is_some());
+        self.history.retain(|key| table.get(key).is_some());
         for key in self.decisions.keys() {
             if table.get(&key).is_none() {
                 self.decisions.remove(&key);
@@ -100,7 +136,7 @@ impl MultiScaler {
         }
     }
 
-    fn decide(&self, units: &mut Units, workload: &Workload) {
+    fn decide(&self, units: &mut Units, workload: &Arc<Workload>) {
         let key = &workload.key;
         let Some(ready) = self.pods.count_ready(&key.namespace, &workload.selector) else { return };
         let now = self.collector.clock().now();
@@ -113,6 +149,19 @@ impl MultiScaler {
         let heard = averages.is_some() || idle_since.is_some();
         let verdict = heard.then(|| unit.decider.decide(&workload.spec, averages, ready, now)).flatten();
         self.metrics.decisions.count(verdict.is_some());
+        self.history.record(Look {
+            at: chassis::clock::unix_millis(),
+            workload: workload.clone(),
+            ready,
+            averages,
+            idle_since,
+            verdict,
+            panicking: unit.decider.is_panicking(),
+            calm: unit.decider.calm_since().map(|since| now.saturating_sub(since)),
+        });
+        if !self.leadership.leads() {
+            return;
+        }
         match verdict {
             Some(verdict) => {
                 let (panicking, at) = (unit.decider.is_panicking(), chassis::clock::unix_millis());

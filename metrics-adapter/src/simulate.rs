@@ -13,11 +13,9 @@
 mod answers;
 mod lines;
 mod plot;
-mod readable;
 mod spec_change;
 mod summary;
 mod table;
-mod why;
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};

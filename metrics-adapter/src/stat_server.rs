@@ -1,9 +1,10 @@
-//! StatServer: the websockets on the stats port.
+//! StatServer: the stats port, on which our own parts speak to each other; websockets mostly.
 //!
 //! Whoever connects shows the token of its service account: only activators push, only zero-scalers read decisions.
 //! `/push` takes what activators report, and pokes the multi-scaler when a request came for a workload that sleeps.
 //! `/decisions` tells zero-scalers everything that was decided and then each change. A frame that makes no sense is dropped
 //! and counted, and the connection stays; a reader that does not keep up is disconnected and comes back for a snapshot.
+//! `/relay` answers a replica that follows as the API would, if this one leads.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::contract::{ACTIVATOR_ACCOUNT, DECISIONS_PATH, PUSH_PATH, ZERO_SCALER_ACCOUNT};
+use autoscaler::contract::{
+    ACTIVATOR_ACCOUNT, DECISIONS_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, RELAY_PATH, ZERO_SCALER_ACCOUNT,
+};
 use autoscaler::stats::Push;
 use axum::Router;
 use axum::extract::State;
@@ -19,7 +22,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use chassis::token_guard::{Refusal, TokenGuard};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -29,6 +32,7 @@ use tower_service::Service;
 
 use crate::collector::{Collector, Recorded};
 use crate::decisions::Decisions;
+use crate::external_metrics::Api;
 use crate::metrics::Metrics;
 
 /// A push of some ten thousand workloads.
@@ -108,11 +112,17 @@ impl StatServer {
         }
     }
 
-    /// Serves until `stop`.
-    pub async fn serve(self, listener: TcpListener) {
+    /// Serves until `stop`, and answers followers by `api`.
+    pub async fn serve(self, listener: TcpListener, api: Arc<Api>) {
         let stop = self.stop.clone();
-        let router =
-            Router::new().route(PUSH_PATH, get(push)).route(DECISIONS_PATH, get(decisions)).with_state(self);
+        let relay = Router::new()
+            .route(&format!("{RELAY_PATH}/{{*path}}"), get(relay))
+            .with_state((self.clone(), api));
+        let router = Router::new()
+            .route(PUSH_PATH, get(push))
+            .route(DECISIONS_PATH, get(decisions))
+            .with_state(self)
+            .merge(relay);
         let service = move |request: http::Request<hyper::body::Incoming>, _: &_| {
             let mut router = router.clone();
             async move { Service::call(&mut router, request).await as Result<Response, Infallible> }
@@ -237,6 +247,21 @@ async fn decisions(
     };
     let upgrade = upgrade.max_frame_size(MAX_READER_FRAME).max_message_size(MAX_READER_FRAME);
     upgrade.on_upgrade(move |socket| server.tell(socket, permit))
+}
+
+async fn relay(
+    State((server, api)): State<(StatServer, Arc<Api>)>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    if let Err(refusal) = server.guard.admit(&headers, &[METRICS_ADAPTER_ACCOUNT]).await {
+        return server.refuse(&refusal);
+    }
+    let path = uri.path_and_query().and_then(|path| path.as_str().strip_prefix(RELAY_PATH));
+    match path.and_then(|path| path.parse::<Uri>().ok()) {
+        Some(uri) => api.answer_follower(&uri, &headers).map(axum::body::Body::new),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 /// What a connection waited for.

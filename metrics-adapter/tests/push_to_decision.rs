@@ -2,140 +2,29 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod support;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::collection::{Measure, Windows};
+use autoscaler::DecisionEvent;
+use autoscaler::collection::Measure;
 use autoscaler::contract::STATS_AUDIENCE;
-use autoscaler::decider::DeciderSpec;
-use autoscaler::selector::Selector;
-use autoscaler::settings::Aggregation;
-use autoscaler::stats::{Push, Stat, StatMessage};
-use autoscaler::{DecisionEvent, Key};
+use autoscaler::stats::Stat;
 use chassis::reviews::KubernetesReviewer;
 use chassis::token_guard::TokenGuard;
 use fake_api::FakeApi;
 use futures::{SinkExt, StreamExt};
 use kube::runtime::watcher::Event;
-use metrics_adapter::collector::{self, Collector};
-use metrics_adapter::decisions::Decisions;
-use metrics_adapter::metrics::Metrics;
-use metrics_adapter::multi_scaler::{MAX_POKES, MultiScaler};
-use metrics_adapter::ready_pods::ReadyPods;
-use metrics_adapter::scrape_client::ScrapeClient;
-use metrics_adapter::stat_server::StatServer;
-use metrics_adapter::stats_scraper::StatsScraper;
-use metrics_adapter::workloads::{Workload, Workloads};
-use prometheus::Registry;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use support::{Adapter, Setup, event, key, push};
+use tokio::net::TcpListener;
+use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
-use tokio_util::sync::CancellationToken;
-
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
-
-/// An adapter without Kubernetes: its objects are put in by hand.
-struct Adapter {
-    url: String,
-    pods: ReadyPods,
-    collector: Arc<Collector>,
-    metrics: Metrics,
-    stop: CancellationToken,
-    _table: watch::Sender<Arc<Workloads>>,
-}
-
-fn key() -> Key {
-    Key::new("shop", "web")
-}
-
-fn workload() -> Workload {
-    Workload {
-        key: key(),
-        service: "web".to_owned(),
-        selector: Selector::parse("app=web").unwrap(),
-        windows: Windows {
-            stable: Duration::from_secs(60),
-            panic: Duration::from_secs(6),
-            aggregation: Aggregation::Linear,
-        },
-        measure: Measure::Concurrency,
-        target_milli: 1000,
-        spec: DeciderSpec { target: 1.0, ..DeciderSpec::default() },
-    }
-}
-
-impl Adapter {
-    /// With pods that answer on `stat_port`.
-    async fn start(stat_port: u16) -> Self {
-        Self::guarded(stat_port, TokenGuard::open()).await
-    }
-
-    async fn guarded(stat_port: u16, guard: TokenGuard) -> Self {
-        let metrics = Metrics::register(&Registry::new()).unwrap();
-        let (table, workloads) = watch::channel(Arc::new(Workloads::from_iter([workload()])));
-        let (pokes, poked) = mpsc::channel(MAX_POKES);
-        let collector = Arc::new(Collector::default());
-        let decisions = Arc::new(Decisions::default());
-        let pods = ReadyPods::default();
-        pods.apply(Event::Init);
-        pods.apply(Event::InitDone);
-        tokio::spawn(collector::follow(StatsScraper {
-            collector: collector.clone(),
-            pods: pods.clone(),
-            client: ScrapeClient::on_port(stat_port),
-            workloads: workloads.clone(),
-            metrics: metrics.clone(),
-        }));
-        let multi_scaler = MultiScaler {
-            collector: collector.clone(),
-            pods: pods.clone(),
-            workloads,
-            decisions: decisions.clone(),
-            metrics: metrics.clone(),
-        };
-        tokio::spawn(multi_scaler.run(poked));
-        let stop = CancellationToken::new();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("ws://{}", listener.local_addr().unwrap());
-        let server =
-            StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), guard, stop.clone());
-        tokio::spawn(server.serve(listener));
-        Self { url, pods, collector, metrics, stop, _table: table }
-    }
-
-    async fn connect(&self, path: &str) -> Socket {
-        connect_async(format!("{}{path}", self.url)).await.unwrap().0
-    }
-}
-
-fn push(concurrency: f64) -> Message {
-    let stat = Stat {
-        average_concurrent_requests: concurrency,
-        request_count: concurrency,
-        timestamp: chassis::clock::unix_seconds(),
-        ..Stat::default()
-    };
-    let messages = vec![StatMessage { key: key(), stat }];
-    let push = Push { activator: "activator-1".to_owned(), messages };
-    Message::text(serde_json::to_string(&push).unwrap())
-}
-
-async fn event(socket: &mut Socket) -> DecisionEvent {
-    let deadline = Duration::from_secs(5);
-    loop {
-        match tokio::time::timeout(deadline, socket.next()).await.unwrap().unwrap().unwrap() {
-            Message::Text(text) => return serde_json::from_str(text.as_str()).unwrap(),
-            Message::Ping(_) | Message::Pong(_) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-}
 
 #[tokio::test]
 async fn a_first_request_is_decided_on_at_once_and_bad_frames_do_no_harm() {
-    let adapter = Adapter::start(1).await;
+    let adapter = Adapter::start(Setup::alone(1).await);
     let mut reader = adapter.connect("/decisions").await;
     assert_eq!(event(&mut reader).await, DecisionEvent::Snapshot(vec![]));
     // Past the first tick, so that only a poke can be this quick.
@@ -182,7 +71,7 @@ async fn pods_are_scraped_and_what_they_say_counts() {
         }),
     );
     tokio::spawn(async move { axum::serve(pod, router).await });
-    let adapter = Adapter::start(port).await;
+    let adapter = Adapter::start(Setup::alone(port).await);
     let object = serde_json::json!({
         "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
         "status": {"phase": "Running", "podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
@@ -211,7 +100,8 @@ async fn only_an_activator_pushes_and_only_a_zero_scaler_reads_decisions() {
         }})
     });
     let reviewer = Arc::new(KubernetesReviewer::new(cluster.client()));
-    let adapter = Adapter::guarded(1, TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE)).await;
+    let guard = TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE);
+    let adapter = Adapter::start(Setup { guard, ..Setup::alone(1).await });
     for (path, token, expected) in [
         ("/push", Some("rouse-system:activator"), 101),
         ("/push", Some("rouse-system:zero-scaler"), 403),

@@ -15,8 +15,10 @@ use metrics_adapter::collector::Collector;
 use metrics_adapter::decisions::Decisions;
 use metrics_adapter::external_metrics::auth::{Auth, FrontProxy};
 use metrics_adapter::external_metrics::{Api, Values};
+use metrics_adapter::history::History;
 use metrics_adapter::metrics::Metrics;
 use metrics_adapter::ready_pods::ReadyPods;
+use metrics_adapter::relay::Relay;
 use metrics_adapter::serving_certificate::{Certificates, Material};
 use metrics_adapter::tls_server;
 use metrics_adapter::workloads::Workloads;
@@ -80,12 +82,13 @@ fn api(front_proxy: FrontProxy) -> Arc<Api> {
     let values = Values {
         collector: Arc::new(Collector::default()),
         decisions: Arc::new(Decisions::default()),
+        history: Arc::new(History::default()),
         pods: ReadyPods::default(),
         workloads: watch::channel(Arc::new(Workloads::default())).1,
     };
     let front_proxy = Arc::new(ArcSwap::from_pointee(front_proxy));
     let auth = Auth::new(front_proxy, Arc::new(OnlyJane), metrics.reviews.clone());
-    Api::new(values, auth, Readiness::default(), metrics)
+    Api::new(values, Relay::alone(), auth, Readiness::default(), metrics)
 }
 
 /// The status line of `GET /apis` as jane, or why there was no handshake.

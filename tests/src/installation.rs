@@ -66,9 +66,10 @@ pub async fn scale_part(client: &Client, part: &str, replicas: i32) -> Result<()
     Ok(())
 }
 
+/// Whether all replicas are ready. Kubernetes calls them available later: a metrics-adapter has to fill its windows first.
 fn is_available(deployment: &Deployment) -> bool {
     let wanted = deployment.spec.replicas.unwrap_or(1);
     let status = deployment.status.as_ref();
     let current = status.and_then(|s| s.observed_generation) == deployment.metadata.generation;
-    current && status.and_then(|s| s.available_replicas).unwrap_or(0) >= wanted
+    current && status.and_then(|s| s.ready_replicas).unwrap_or(0) >= wanted
 }

@@ -250,7 +250,7 @@ async fn without_the_adapter_the_hpa_says_so_and_keeps_its_size() -> Result<()> 
     .await?;
     installation::scale_part(&namespace.client, "metrics-adapter", 0).await?;
     let outcome = frozen(&namespace).await;
-    installation::scale_part(&namespace.client, "metrics-adapter", 1).await?;
+    installation::scale_part(&namespace.client, "metrics-adapter", 2).await?;
     outcome?;
     installation::until_ready(&namespace.client, Duration::from_secs(60)).await?;
     wait::until("the HPA to read the metric again", Duration::from_secs(60), || async {

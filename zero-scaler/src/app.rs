@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use autoscaler::config::AutoscalerConfig;
 use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
+use chassis::lease::{Leadership, Lease};
 use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::reviews::KubernetesReviewer;
@@ -28,7 +29,6 @@ use crate::serverless_service::Leases;
 use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
-use crate::watches::Watch;
 use crate::{cluster_config, hpa, pod_autoscaler, push, reconciler, serverless_service, watches};
 
 /// The Service whose endpoints are the adapters.
@@ -55,11 +55,15 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = chassis::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
 
     let mut tasks = JoinSet::new();
-    tasks.spawn(chassis::admin::serve(admin, registry, readiness.clone(), CancellationToken::new()));
+    tasks.spawn(chassis::admin::serve(admin, registry.clone(), readiness.clone(), CancellationToken::new()));
     let (context, config) = context(&args, client.clone(), metrics.clone(), &readiness, &mut tasks);
     tasks.spawn(follow_config(&args, &context, config, &readiness));
     follow_adapters(&args, &context, &mut tasks);
-    reconcilers(&context, &readiness, &mut tasks);
+    let lease = Lease::new(client.clone(), &args.system_namespace, crate::FIELD_MANAGER, &args.pod_name);
+    let (mut leadership, election) = lease.elect(stop.clone());
+    leadership.register(&registry)?;
+    tasks.spawn(election);
+    reconcilers(&context, &readiness, &leadership, &mut tasks);
     tasks.spawn(prune(context.clone()));
     tasks.spawn(keep_warm(context.client.clone()));
     let guard = guard(&args, client);
@@ -75,6 +79,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     pushes.await?.context("pushes")?;
     // Everything else may stop anywhere, because its state is in objects.
     context.wake.settle().await;
+    leadership.given_away().await;
     Ok(())
 }
 
@@ -163,17 +168,36 @@ fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
     tasks.spawn(context.decisions.clone().follow(adapters));
 }
 
-fn reconcilers(context: &Arc<Context>, readiness: &Readiness, tasks: &mut JoinSet<()>) {
+fn reconcilers(
+    context: &Arc<Context>,
+    readiness: &Readiness,
+    leadership: &Leadership,
+    tasks: &mut JoinSet<()>,
+) {
+    let (readiness, leadership) = (readiness.clone(), leadership.clone());
+    let context = context.clone();
+    tasks.spawn(async move {
+        everything_known(readiness).await;
+        reconcile_while_leading(context, leadership).await;
+    });
+}
+
+/// Looks at everything whenever this replica comes to lead, and at what changes for as long as it does. A replica that
+/// follows wakes whom it is asked to, and writes nothing else.
+async fn reconcile_while_leading(context: Arc<Context>, mut leadership: Leadership) {
+    loop {
+        leadership.won().await;
+        tokio::select! {
+            () = reconcile_all(&context) => return,
+            () = leadership.lost() => tracing::warn!("this replica does not lead any more"),
+        }
+    }
+}
+
+async fn reconcile_all(context: &Arc<Context>) {
     let (objects, triggers) = (&context.objects, &context.triggers);
-    let mut spawn = |reconciler: Watch| {
-        let readiness = readiness.clone();
-        tasks.spawn(async move {
-            everything_known(readiness).await;
-            reconciler.await;
-        });
-    };
     let shared = || context.clone();
-    let (hpas, autoscalers, services) = (
+    tokio::join!(
         reconciler::run("HPA", objects.hpas.clone(), triggers.hpas.clone(), shared(), hpa::reconcile),
         reconciler::run(
             "PodAutoscaler",
@@ -190,9 +214,6 @@ fn reconcilers(context: &Arc<Context>, readiness: &Readiness, tasks: &mut JoinSe
             serverless_service::reconcile,
         ),
     );
-    spawn(Box::pin(hpas));
-    spawn(Box::pin(autoscalers));
-    spawn(Box::pin(services));
 }
 
 /// Until every kind was listed and the settings were read. A reconciler that started earlier would take what is not listed

@@ -28,7 +28,7 @@ pub struct Args {
     /// Port for /metrics, /ready and /live.
     #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: u16,
-    /// Name of this replica, in events.
+    /// Name of this replica, in events and in the Lease; it must differ between replicas.
     #[arg(long, env = "POD_NAME", default_value = "zero-scaler")]
     pub pod_name: String,
     /// Logs.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! It decides nothing that the brain (`autoscaler`) could decide: it observes, asks there, and writes. All state is in
-//! objects; what is held in memory (decisions, who asked last) comes anew with the next connection. Two replicas may run:
+//! objects; what is held in memory (decisions, who asked last) comes anew with the next connection. The one of several
+//! replicas that holds the Lease reconciles; all of them know the same and wake. What overlaps for a moment does no harm:
 //! every write is idempotent or carries the version it was decided on.
 
 pub mod activator_probe;

@@ -10,11 +10,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::api::key_of;
 use futures::{StreamExt, TryFutureExt};
 use kube::Resource;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config, Error as ApplierError};
 use kube::runtime::reflector::{ObjectRef, Store};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::context::{Context, now};
 use crate::scale_target::ScaleError;
@@ -56,7 +58,7 @@ pub fn is_going(error: &kube::Error) -> bool {
     status.code == 404 || causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
-/// Runs until the process ends.
+/// Looks at all objects, and then at those that the trigger names, until it is dropped; looks that run then are cut.
 pub async fn run<K, Look>(
     kind: &'static str,
     store: Store<K>,
@@ -67,6 +69,7 @@ pub async fn run<K, Look>(
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
     Look: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
 {
+    store.state().iter().filter_map(|object| key_of(object.as_ref())).for_each(|key| trigger.fire(key));
     let queue = trigger
         .stream()
         .map(|key| Ok::<_, Infallible>(ObjectRef::<K>::new(&key.name).within(&key.namespace)));
@@ -76,7 +79,9 @@ pub async fn run<K, Look>(
         let look = look(object, context)
             .inspect_ok(move |_| seconds.observe(now().saturating_duration_since(started).as_secs_f64()));
         // In a task of its own: a look that computes for long holds up none of the others.
-        Box::pin(async move { tokio::spawn(look).await.unwrap_or_else(|_| Ok(Action::requeue(RETRY))) })
+        Box::pin(async move {
+            AbortOnDropHandle::new(tokio::spawn(look)).await.unwrap_or_else(|_| Ok(Action::requeue(RETRY)))
+        })
     };
     let retry = |_: Arc<K>, _: &ReconcileError, _: Arc<Context>| Action::requeue(RETRY);
     let config = Config::default().concurrency(CONCURRENCY);

@@ -30,6 +30,13 @@ impl PanicMode {
         Self { since: (ready > 1).then_some(now), high_water: ready }
     }
 
+    /// As [`starting_with`](Self::starting_with), on top of what is known already.
+    pub fn take_over(&mut self, ready: u32, now: Duration) {
+        let fresh = Self::starting_with(ready, now);
+        self.since = self.since.max(fresh.since);
+        self.high_water = self.high_water.max(fresh.high_water);
+    }
+
     /// Whether a burst is on.
     pub fn is_panicking(&self) -> bool {
         self.since.is_some()

@@ -119,12 +119,14 @@ impl Election {
         })))
     }
 
-    /// What to write at the end, if the lease is ours.
-    pub(super) fn release(&mut self, now: Instant, wall: Duration) -> Option<Step> {
-        if !self.leads(now) {
+    /// Leads no more; what to write then, if the lease has our name.
+    pub(super) fn resign(&mut self, wall: Duration) -> Option<Step> {
+        self.renewed = None;
+        let seen = self.seen.as_ref()?;
+        if self.is_anothers(seen) {
             return None;
         }
-        let mut object = self.seen.as_ref()?.object.clone()?;
+        let mut object = seen.object.clone().filter(|object| holder(object).is_some())?;
         let spec = object.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = seconds(RELEASED);

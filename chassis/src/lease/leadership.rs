@@ -1,5 +1,8 @@
 //! Leadership: what the election says at this moment.
 
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntGauge, Registry};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -8,6 +11,12 @@ use super::election::Election;
 /// Whether this replica leads, and who does. Clones follow the same election.
 #[derive(Clone, Debug)]
 pub struct Leadership(watch::Receiver<Standing>);
+
+/// The metric `rouse_leader`, read from the election whenever it is asked for.
+struct Gauge {
+    leadership: Leadership,
+    gauge: IntGauge,
+}
 
 /// Where the election writes it.
 #[derive(Debug)]
@@ -19,6 +28,8 @@ struct Standing {
     leader: Option<String>,
     /// Until when `leads` may be believed without a new word; `None`: for ever. A process that was stopped for a while wakes up to old words.
     until: Option<Instant>,
+    /// This replica stands for election no more, and has given away what it had.
+    over: bool,
 }
 
 /// Everybody follows.
@@ -32,13 +43,21 @@ pub(super) fn channel() -> (Publisher, Leadership) {
 impl Leadership {
     /// The leadership of a process that is alone: without a cluster, and in tests.
     pub fn alone() -> Self {
-        Self(watch::channel(Standing { leads: true, leader: None, until: None }).1)
+        Self(watch::channel(Standing { leads: true, ..Standing::default() }).1)
+    }
+
+    /// Registers the metric `rouse_leader`: 1 while this replica leads.
+    ///
+    /// # Errors
+    /// When the registry has it already.
+    pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        let gauge = IntGauge::new("rouse_leader", "Whether this replica leads.")?;
+        registry.register(Box::new(Gauge { leadership: self.clone(), gauge }))
     }
 
     /// Whether this replica leads now.
     pub fn leads(&self) -> bool {
-        let standing = self.0.borrow();
-        standing.leads && standing.until.is_none_or(|until| Instant::now() < until)
+        self.0.borrow().holds()
     }
 
     /// The identity of whoever leads, if anybody is known to.
@@ -48,12 +67,28 @@ impl Leadership {
 
     /// Until this replica leads.
     pub async fn won(&mut self) {
-        self.wait(|standing| standing.leads).await;
+        self.until(true).await;
     }
 
     /// Until this replica does not lead.
     pub async fn lost(&mut self) {
-        self.wait(|standing| !standing.leads).await;
+        self.until(false).await;
+    }
+
+    /// Until this replica leads, or until it does not.
+    pub async fn until(&mut self, leads: bool) {
+        self.wait(|standing| standing.holds() == leads).await;
+    }
+
+    /// Until what is known of the leader's identity is as `wanted`.
+    pub async fn until_leader(&mut self, wanted: impl Fn(Option<&str>) -> bool) {
+        self.wait(|standing| wanted(standing.leader.as_deref())).await;
+    }
+
+    /// Until the lease was given away, after the stop; to be awaited before the process ends.
+    pub async fn given_away(&mut self) {
+        // If there is no election, there is nothing to give.
+        let _ = self.0.wait_for(|standing| standing.over).await;
     }
 
     async fn wait(&mut self, wanted: impl FnMut(&Standing) -> bool) {
@@ -61,6 +96,27 @@ impl Leadership {
             // The election is over, or there is none: nothing changes any more.
             std::future::pending().await
         }
+    }
+}
+
+// === impl Gauge ===
+
+impl Collector for Gauge {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauge.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.gauge.set(i64::from(self.leadership.leads()));
+        self.gauge.collect()
+    }
+}
+
+// === impl Standing ===
+
+impl Standing {
+    fn holds(&self) -> bool {
+        self.leads && self.until.is_none_or(|until| Instant::now() < until)
     }
 }
 
@@ -72,6 +128,7 @@ impl Publisher {
             leads: election.leads(now),
             leader: election.leader(now).map(str::to_owned),
             until: election.leads_until(),
+            over: self.0.borrow().over,
         };
         self.0.send_if_modified(|known| {
             let news = (new.leads, &new.leader) != (known.leads, &known.leader);
@@ -80,8 +137,8 @@ impl Publisher {
         });
     }
 
-    /// From now on this replica does not lead.
-    pub(super) fn withdraw(&self) {
-        self.0.send_replace(Standing::default());
+    /// This replica stands for election no more.
+    pub(super) fn conclude(&self) {
+        self.0.send_modify(|standing| standing.over = true);
     }
 }

@@ -62,12 +62,15 @@ async fn one_of_many_leads_and_followers_ask_for_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_clean_exit_hands_over_at_once() {
     let api = FakeApi::default();
-    let (a, b) = two(&api).await;
+    let (mut a, b) = two(&api).await;
     a.stop.cancel();
-    a.task.await.unwrap();
+    a.leadership.given_away().await;
     assert!(!a.leadership.leads());
     after(0.01).await;
     assert!(b.leads());
+    assert_eq!(a.leadership.leader().as_deref(), Some("b"), "it knows to the end whom to ask");
+    after(30.0).await;
+    assert!(!a.leads() && b.leads());
     assert_eq!(spec(&api)["leaseTransitions"], 2);
 }
 

@@ -82,6 +82,25 @@ pub enum ApiError {
         /// What is missing.
         missing: String,
     },
+    /// No such workload.
+    #[error("there is no workload {0}: no PodAutoscaler of that name with its Metric")]
+    UnknownWorkload(String),
+    /// Nobody decides.
+    #[error(
+        "no replica of the metrics-adapter leads at the moment, so nobody has numbers; a new one is elected within seconds"
+    )]
+    NoLeader,
+    /// A follower asked, and this one does not lead any more.
+    #[error("this replica of the metrics-adapter does not lead")]
+    NotTheLeader,
+    /// The one who decides says nothing.
+    #[error("the replica of the metrics-adapter that leads, at {address}, did not answer: {reason}")]
+    Leader {
+        /// Where it should be.
+        address: std::net::SocketAddr,
+        /// What came instead.
+        reason: String,
+    },
     /// Too many at a time.
     #[error("too many requests are being worked on")]
     TooManyRequests,
@@ -127,11 +146,16 @@ impl ApiError {
             Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
             Self::Impersonation | Self::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
             Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-            Self::Review(_) | Self::NoData { .. } => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            Self::Review(_)
+            | Self::NoData { .. }
+            | Self::NoLeader
+            | Self::NotTheLeader
+            | Self::Leader { .. } => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
             Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "NotAcceptable"),
-            Self::NoSuchPath(_) | Self::UnknownMetric { .. } | Self::NoWorkload { .. } => {
-                (StatusCode::NOT_FOUND, "NotFound")
-            }
+            Self::NoSuchPath(_)
+            | Self::UnknownMetric { .. }
+            | Self::NoWorkload { .. }
+            | Self::UnknownWorkload(_) => (StatusCode::NOT_FOUND, "NotFound"),
             Self::BadSelector(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
             Self::Ambiguous { .. } => (StatusCode::CONFLICT, "Conflict"),
             Self::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),

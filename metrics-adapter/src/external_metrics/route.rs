@@ -20,6 +20,14 @@ pub(super) enum Route<'a> {
         /// The metric's name.
         metric: &'a str,
     },
+    /// Why a workload has the size that it has: `/why/shop/web`, or behind the aggregation layer
+    /// `/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/why/web`.
+    Why {
+        /// The workload's namespace.
+        namespace: &'a str,
+        /// Its name.
+        name: &'a str,
+    },
     /// Nothing that is served; OpenAPI among it, which the aggregation layer does without.
     Other,
 }
@@ -36,6 +44,11 @@ pub(super) enum Probe {
 // === impl Route ===
 
 impl<'a> Route<'a> {
+    /// Whether the answer is known to the replica that leads, and to no other.
+    pub(super) fn is_of_a_workload(&self) -> bool {
+        matches!(self, Self::Metric { .. } | Self::Why { .. })
+    }
+
     pub(super) fn parse(path: &'a str) -> Self {
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut segments = path.split('/').skip(1);
@@ -55,6 +68,22 @@ impl<'a> Route<'a> {
                 Some(metric),
                 None,
             ] if !namespace.is_empty() && !metric.is_empty() => Self::Metric { namespace, metric },
+            [Some("why"), Some(namespace), Some(name), None, ..]
+                if !namespace.is_empty() && !name.is_empty() =>
+            {
+                Self::Why { namespace, name }
+            }
+            [
+                Some("apis"),
+                Some(GROUP),
+                Some(VERSION),
+                Some("namespaces"),
+                Some(namespace),
+                Some("why"),
+                Some(name),
+            ] if !namespace.is_empty() && !name.is_empty() && next().is_none() => {
+                Self::Why { namespace, name }
+            }
             _ => Self::Other,
         }
     }
@@ -68,6 +97,7 @@ mod tests {
     fn paths_are_told_apart() {
         let base = "/apis/external.metrics.k8s.io/v1beta1";
         let metric = Route::Metric { namespace: "shop", metric: "concurrency" };
+        let why = Route::Why { namespace: "shop", name: "web" };
         for (path, route) in [
             ("/readyz".to_owned(), Route::Probe(Probe::Ready)),
             ("/healthz".to_owned(), Route::Probe(Probe::Live)),
@@ -76,6 +106,11 @@ mod tests {
             ("/apis/external.metrics.k8s.io".to_owned(), Route::Group),
             (base.to_owned(), Route::Resources),
             (format!("{base}/namespaces/shop/concurrency"), metric),
+            ("/why/shop/web".to_owned(), why),
+            (format!("{base}/namespaces/shop/why/web"), why),
+            (format!("{base}/namespaces/shop/why/web/x"), Route::Other),
+            ("/why/shop".to_owned(), Route::Other),
+            ("/why/shop/web/x".to_owned(), Route::Other),
             (format!("{base}/namespaces/shop"), Route::Other),
             (format!("{base}/namespaces//concurrency"), Route::Other),
             (format!("{base}/namespaces/shop/concurrency/x"), Route::Other),

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use autoscaler::collection::{Measure, Round, Windows};
-use autoscaler::decider::DeciderSpec;
+use autoscaler::collection::{Averages, Measure, Round, Windows};
+use autoscaler::decider::{Decider, DeciderSpec};
 use autoscaler::selector::Selector;
 use autoscaler::settings::Aggregation;
 use autoscaler::stats::Stat;
@@ -26,6 +26,7 @@ use super::auth::FrontProxy;
 use super::*;
 use crate::collector::Collector;
 use crate::decisions::Decisions;
+use crate::history::{History, Look};
 use crate::ready_pods::ReadyPods;
 use crate::workloads::{Workload, Workloads};
 
@@ -132,13 +133,14 @@ impl Fixture {
         let values = Values {
             collector: Arc::new(Collector::default()),
             decisions: Arc::new(Decisions::default()),
+            history: Arc::new(History::default()),
             pods: ReadyPods::default(),
             workloads,
         };
         values.collector.create_or_update(&workload().key, workload().windows);
         let readiness = Readiness::default();
         let auth = Auth::new(front_proxy.clone(), reviewer.clone(), metrics.reviews.clone());
-        let api = Api::new(values.clone(), auth, readiness.clone(), metrics);
+        let api = Api::new(values.clone(), Relay::alone(), auth, readiness.clone(), metrics);
         Self { ca, front_proxy, reviewer, values, readiness, api }
     }
 
@@ -231,6 +233,53 @@ async fn a_metric_is_one_item_in_thousandths() {
     assert_eq!((item["window"].as_i64(), value(&body)), (Some(60), "12346m"));
     let timestamp = item["timestamp"].as_str().unwrap();
     assert!(timestamp.len() == 20 && timestamp.ends_with('Z'), "{timestamp}");
+}
+
+#[tokio::test]
+async fn why_says_what_was_decided_by_what_to_whoever_may_read_the_decision() {
+    let fixture = Fixture::new(Played::default());
+    fixture.report(140.0);
+    let mut decider = Decider::new(&workload().spec, 1, Duration::ZERO);
+    for (at, stable) in [(1_000, 140.0), (3_000, 70.0)] {
+        let averages = Some(Averages { stable, panic: stable });
+        let verdict = decider.decide(&workload().spec, averages, 1, Duration::from_millis(at));
+        fixture.values.history.record(Look {
+            at: i64::try_from(at).unwrap(),
+            workload: Arc::new(workload()),
+            ready: 1,
+            averages,
+            idle_since: None,
+            verdict,
+            panicking: decider.is_panicking(),
+            calm: None,
+        });
+    }
+    for path in ["/why/shop/web", "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/why/web"] {
+        let (status, why) = fixture.get(path).await;
+        assert_eq!((status, &why["value"], &why["target"]), (StatusCode::OK, &json!("140"), &json!("70")));
+        let desired: Vec<_> =
+            why["decisions"].as_array().unwrap().iter().map(|d| d["desired"].clone()).collect();
+        assert_eq!(desired, [2, 2], "the newest first; the second is held");
+        assert_eq!(why["decisions"][0]["rule"], "panic-hold");
+        assert_eq!(why["decisions"][1]["at"], "1970-01-01T00:00:01Z");
+    }
+    let review = fixture.reviews().pop().unwrap().resource_attributes.unwrap();
+    assert_eq!(
+        (review.resource.as_deref(), review.namespace.as_deref()),
+        (Some("desired-replicas"), Some("shop"))
+    );
+
+    let peer = fixture.ca.client("front-proxy-client");
+    let headers = [("x-remote-user", "jane"), ("accept", "text/plain")];
+    let answer = fixture.api.answer(&request("/why/shop/web", &headers).into_parts().0, &peer).await;
+    let text = answer.into_body().collect().await.unwrap().to_bytes();
+    let text = std::str::from_utf8(&text).unwrap();
+    assert!(text.contains("concurrency 140, target 70 a pod"), "{text}");
+    assert!(text.contains("held by panic"), "{text}");
+    let (status, body) = fixture.get("/why/shop/nothing").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{body}");
+    let denied = Fixture::new(Played { denies: true, ..Played::default() });
+    assert_eq!(denied.get("/why/shop/web").await.0, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::{ApiError, GROUP, VERSION};
 use crate::collector::Collector;
 use crate::decisions::Decisions;
+use crate::history::History;
 use crate::ready_pods::ReadyPods;
 use crate::workloads::{Workload, WorkloadsReceiver};
 
@@ -34,6 +35,8 @@ pub struct Values {
     pub collector: Arc<Collector>,
     /// Decisions.
     pub decisions: Arc<Decisions>,
+    /// What decisions went by.
+    pub history: Arc<History>,
     /// Pods.
     pub pods: ReadyPods,
     /// What there is.
@@ -107,7 +110,7 @@ impl Values {
         }
     }
 
-    fn average(&self, workload: &Workload, measure: Measure) -> Result<i64, String> {
+    pub(super) fn average(&self, workload: &Workload, measure: Measure) -> Result<i64, String> {
         let Some(averages) = self.collector.averages(&workload.key, measure) else {
             return self.asleep(workload).map(|()| 0);
         };

@@ -19,8 +19,8 @@ use canvas::{Cell, Ink, write_row};
 use timeline::{Column, Timeline};
 
 use super::Report;
-use super::readable::Clock;
 use super::summary::Summary;
+use crate::readable::Clock;
 
 /// Narrowest (a legend fits) and widest plot, in columns.
 const MIN_COLUMNS: usize = 48;

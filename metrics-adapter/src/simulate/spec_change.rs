@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use autoscaler::replay::Outcome;
 
-use super::readable::Number;
+use crate::readable::Number;
 
 /// What differs between the specs that two outcomes went by; empty if nothing does.
 pub(super) fn between(before: &Outcome, after: &Outcome) -> String {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use autoscaler::replay::Outcome;
 
-use super::readable::Clock;
+use crate::readable::Clock;
 
 /// What is counted of all outcomes.
 #[derive(Debug, Default)]

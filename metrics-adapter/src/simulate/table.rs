@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use autoscaler::decider::Verdict;
 use autoscaler::replay::Outcome;
 
-use super::readable::{Clock, Number};
 use super::summary::Summary;
-use super::why::Why;
 use super::{Report, spec_change};
+use crate::readable::{Clock, Number};
+use crate::reason::Reason;
 
 /// Writes a row at once, unless it may be folded.
 #[derive(Default)]
@@ -79,7 +79,7 @@ fn row(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             &cell(|v| v.desired.to_string()),
             if outcome.panicking { "panic" } else { "stable" },
             &cell(|v| v.excess_burst_capacity.to_string()),
-            &Why(outcome).to_string(),
+            &Reason::from(outcome).to_string(),
         ],
         out,
     )

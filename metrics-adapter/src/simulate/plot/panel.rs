@@ -6,7 +6,7 @@
 use std::io;
 
 use super::canvas::{Cell, Ink};
-use crate::simulate::readable::Number;
+use crate::readable::Number;
 
 /// Height, in rows.
 const ROWS: usize = 8;

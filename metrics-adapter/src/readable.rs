@@ -3,11 +3,11 @@
 use std::fmt;
 
 /// Seconds as `h:mm:ss`, with thousandths where there are any.
-pub(super) struct Clock(pub(super) f64);
+pub(crate) struct Clock(pub(crate) f64);
 
 /// A number with as many digits as say something; with a precision (`{:.2}`) to that many decimals, so that a column of them
 /// lines up. Zero is a bare 0 in any case, and nothing else is.
-pub(super) struct Number(pub(super) f64);
+pub(crate) struct Number(pub(crate) f64);
 
 // === impl Clock ===
 

@@ -1,0 +1,175 @@
+//! Two replicas over one Lease: one decides, both answer with its numbers, and what is held survives a hand-over.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::DecisionEvent;
+use autoscaler::contract::STATS_AUDIENCE;
+use chassis::lease::{Leadership, Lease};
+use chassis::projected_token::ProjectedToken;
+use chassis::reviews::KubernetesReviewer;
+use chassis::token_guard::TokenGuard;
+use fake_api::FakeApi;
+use futures::SinkExt;
+use http::StatusCode;
+use metrics_adapter::relay::{Relay, identity};
+use serde_json::{Value, json};
+use support::{Adapter, Setup, Socket, event, push};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+const METRIC: &str =
+    "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/concurrency?labelSelector=service%3Dweb";
+
+/// An adapter that takes part in the election.
+struct Replica {
+    adapter: Adapter,
+    leadership: Leadership,
+    resign: CancellationToken,
+    activator: Socket,
+    _election: AbortOnDropHandle<()>,
+}
+
+impl Replica {
+    async fn start(cluster: &FakeApi, pod: &str) -> Self {
+        let setup = Setup::alone(1).await;
+        let identity = identity(pod, setup.listener.local_addr().unwrap());
+        let resign = CancellationToken::new();
+        let lease = Lease::new(cluster.client(), "rouse-system", "metrics-adapter", &identity);
+        let (leadership, election) = lease.elect(resign.clone());
+        let relay = Relay::new(leadership.clone(), ProjectedToken::default());
+        let adapter = Adapter::start(Setup { leadership: leadership.clone(), relay, ..setup });
+        let activator = adapter.connect("/push").await;
+        let election = AbortOnDropHandle::new(tokio::spawn(election));
+        Self { adapter, leadership, resign, activator, _election: election }
+    }
+
+    async fn hears(&mut self, concurrency: f64) {
+        self.activator.send(push(concurrency)).await.unwrap();
+    }
+}
+
+/// Two replicas; the first one leads.
+async fn two(cluster: &FakeApi) -> (Replica, Replica) {
+    let mut a = Replica::start(cluster, "a").await;
+    a.leadership.won().await;
+    let mut b = Replica::start(cluster, "b").await;
+    b.leadership.until_leader(|leader| leader.is_some()).await;
+    (a, b)
+}
+
+fn value(body: &Value) -> &str {
+    body["items"][0]["value"].as_str().unwrap_or_else(|| panic!("{body}"))
+}
+
+/// The metric, once there is one.
+async fn metric(adapter: &Adapter) -> String {
+    for _ in 0..100 {
+        let (status, body) = adapter.get(METRIC).await;
+        if status == StatusCode::OK {
+            return value(&body).to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("no value: {:?}", adapter.get(METRIC).await);
+}
+
+async fn decided(reader: &mut Socket) -> u32 {
+    loop {
+        if let DecisionEvent::Decided(decision) = event(reader).await {
+            return decision.desired;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_follower_answers_with_the_leaders_numbers_and_decides_for_nobody() {
+    let (mut a, mut b) = two(&FakeApi::default()).await;
+    let mut followed = b.adapter.connect("/decisions").await;
+    assert_eq!(event(&mut followed).await, DecisionEvent::Snapshot(vec![]));
+    let mut led = a.adapter.connect("/decisions").await;
+    // They never see quite the same.
+    a.hears(5.0).await;
+    b.hears(3.0).await;
+    assert_eq!(decided(&mut led).await, 5);
+    assert_eq!(metric(&a.adapter).await, "5");
+    assert_eq!(metric(&b.adapter).await, "5");
+    let (status, why) = b.adapter.get("/why/shop/web").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(why["decisions"][0]["desired"], 5);
+    let mut late = b.adapter.connect("/decisions").await;
+    assert_eq!(event(&mut late).await, DecisionEvent::Snapshot(vec![]), "a follower has decided nothing");
+}
+
+#[tokio::test]
+async fn a_clean_hand_over_fails_no_question_and_takes_nothing_away() {
+    let (mut a, mut b) = two(&FakeApi::default()).await;
+    a.hears(5.0).await;
+    b.hears(5.0).await;
+    assert_eq!(metric(&a.adapter).await, "5");
+    a.resign.cancel();
+    for _ in 0..50 {
+        for adapter in [&a.adapter, &b.adapter] {
+            let (status, body) = adapter.get(METRIC).await;
+            assert_eq!((status, value(&body)), (StatusCode::OK, "5"));
+        }
+    }
+    b.leadership.won().await;
+    let mut reader = b.adapter.connect("/decisions").await;
+    let DecisionEvent::Snapshot(known) = event(&mut reader).await else { panic!("no snapshot") };
+    assert_eq!(known.iter().map(|decision| decision.desired).collect::<Vec<_>>(), [5]);
+}
+
+#[tokio::test]
+async fn a_leader_that_is_gone_is_an_error_and_no_number() {
+    let (mut a, b) = two(&FakeApi::default()).await;
+    a.hears(5.0).await;
+    assert_eq!(metric(&b.adapter).await, "5");
+    drop(a);
+    let (status, body) = b.adapter.get(METRIC).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body["message"].as_str().unwrap().contains("did not answer"), "{body}");
+}
+
+#[tokio::test]
+async fn only_another_adapter_is_told_what_the_leader_knows() {
+    let cluster = FakeApi::default();
+    cluster.answer_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
+        let name =
+            format!("system:serviceaccount:rouse-system:{}", review["spec"]["token"].as_str().unwrap());
+        let audiences = &review["spec"]["audiences"];
+        json!({"spec": {"token": ""}, "status": {
+            "authenticated": true, "user": {"username": name}, "audiences": audiences,
+        }})
+    });
+    let reviewer = Arc::new(KubernetesReviewer::new(cluster.client()));
+    let guard = TokenGuard::new(reviewer, "rouse-system", STATS_AUDIENCE);
+    let leader = Adapter::start(Setup { guard, ..Setup::alone(1).await });
+    let address = leader.url.trim_start_matches("ws://").parse().unwrap();
+    let file = std::env::temp_dir().join(format!("replicas-{}", std::process::id()));
+    for (token, expected) in [
+        (Some("metrics-adapter"), StatusCode::NOT_FOUND),
+        (Some("activator"), StatusCode::FORBIDDEN),
+        (None, StatusCode::UNAUTHORIZED),
+    ] {
+        let relay = match token {
+            Some(token) => {
+                std::fs::write(&file, token).unwrap();
+                Relay::new(Leadership::alone(), ProjectedToken::at(&file))
+            }
+            None => Relay::alone(),
+        };
+        let answer = relay.ask(address, "/why/shop/nothing", None).await.unwrap();
+        assert_eq!(answer.status, expected, "{token:?}");
+    }
+    std::fs::remove_file(file).unwrap();
+}

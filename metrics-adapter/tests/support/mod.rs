@@ -1,0 +1,210 @@
+//! An adapter without Kubernetes: its objects are put in by hand, and everybody may ask it everything.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use autoscaler::collection::Windows;
+use autoscaler::decider::DeciderSpec;
+use autoscaler::selector::Selector;
+use autoscaler::settings::Aggregation;
+use autoscaler::stats::{Push, Stat, StatMessage};
+use autoscaler::{DecisionEvent, Key, collection::Measure};
+use chassis::lease::Leadership;
+use chassis::readiness::Readiness;
+use chassis::reviews::{Access, ReviewError, Reviewer, User};
+use chassis::token_guard::TokenGuard;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
+use kube::runtime::watcher::Event;
+use metrics_adapter::collector::{self, Collector};
+use metrics_adapter::decisions::Decisions;
+use metrics_adapter::external_metrics::auth::{Auth, FrontProxy, PeerCertificates};
+use metrics_adapter::external_metrics::{Api, Values};
+use metrics_adapter::history::History;
+use metrics_adapter::metrics::Metrics;
+use metrics_adapter::multi_scaler::{MAX_POKES, MultiScaler};
+use metrics_adapter::ready_pods::ReadyPods;
+use metrics_adapter::relay::Relay;
+use metrics_adapter::scrape_client::ScrapeClient;
+use metrics_adapter::stat_server::StatServer;
+use metrics_adapter::stats_scraper::StatsScraper;
+use metrics_adapter::workloads::{Workload, Workloads};
+use prometheus::Registry;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// A running adapter; it ends when dropped.
+pub(crate) struct Adapter {
+    pub(crate) url: String,
+    pub(crate) pods: ReadyPods,
+    pub(crate) collector: Arc<Collector>,
+    pub(crate) metrics: Metrics,
+    pub(crate) api: Arc<Api>,
+    pub(crate) stop: CancellationToken,
+    _table: watch::Sender<Arc<Workloads>>,
+    _tasks: JoinSet<()>,
+}
+
+/// What differs between adapters.
+pub(crate) struct Setup {
+    pub(crate) listener: TcpListener,
+    /// Where pods answer.
+    pub(crate) stat_port: u16,
+    pub(crate) guard: TokenGuard,
+    pub(crate) leadership: Leadership,
+    pub(crate) relay: Relay,
+}
+
+/// A cluster in which everybody may do everything.
+#[derive(Debug)]
+struct Anybody;
+
+impl Reviewer for Anybody {
+    fn token<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn access(&self, _: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {
+        Box::pin(async { Ok(Access::Allowed) })
+    }
+}
+
+// === impl Setup ===
+
+impl Setup {
+    /// For an adapter that is alone and lets everybody in.
+    pub(crate) async fn alone(stat_port: u16) -> Self {
+        Self {
+            listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            stat_port,
+            guard: TokenGuard::open(),
+            leadership: Leadership::alone(),
+            relay: Relay::alone(),
+        }
+    }
+}
+
+// === impl Adapter ===
+
+impl Adapter {
+    pub(crate) fn start(setup: Setup) -> Self {
+        let Setup { listener, stat_port, guard, leadership, relay } = setup;
+        let metrics = Metrics::register(&Registry::new()).unwrap();
+        let (table, workloads) = watch::channel(Arc::new(Workloads::from_iter([workload()])));
+        let (pokes, poked) = mpsc::channel(MAX_POKES);
+        let (collector, decisions) = (Arc::new(Collector::default()), Arc::new(Decisions::default()));
+        let (history, pods) = (Arc::new(History::default()), ReadyPods::default());
+        pods.apply(Event::Init);
+        pods.apply(Event::InitDone);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(collector::follow(StatsScraper {
+            collector: collector.clone(),
+            pods: pods.clone(),
+            client: ScrapeClient::on_port(stat_port),
+            workloads: workloads.clone(),
+            metrics: metrics.clone(),
+        }));
+        let multi_scaler = MultiScaler {
+            collector: collector.clone(),
+            pods: pods.clone(),
+            workloads: workloads.clone(),
+            decisions: decisions.clone(),
+            history: history.clone(),
+            leadership,
+            metrics: metrics.clone(),
+        };
+        tasks.spawn(multi_scaler.run(poked));
+        let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
+        let auth = Auth::new(front_proxy, Arc::new(Anybody), metrics.reviews.clone());
+        let values = Values {
+            collector: collector.clone(),
+            decisions: decisions.clone(),
+            history,
+            pods: pods.clone(),
+            workloads,
+        };
+        let api = Api::new(values, relay, auth, Readiness::default(), metrics.clone());
+        let stop = CancellationToken::new();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let server =
+            StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), guard, stop.clone());
+        tasks.spawn(server.serve(listener, api.clone()));
+        Self { url, pods, collector, metrics, api, stop, _table: table, _tasks: tasks }
+    }
+
+    pub(crate) async fn connect(&self, path: &str) -> Socket {
+        connect_async(format!("{}{path}", self.url)).await.unwrap().0
+    }
+
+    /// What the API says, as JSON if it is JSON.
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
+        let request = Request::get(path).body(()).unwrap();
+        let answer = self.api.answer(&request.into_parts().0, &PeerCertificates::default()).await;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
+        (status, serde_json::from_slice(&body).unwrap_or_else(|_| text()))
+    }
+}
+
+pub(crate) fn key() -> Key {
+    Key::new("shop", "web")
+}
+
+pub(crate) fn workload() -> Workload {
+    Workload {
+        key: key(),
+        service: "web".to_owned(),
+        selector: Selector::parse("app=web").unwrap(),
+        windows: Windows {
+            stable: Duration::from_secs(60),
+            panic: Duration::from_secs(6),
+            aggregation: Aggregation::Linear,
+        },
+        measure: Measure::Concurrency,
+        target_milli: 1000,
+        spec: DeciderSpec { target: 1.0, ..DeciderSpec::default() },
+    }
+}
+
+/// An activator's word of so many requests that wait.
+pub(crate) fn push(concurrency: f64) -> Message {
+    let stat = Stat {
+        average_concurrent_requests: concurrency,
+        request_count: concurrency,
+        timestamp: chassis::clock::unix_seconds(),
+        ..Stat::default()
+    };
+    let messages = vec![StatMessage { key: key(), stat }];
+    let push = Push { activator: "activator-1".to_owned(), messages };
+    Message::text(serde_json::to_string(&push).unwrap())
+}
+
+/// The next event of a decision stream.
+pub(crate) async fn event(socket: &mut Socket) -> DecisionEvent {
+    let deadline = Duration::from_secs(5);
+    loop {
+        match tokio::time::timeout(deadline, socket.next()).await.unwrap().unwrap().unwrap() {
+            Message::Text(text) => return serde_json::from_str(text.as_str()).unwrap(),
+            Message::Ping(_) | Message::Pong(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
