@@ -111,8 +111,7 @@ impl App {
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
             held: HeldPlaces::new(limits.total_queue_depth),
-            queue_depth: limits.queue_depth,
-            wake_timeout: limits.wake_timeout,
+            limits,
             draining: AtomicBool::new(false),
         });
         Ok(Self { limits, shared, outlet })

@@ -6,6 +6,8 @@ use std::time::Duration;
 use autoscaler::contract::{ADMIN_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use clap::Parser;
 
+use crate::workloads::Workload;
+
 /// Holds requests of sleeping workloads, wakes them, and forwards.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
@@ -43,7 +45,7 @@ pub struct Args {
 /// Bounds and times.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Limits {
-    /// Requests that may wait for one workload.
+    /// Requests that may wait for one workload, unless it says otherwise; never more than all together.
     #[arg(long, default_value_t = 10_000)]
     pub queue_depth: usize,
 
@@ -51,9 +53,14 @@ pub struct Limits {
     #[arg(long, default_value_t = 100_000)]
     pub total_queue_depth: usize,
 
-    /// How long a request may wait for a pod: a number with the unit ms or s (s if there is none).
+    /// How long a request may wait for a pod, unless its workload says otherwise: a number with the unit ms or s (s if there
+    /// is none).
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub wake_timeout: Duration,
+
+    /// The longest time that a workload may say.
+    #[arg(long, default_value = "3600s", value_parser = duration)]
+    pub longest_wake_timeout: Duration,
 
     /// Time a caller has for the head of a request, the time before it included: a connection rests no longer than that.
     #[arg(long, default_value = "30s", value_parser = duration)]
@@ -66,6 +73,20 @@ pub struct Limits {
     /// How long requests may take to end after that.
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub drain_timeout: Duration,
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// Requests that may wait for this workload.
+    pub fn queue_depth(&self, workload: &Workload) -> usize {
+        workload.queue_depth.unwrap_or(self.queue_depth).min(self.total_queue_depth)
+    }
+
+    /// How long each of them may.
+    pub fn wake_timeout(&self, workload: &Workload) -> Duration {
+        workload.wake_timeout.map_or(self.wake_timeout, |asked| asked.min(self.longest_wake_timeout))
+    }
 }
 
 /// A text that is no duration.

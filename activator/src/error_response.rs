@@ -11,7 +11,9 @@ use crate::forward;
 use crate::workload_throttler::Refused;
 
 /// Seconds after which a caller that was turned away may find room.
-const RETRY_SECONDS: &str = "1";
+const ROOM_SECONDS: &str = "1";
+/// Seconds after which pods that could not start may have been helped.
+const HELP_SECONDS: &str = "10";
 
 /// Why a request got no response of its app.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +36,14 @@ pub enum Error {
 struct Problem {
     status: StatusCode,
     reason: &'static str,
-    retry: bool,
+    /// Seconds until another try may do better.
+    retry: Option<&'static str>,
 }
 
 /// The response to a request that failed.
 pub fn respond(error: &Error, workload: &Key) -> Response<Full<Bytes>> {
     let problem = problem(error);
-    let body = serde_json::json!({
+    let mut body = serde_json::json!({
         "type": "about:blank",
         "title": problem.status.canonical_reason().unwrap_or_default(),
         "status": problem.status.as_u16(),
@@ -48,30 +51,41 @@ pub fn respond(error: &Error, workload: &Key) -> Response<Full<Bytes>> {
         "reason": problem.reason,
         "workload": workload.to_string(),
     });
+    // What Kubernetes says of it is for those who may read the status, not for every caller.
+    if let (Error::Refused(Refused::CannotStart { cause }), Some(body)) = (error, body.as_object_mut()) {
+        body.insert("cause".to_owned(), cause.as_str().into());
+    }
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
     *response.status_mut() = problem.status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    if problem.retry {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+    if let Some(seconds) = problem.retry {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
     }
     response
 }
 
 fn problem(error: &Error) -> Problem {
     let (status, reason, retry) = match error {
-        Error::Refused(Refused::QueueFull { .. }) => (StatusCode::SERVICE_UNAVAILABLE, "QueueFull", true),
-        Error::Refused(Refused::TooManyHeld { .. }) => (StatusCode::SERVICE_UNAVAILABLE, "TooManyHeld", true),
-        Error::Refused(Refused::Paused) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", false),
-        Error::Refused(Refused::Timeout { .. }) => (StatusCode::GATEWAY_TIMEOUT, "WakeTimeout", false),
-        Error::Refused(Refused::Gone) => (StatusCode::NOT_FOUND, "UnknownWorkload", false),
-        Error::Malformed(malformed) => (malformed.status(), "Malformed", false),
-        Error::OtherProbe => (StatusCode::BAD_REQUEST, "OtherProbe", false),
-        Error::Forward(forward::Error::Unreachable(_)) => (StatusCode::BAD_GATEWAY, "PodUnreachable", false),
-        Error::Forward(forward::Error::Failed(_)) => (StatusCode::BAD_GATEWAY, "PodFailed", false),
-        Error::Forward(forward::Error::BadResponse(_)) => (StatusCode::BAD_GATEWAY, "BadResponse", false),
-        Error::Forward(forward::Error::CallerFailed) => (StatusCode::BAD_REQUEST, "CallerFailed", false),
-        Error::Forward(forward::Error::Unforwardable(_)) => (StatusCode::BAD_REQUEST, "Unforwardable", false),
+        Error::Refused(Refused::QueueFull { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "QueueFull", Some(ROOM_SECONDS))
+        }
+        Error::Refused(Refused::TooManyHeld { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "TooManyHeld", Some(ROOM_SECONDS))
+        }
+        Error::Refused(Refused::CannotStart { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "CannotStart", Some(HELP_SECONDS))
+        }
+        Error::Refused(Refused::Paused) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", None),
+        Error::Refused(Refused::Timeout { .. }) => (StatusCode::GATEWAY_TIMEOUT, "WakeTimeout", None),
+        Error::Refused(Refused::Gone) => (StatusCode::NOT_FOUND, "UnknownWorkload", None),
+        Error::Malformed(malformed) => (malformed.status(), "Malformed", None),
+        Error::OtherProbe => (StatusCode::BAD_REQUEST, "OtherProbe", None),
+        Error::Forward(forward::Error::Unreachable(_)) => (StatusCode::BAD_GATEWAY, "PodUnreachable", None),
+        Error::Forward(forward::Error::Failed(_)) => (StatusCode::BAD_GATEWAY, "PodFailed", None),
+        Error::Forward(forward::Error::BadResponse(_)) => (StatusCode::BAD_GATEWAY, "BadResponse", None),
+        Error::Forward(forward::Error::CallerFailed) => (StatusCode::BAD_REQUEST, "CallerFailed", None),
+        Error::Forward(forward::Error::Unforwardable(_)) => (StatusCode::BAD_REQUEST, "Unforwardable", None),
     };
     Problem { status, reason, retry }
 }

@@ -102,7 +102,7 @@ impl Handler {
         ends: &Connection,
     ) -> Result<Response<ResponseBody>, Error> {
         let request = self.count_in(request, ends)?;
-        let deadline = request.received + self.shared.wake_timeout;
+        let deadline = request.received + self.workload.wake_timeout();
         let mut held = false;
         loop {
             let slot = self.throttle(&request.body, deadline).await?;

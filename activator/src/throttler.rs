@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use autoscaler::Key;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::args::Limits;
 use crate::concurrency_reporter::ConcurrencyReporter;
 use crate::forward::Forwarder;
 use crate::handler::Handler;
@@ -31,10 +31,8 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// Places for held requests, of all workloads together.
     pub held: HeldPlaces,
-    /// Requests that may wait for one workload.
-    pub queue_depth: usize,
-    /// How long a request may wait for a pod.
-    pub wake_timeout: Duration,
+    /// How many requests may wait, and how long.
+    pub limits: Limits,
     /// Set when the process stops: callers should connect elsewhere.
     pub draining: AtomicBool,
 }

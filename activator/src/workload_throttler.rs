@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use autoscaler::Key;
 use autoscaler::breaker::{Breaker, Limit, Permit};
 use autoscaler::contract::QUEUE_PROXY_PORT;
+use autoscaler::pod_start::StartCause;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -46,6 +47,7 @@ pub struct WorkloadThrottler {
 enum Standing {
     Open,
     Paused,
+    CannotStart(StartCause),
     Gone,
 }
 
@@ -73,6 +75,12 @@ pub enum Refused {
     /// Somebody put the workload to zero, and only they take it back.
     #[error("the workload is paused: it was scaled to zero by hand and does not wake by requests")]
     Paused,
+    /// Something keeps its pods from starting, and has for longer than it is worth to wait.
+    #[error("the workload's pods cannot start: {}", .cause.as_str())]
+    CannotStart {
+        /// What it is.
+        cause: StartCause,
+    },
     /// The workload was deleted.
     #[error("the workload is gone")]
     Gone,
@@ -96,7 +104,7 @@ impl WorkloadThrottler {
     pub fn new(key: Key, workload: Workload, shared: Arc<Shared>) -> Arc<Self> {
         let throttler = Self {
             counter: Counter::new(key.clone()),
-            breaker: Breaker::new(Limit::AtMost(0), shared.queue_depth),
+            breaker: Breaker::new(Limit::AtMost(0), shared.limits.queue_depth(&workload)),
             pods: Mutex::new(PodSet::new(workload.container_concurrency)),
             unprobed: AtomicBool::new(false),
             standing: watch::Sender::new(Standing::Open),
@@ -133,6 +141,7 @@ impl WorkloadThrottler {
     pub fn update(&self, workload: Workload) {
         let mut pods = self.lock();
         pods.set_container_concurrency(workload.container_concurrency);
+        self.breaker.set_queue_bound(self.shared.limits.queue_depth(&workload));
         self.workload.store(Arc::new(workload));
         self.recount(&mut pods);
     }
@@ -155,10 +164,15 @@ impl WorkloadThrottler {
         self.standing.send_replace(Standing::Gone);
     }
 
+    /// How long a request may wait for a pod.
+    pub fn wake_timeout(&self) -> Duration {
+        self.shared.limits.wake_timeout(&self.workload.load())
+    }
+
     /// Whether requests may come in.
     ///
     /// # Errors
-    /// [`Refused::Paused`] and [`Refused::Gone`]. Such requests are not counted, for they must not wake the workload.
+    /// [`Refused::Paused`], [`Refused::CannotStart`] and [`Refused::Gone`]. Such requests are not counted, for they must not wake the workload.
     pub fn admits(&self) -> Result<(), Refused> {
         self.standing.borrow().refusal().map_or(Ok(()), Err)
     }
@@ -220,7 +234,15 @@ impl WorkloadThrottler {
                 // The sender lives as long as the throttler.
                 Err(changed.ok().and_then(|standing| standing.refusal()).unwrap_or(Refused::Gone))
             }
-            () = tokio::time::sleep_until(deadline) => Err(Refused::Timeout { after: self.shared.wake_timeout }),
+            () = tokio::time::sleep_until(deadline) => Err(self.timed_out()),
+        }
+    }
+
+    /// With the cause, if one is known that was still hoped to pass.
+    fn timed_out(&self) -> Refused {
+        match self.workload.load().start_failure {
+            Some(failure) if !self.lock().has_usable() => Refused::CannotStart { cause: failure.cause },
+            _ => Refused::Timeout { after: self.wake_timeout() },
         }
     }
 
@@ -255,9 +277,9 @@ impl WorkloadThrottler {
     /// Brings everything that follows from the pods and the workload up to date with them.
     fn recount(&self, pods: &mut PodSet) {
         self.unprobed.store(pods.has_unprobed(), Ordering::SeqCst);
-        let paused = self.workload.load().paused && !pods.has_usable();
+        let now =
+            if pods.has_usable() { Standing::Open } else { Standing::without_pods(&self.workload.load()) };
         self.standing.send_if_modified(|standing| {
-            let now = if paused { Standing::Paused } else { Standing::Open };
             *standing != Standing::Gone && std::mem::replace(standing, now) != now
         });
         self.breaker.set_limit(pods.capacity());
@@ -271,10 +293,19 @@ impl WorkloadThrottler {
 // === impl Standing ===
 
 impl Standing {
+    fn without_pods(workload: &Workload) -> Self {
+        match workload.start_failure {
+            _ if workload.paused => Self::Paused,
+            Some(failure) if failure.given_up => Self::CannotStart(failure.cause),
+            _ => Self::Open,
+        }
+    }
+
     fn refusal(self) -> Option<Refused> {
         match self {
             Self::Open => None,
             Self::Paused => Some(Refused::Paused),
+            Self::CannotStart(cause) => Some(Refused::CannotStart { cause }),
             Self::Gone => Some(Refused::Gone),
         }
     }

@@ -13,8 +13,10 @@ pub mod kubernetes;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::pod_start::StartCause;
 use autoscaler::selector::Selector;
 
 pub use index::Index;
@@ -50,6 +52,12 @@ pub struct Workload {
     pub paused: bool,
     /// Whether its Service leads to the pods: requests that come here come by connections from before.
     pub serving: bool,
+    /// How long its requests may wait for a pod, if it says so.
+    pub wake_timeout: Option<Duration>,
+    /// How many may, if it says so.
+    pub queue_depth: Option<usize>,
+    /// Why its pods do not start, if anybody knows.
+    pub start_failure: Option<StartFailure>,
     /// The ports on which its requests arrive here.
     pub ports: Vec<Lease>,
 }
@@ -61,6 +69,15 @@ pub struct Lease {
     pub activator_port: u16,
     /// The port of the pods' queue-proxies.
     pub pod_port: u16,
+}
+
+/// What keeps the pods of a workload from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartFailure {
+    /// What it is.
+    pub cause: StartCause,
+    /// Whether requests should not be held for it any more.
+    pub given_up: bool,
 }
 
 /// One pod, trimmed.

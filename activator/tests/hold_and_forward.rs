@@ -12,6 +12,8 @@ mod support;
 use std::time::Duration;
 
 use activator::args::Limits;
+use activator::workloads::StartFailure;
+use autoscaler::pod_start::StartCause;
 use bytes::Bytes;
 use http::{Request, Version};
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -184,6 +186,60 @@ async fn nobody_waits_longer_than_the_wake_timeout() {
     let problem = answer.problem();
     assert_eq!((&problem["reason"], &problem["workload"]), (&"WakeTimeout".into(), &"shop/web".into()));
     assert_eq!(harness.held(), 0);
+}
+
+#[tokio::test]
+async fn a_workload_may_say_how_long_and_how_many_may_wait() {
+    let limits = Limits { wake_timeout: Duration::from_millis(1), queue_depth: 5, ..LIMITS };
+    let harness = Harness::with(limits, |workload| {
+        workload.wake_timeout = Some(Duration::from_secs(3000));
+        workload.queue_depth = Some(1);
+    })
+    .await;
+    let held = harness.get("/");
+    harness.until_held(1).await;
+    assert_eq!(within("refusal", harness.get("/")).await.unwrap().problem()["reason"], "QueueFull");
+    // What it no longer says is the process's again, for who comes from now on.
+    harness.adapt(|workload| (workload.wake_timeout, workload.queue_depth) = (None, None)).await;
+    eventually("the process's own times", || async {
+        within("answer", harness.get("/")).await.unwrap().status() == 504
+    })
+    .await;
+    assert!(!held.is_finished());
+}
+
+#[tokio::test]
+async fn callers_are_told_why_no_pod_starts() {
+    let harness = Harness::start().await;
+    let held = harness.get("/");
+    harness.until_held(1).await;
+    let failure = |given_up| StartFailure { cause: StartCause::ImagePull, given_up };
+    harness.adapt(|workload| workload.start_failure = Some(failure(false))).await;
+    let also_held = harness.get("/");
+    harness.until_held(2).await;
+
+    harness.adapt(|workload| workload.start_failure = Some(failure(true))).await;
+    for request in [held, also_held, harness.get("/")] {
+        let answer = within("answer", request).await.unwrap();
+        assert_eq!((answer.status(), answer.header("retry-after")), (503, "10"));
+        let problem = answer.problem();
+        assert_eq!((&problem["reason"], &problem["cause"]), (&"CannotStart".into(), &"ImagePull".into()));
+    }
+
+    // A pod that starts after all needs nobody's word for it.
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    eventually("it serves", || async { within("answer", harness.get("/")).await.unwrap().status() == 200 })
+        .await;
+}
+
+#[tokio::test]
+async fn a_wake_that_times_out_names_the_cause_that_was_hoped_to_pass() {
+    let limits = Limits { wake_timeout: Duration::from_millis(30), ..LIMITS };
+    let failure = StartFailure { cause: StartCause::Unschedulable, given_up: false };
+    let harness = Harness::with(limits, |workload| workload.start_failure = Some(failure)).await;
+    let answer = within("answer", harness.get("/")).await.unwrap();
+    assert_eq!((answer.status(), &answer.problem()["cause"]), (503, &"Unschedulable".into()));
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub use pod_autoscaler::{
     MetricName, PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, ScaleTargetRef, Scaler,
 };
 pub use serverless_service::{
-    Mode, PortLease, ServerlessService, ServerlessServiceSpec, ServerlessServiceStatus,
+    Mode, PortLease, ServerlessService, ServerlessServiceSpec, ServerlessServiceStatus, StartFailure,
 };
 
 use crate::Key;

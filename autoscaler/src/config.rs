@@ -1,4 +1,5 @@
-//! The cluster-wide settings: ConfigMap `config-autoscaler`, with Knative's keys, defaults and bounds.
+//! The cluster-wide settings: ConfigMap `config-autoscaler`, with Knative's keys, defaults and bounds, and two
+//! of our own for pods that cannot start.
 //!
 //! Read by the metrics-adapter and the zero-scaler, which watch the ConfigMap and keep the last good value when a new one is
 //! bad: one bad key is enough, because the others may have been written to go with it.
@@ -54,6 +55,10 @@ pub struct AutoscalerConfig {
     pub scale_to_zero_grace_period: Duration,
     /// `scale-to-zero-pod-retention-period`.
     pub scale_to_zero_pod_retention_period: Duration,
+    /// `start-patience`: Rouse's own.
+    pub start_patience: Duration,
+    /// `unschedulable-patience`: Rouse's own.
+    pub unschedulable_patience: Duration,
 }
 
 // === impl AutoscalerConfig ===
@@ -80,6 +85,10 @@ impl Default for AutoscalerConfig {
             scale_down_delay: Duration::ZERO,
             scale_to_zero_grace_period: Duration::from_secs(30),
             scale_to_zero_pod_retention_period: Duration::ZERO,
+            // Longer than a first pull or a first crash that passes, shorter than callers wait.
+            start_patience: Duration::from_secs(10),
+            // A new node takes about that; whoever waits for one sets a longer wake timeout as well.
+            unschedulable_patience: Duration::from_secs(60),
         }
     }
 }
@@ -111,6 +120,8 @@ impl AutoscalerConfig {
         set(&mut self.scale_to_zero_grace_period, grace);
         let retention = c.duration("scale-to-zero-pod-retention-period", &bounds::NOT_NEGATIVE);
         set(&mut self.scale_to_zero_pod_retention_period, retention);
+        set(&mut self.start_patience, c.duration("start-patience", &bounds::WITHIN_AN_HOUR));
+        set(&mut self.unschedulable_patience, c.duration("unschedulable-patience", &bounds::WITHIN_AN_HOUR));
     }
 
     fn read_targets(&mut self, c: &mut Bounded<'_>) {

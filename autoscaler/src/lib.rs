@@ -31,6 +31,7 @@ pub mod decision;
 pub mod endpoint_subset;
 mod key;
 pub mod pod_assignment;
+pub mod pod_start;
 pub mod port_lease;
 pub mod quantity;
 pub mod reachability;

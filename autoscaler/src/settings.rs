@@ -79,6 +79,14 @@ pub struct Settings {
     pub scale_to_zero_pod_retention_period: Duration,
     /// How long pods may take to become ready before they are given up. Whole seconds, above 0.
     pub progress_deadline: Duration,
+    /// How long a request may wait for a pod; the activators' own time if not set. Whole seconds, 1 s to 1 h.
+    pub wake_timeout: Option<Duration>,
+    /// Requests that may wait for a pod in each activator; its own number if not set. 1 or more.
+    pub wake_queue_depth: Option<u32>,
+    /// How long a pod may be unable to start before requests are refused for it.
+    pub start_patience: Duration,
+    /// The same for a pod that fits on no node, which a new node may change.
+    pub unschedulable_patience: Duration,
     /// Whether anything may go to zero in this cluster.
     pub enable_scale_to_zero: bool,
     /// Whether requests can come at all.
@@ -121,6 +129,7 @@ impl Settings {
         settings.read_windows(&mut a);
         settings.read_target(&mut a);
         settings.read_zero(&mut a);
+        settings.read_wake(&mut a);
         settings.set_sizes(&sizes::resolve(&mut a, config, sizes));
         check_ignored(&mut a);
         (settings, a.into_errors())
@@ -150,6 +159,10 @@ impl Settings {
             scale_to_zero_grace_period: config.scale_to_zero_grace_period,
             scale_to_zero_pod_retention_period: config.scale_to_zero_pod_retention_period,
             progress_deadline: PROGRESS_DEADLINE,
+            wake_timeout: None,
+            wake_queue_depth: None,
+            start_patience: config.start_patience,
+            unschedulable_patience: config.unschedulable_patience,
             enable_scale_to_zero: config.enable_scale_to_zero,
             reachability: Reachability::Reachable,
             aggregation: Aggregation::Linear,
@@ -185,6 +198,13 @@ impl Settings {
         set(&mut self.progress_deadline, a.duration("progress-deadline", &bounds::DEADLINE));
         let words = "Reachable or Unreachable";
         set(&mut self.reachability, a.read("reachability", words, Reachability::parse));
+    }
+
+    fn read_wake(&mut self, a: &mut Bounded<'_>) {
+        self.wake_timeout = a.duration("wake-timeout", &bounds::WAKE_TIMEOUT);
+        self.wake_queue_depth = a.integer("wake-queue-depth", &bounds::QUEUE_DEPTH);
+        set(&mut self.start_patience, a.duration("start-patience", &bounds::WITHIN_AN_HOUR));
+        set(&mut self.unschedulable_patience, a.duration("unschedulable-patience", &bounds::WITHIN_AN_HOUR));
     }
 
     fn set_sizes(&mut self, sizes: &sizes::Sizes) {

@@ -26,6 +26,7 @@ use crate::events::{self, Events};
 use crate::metrics::Metrics;
 use crate::scale_target::ScaleTargets;
 use crate::serverless_service::Leases;
+use crate::start_watch::StartWatches;
 use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
@@ -120,6 +121,7 @@ fn context(
     let woken = triggers.autoscalers.clone();
     let wake = Arc::new(Wake::new(scales.clone(), sleepers, woken, events.clone(), metrics.clone()));
     let context = Context {
+        starts: StartWatches::new(client.clone(), triggers.clone()),
         client,
         scales,
         wake,
@@ -239,5 +241,6 @@ async fn prune(context: Arc<Context>) {
         tokio::time::sleep(PRUNE_EVERY).await;
         context.wake.prune();
         context.activators.prune();
+        context.starts.prune(&context.objects.workloads().into_iter().collect());
     }
 }

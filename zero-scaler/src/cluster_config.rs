@@ -76,7 +76,7 @@ mod tests {
         let object: ConfigMap = serde_yaml_ng::from_str(text).unwrap();
         let data = object.data.unwrap();
         assert_eq!(AutoscalerConfig::parse(&data), Ok(AutoscalerConfig::default()));
-        assert_eq!(data.len(), 19, "{:?}", data.keys());
+        assert_eq!(data.len(), 21, "{:?}", data.keys());
         // Each of them is read: nonsense in it is complained of.
         for key in data.keys() {
             let nonsense = std::collections::BTreeMap::from([(key.clone(), "?".to_owned())]);

@@ -15,6 +15,7 @@ use crate::objects::Objects;
 use crate::pod_autoscaler::Overrides;
 use crate::scale_target::ScaleTargets;
 use crate::serverless_service::Leases;
+use crate::start_watch::StartWatches;
 use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
@@ -46,6 +47,8 @@ pub struct Context {
     pub triggers: Arc<Triggers>,
     /// Activator ports granted and not yet seen in a status.
     pub leases: Leases,
+    /// Why waking workloads get no pod.
+    pub starts: StartWatches,
     /// Sizes written ahead of the HPA.
     pub overrides: Overrides,
     /// Warnings told already, by HPA.

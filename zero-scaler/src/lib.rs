@@ -32,6 +32,8 @@ pub mod scale_target;
 pub mod server_side_apply;
 pub mod serverless_service;
 pub mod slice_index;
+pub mod start_watch;
+mod starting_pod;
 pub mod told;
 pub mod triggers;
 pub mod wake;

@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::api::{PodAutoscaler, key_of};
+use autoscaler::pod_start::Patience;
+use autoscaler::scale_to_zero::Phase;
 use kube::runtime::controller::Action;
 
 use crate::context::Context;
@@ -53,6 +55,7 @@ pub async fn reconcile(
         plan = decide::decide(&observed, Some(outcome.is_ok()));
         proof = Some(outcome);
     }
+    follow_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
     let conflict = matches!(written, Ok(apply::Written::Conflict));
     apply::children(&observed, &plan, &context).await?;
@@ -61,4 +64,18 @@ pub async fn reconcile(
     let next =
         plan.recheck.unwrap_or(RESYNC).min(if observed.watched { RESYNC } else { observe::POLL_EVERY });
     Ok(Action::requeue(if conflict { CONFLICT_RETRY } else { next }))
+}
+
+/// Has the pods watched that are wanted and not there.
+fn follow_start(observed: &observe::Observed, plan: &decide::Plan, context: &Context) {
+    let waits = plan.activation.phase == Phase::Activating && observed.ready == 0;
+    let scale = observed.scale.as_ref().ok();
+    match scale.filter(|scale| waits && scale.replicas > 0 && !scale.selector.is_empty()) {
+        Some(scale) => {
+            let known = observe::known_failure(observed.serverless_service.as_ref());
+            let patience = Patience::of_settings(&observed.settings);
+            context.starts.follow(&observed.key, &scale.selector, patience, known);
+        }
+        None => context.starts.forget(&observed.key),
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{self, Mode, ServerlessService};
@@ -21,7 +22,7 @@ use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::{Change, Lease, Pod, Workload};
+use super::{Change, Lease, Pod, StartFailure, Workload};
 
 /// A pod without its spec.
 type TrimmedPod = Object<NotUsed, PodStatus>;
@@ -144,6 +145,11 @@ fn workload(service: &ServerlessService) -> Workload {
         selector,
         container_concurrency: spec.container_concurrency,
         paused: spec.paused,
+        wake_timeout: spec.wake_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        queue_depth: spec.wake_queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),
+        start_failure: status
+            .and_then(|status| status.start_failure.as_ref())
+            .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
         serving: status.and_then(|status| status.mode) == Some(Mode::Serve),
         ports: leases
             .iter()

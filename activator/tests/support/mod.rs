@@ -35,6 +35,7 @@ pub const LIMITS: Limits = Limits {
     queue_depth: 100,
     total_queue_depth: 1000,
     wake_timeout: Duration::from_secs(60),
+    longest_wake_timeout: Duration::from_secs(3600),
     header_timeout: Duration::from_secs(30),
     drain_grace: Duration::from_millis(50),
     drain_timeout: Duration::from_secs(10),

@@ -152,7 +152,7 @@ pub struct PodAutoscalerStatus {
     /// Where the Service's requests go: Proxy is through activators, Serve directly to pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Ready, Active, ScaleTargetInitialized, HPAAccepted, ActivatorInPath.
+    /// Ready, Active, ScaleTargetInitialized, HPAAccepted, ActivatorInPath, PodsCanStart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

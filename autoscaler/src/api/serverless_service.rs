@@ -1,9 +1,11 @@
 //! ServerlessService: where the requests of one Service go, and the activator ports that stand for its ports.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::pod_start::StartCause;
 
 /// Steers the requests of one Service. Made by the zero-scaler from the PodAutoscaler of the same name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +53,14 @@ pub struct ServerlessServiceSpec {
     /// Whether somebody put the workload to zero who is not Rouse: activators then answer 503 instead of waking it.
     #[serde(default)]
     pub paused: bool,
+    /// How long activators let a request wait for a pod. Absent: their own time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3600))]
+    pub wake_timeout_seconds: Option<u32>,
+    /// Requests that may wait for a pod in each activator. Absent: its own number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub wake_queue_depth: Option<u32>,
 }
 
 /// Where requests go.
@@ -82,10 +92,33 @@ pub struct ServerlessServiceStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["servicePort"]))]
     pub ports: Vec<PortLease>,
+    /// Why no pod starts, while there is none that runs or may still come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_failure: Option<StartFailure>,
     /// Ready, EndpointsPopulated, ActivatorEndpointsPopulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// Why the pods of a workload that is waking do not start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartFailure {
+    /// What kind of cause.
+    pub cause: StartCause,
+    /// Kubernetes' own word for it.
+    pub reason: String,
+    /// Kubernetes' own sentence.
+    #[serde(default)]
+    pub message: String,
+    /// The pod that it was seen on.
+    pub pod: String,
+    /// When it was first seen.
+    pub since: Time,
+    /// Whether it has lasted so long that activators refuse requests for it instead of holding them.
+    #[serde(default)]
+    pub given_up: bool,
 }
 
 /// One port of the Service and the activator port that stands for it.

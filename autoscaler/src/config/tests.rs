@@ -70,6 +70,8 @@ fn every_key_is_read() {
         ("min-scale", "1"),
         ("max-scale", "10"),
         ("max-scale-limit", "11"),
+        ("start-patience", "7s"),
+        ("unschedulable-patience", "5m"),
     ]);
     let expected = AutoscalerConfig {
         enable_scale_to_zero: false,
@@ -91,6 +93,8 @@ fn every_key_is_read() {
         scale_down_delay: Duration::from_secs(900),
         scale_to_zero_grace_period: Duration::from_secs(33),
         scale_to_zero_pod_retention_period: Duration::from_secs(123),
+        start_patience: Duration::from_secs(7),
+        unschedulable_patience: Duration::from_secs(300),
     };
     assert_eq!(config, expected);
 }
@@ -296,6 +300,8 @@ pub(crate) fn any_data() -> impl Strategy<Value = BTreeMap<String, String>> {
         "scale-down-delay",
         "scale-to-zero-grace-period",
         "scale-to-zero-pod-retention-period",
+        "start-patience",
+        "unschedulable-patience",
     ]);
     prop::collection::btree_map(keys.prop_map(str::to_owned), any_text(), 0..8)
 }

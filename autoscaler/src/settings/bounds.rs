@@ -34,6 +34,11 @@ pub(crate) const NOT_NEGATIVE: Bound<Duration> = Bound { words: "0s or longer", 
 /// The grace period.
 pub(crate) const LONGER_THAN_NOTHING: Bound<Duration> =
     Bound { words: "longer than 0s", accepts: |d| !d.is_zero() };
+/// How long a request may wait.
+pub(crate) const WAKE_TIMEOUT: Bound<Duration> = Bound {
+    words: "whole seconds from 1s to 1h",
+    accepts: |d| (Duration::from_secs(1)..=HOUR).contains(&d) && is_whole(d),
+};
 /// A progress deadline.
 pub(crate) const DEADLINE: Bound<Duration> =
     Bound { words: "whole seconds, longer than 0s", accepts: |d| !d.is_zero() && is_whole(d) };
@@ -63,6 +68,10 @@ pub(crate) const SIZE: Bound<u32> = Bound { words: "a whole number from 0 to 214
 /// A number of pods to wake to.
 pub(crate) const ACTIVATION_SCALE: Bound<u32> =
     Bound { words: "a whole number from 2 to 2147483647", accepts: |n| n >= 2 && is_size(n) };
+
+/// Requests that may wait.
+pub(crate) const QUEUE_DEPTH: Bound<u32> =
+    Bound { words: "a whole number from 1 to 2147483647", accepts: |n| n >= 1 && is_size(n) };
 
 /// The least that one pod may be asked to carry.
 pub(crate) const LEAST_TARGET: f64 = 0.01;

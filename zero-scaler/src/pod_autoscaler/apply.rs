@@ -102,7 +102,7 @@ pub(super) async fn children(
     if observed.metric.as_ref().is_none_or(|existing| existing.spec != metric) {
         apply::<Metric>(&context.client, &desired::metric_object(key, autoscaler, &metric)).await?;
     }
-    let sks = desired::serverless_service(autoscaler, selector, plan);
+    let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
     if observed.serverless_service.as_ref().is_none_or(|existing| existing.spec != sks) {
         let object = desired::serverless_service_object(key, autoscaler, &sks);
         apply::<ServerlessService>(&context.client, &object).await?;

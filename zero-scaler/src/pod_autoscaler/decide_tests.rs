@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use autoscaler::api::{PodAutoscaler, ServerlessService};
+use autoscaler::api::{PodAutoscaler, ServerlessService, StartFailure};
 use autoscaler::config::AutoscalerConfig;
+use autoscaler::pod_start::StartCause;
 use autoscaler::settings::Settings;
 use autoscaler::{Decision, Key};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -103,6 +105,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> Observed {
         ready: u32::try_from(replicas).unwrap(),
         service: None,
         metric: None,
+        start_failure: None,
         serverless_service: Some(sks("Serve", None)),
         hpa: None,
         without_activators: None,
@@ -446,4 +449,45 @@ fn the_state_follows_the_size_and_what_is_wanted() {
     assert_eq!(state(&Observed { decision: Some(decision(4, None)), ..asleep() }), Some(State::Active));
     let retired = edited(active(), |a| annotate(a, "reachability", "Unreachable"));
     assert_eq!(state(&retired), Some(State::Retired));
+}
+
+#[test]
+fn what_keeps_pods_from_starting_is_said_until_one_starts() {
+    let waiting = |failure| Observed {
+        ready: 0,
+        start_failure: failure,
+        ..observed(1, &[at("Active", "Unknown", "Queued", 60)])
+    };
+    let failure = |given_up| {
+        Some(StartFailure {
+            cause: StartCause::ImagePull,
+            reason: "ErrImagePull".into(),
+            message: "no such tag".into(),
+            pod: "web-1".into(),
+            since: Time(jiff::Timestamp::from_second(NOW - 5).unwrap()),
+            given_up,
+        })
+    };
+    let status_of =
+        |observed: &Observed| status::status(observed, &decide(observed, None), &Ok(Written::Nothing), None);
+    let said = |observed: &Observed, r#type: &str| {
+        let status = status_of(observed);
+        let condition = condition(&status.conditions, r#type).cloned();
+        condition.map(|c| (c.status, c.reason, c.message))
+    };
+    let hoping = waiting(failure(false));
+    let (status, reason, message) = said(&hoping, "PodsCanStart").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "ImagePull"));
+    assert_eq!(message, "pod web-1: ErrImagePull: no such tag; requests are still held");
+    assert_eq!(said(&hoping, "Ready").unwrap().1, "Activating");
+
+    let given_up = waiting(failure(true));
+    let (status, reason, _) = said(&given_up, "Ready").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "CannotStart"));
+    let warnings = status::warnings(&given_up, Some(&status_of(&hoping)), &status_of(&given_up));
+    let [(reason, note)] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert_eq!(*reason, "CannotStart");
+    assert!(note.starts_with("ImagePull: pod web-1: ErrImagePull: no such tag"), "{note}");
+
+    assert_eq!(said(&waiting(None), "PodsCanStart"), None);
 }

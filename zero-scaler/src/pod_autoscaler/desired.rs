@@ -1,5 +1,7 @@
 //! The objects a workload should have. Pure: an observation and a plan in, JSON for server-side apply out.
 
+use std::time::Duration;
+
 use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, Mode, PodAutoscaler, ServerlessService, ServerlessServiceSpec};
 use autoscaler::contract::WORKLOAD_LABEL;
@@ -14,7 +16,6 @@ use crate::server_side_apply::owner;
 
 /// What the metrics-adapter should collect.
 pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str, settings: &Settings) -> MetricSpec {
-    let seconds = |duration: std::time::Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
     MetricSpec {
         service: autoscaler.spec.service.clone(),
         selector: selector.to_owned(),
@@ -32,6 +33,7 @@ pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str, settings: &Sett
 pub(super) fn serverless_service(
     autoscaler: &PodAutoscaler,
     selector: &str,
+    settings: &Settings,
     plan: &Plan,
 ) -> ServerlessServiceSpec {
     ServerlessServiceSpec {
@@ -41,7 +43,13 @@ pub(super) fn serverless_service(
         num_activators: plan.activators,
         container_concurrency: autoscaler.spec.container_concurrency,
         paused: plan.paused,
+        wake_timeout_seconds: settings.wake_timeout.map(seconds),
+        wake_queue_depth: settings.wake_queue_depth,
     }
+}
+
+fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// The mode as objects write it.
@@ -88,6 +96,28 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn how_long_and_how_many_may_wait_goes_to_the_activators() {
+        let annotations = [("wake-timeout", "20m"), ("wake-queue-depth", "7")]
+            .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
+        let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
+        let spec = serverless_service(&autoscaler(), "app=web", &settings, &plan());
+        assert_eq!((errors, spec.wake_timeout_seconds, spec.wake_queue_depth), (vec![], Some(1200), Some(7)));
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            activation: Activation { phase: Phase::Active, reason: Reason::PodsReady },
+            paused: false,
+            write: None,
+            probe: false,
+            mode: SksMode::Serve,
+            activators: 3,
+            why: None,
+            recheck: None,
+        }
+    }
+
     fn autoscaler() -> PodAutoscaler {
         serde_json::from_value(json!({
             "apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
@@ -114,18 +144,11 @@ mod tests {
                     "panicWindowSeconds": 6, "aggregation": "linear"},
             })
         );
-        let plan = Plan {
-            activation: Activation { phase: Phase::Active, reason: Reason::PodsReady },
-            paused: false,
-            write: None,
-            probe: false,
-            mode: SksMode::Serve,
-            activators: 3,
-            why: None,
-            recheck: None,
-        };
-        let object =
-            serverless_service_object(&key, &autoscaler, &serverless_service(&autoscaler, "app=web", &plan));
+        let object = serverless_service_object(
+            &key,
+            &autoscaler,
+            &serverless_service(&autoscaler, "app=web", &settings, &plan()),
+        );
         assert_eq!(
             object["spec"],
             json!({"service": "web-service", "selector": "app=web", "mode": "Serve", "numActivators": 3,

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use autoscaler::api::{Metric, Mode, PodAutoscaler, Scaler, ServerlessService, condition};
+use autoscaler::api::{Metric, Mode, PodAutoscaler, Scaler, ServerlessService, StartFailure, condition};
 use autoscaler::settings::{SettingError, Settings};
 use autoscaler::{Decision, Key};
 use k8s_openapi::api::core::v1::Service;
@@ -41,6 +41,8 @@ pub(super) struct Observed {
     pub(super) service: Option<Service>,
     pub(super) metric: Option<Metric>,
     pub(super) serverless_service: Option<ServerlessService>,
+    /// Why no pod starts.
+    pub(super) start_failure: Option<StartFailure>,
     /// What is wrong with the HPA; `None` for a workload that needs none.
     pub(super) hpa: Option<Result<Vec<Problem>, Problem>>,
     /// For how long there has been no activator at all.
@@ -86,11 +88,17 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         ready,
         service: service.map(|service| service.as_ref().clone()),
         metric: context.objects.metric(key),
+        start_failure: context.starts.failure(key, known_failure(serverless_service.as_ref())),
         serverless_service,
         hpa: hpa(key, autoscaler, context),
         without_activators: context.activators.absent_for(now()),
         now: wall_clock(),
     }
+}
+
+/// What the status says of the start of pods.
+pub(super) fn known_failure(sks: Option<&ServerlessService>) -> Option<&StartFailure> {
+    sks?.status.as_ref()?.start_failure.as_ref()
 }
 
 /// The demand anew, after something that took time.

@@ -1,6 +1,6 @@
 //! The status of a workload, for people. Pure: an observation, a plan and what was written in, a status out.
 
-use autoscaler::api::{PodAutoscalerStatus, condition};
+use autoscaler::api::{PodAutoscalerStatus, StartFailure, condition};
 use autoscaler::reachability::State;
 use autoscaler::scale_to_zero::{Phase, Why};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -13,6 +13,10 @@ use crate::scale_target::ScaleError;
 
 const READY: &str = "Ready";
 const HPA_ACCEPTED: &str = "HPAAccepted";
+/// There while something keeps the wanted pods from starting.
+const PODS_CAN_START: &str = "PodsCanStart";
+/// Ready's reason when requests are refused for that.
+const CANNOT_START: &str = "CannotStart";
 
 /// The whole status.
 pub(super) fn status(
@@ -32,6 +36,11 @@ pub(super) fn status(
     say(ACTIVE, active(plan));
     say(ACTIVATOR_IN_PATH, activator_in_path(observed, proof));
     say(READY, ready(observed, plan, written));
+    match pods_can_start(observed) {
+        Some(says) => say(PODS_CAN_START, says),
+        None => conditions.retain(|c| c.type_ != PODS_CAN_START),
+    }
+    let mut say = |r#type, says| set(&mut conditions, r#type, says, generation, observed.now);
     match hpa_accepted(observed) {
         Some(says) => say(HPA_ACCEPTED, says),
         None => conditions.retain(|c| c.type_ != HPA_ACCEPTED),
@@ -81,7 +90,10 @@ pub(super) fn warnings(
     };
     let mut warnings = Vec::new();
     if let Some(ready) = is(READY).filter(|c| c.status == "False" && changed(READY)) {
-        warnings.push(("NotReady", format!("{}: {}", ready.reason, ready.message)));
+        warnings.push(match is(PODS_CAN_START).filter(|_| ready.reason == CANNOT_START) {
+            Some(cause) => (CANNOT_START, format!("{}: {}", cause.reason, cause.message)),
+            None => ("NotReady", format!("{}: {}", ready.reason, ready.message)),
+        });
     }
     // The HPA's settings are told on the HPA.
     if observed.hpa.is_none() && changed(READY) {
@@ -129,6 +141,14 @@ fn activator_in_path(observed: &Observed, proof: Option<&Result<(), String>>) ->
     }
 }
 
+fn pods_can_start(observed: &Observed) -> Option<Says> {
+    let failure = observed.start_failure.as_ref()?;
+    let StartFailure { reason, message, pod, .. } = failure;
+    let held = if failure.given_up { "refused with 503" } else { "still held" };
+    let words = format!("pod {pod}: {reason}: {message}; requests are {held}");
+    Some(Says::no(failure.cause.as_str(), words))
+}
+
 fn hpa_accepted(observed: &Observed) -> Option<Says> {
     Some(match observed.hpa.as_ref()? {
         Err(problem) => Says::no(problem.reason, problem.message.clone()),
@@ -172,6 +192,9 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
         Some(_) => {}
     }
     match plan.activation.phase {
+        Phase::Activating if observed.start_failure.as_ref().is_some_and(|failure| failure.given_up) => {
+            Says::no(CANNOT_START, "the pods cannot start; requests are refused with 503 until one can")
+        }
         Phase::Activating => Says::unknown("Activating", "pods are wanted and not ready yet"),
         Phase::Active if bad_settings.is_empty() => Says::yes("Serving", ""),
         Phase::Inactive if bad_settings.is_empty() => Says::yes("Idle", "requests are held by activators"),

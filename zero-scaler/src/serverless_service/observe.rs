@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, key_of};
+use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure, key_of};
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -35,6 +35,8 @@ pub(super) struct Observed {
     pub(super) slices: Vec<Arc<EndpointSlice>>,
     /// The ready activators.
     pub(super) activators: Vec<PodEndpoint>,
+    /// Why no pod starts.
+    pub(super) start_failure: Option<StartFailure>,
     /// Service ports that lead past the sidecar.
     pub(super) bypassing: Vec<i32>,
     pub(super) now: jiff::Timestamp,
@@ -84,6 +86,9 @@ pub(super) fn observe(key: &Key, sks: &ServerlessService, context: &Context) -> 
         ports: ports(key, sks, &service, context)?,
         pods,
         slices: ours,
+        start_failure: context
+            .starts
+            .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
         activators: context.activators.ready(),
         bypassing: if managed { Vec::new() } else { bypassing(&service) },
         service,

@@ -34,6 +34,7 @@ pub(super) fn unfit(sks: &ServerlessService, unfit: &Unfit) -> ServerlessService
         activators: 0,
         private_service: None,
         ports: before.ports,
+        start_failure: None,
         conditions,
     }
 }
@@ -56,6 +57,7 @@ pub(super) fn populated(observed: &Observed, path: &Path) -> ServerlessServiceSt
         activators,
         private_service: observed.private.clone(),
         ports: observed.ports.clone(),
+        start_failure: observed.start_failure.clone(),
         conditions,
     }
 }

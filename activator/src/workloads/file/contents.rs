@@ -8,6 +8,8 @@
 //!   pods:
 //!   - {ip: 10.0.0.1, ready: true}       # not ready, as is the default: probed before it gets a request
 //!   containerConcurrency: 10            # requests that a pod serves at a time; no limit by default
+//!   wakeTimeoutSeconds: 30              # how long requests may wait, and how many, instead of the process's own
+//!   queueDepth: 100
 //! metricsAdapters: ["127.0.0.1:8080"]   # who gets reports, if anybody does
 //! zeroScalers: []
 //! ```
@@ -16,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::contract::WORKLOAD_LABEL;
@@ -80,6 +83,9 @@ struct Entry {
     pods: Vec<Destination>,
     #[serde(default)]
     container_concurrency: u32,
+    /// Instead of the process's own.
+    wake_timeout_seconds: Option<u64>,
+    queue_depth: Option<usize>,
     /// Requests are refused while there is no pod.
     #[serde(default)]
     paused: bool,
@@ -148,6 +154,9 @@ impl Contents {
             container_concurrency: entry.container_concurrency,
             paused: entry.paused,
             serving: entry.serving,
+            wake_timeout: entry.wake_timeout_seconds.map(Duration::from_secs),
+            queue_depth: entry.queue_depth,
+            start_failure: None,
             ports,
         };
         match self.workloads.insert(key, workload) {

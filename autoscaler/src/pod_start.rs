@@ -1,0 +1,326 @@
+//! Why the pods of a workload that is waking do not start, and when that is reason enough to stop waiting.
+//!
+//! Input: what Kubernetes says of each pod ([`Starting`]), seen by the zero-scaler. Output: a [`Failure`], which goes into the
+//! ServerlessService's status: activators refuse requests for it once it is given up, and name it when the wait is over
+//! anyhow.
+//!
+//! A cause speaks for the workload only while every pod has one: another pod may be just what was missing. And most causes
+//! pass, so each has to last:
+//!
+//! | cause | Kubernetes says | lasts | because |
+//! |---|---|---|---|
+//! | `ImagePull` | ErrImagePull, ImagePullBackOff | start patience | registries fail now and then, and the kubelet tries again after 10 s |
+//! | `CrashLoop` | CrashLoopBackOff, or not ready after two restarts | start patience | one crash, for a database that is late, is common |
+//! | `ContainerConfig` | CreateContainerConfigError | start patience | the ConfigMap may be applied a moment later |
+//! | `ContainerStart` | CreateContainerError, RunContainerError | start patience | a runtime may be busy |
+//! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 | no repetition changes it |
+//! | `Unschedulable` | PodScheduled is False: Unschedulable | its own patience | a new node may be on its way |
+//!
+//! What surprises: a crash loop is a crash loop also while its container runs once more, so a cause does not come and go with
+//! each try.
+
+use std::time::Duration;
+
+#[cfg(feature = "api")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Settings;
+
+/// Restarts of a container that is still not ready after which it is called a crash loop.
+const RESTARTS: u32 = 2;
+
+/// What keeps pods from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "api", derive(JsonSchema))]
+pub enum StartCause {
+    /// The image cannot be pulled.
+    ImagePull,
+    /// The image's name makes no sense, or it is not there and may not be pulled.
+    InvalidImage,
+    /// The container ends again and again.
+    CrashLoop,
+    /// What the container refers to (a ConfigMap, a Secret, a key) is not there.
+    ContainerConfig,
+    /// The runtime cannot make or run the container.
+    ContainerStart,
+    /// The pod fits on no node.
+    Unschedulable,
+}
+
+/// A pod that is not ready, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Starting {
+    /// Its name.
+    pub name: String,
+    /// Why the scheduler finds no node for it.
+    pub unschedulable: Option<String>,
+    /// Its containers, the init ones first.
+    pub containers: Vec<Container>,
+}
+
+/// A container of a pod that is not ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Container {
+    /// Reason and message of its state, if it waits.
+    pub waiting: Option<(String, String)>,
+    /// How often it was started anew, 0 for what has ended well.
+    pub restarts: u32,
+    /// What is known of its last end.
+    pub last_end: Option<String>,
+    /// Whether it is ready, or has done its work.
+    pub done: bool,
+}
+
+/// A cause that speaks for a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind of cause.
+    pub cause: StartCause,
+    /// Kubernetes' own word for it.
+    pub reason: String,
+    /// Kubernetes' own sentence.
+    pub message: String,
+    /// The pod that it was seen on.
+    pub pod: String,
+    /// When it was first seen, in Unix milliseconds.
+    pub since: i64,
+    /// Whether it has lasted long enough for requests not to be held any more.
+    pub given_up: bool,
+}
+
+/// How long causes have to last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Any but the next.
+    pub start: Duration,
+    /// [`StartCause::Unschedulable`].
+    pub unschedulable: Duration,
+}
+
+/// What keeps one pod from starting.
+struct Found<'a> {
+    cause: StartCause,
+    reason: &'a str,
+    message: &'a str,
+    pod: &'a str,
+}
+
+/// The cause that speaks for a workload with these pods, none of which is ready, at `now` (Unix milliseconds); `before` is
+/// what this said last.
+pub fn judge(pods: &[Starting], before: Option<&Failure>, patience: Patience, now: i64) -> Option<Failure> {
+    let found: Option<Vec<Found<'_>>> = pods.iter().map(Starting::found).collect();
+    let found = found?;
+    // The same cause as long as there is one: what is told should not change with the order of pods.
+    let same = |f: &&Found<'_>| before.is_some_and(|b| b.cause == f.cause);
+    let told = found.iter().find(same).or(found.first())?;
+    let before = before.filter(|b| b.cause == told.cause);
+    let since = before.map_or(now, |b| b.since.min(now));
+    let lasted = Duration::from_millis(now.saturating_sub(since).unsigned_abs());
+    let given_up = lasted >= patience.of(told.cause);
+    // The first words are the ones that say what happened; those that follow speak of repetitions, and change with each.
+    Some(match before.filter(|b| found.iter().any(|f| f.pod == b.pod)) {
+        Some(before) => Failure { since, given_up, ..before.clone() },
+        None => told.failure(since, given_up),
+    })
+}
+
+// === impl Found ===
+
+impl Found<'_> {
+    fn failure(&self, since: i64, given_up: bool) -> Failure {
+        Failure {
+            cause: self.cause,
+            reason: self.reason.to_owned(),
+            message: self.message.to_owned(),
+            pod: self.pod.to_owned(),
+            since,
+            given_up,
+        }
+    }
+}
+
+// === impl StartCause ===
+
+impl StartCause {
+    /// As in objects and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ImagePull => "ImagePull",
+            Self::InvalidImage => "InvalidImage",
+            Self::CrashLoop => "CrashLoop",
+            Self::ContainerConfig => "ContainerConfig",
+            Self::ContainerStart => "ContainerStart",
+            Self::Unschedulable => "Unschedulable",
+        }
+    }
+
+    /// What the kubelet's reason for a waiting container stands for; most reasons are no failure.
+    fn of_waiting(reason: &str) -> Option<Self> {
+        Some(match reason {
+            "ErrImagePull"
+            | "ImagePullBackOff"
+            | "RegistryUnavailable"
+            | "ImageInspectError"
+            | "SignatureValidationFailed" => Self::ImagePull,
+            "InvalidImageName" | "ErrImageNeverPull" => Self::InvalidImage,
+            "CrashLoopBackOff" => Self::CrashLoop,
+            "CreateContainerConfigError" => Self::ContainerConfig,
+            "CreateContainerError" | "RunContainerError" | "PreCreateHookError" | "PostStartHookError" => {
+                Self::ContainerStart
+            }
+            _ => return None,
+        })
+    }
+}
+
+// === impl Patience ===
+
+impl Patience {
+    /// What the settings of a workload say.
+    pub fn of_settings(settings: &Settings) -> Self {
+        Self { start: settings.start_patience, unschedulable: settings.unschedulable_patience }
+    }
+
+    /// How long this cause has to last.
+    pub fn of(self, cause: StartCause) -> Duration {
+        match cause {
+            StartCause::InvalidImage => Duration::ZERO,
+            StartCause::Unschedulable => self.unschedulable,
+            _ => self.start,
+        }
+    }
+}
+
+// === impl Starting ===
+
+impl Starting {
+    fn found(&self) -> Option<Found<'_>> {
+        let pod = self.name.as_str();
+        if let Some(message) = &self.unschedulable {
+            return Some(Found { cause: StartCause::Unschedulable, reason: "Unschedulable", message, pod });
+        }
+        self.containers.iter().filter(|container| !container.done).find_map(|container| container.found(pod))
+    }
+}
+
+// === impl Container ===
+
+impl Container {
+    fn found<'a>(&'a self, pod: &'a str) -> Option<Found<'a>> {
+        let waiting = self.waiting.as_ref();
+        let named = waiting.and_then(|(reason, message)| {
+            Some(Found { cause: StartCause::of_waiting(reason)?, reason, message, pod })
+        });
+        let crashed = self.restarts >= RESTARTS;
+        named.or_else(|| {
+            let message = self.last_end.as_deref().unwrap_or_default();
+            crashed.then_some(Found { cause: StartCause::CrashLoop, reason: "Restarted", message, pod })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Patience =
+        Patience { start: Duration::from_secs(10), unschedulable: Duration::from_secs(60) };
+
+    fn waiting(name: &str, reason: &str) -> Starting {
+        let waiting = Some((reason.to_owned(), format!("{reason} it is")));
+        let container = Container { waiting, ..Container::default() };
+        Starting { name: name.to_owned(), containers: vec![container], ..Starting::default() }
+    }
+
+    fn restarted(times: u32) -> Starting {
+        let container =
+            Container { restarts: times, last_end: Some("exit code 1".into()), ..Container::default() };
+        Starting { name: "a".to_owned(), containers: vec![container], ..Starting::default() }
+    }
+
+    fn unschedulable() -> Starting {
+        Starting { name: "a".into(), unschedulable: Some("0/3 nodes".into()), ..Starting::default() }
+    }
+
+    fn cause(pods: &[Starting]) -> Option<StartCause> {
+        judge(pods, None, PATIENCE, 0).map(|failure| failure.cause)
+    }
+
+    #[test]
+    fn what_kubernetes_says_is_a_cause_or_none() {
+        for (reason, expected) in [
+            ("ErrImagePull", Some(StartCause::ImagePull)),
+            ("ImagePullBackOff", Some(StartCause::ImagePull)),
+            ("InvalidImageName", Some(StartCause::InvalidImage)),
+            ("CrashLoopBackOff", Some(StartCause::CrashLoop)),
+            ("CreateContainerConfigError", Some(StartCause::ContainerConfig)),
+            ("RunContainerError", Some(StartCause::ContainerStart)),
+            ("ContainerCreating", None),
+            ("PodInitializing", None),
+            ("", None),
+        ] {
+            assert_eq!(cause(&[waiting("a", reason)]), expected, "{reason}");
+        }
+        assert_eq!(cause(&[unschedulable()]), Some(StartCause::Unschedulable));
+        assert_eq!(cause(&[Starting::default()]), None);
+        assert_eq!(cause(&[]), None);
+    }
+
+    #[test]
+    fn one_restart_is_no_crash_loop_and_a_second_one_is_while_it_runs_too() {
+        assert_eq!(cause(&[restarted(1)]), None);
+        assert_eq!(cause(&[restarted(2)]), Some(StartCause::CrashLoop));
+        let mut init = restarted(5);
+        init.containers[0].done = true;
+        assert_eq!(cause(&[init]), None, "it came through in the end");
+    }
+
+    #[test]
+    fn a_pod_that_may_still_come_speaks_against_the_others() {
+        let pods = [waiting("a", "ImagePullBackOff"), waiting("b", "ContainerCreating")];
+        assert_eq!(cause(&pods), None);
+        assert_eq!(cause(&[waiting("a", "ImagePullBackOff"), unschedulable()]), Some(StartCause::ImagePull));
+    }
+
+    #[test]
+    fn a_cause_is_given_up_when_it_has_lasted() {
+        for (pod, lasts) in [
+            (waiting("a", "ErrImagePull"), 10_000),
+            (restarted(2), 10_000),
+            (unschedulable(), 60_000),
+            (waiting("a", "InvalidImageName"), 0),
+        ] {
+            let pods = [pod];
+            let first = judge(&pods, None, PATIENCE, 1_000).unwrap();
+            assert_eq!((first.since, first.given_up), (1_000, lasts == 0), "{pods:?}");
+            let early = judge(&pods, Some(&first), PATIENCE, 1_000 + lasts - 1).unwrap();
+            assert_eq!(early.given_up, lasts == 0, "{pods:?}");
+            let late = judge(&pods, Some(&first), PATIENCE, 1_000 + lasts).unwrap();
+            assert_eq!((late.since, late.given_up), (1_000, true), "{pods:?}");
+        }
+    }
+
+    #[test]
+    fn another_word_for_the_same_cause_does_not_start_anew_and_another_cause_does() {
+        let first = judge(&[waiting("a", "ErrImagePull")], None, PATIENCE, 0).unwrap();
+        let same = judge(&[waiting("a", "ImagePullBackOff")], Some(&first), PATIENCE, 9_000).unwrap();
+        assert_eq!((same.since, same.reason.as_str()), (0, "ErrImagePull"));
+        let successor = judge(&[waiting("b", "ImagePullBackOff")], Some(&first), PATIENCE, 9_000).unwrap();
+        assert_eq!(
+            (successor.since, successor.reason.as_str(), successor.pod.as_str()),
+            (0, "ImagePullBackOff", "b")
+        );
+        let pods = [waiting("a", "CreateContainerError"), waiting("b", "ImagePullBackOff")];
+        assert_eq!(judge(&pods, Some(&first), PATIENCE, 9_000).unwrap().since, 0);
+        let other = judge(&[waiting("a", "CrashLoopBackOff")], Some(&same), PATIENCE, 11_000).unwrap();
+        assert_eq!((other.since, other.given_up), (11_000, false));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_gives_nothing_up() {
+        let first = judge(&[unschedulable()], None, PATIENCE, 100_000).unwrap();
+        let back = judge(&[unschedulable()], Some(&first), PATIENCE, 0).unwrap();
+        assert_eq!((back.since, back.given_up), (0, false));
+    }
+}
