@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use autoscaler::contract::STATS_PORT_NAME;
+use chassis::health_checks::HealthChecks;
 use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::server::Options;
@@ -61,8 +62,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let stop = chassis::shutdown::on_signal().context("signals")?;
     let registry = Registry::new();
     chassis::build_info::register(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
-    let token = ProjectedToken::at(&args.token_file);
-    let app = App::new(args.pod_name.clone(), args.limits, &registry)?.with_token(token);
+    let app = App::new(args.pod_name.clone(), args.limits, &args.health_check_agents, &registry)?
+        .with_token(ProjectedToken::at(&args.token_file));
     let readiness = Readiness::default();
     let admin = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.admin_port))).await;
     let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
@@ -99,18 +100,24 @@ fn watch_cluster(client: kube::Client, namespace: &str, readiness: &Readiness) -
 // === impl App ===
 
 impl App {
-    /// An activator that reports as `pod_name`.
+    /// An activator that reports as `pod_name`, and knows health checks by how their user agents begin.
     ///
     /// # Errors
     /// When its metrics are in the registry already.
-    pub fn new(pod_name: String, limits: Limits, registry: &Registry) -> anyhow::Result<Self> {
+    pub fn new(
+        pod_name: String,
+        limits: Limits,
+        health_check_agents: &[String],
+        registry: &Registry,
+    ) -> anyhow::Result<Self> {
         let metrics = Metrics::register(registry).context("metrics")?;
         let outlet = StatReporter::new(metrics.push.clone());
         let shared = Arc::new(Shared {
             forwarder: Forwarder::new(),
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
-            held: HeldPlaces::new(limits.total_queue_depth),
+            held: HeldPlaces::new(limits.total_queue_depth, limits.total_queue_bytes),
+            health_checks: HealthChecks::new(health_check_agents),
             limits,
             draining: AtomicBool::new(false),
         });

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
+use chassis::health_checks;
 use clap::Parser;
 
 use crate::workloads::Workload;
@@ -35,6 +36,11 @@ pub struct Args {
     #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
     pub token_file: PathBuf,
 
+    /// How the user agents of health checks begin, by comma. They neither wake a workload nor count: while it sleeps, they are
+    /// told that all is well. With an empty list nobody is one.
+    #[arg(long, env = "ROUSE_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
+    pub health_check_agents: Vec<String>,
+
     #[command(flatten)]
     pub limits: Limits,
 
@@ -52,6 +58,11 @@ pub struct Limits {
     /// Requests that may wait for all workloads together.
     #[arg(long, default_value_t = 100_000)]
     pub total_queue_depth: usize,
+
+    /// Bytes that they may keep together: their connections' buffers, their heads, and the beginnings of their bodies. Of both
+    /// totals each workload has a share that no other can take.
+    #[arg(long, default_value_t = 512 << 20)]
+    pub total_queue_bytes: u64,
 
     /// How long a request may wait for a pod, unless its workload says otherwise: a number with the unit ms or s (s if there
     /// is none).

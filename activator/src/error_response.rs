@@ -73,6 +73,9 @@ fn problem(error: &Error) -> Problem {
         Error::Refused(Refused::TooManyHeld { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "TooManyHeld", Some(ROOM_SECONDS))
         }
+        Error::Refused(Refused::TooMuchHeld { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "TooMuchHeld", Some(ROOM_SECONDS))
+        }
         Error::Refused(Refused::CannotStart { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "CannotStart", Some(HELP_SECONDS))
         }

@@ -1,9 +1,10 @@
 //! One request, from its head to the end of its response's body.
 //!
 //! ```text
-//! probe? ─► admitted? ─► counted in (pokes) ─► throttled: held until a pod has a place ─► forwarded ─► tracked body
-//!                                                ▲                                          │
-//!                                                └── the pod refused the connection ────────┘
+//! probe? ─► health check? ─► admitted? ─► counted in (pokes) ─► throttled: held until a pod has a place ─► forwarded
+//!                                                                 ▲                                          │  │
+//!                                                                 └───── the pod refused the connection ─────┘  ▼
+//!                                                                                                     tracked body
 //! ```
 //!
 //! The count and the slot travel in the response's body and end with it. A caller that goes away drops this future, and
@@ -15,11 +16,11 @@ use std::sync::atomic::Ordering;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
 use chassis::gateway::{self, Malformed};
-use chassis::server::{Connection, LastResponse};
+use chassis::server::{self, Connection};
 use chassis::tracked_body::TrackedBody;
-use http::header::CONNECTION;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Request, Response, Version};
+use http_body::Body;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use tokio::time::Instant;
@@ -28,13 +29,14 @@ use crate::cold_start::{ColdStart, SERVER_TIMING};
 use crate::concurrency_reporter::Counted;
 use crate::error_response::{self, Error};
 use crate::forward::{self, Upgrade};
+use crate::health_check::{self, OwnBody};
 use crate::held_body::HeldBody;
-use crate::probe;
 use crate::throttler::Shared;
 use crate::workload_throttler::{Slot, WorkloadThrottler};
+use crate::{held_places, probe};
 
 /// A pod's body, or one of our own.
-pub type ResponseBody = Either<TrackedBody<Incoming, Running>, Full<Bytes>>;
+pub type ResponseBody = Either<TrackedBody<Incoming, Option<Running>>, OwnBody>;
 
 /// What a request holds while it runs. The slot goes first.
 #[derive(Debug)]
@@ -55,6 +57,8 @@ pub struct Handler {
 struct OnItsWay {
     received: Instant,
     head: Parts,
+    /// Of the body, if it is known.
+    length: Option<u64>,
     body: HeldBody<Incoming>,
     upgrade: Option<Upgrade>,
     counted: Counted,
@@ -74,26 +78,56 @@ impl Handler {
             return self.refuse(malformed, request.version());
         }
         if let Some(answer) = probe::answer(request.headers(), self.workload.key()) {
-            return answer.map(Either::Right);
+            return own(answer);
         }
         let version = request.version();
-        let mut response = self.serve(request, ends).await.unwrap_or_else(|error| {
-            tracing::debug!(workload = %self.workload.key(), %error, "request failed");
-            error_response::respond(&error, self.workload.key()).map(Either::Right)
-        });
-        self.workload.metrics().answered(response.status());
+        let mut response = if self.shared.health_checks.sent(request.headers()) {
+            Box::pin(self.check_health(request, ends)).await.unwrap_or_else(|error| self.fail(&error))
+        } else {
+            let response = self.serve(request, ends).await.unwrap_or_else(|error| self.fail(&error));
+            self.workload.metrics().answered(response.status());
+            response
+        };
         if self.sends_callers_away() {
-            send_away(&mut response, version);
+            server::send_away(&mut response, version);
         }
         response
     }
 
     /// Neither counted nor held, and the end of its connection.
     fn refuse(&self, malformed: Malformed, version: Version) -> Response<ResponseBody> {
-        let mut response = error_response::respond(&malformed.into(), self.workload.key()).map(Either::Right);
+        let mut response = self.fail(&malformed.into());
         self.workload.metrics().answered(response.status());
-        close(&mut response, version);
+        server::close(&mut response, version);
         response
+    }
+
+    fn fail(&self, error: &Error) -> Response<ResponseBody> {
+        tracing::debug!(workload = %self.workload.key(), %error, "request failed");
+        own(error_response::respond(error, self.workload.key()))
+    }
+
+    /// Neither counted nor held. The app is asked if there is one, beside its limit; its sidecar knows such requests as well.
+    async fn check_health(
+        &self,
+        mut request: Request<Incoming>,
+        ends: &Connection,
+    ) -> Result<Response<ResponseBody>, Error> {
+        self.workload.admits()?;
+        let asleep = health_check::yes(&request).map(Either::Right);
+        let Some(pod) = self.workload.any_pod() else { return Ok(asleep) };
+        to_pod(&mut request, ends);
+        let (head, body) = request.into_parts();
+        let to = (pod.ip, self.pod_port).into();
+        match self.shared.forwarder.send(to, &head, &HeldBody::new(body)).await {
+            Ok(mut response) => {
+                gateway::to_caller(&mut response, false).map_err(forward::Error::from)?;
+                Ok(response.map(|body| Either::Left(TrackedBody::new(body, None))))
+            }
+            // So would a request be held.
+            Err(forward::Error::Unreachable(_)) => Ok(asleep),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn serve(
@@ -105,7 +139,7 @@ impl Handler {
         let deadline = request.received + self.workload.wake_timeout();
         let mut held = false;
         loop {
-            let slot = self.throttle(&request.body, deadline).await?;
+            let slot = self.throttle(&request, deadline).await?;
             held |= slot.waited();
             let forwarded = Instant::now();
             let to = (slot.pod().ip, self.pod_port).into();
@@ -134,18 +168,18 @@ impl Handler {
         let counted = self.shared.reporter.request_in(self.workload.counter());
         self.workload.probe_if_wanted();
         let upgrade = Upgrade::of(&mut request);
-        gateway::to_next_hop(&mut request, ends);
-        let (mut head, body) = request.into_parts();
-        head.headers.remove(WORKLOAD_HEADER);
-        head.headers.insert(PROXIED_HEADER, HeaderValue::from_static(PROBE_ACTIVATOR));
-        Ok(OnItsWay { received, head, body: HeldBody::new(body), upgrade, counted })
+        to_pod(&mut request, ends);
+        let (head, body) = request.into_parts();
+        let length = body.size_hint().upper();
+        Ok(OnItsWay { received, head, length, body: HeldBody::new(body), upgrade, counted })
     }
 
-    async fn throttle(&self, body: &HeldBody<Incoming>, deadline: Instant) -> Result<Slot, Error> {
+    async fn throttle(&self, request: &OnItsWay, deadline: Instant) -> Result<Slot, Error> {
+        let kept = || held_places::kept_by(&request.head, request.length);
         tokio::select! {
             biased;
-            slot = self.workload.throttle(deadline) => Ok(slot?),
-            never = body.peek() => match never {},
+            slot = self.workload.throttle(deadline, kept) => Ok(slot?),
+            never = request.body.peek() => match never {},
         }
     }
 
@@ -176,25 +210,22 @@ impl OnItsWay {
         };
         let (head, body) = response.into_parts();
         let body = match running {
-            Some(running) => Either::Left(TrackedBody::new(body, running)),
+            Some(running) => Either::Left(TrackedBody::new(body, Some(running))),
             // The tunnel holds on; a 101 has no body.
-            None => Either::Right(Full::default()),
+            None => Either::Right(Either::Left(Full::default())),
         };
         Response::from_parts(head, body)
     }
 }
 
-/// The connection takes no more requests after this one.
-fn send_away<B>(response: &mut Response<B>, version: Version) {
-    if version == Version::HTTP_2 {
-        response.extensions_mut().insert(LastResponse);
-    }
-    close(response, version);
+/// Makes a request one for a pod.
+fn to_pod<B>(request: &mut Request<B>, ends: &Connection) {
+    gateway::to_next_hop(request, ends);
+    let headers = request.headers_mut();
+    headers.remove(WORKLOAD_HEADER);
+    headers.insert(PROXIED_HEADER, HeaderValue::from_static(PROBE_ACTIVATOR));
 }
 
-/// HTTP/2 has no such header.
-fn close<B>(response: &mut Response<B>, version: Version) {
-    if version <= Version::HTTP_11 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
+fn own(answer: Response<Full<Bytes>>) -> Response<ResponseBody> {
+    answer.map(|body| Either::Right(Either::Left(body)))
 }

@@ -19,6 +19,7 @@ pub mod concurrency_reporter;
 pub mod error_response;
 pub mod forward;
 pub mod handler;
+pub mod health_check;
 pub mod held_body;
 pub mod held_places;
 pub mod lb_policy;

@@ -71,6 +71,11 @@ impl PodSet {
         !self.usable.is_empty()
     }
 
+    /// Any pod that may take requests.
+    pub fn any_usable(&self) -> Option<Arc<PodTracker>> {
+        self.usable.first().cloned()
+    }
+
     /// Takes a place on a usable pod.
     pub fn pick(&mut self, random: &mut impl Rng) -> Option<(Arc<PodTracker>, Permit)> {
         let policy = LbPolicy::of_container_concurrency(self.container_concurrency);

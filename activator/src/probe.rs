@@ -3,14 +3,10 @@
 use autoscaler::Key;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
-use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::Full;
 
 use crate::error_response::{self, Error};
-
-/// How the kubelet names itself.
-const KUBE_PROBE: &str = "kube-probe/";
 
 /// The answer, if the request is a probe that came on a port of `workload`.
 ///
@@ -21,10 +17,8 @@ pub fn answer(headers: &HeaderMap, workload: &Key) -> Option<Response<Full<Bytes
     if asked.is_some_and(|asked| asked != PROBE_ACTIVATOR) {
         return Some(named(error_response::respond(&Error::OtherProbe, workload), workload));
     }
-    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let is_probe = asked.is_some() || agent.starts_with(KUBE_PROBE);
     let answer = || Response::new(Full::new(Bytes::from_static(PROBE_ACTIVATOR.as_bytes())));
-    is_probe.then(|| named(answer(), workload))
+    asked.map(|_| named(answer(), workload))
 }
 
 fn named(mut response: Response<Full<Bytes>>, workload: &Key) -> Response<Full<Bytes>> {
@@ -49,7 +43,6 @@ mod tests {
     #[test]
     fn probes_are_answered_and_requests_are_not() {
         assert_eq!(status("rouse-probe", "activator"), Some(StatusCode::OK));
-        assert_eq!(status("user-agent", "kube-probe/1.37"), Some(StatusCode::OK));
         assert_eq!(status("rouse-probe", "queue-proxy"), Some(StatusCode::BAD_REQUEST));
         assert_eq!(status("user-agent", "curl/8"), None);
     }

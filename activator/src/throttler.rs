@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use autoscaler::Key;
+use chassis::health_checks::HealthChecks;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ pub struct Shared {
     pub reporter: ConcurrencyReporter,
     /// All families.
     pub metrics: Arc<Metrics>,
+    /// Who only asks whether a workload is alive.
+    pub health_checks: HealthChecks,
     /// Places for held requests, of all workloads together.
     pub held: HeldPlaces,
     /// How many requests may wait, and how long.

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::concurrency_reporter::Counter;
+use crate::held_places::{Full, WorkloadPlaces};
 use crate::metrics::WorkloadMetrics;
 use crate::pod_prober;
 use crate::pod_set::PodSet;
@@ -39,6 +40,7 @@ pub struct WorkloadThrottler {
     /// Whether a pod is neither usable nor probed: read by every request, written with the pods.
     unprobed: AtomicBool,
     standing: watch::Sender<Standing>,
+    places: WorkloadPlaces,
     metrics: OnceLock<WorkloadMetrics>,
 }
 
@@ -60,11 +62,21 @@ pub enum Refused {
         /// How many may.
         bound: usize,
     },
-    /// As many requests of all workloads wait as may.
-    #[error("{bound} requests are waiting in this activator already")]
+    /// As many requests of all workloads wait as may, and as many of this one as nobody else can take from it.
+    #[error(
+        "{bound} requests may wait in this activator, and that is more than this workload's share of what is left"
+    )]
     TooManyHeld {
         /// How many may.
-        bound: usize,
+        bound: u64,
+    },
+    /// The requests that wait keep as much memory as they may.
+    #[error(
+        "requests that wait may keep {bound} bytes, and this is more than the workload's share of what is left"
+    )]
+    TooMuchHeld {
+        /// How many bytes they may keep.
+        bound: u64,
     },
     /// No pod had a place in time.
     #[error("no pod of the workload could take the request within {after:?}")]
@@ -108,6 +120,7 @@ impl WorkloadThrottler {
             pods: Mutex::new(PodSet::new(workload.container_concurrency)),
             unprobed: AtomicBool::new(false),
             standing: watch::Sender::new(Standing::Open),
+            places: shared.held.join(),
             metrics: OnceLock::new(),
             workload: ArcSwap::from_pointee(workload),
             key,
@@ -177,6 +190,11 @@ impl WorkloadThrottler {
         self.standing.borrow().refusal().map_or(Ok(()), Err)
     }
 
+    /// A pod for who needs no place on it.
+    pub fn any_pod(&self) -> Option<Arc<PodTracker>> {
+        self.lock().any_usable()
+    }
+
     /// Probes pods that nobody probes, if there are requests to wait for them. To be called after a request was counted.
     pub fn probe_if_wanted(self: &Arc<Self>) {
         if !self.unprobed.load(Ordering::SeqCst) || !self.is_wanted() {
@@ -193,18 +211,23 @@ impl WorkloadThrottler {
         }
     }
 
-    /// Waits for a place on a pod, until `deadline`. Dropping the future leaves the queue at once.
+    /// Waits for a place on a pod, until `deadline`; `kept` says how many bytes the request keeps meanwhile. Dropping the
+    /// future leaves the queue at once.
     ///
     /// # Errors
     /// See [`Refused`].
-    pub async fn throttle(self: &Arc<Self>, deadline: Instant) -> Result<Slot, Refused> {
+    pub async fn throttle(
+        self: &Arc<Self>,
+        deadline: Instant,
+        kept: impl Fn() -> u64,
+    ) -> Result<Slot, Refused> {
         let mut waited = false;
         loop {
             let permit = match self.breaker.try_acquire() {
                 Some(permit) => permit,
                 None => {
                     waited = true;
-                    self.wait(deadline).await?
+                    self.wait(deadline, kept()).await?
                 }
             };
             let picked = self.lock().pick(&mut rand::rng());
@@ -216,12 +239,11 @@ impl WorkloadThrottler {
         }
     }
 
-    async fn wait(&self, deadline: Instant) -> Result<Permit, Refused> {
-        let bound = self.shared.held.bound();
-        let Some(_place) = self.shared.held.take() else {
+    async fn wait(&self, deadline: Instant, kept: u64) -> Result<Permit, Refused> {
+        let _place = self.places.take(kept).map_err(|full| {
             self.metrics().queue_full();
-            return Err(Refused::TooManyHeld { bound });
-        };
+            Refused::from(full)
+        })?;
         let _held = self.metrics().hold();
         let mut standing = self.standing.subscribe();
         tokio::select! {
@@ -307,6 +329,17 @@ impl Standing {
             Self::Paused => Some(Refused::Paused),
             Self::CannotStart(cause) => Some(Refused::CannotStart { cause }),
             Self::Gone => Some(Refused::Gone),
+        }
+    }
+}
+
+// === impl Refused ===
+
+impl From<Full> for Refused {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Places(bound) => Self::TooManyHeld { bound },
+            Full::Bytes(bound) => Self::TooMuchHeld { bound },
         }
     }
 }

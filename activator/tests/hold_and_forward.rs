@@ -155,6 +155,42 @@ async fn the_whole_process_holds_no_more_than_it_may() {
 }
 
 #[tokio::test]
+async fn what_held_requests_keep_in_memory_is_bounded() {
+    let limits = Limits { total_queue_bytes: 100_000, ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    let small = harness.get("/");
+    harness.until_held(1).await;
+    let large = Request::post(harness.url("/")).body(Full::from(vec![0; 80_000])).unwrap();
+    let answer = within("refusal", harness.send(large)).await.unwrap();
+    assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"TooMuchHeld".into()));
+    assert!(!small.is_finished());
+}
+
+#[tokio::test]
+async fn a_flood_on_one_workload_turns_nobody_of_another_away() {
+    let limits = Limits { queue_depth: 1000, total_queue_depth: 100, ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    let few = harness.another("few").await;
+    let flood: Vec<_> = (0..300).map(|_| harness.get("/")).collect();
+    // Of 100 places half are anybody's, and the rest is shared evenly.
+    harness.until_held(75).await;
+    let ask = |_| {
+        let request = Request::get(format!("http://127.0.0.1:{few}/")).body(Full::default()).unwrap();
+        harness.send(request)
+    };
+    let asked: Vec<_> = (0..25).map(ask).collect();
+    harness.until_held(100).await;
+    let refused = flood.iter().filter(|request| request.is_finished()).count();
+    assert!(refused <= 225, "{refused}");
+
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_of("few", POD, true).await;
+    for request in asked {
+        assert_eq!(within("an answer", request).await.unwrap().status(), 200);
+    }
+}
+
+#[tokio::test]
 async fn a_caller_that_goes_away_frees_its_place() {
     let limits = Limits { queue_depth: 2, ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use autoscaler::contract::{PROBE_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use support::pod::FakePod;
 use support::receiver::Receiver;
@@ -150,6 +150,117 @@ async fn a_caller_with_one_long_http2_connection_is_sent_away_as_well() {
         assert_eq!(answer.status(), 200);
     }
     within("the connection's end", connection).await.unwrap().unwrap();
+}
+
+type TrySendError = hyper::client::conn::TrySendError<Request<Full<Bytes>>>;
+
+/// An answer that is read to its end; `None` if the connection takes no more requests. What was sent must not fail.
+async fn read(
+    answer: Result<http::Response<hyper::body::Incoming>, TrySendError>,
+) -> Option<http::response::Parts> {
+    match answer {
+        Ok(answer) => {
+            let (head, body) = answer.into_parts();
+            body.collect().await.unwrap();
+            assert_eq!(head.status, 200);
+            Some(head)
+        }
+        Err(mut error) => {
+            assert!(error.take_message().is_some(), "{error:?}");
+            None
+        }
+    }
+}
+
+/// Asks until it is sent away, and tells how many answers it got.
+async fn client_of_http1(port: u16) -> usize {
+    let stream = TokioIo::new(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut answers = 0;
+    while sender.ready().await.is_ok() {
+        let request = Request::get("/").header("host", "a").body(Full::default()).unwrap();
+        if read(sender.try_send_request(request).await).await.is_none() {
+            break;
+        }
+        answers += 1;
+    }
+    connection.await.unwrap().unwrap();
+    answers
+}
+
+/// The same with five streams at a time.
+async fn client_of_http2(port: u16) -> usize {
+    let stream = TokioIo::new(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream);
+    let (sender, connection) = handshake.await.unwrap();
+    let connection = tokio::spawn(connection);
+    let streams = (0..5).map(|_| {
+        let mut sender = sender.clone();
+        async move {
+            let mut answers = 0;
+            while sender.ready().await.is_ok() {
+                let request = Request::get("http://a/").body(Full::default()).unwrap();
+                if read(sender.try_send_request(request).await).await.is_none() {
+                    break;
+                }
+                answers += 1;
+            }
+            answers
+        }
+    });
+    let answers = futures::future::join_all(streams).await.iter().sum();
+    drop(sender);
+    connection.await.unwrap().unwrap();
+    answers
+}
+
+#[tokio::test]
+async fn clients_that_keep_their_connections_leave_without_a_failed_request() {
+    let harness = Harness::start().await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        clients.spawn(client_of_http1(harness.port));
+        clients.spawn(client_of_http2(harness.port));
+    }
+    eventually("they are at work", || async { harness.metric("rouse_activator_requests_total") > 500.0 })
+        .await;
+    harness.adapt(|workload| workload.serving = true).await;
+    let mut answers = 0;
+    while let Some(ended) = within("everybody leaves", clients.join_next()).await {
+        answers += ended.unwrap();
+    }
+    assert!(answers > 500, "{answers}");
+}
+
+#[tokio::test]
+async fn health_checks_neither_wake_a_workload_nor_call_it_dead() {
+    let harness = Harness::start().await;
+    let [mut receiver, _other] = with_receivers(&harness).await;
+    let check = |path: &str| {
+        let request = Request::get(harness.url(path)).header("user-agent", "LoadBalancer/1.0");
+        harness.send(request.body(Full::default()).unwrap())
+    };
+    let asleep = within("answer", check("/healthz")).await.unwrap();
+    assert_eq!((asleep.status(), asleep.body.as_ref()), (200, b"ok".as_slice()));
+    assert!(receiver.rest().is_empty(), "nobody is woken");
+
+    // With a pod it is the app's to say, still uncounted.
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    eventually("the app is asked", || async { within("answer", check("/")).await.unwrap().body == POD })
+        .await;
+    assert!(receiver.rest().is_empty());
+    assert_eq!(harness.metric("rouse_activator_requests_total"), 0.0);
+
+    harness.pod_gone(POD).await;
+    harness.adapt(|workload| workload.paused = true).await;
+    eventually("a paused workload is not well", || async {
+        within("answer", check("/")).await.unwrap().status() == 503
+    })
+    .await;
 }
 
 #[tokio::test]

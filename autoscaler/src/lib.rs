@@ -29,6 +29,7 @@ pub mod contract;
 pub mod decider;
 pub mod decision;
 pub mod endpoint_subset;
+pub mod fair_share;
 mod key;
 pub mod pod_assignment;
 pub mod pod_start;

@@ -11,6 +11,7 @@ pub mod admin;
 pub mod build_info;
 pub mod clock;
 pub mod gateway;
+pub mod health_checks;
 #[cfg(feature = "kube")]
 pub mod kubernetes;
 #[cfg(feature = "kube")]

@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use ending::LastResponse;
+pub use ending::{close, send_away};
 
 /// Wait after a failed accept (out of file descriptors, mostly) before the next try.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);

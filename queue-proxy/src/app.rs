@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use autoscaler::breaker::Breaker;
+use chassis::health_checks::HealthChecks;
 use chassis::server::{self, Acceptor, Options};
 use prometheus::Registry;
 use tokio::net::TcpListener;
@@ -20,7 +21,6 @@ use crate::args::Args;
 use crate::availability::Availability;
 use crate::drain::Drain;
 use crate::handler::Handler;
-use crate::health_checks::HealthChecks;
 use crate::metrics::Metrics;
 use crate::readiness_probe::ReadinessProbe;
 use crate::request_counter::RequestCounter;

@@ -11,9 +11,9 @@ use std::time::Duration;
 use autoscaler::breaker::Limit;
 use autoscaler::contract;
 use autoscaler::settings::parse_duration;
+use chassis::health_checks;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
-use crate::health_checks;
 use crate::timeouts::Timeouts;
 
 /// Callers that may wait for each slot of the app, unless told otherwise.

@@ -8,8 +8,9 @@ use autoscaler::breaker::Breaker;
 use autoscaler::contract;
 use bytes::Bytes;
 use chassis::gateway;
-use chassis::server::{Connection, LastResponse};
-use http::header::{self, HeaderName, HeaderValue};
+use chassis::health_checks::HealthChecks;
+use chassis::server::{self, Connection};
+use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -20,7 +21,6 @@ use crate::availability::Availability;
 use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
 use crate::forward::forward;
-use crate::health_checks::HealthChecks;
 use crate::request_counter::{InFlight, RequestCounter};
 use crate::timeouts::{Stopwatch, Stopwatches};
 use crate::tunnel;
@@ -71,11 +71,11 @@ impl Handler {
         } else {
             self.serve(request, ends).await
         };
-        let draining = self.availability.is_draining() && !is_switching(&response);
-        if version < Version::HTTP_2 && (malformed.is_some() || draining) {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        } else if draining {
-            response.extensions_mut().insert(LastResponse);
+        if malformed.is_some() {
+            server::close(&mut response, version);
+        }
+        if self.availability.is_draining() {
+            server::send_away(&mut response, version);
         }
         response
     }

@@ -26,7 +26,6 @@ mod error_response;
 mod forward;
 mod grpc_health;
 mod handler;
-mod health_checks;
 mod metrics;
 mod readiness_probe;
 mod request_counter;

@@ -34,6 +34,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 pub const LIMITS: Limits = Limits {
     queue_depth: 100,
     total_queue_depth: 1000,
+    total_queue_bytes: 1 << 30,
     wake_timeout: Duration::from_secs(60),
     longest_wake_timeout: Duration::from_secs(3600),
     header_timeout: Duration::from_secs(30),
@@ -64,8 +65,9 @@ impl Harness {
         let (sender, changes) = mpsc::channel(16);
         let (receivers, adapters) = watch::channel(BTreeSet::new());
         let (zero, zero_scalers) = watch::channel(BTreeSet::new());
+        let agents = ["LoadBalancer/".to_owned()];
         let (registry, readiness, stop) = (Registry::new(), Readiness::default(), CancellationToken::new());
-        let app = App::new("activator-1".into(), limits, &registry).unwrap();
+        let app = App::new("activator-1".into(), limits, &agents, &registry).unwrap();
         let (ready, stopped) = (readiness.clone(), stop.clone());
         let sources = Sources { changes, adapters, zero_scalers };
         let running = tokio::spawn(async move { app.run(sources, &ready, stopped).await });
@@ -103,14 +105,32 @@ impl Harness {
         self.changes.send(Change::Workload(key(), Some(workload))).await.unwrap();
     }
 
+    /// Another workload of one port, which is returned.
+    pub async fn another(&self, name: &str) -> u16 {
+        let port = free_port();
+        let mut workload = self.workload.clone();
+        workload.selector = Some(Selector::parse(&format!("app={name}")).unwrap());
+        workload.ports = vec![Lease { activator_port: port, pod_port: self.pod_port }];
+        self.changes.send(Change::Workload(Key::new("shop", name), Some(workload))).await.unwrap();
+        eventually("its port is open", || async {
+            tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()
+        })
+        .await;
+        port
+    }
+
     pub async fn delete(&self) {
         self.changes.send(Change::Workload(key(), None)).await.unwrap();
     }
 
     /// A pod of the workload is seen at `ip`.
     pub async fn pod_seen(&self, ip: &str, ready: bool) {
+        self.pod_of("web", ip, ready).await;
+    }
+
+    pub async fn pod_of(&self, workload: &str, ip: &str, ready: bool) {
         let ip: IpAddr = ip.parse().unwrap();
-        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        let labels = BTreeMap::from([("app".to_owned(), workload.to_owned())]);
         let pod = Pod { uid: ip.to_string(), labels, ip: Some(ip), ready, ending: false };
         self.changes.send(Change::Pod(pod_key(&ip.to_string()), Some(pod))).await.unwrap();
     }

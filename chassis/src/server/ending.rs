@@ -1,6 +1,6 @@
 //! Ending: a connection that is told when to take no more requests.
 //!
-//! All of a listener's are told at its stop. One alone is told by the service, with [`LastResponse`] in a response: an
+//! All of a listener's are told at its stop. One alone is told by the service, which marks a response by [`send_away`]: an
 //! HTTP/2 caller then gets GOAWAY, in the two steps that lose nothing (RFC 9113, 6.8): the first names no last stream and
 //! comes with a PING, and only what arrives after the PING's answer is refused. So it may be sent at any time. Callers of
 //! HTTP/1 are told by `Connection: close` in the response itself.
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
-use http::{Request, Response, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
 
 /// In the extensions of a response to HTTP/2: its connection takes no more requests.
 #[derive(Clone, Copy, Debug)]
-pub struct LastResponse;
+struct LastResponse;
 
 /// What a connection's service tells the connection.
 #[derive(Debug, Default)]
@@ -48,6 +48,22 @@ pin_project! {
         #[pin]
         answer: F,
         word: Option<Arc<Word>>,
+    }
+}
+
+/// Tells the caller to connect anew, with a response to a request of this version: the connection takes no more requests, and
+/// none that it has taken fails.
+pub fn send_away<B>(response: &mut Response<B>, version: Version) {
+    if version == Version::HTTP_2 {
+        response.extensions_mut().insert(LastResponse);
+    }
+    close(response, version);
+}
+
+/// Ends the connection after this response, where it carries one request at a time.
+pub fn close<B>(response: &mut Response<B>, version: Version) {
+    if version <= Version::HTTP_11 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
 

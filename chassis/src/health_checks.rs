@@ -1,21 +1,21 @@
 //! HealthChecks: who asks only whether the app is alive, by the user agent.
 //!
 //! The probes of kubelets, meshes and load balancers come all day long. They are no load: counted, they would keep a
-//! workload awake that nobody uses; queued, they would call an app dead that is only busy. So they pass beside the limit
-//! and the count. A user agent can be forged, and then gains no more than that: whoever is no friend of its app's callers
-//! should not reach the pod.
+//! workload awake that nobody uses, or wake it; queued, they would call an app dead that is only busy. So both proxies let
+//! them pass beside the limit and the count, and the activator answers them itself while the workload sleeps. A user agent
+//! can be forged, and then gains no more than that: whoever is no friend of its app's callers should not reach the pod.
 
 use http::header::{self, HeaderMap};
 
 /// How the user agents of well-known health checks begin.
-pub(crate) const WELL_KNOWN: &str = "kube-probe/,Envoy/HC,GoogleHC/,ELB-HealthChecker/,\
+pub const WELL_KNOWN: &str = "kube-probe/,Envoy/HC,GoogleHC/,ELB-HealthChecker/,\
     Amazon-Route53-Health-Check-Service,Amazon Route 53 Health Check Service,Load Balancer Agent,Edge Health Probe,\
     Consul Health Check,Mozilla/5.0 (compatible;Cloudflare-Healthchecks/,\
     Mozilla/5.0 (compatible; Cloudflare-Healthchecks/,Mozilla/5.0 (compatible; Cloudflare-Traffic-Manager/";
 
 /// A set of user agents.
 #[derive(Clone, Debug)]
-pub(crate) struct HealthChecks {
+pub struct HealthChecks {
     prefixes: Vec<Box<[u8]>>,
     /// Bytes with which one of them begins: most requests differ in the first one already.
     first: [bool; 256],
@@ -25,7 +25,7 @@ pub(crate) struct HealthChecks {
 
 impl HealthChecks {
     /// Those whose user agent begins with one of `prefixes`. An empty one stands for nobody.
-    pub(crate) fn new(prefixes: &[String]) -> Self {
+    pub fn new(prefixes: &[String]) -> Self {
         let prefixes = prefixes.iter().map(|prefix| prefix.trim()).filter(|prefix| !prefix.is_empty());
         let prefixes: Vec<Box<[u8]>> = prefixes.map(|prefix| prefix.as_bytes().into()).collect();
         let mut first = [false; 256];
@@ -38,7 +38,7 @@ impl HealthChecks {
     }
 
     /// Whether such a one sent a request with these headers.
-    pub(crate) fn sent(&self, headers: &HeaderMap) -> bool {
+    pub fn sent(&self, headers: &HeaderMap) -> bool {
         let Some(agent) = headers.get(header::USER_AGENT).map(|agent| agent.as_bytes()) else { return false };
         let begins = agent.first().and_then(|byte| self.first.get(usize::from(*byte)));
         begins == Some(&true) && self.prefixes.iter().any(|prefix| agent.starts_with(prefix))
