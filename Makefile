@@ -80,6 +80,12 @@ bench-proxies: ## Compare queue-proxy with nginx and haproxy (5 minutes; ARGS=--
 	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(SIDECAR)/queue-proxy $(ARGS)
 
+.PHONY: bench-held
+bench-held: export RUSTFLAGS := -C target-feature=+crt-static
+bench-held: ## What the activator takes while it holds requests, and how fast it lets them go
+	cargo build --release --locked --target $(HOST) --package activator
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --held $(BINARIES)/activator $(ARGS)
+
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 soak-proxies: SOAK_SECONDS ?= 3600

@@ -10,8 +10,8 @@ use clap::Parser;
 #[command(version)]
 pub(crate) struct Args {
     /// The release binary of queue-proxy.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) queue_proxy: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "held")]
+    pub(crate) queue_proxy: Option<PathBuf>,
 
     /// Where Debian's packages are kept.
     #[arg(long, env = "ROUSE_CACHE", value_name = "DIRECTORY")]
@@ -32,6 +32,10 @@ pub(crate) struct Args {
     /// Instead: half of queue-proxy's full load for so many seconds among callers that behave badly, to see whether it leaks.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..))]
     pub(crate) soak: Option<u64>,
+
+    /// Instead: what this release binary of the activator takes while it holds requests, and how fast it lets them go.
+    #[arg(long, value_name = "FILE", conflicts_with = "queue_proxy")]
+    pub(crate) held: Option<PathBuf>,
 
     /// Times that everything is measured.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]

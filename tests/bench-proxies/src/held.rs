@@ -1,0 +1,189 @@
+//! The activator while it holds: what held requests and open ports cost in memory, and how fast requests leave once there is a
+//! pod for them.
+//!
+//! ```text
+//!   callers (this process) ─► activator --workloads FILE ─ holds ... a pod is added to FILE ... ─► backend (this process)
+//! ```
+//!
+//! Its bounds are for 50,000 requests on as many connections. Where a process may not open so many files, as many are held as
+//! it may, and the bound is that much smaller.
+
+mod callers;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Resource, Rlimit};
+
+use self::callers::Callers;
+use crate::process::{Process, Program};
+use crate::{clock, memory};
+
+/// Requests that should be held, and what they may take together, in bytes.
+const REQUESTS: usize = 50_000;
+const REQUESTS_MEMORY: u64 = 600 << 20;
+/// Ports that should be open, and what a process with all of them may take.
+const LISTENERS: u16 = 10_000;
+const LISTENERS_MEMORY: u64 = 150 << 20;
+/// Requests that should leave in a second when there is a pod.
+const RELEASED_PER_SECOND: f64 = 20_000.0;
+/// Of the pod; its connections need files as well.
+const CONTAINER_CONCURRENCY: u32 = 100;
+/// Files for everything but the callers' connections.
+const OTHER_FILES: u64 = 1500;
+/// Below the ports that the kernel gives to clients.
+const FIRST_PORT: u16 = 20_000;
+const ADMIN_PORT: u16 = 19_999;
+/// Longest wait for the activator to do as it should.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An activator and the file that it follows.
+struct Activator {
+    process: Process,
+    file: PathBuf,
+}
+
+/// Measures both, prints it, and tells whether every bound was met.
+///
+/// # Errors
+/// When the activator cannot be run or loses a request.
+pub(crate) fn run(activator: &Path, backend: SocketAddr, directory: &Path) -> Result<bool> {
+    let listening = listeners(activator, directory)?;
+    let holding = requests(activator, backend, directory)?;
+    Ok(listening && holding)
+}
+
+fn listeners(path: &Path, directory: &Path) -> Result<bool> {
+    let count = LISTENERS.min(u16::try_from(open_files().saturating_sub(OTHER_FILES)).unwrap_or(LISTENERS));
+    let ports = FIRST_PORT..FIRST_PORT + count;
+    let workloads: String = ports.clone().map(|port| workload(port, "")).collect();
+    let mut activator = Activator::start(path, directory, &format!("workloads:\n{workloads}"))?;
+    for port in [ports.start, ports.end - 1] {
+        activator.process.wait_for_listening((Ipv4Addr::LOCALHOST, port).into())?;
+    }
+    let all_open = || Ok(activator.files()? >= usize::from(count));
+    wait("open its ports", all_open)?;
+    let resident = activator.resident()?;
+    let bound = share(LISTENERS_MEMORY, count.into(), LISTENERS.into());
+    Ok(verdict(&format!("{count} open ports"), resident, bound))
+}
+
+fn requests(path: &Path, backend: SocketAddr, directory: &Path) -> Result<bool> {
+    let count = usize::try_from(open_files().saturating_sub(OTHER_FILES))?.min(REQUESTS);
+    let web = |pods: &str| format!("workloads:\n{}", workload_at(FIRST_PORT, backend.port(), pods));
+    let mut activator = Activator::start(path, directory, &web(""))?;
+    activator.process.wait_for_listening((Ipv4Addr::LOCALHOST, FIRST_PORT).into())?;
+    let at_rest = activator.resident()?;
+
+    let mut callers = Callers::connect(FIRST_PORT, count)?;
+    wait("hold every request", || Ok(held()? == count))?;
+    let resident = activator.resident()?;
+    let bound = share(REQUESTS_MEMORY, count, REQUESTS);
+    let each = (resident - at_rest.min(resident)) / count as u64;
+    println!("{count} held requests: {each} bytes each");
+    let small = verdict(&format!("{count} held requests"), resident, bound);
+
+    activator.say(&web(&format!("{{ip: {}, ready: true}}", backend.ip())))?;
+    let answers = callers.answers(PATIENCE)?;
+    ensure!(answers.lost == 0, "{} of {count} requests were lost: {}", answers.lost, answers.last_loss);
+    let rate = count as f64 / answers.took.as_secs_f64();
+    let fast = rate >= RELEASED_PER_SECOND;
+    println!("{} released: {rate:.0} a second, of at least {RELEASED_PER_SECOND:.0}", mark(fast));
+    println!("  after that {:.1} MiB", mebibytes(activator.resident()?));
+    Ok(small && fast)
+}
+
+fn verdict(what: &str, resident: u64, bound: u64) -> bool {
+    let met = resident <= bound;
+    println!("{} {what}: {:.1} MiB, of {:.1} at most", mark(met), mebibytes(resident), mebibytes(bound));
+    met
+}
+
+fn mark(met: bool) -> &'static str {
+    if met { "met   " } else { "MISSED" }
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// As much of a bound as there is of what it is for.
+fn share(bound: u64, count: usize, of: usize) -> u64 {
+    (bound as f64 * count as f64 / of as f64) as u64
+}
+
+fn workload(port: u16, pods: &str) -> String {
+    workload_at(port, 8012, pods)
+}
+
+fn workload_at(listen: u16, pod: u16, pods: &str) -> String {
+    format!(
+        "- {{name: bench/w{listen}, ports: [{{listen: {listen}, pod: {pod}}}], pods: [{pods}], \
+         containerConcurrency: {CONTAINER_CONCURRENCY}}}\n"
+    )
+}
+
+/// What one process may open.
+fn open_files() -> u64 {
+    let Rlimit { current, .. } = rustix::process::getrlimit(Resource::Nofile);
+    current.unwrap_or(u64::MAX)
+}
+
+/// As the activator counts them.
+fn held() -> Result<usize> {
+    let metrics = callers::get((Ipv4Addr::LOCALHOST, ADMIN_PORT).into(), "/metrics")?;
+    let held = metrics.lines().find_map(|line| line.strip_prefix("rouse_activator_held_requests{"));
+    Ok(held.and_then(|line| line.rsplit(' ').next()?.trim().parse().ok()).unwrap_or(0))
+}
+
+fn wait(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let end: Instant = clock::now() + PATIENCE;
+    while !is_so()? {
+        ensure!(clock::now() < end, "the activator does not {what} within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+// === impl Activator ===
+
+impl Activator {
+    fn start(path: &Path, directory: &Path, workloads: &str) -> Result<Self> {
+        let file = directory.join("workloads.yaml");
+        fs::write(&file, workloads).with_context(|| file.display().to_string())?;
+        let arguments = [
+            format!("--workloads={}", file.display()),
+            format!("--admin-port={ADMIN_PORT}"),
+            format!("--queue-depth={REQUESTS}"),
+            format!("--total-queue-depth={REQUESTS}"),
+            "--wake-timeout=600s".to_owned(),
+            "--drain-grace=0s".to_owned(),
+        ];
+        let program = Program {
+            path: path.to_owned(),
+            libraries: None,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            log: directory.join("activator.log"),
+        };
+        Ok(Self { process: Process::start(program)?, file })
+    }
+
+    fn resident(&self) -> Result<u64> {
+        memory::resident(&[self.process.id()])
+    }
+
+    fn files(&self) -> Result<usize> {
+        let files = format!("/proc/{}/fd", self.process.id());
+        Ok(fs::read_dir(&files).context(files)?.count())
+    }
+
+    fn say(&self, workloads: &str) -> Result<()> {
+        let new = self.file.with_extension("new");
+        fs::write(&new, workloads)?;
+        Ok(fs::rename(new, &self.file)?)
+    }
+}
