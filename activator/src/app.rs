@@ -75,7 +75,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             .with_context(|| format!("workloads in {}", path.display()))?,
         None => {
             let client = chassis::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
-            watch_cluster(client, &args.system_namespace, &readiness)
+            watch_cluster(client, &args, &readiness)
         }
     };
     tracing::info!(?args, "activator");
@@ -83,14 +83,16 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn watch_cluster(client: kube::Client, namespace: &str, readiness: &Readiness) -> Sources {
+fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness) -> Sources {
     let (sender, changes) = mpsc::channel(CHANGES);
     let workloads = readiness.awaits("serverlessservices watch");
     let pods = readiness.awaits("pods watch");
-    tokio::spawn(kubernetes::follow_workloads(client.clone(), sender.clone(), workloads));
-    tokio::spawn(kubernetes::follow_pods(client.clone(), sender, pods));
+    let memory = args.state_directory.as_deref();
+    tokio::spawn(kubernetes::follow_workloads(client.clone(), memory, sender.clone(), workloads));
+    tokio::spawn(kubernetes::follow_pods(client.clone(), memory, sender, pods));
     let peers = |service| {
-        let (addresses, follow) = chassis::peers::watch(client.clone(), namespace, service, STATS_PORT_NAME);
+        let (addresses, follow) =
+            chassis::peers::watch(client.clone(), &args.system_namespace, service, STATS_PORT_NAME);
         tokio::spawn(follow);
         addresses
     };

@@ -28,6 +28,11 @@ pub struct Args {
     #[arg(long, default_value_t = ADMIN_PORT)]
     pub admin_port: u16,
 
+    /// Directory in which to remember workloads and pods, for a restart while the API server is away. Without one, such a
+    /// restart knows nobody until it is back.
+    #[arg(long, env = "ROUSE_STATE_DIRECTORY", value_name = "DIRECTORY")]
+    pub state_directory: Option<PathBuf>,
+
     /// Name of this pod, by which it reports.
     #[arg(long, env = "POD_NAME", default_value = "activator")]
     pub pod_name: String,
@@ -72,6 +77,10 @@ pub struct Limits {
     /// The longest time that a workload may say.
     #[arg(long, default_value = "3600s", value_parser = duration)]
     pub longest_wake_timeout: Duration,
+
+    /// A request that was held so long is logged with all parts of its way, once for each wake; 0 logs none.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub slow_wake: Duration,
 
     /// Time a caller has for the head of a request, the time before it included: a connection rests no longer than that.
     #[arg(long, default_value = "30s", value_parser = duration)]

@@ -185,8 +185,9 @@ impl Handler {
 
     fn tell_times<B>(&self, response: &mut Response<B>, request: &OnItsWay, slot: &Slot, forwarded: Instant) {
         let poke = self.workload.counter().poke();
-        let way = ColdStart::of(request.received, poke, slot.pod(), forwarded);
-        way.observe(&self.shared.metrics.cold_start);
+        let start = self.workload.pod_starts().of(&slot.pod().uid);
+        let way = ColdStart::of(request.received, poke, start, slot.pod(), forwarded);
+        self.workload.cold_start(&way);
         if let Some(times) = way.server_timing() {
             response.headers_mut().append(SERVER_TIMING, times);
         }

@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod pod_connector;
 pub mod pod_prober;
 pub mod pod_set;
+pub mod pod_starts;
 pub mod pod_tracker;
 pub mod probe;
 pub mod stat_reporter;

@@ -3,13 +3,15 @@
 //! Handles of a workload are resolved with its first request, so that thousands of sleeping workloads have no series, and
 //! are removed with the workload.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use autoscaler::Key;
 use http::StatusCode;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+
+use crate::cold_start::{ColdStart, Part};
 
 const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -23,8 +25,7 @@ pub struct Metrics {
     requests: IntCounterVec,
     held: IntGaugeVec,
     queue_full: IntCounterVec,
-    /// Parts of cold starts.
-    pub cold_start: ColdStartMetrics,
+    cold_start: HistogramVec,
     /// Connections to receivers.
     pub push: PushMetrics,
 }
@@ -35,21 +36,16 @@ pub struct WorkloadMetrics {
     requests: [IntCounter; CODE_CLASSES.len()],
     held: IntGauge,
     queue_full: IntCounter,
+    cold_start_family: HistogramVec,
+    key: Key,
+    /// Made with the first cold start: most workloads have none here for long.
+    cold_start: OnceLock<ColdStartMetrics>,
 }
 
-/// Handles of the parts of a cold start.
+/// Handles of the parts of one workload's cold starts.
 #[derive(Clone, Debug)]
 pub struct ColdStartMetrics {
-    /// From receipt to forwarding.
-    pub hold: Histogram,
-    /// From receipt to the poke's departure.
-    pub poke: Histogram,
-    /// From receipt to the pod's address.
-    pub pod: Histogram,
-    /// From the pod's address to its answer.
-    pub probe: Histogram,
-    /// From forwarding to the response's head.
-    pub forward: Histogram,
+    parts: [Histogram; Part::ALL.len()],
 }
 
 /// Handles of the stat reporter.
@@ -87,7 +83,11 @@ impl Metrics {
         registry.register(Box::new(requests.clone()))?;
         registry.register(Box::new(held.clone()))?;
         registry.register(Box::new(queue_full.clone()))?;
-        let cold_start = ColdStartMetrics::register(registry)?;
+        let opts =
+            HistogramOpts::new("rouse_activator_cold_start_seconds", "Parts of the way of a held request")
+                .buckets(COLD_START_BUCKETS.to_vec());
+        let cold_start = HistogramVec::new(opts, &["namespace", "workload", "part"])?;
+        registry.register(Box::new(cold_start.clone()))?;
         let push = PushMetrics::register(registry)?;
         Ok(Arc::new(Self { requests, held, queue_full, cold_start, push }))
     }
@@ -100,6 +100,9 @@ impl Metrics {
             requests: CODE_CLASSES.map(|class| self.requests.with_label_values(&[namespace, name, class])),
             held: self.held.with_label_values(&labels),
             queue_full: self.queue_full.with_label_values(&labels),
+            cold_start_family: self.cold_start.clone(),
+            key: key.clone(),
+            cold_start: OnceLock::new(),
         }
     }
 
@@ -113,6 +116,9 @@ impl Metrics {
         }
         let _ = self.held.remove_label_values(&labels);
         let _ = self.queue_full.remove_label_values(&labels);
+        for part in Part::ALL {
+            let _ = self.cold_start.remove_label_values(&[namespace, name, part.as_str()]);
+        }
     }
 }
 
@@ -132,6 +138,12 @@ impl WorkloadMetrics {
         Raised::new(&self.held)
     }
 
+    /// A held request was answered.
+    pub fn cold_start(&self, way: &ColdStart) {
+        let made = || ColdStartMetrics::of_workload(&self.cold_start_family, &self.key);
+        self.cold_start.get_or_init(made).observe(way);
+    }
+
     /// A request was refused because too many wait.
     pub fn queue_full(&self) {
         self.queue_full.inc();
@@ -141,20 +153,17 @@ impl WorkloadMetrics {
 // === impl ColdStartMetrics ===
 
 impl ColdStartMetrics {
-    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let opts =
-            HistogramOpts::new("rouse_activator_cold_start_seconds", "Parts of the way of a held request")
-                .buckets(COLD_START_BUCKETS.to_vec());
-        let parts = HistogramVec::new(opts, &["part"])?;
-        registry.register(Box::new(parts.clone()))?;
-        let part = |name| parts.with_label_values(&[name]);
-        Ok(Self {
-            hold: part("hold"),
-            poke: part("poke"),
-            pod: part("pod"),
-            probe: part("probe"),
-            forward: part("forward"),
-        })
+    fn of_workload(family: &HistogramVec, key: &Key) -> Self {
+        let of = |part: Part| family.with_label_values(&[&key.namespace, &key.name, part.as_str()]);
+        Self { parts: Part::ALL.map(of) }
+    }
+
+    fn observe(&self, way: &ColdStart) {
+        for (part, handle) in Part::ALL.into_iter().zip(&self.parts) {
+            if let Some(took) = way.part(part) {
+                handle.observe(took.as_secs_f64());
+            }
+        }
     }
 }
 

@@ -77,6 +77,11 @@ impl Throttler {
                     throttler.set_pod(&name, endpoint, Instant::now());
                 }
             }
+            Update::Starting(key, uid, scheduled) => {
+                if let Some(throttler) = self.workloads.get(&key) {
+                    throttler.pod_starts().seen(&uid, scheduled, Instant::now());
+                }
+            }
         }
     }
 

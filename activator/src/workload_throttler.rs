@@ -19,11 +19,13 @@ use autoscaler::pod_start::StartCause;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::cold_start::{ColdStart, SlowWakes};
 use crate::concurrency_reporter::Counter;
 use crate::held_places::{Full, WorkloadPlaces};
 use crate::metrics::WorkloadMetrics;
 use crate::pod_prober;
 use crate::pod_set::PodSet;
+use crate::pod_starts::PodStarts;
 use crate::pod_tracker::PodTracker;
 use crate::throttler::Shared;
 use crate::workloads::{Endpoint, Workload};
@@ -41,6 +43,8 @@ pub struct WorkloadThrottler {
     unprobed: AtomicBool,
     standing: watch::Sender<Standing>,
     places: WorkloadPlaces,
+    pod_starts: PodStarts,
+    slow_wakes: SlowWakes,
     metrics: OnceLock<WorkloadMetrics>,
 }
 
@@ -121,6 +125,8 @@ impl WorkloadThrottler {
             unprobed: AtomicBool::new(false),
             standing: watch::Sender::new(Standing::Open),
             places: shared.held.join(),
+            pod_starts: PodStarts::default(),
+            slow_wakes: SlowWakes::default(),
             metrics: OnceLock::new(),
             workload: ArcSwap::from_pointee(workload),
             key,
@@ -143,6 +149,17 @@ impl WorkloadThrottler {
     /// Its handles.
     pub fn metrics(&self) -> &WorkloadMetrics {
         self.metrics.get_or_init(|| self.shared.metrics.of_workload(&self.key))
+    }
+
+    /// A request was held, and has its answer now.
+    pub fn cold_start(&self, way: &ColdStart) {
+        self.metrics().cold_start(way);
+        self.slow_wakes.tell(way, self.shared.limits.slow_wake, &self.key);
+    }
+
+    /// Its pods on their way.
+    pub fn pod_starts(&self) -> &PodStarts {
+        &self.pod_starts
     }
 
     /// Whether its Service leads to its pods, so that callers should connect anew.

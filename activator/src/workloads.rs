@@ -39,6 +39,8 @@ pub enum Update {
     Removed(Key),
     /// A pod of the workload, by its name; `None`: it can take no request any more.
     Pod(Key, String, Option<Endpoint>),
+    /// A pod of the workload has no address yet: its uid, and whether it has a node.
+    Starting(Key, String, bool),
 }
 
 /// One ServerlessService, as far as it matters to an activator.
@@ -89,6 +91,8 @@ pub struct Pod {
     pub labels: BTreeMap<String, String>,
     /// Its address, once its sandbox is up.
     pub ip: Option<IpAddr>,
+    /// Whether it has a node.
+    pub scheduled: bool,
     /// Whether Kubernetes calls it Ready.
     pub ready: bool,
     /// Whether it is being deleted, or has ended.
@@ -109,6 +113,11 @@ pub struct Endpoint {
 // === impl Pod ===
 
 impl Pod {
+    /// Whether it is on its way to an address.
+    fn is_starting(&self) -> bool {
+        self.ip.is_none() && !self.ending
+    }
+
     /// The pod as a destination, if it is one.
     fn endpoint(&self) -> Option<Endpoint> {
         let ip = self.ip.filter(|_| !self.ending)?;

@@ -77,8 +77,12 @@ impl Namespace {
             let seen_by =
                 |pod: &Option<Pod>| pod.as_ref().filter(|pod| workload.selects(pod)).and_then(Pod::endpoint);
             let (was, is) = (seen_by(&before), seen_by(&pod));
+            let starting = pod.as_ref().filter(|pod| pod.is_starting() && workload.selects(pod));
+            let workload = Key::new(key.namespace.clone(), name.clone());
+            if let Some(pod) = starting {
+                updates.push(Update::Starting(workload.clone(), pod.uid.clone(), pod.scheduled));
+            }
             if was != is {
-                let workload = Key::new(key.namespace.clone(), name.clone());
                 updates.push(Update::Pod(workload, key.name.clone(), is));
             }
         }
@@ -122,7 +126,8 @@ mod tests {
     fn a_pod_counts_from_its_address_to_its_deletion() {
         let mut index = Index::default();
         index.apply(Change::Workload(key("web"), Some(workload("app=web"))));
-        assert_eq!(put(&mut index, "web-1", Some(pod("web", None))), []);
+        let starting = Update::Starting(key("web"), "1".into(), false);
+        assert_eq!(put(&mut index, "web-1", Some(pod("web", None))), [starting]);
         assert_eq!(put(&mut index, "api-1", Some(pod("api", Some("10.0.0.9")))), []);
 
         let there = Update::Pod(key("web"), "web-1".into(), endpoint("10.0.0.1"));

@@ -1,10 +1,14 @@
 //! Changes as the Kubernetes API tells them: one watch of ServerlessServices, one of pods that have a sidecar.
 //!
 //! Of a pod only the labels, the address and the state are kept; what else it consists of is dropped as it is read. After a
-//! broken watch everything is listed anew, and what is missing then is told as gone.
+//! broken watch everything is listed anew, and what is missing then is told as gone. What was known last can be kept in files:
+//! an activator that starts anew while the API server is away then goes on with that.
+
+mod last_known;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::path::Path;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -18,7 +22,9 @@ use kube::api::ApiResource;
 use kube::core::{NotUsed, Object};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
+use last_known::LastKnown;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -43,43 +49,88 @@ struct PodCondition {
     status: String,
 }
 
-/// Tells every ServerlessService; drops `synced` when the first list is told. Ends when nobody listens.
-pub async fn follow_workloads(client: Client, changes: mpsc::Sender<Change>, synced: Latch) {
+/// Tells every ServerlessService; drops `synced` when the first list is told. What is known is kept in `memory`, if that is
+/// given. Ends when nobody listens.
+pub fn follow_workloads(
+    client: Client,
+    memory: Option<&Path>,
+    changes: mpsc::Sender<Change>,
+    synced: Latch,
+) -> impl Future<Output = ()> + Send + use<> {
     let api = Api::<ServerlessService>::all(client);
-    let events = watch(api, watcher::Config::default()).default_backoff();
+    let events = watch(api, watcher::Config::default()).default_backoff().modify(trim);
+    let memory = LastKnown::new(memory, "serverlessservices");
     let read = |service: &ServerlessService| Some((api::key_of(service)?, workload(service)));
-    follow(events, read, Change::Workload, changes, synced).await;
+    follow(events, read, Change::Workload, memory, |_| {}, changes, synced)
 }
 
 /// Tells every pod that has a sidecar, like [`follow_workloads`].
-pub async fn follow_pods(client: Client, changes: mpsc::Sender<Change>, synced: Latch) {
+pub fn follow_pods(
+    client: Client,
+    memory: Option<&Path>,
+    changes: mpsc::Sender<Change>,
+    synced: Latch,
+) -> impl Future<Output = ()> + Send + use<> {
     let kind = ApiResource::erase::<CorePod>(&());
     let api = Api::<TrimmedPod>::all_with(client, &kind);
     let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
-    let events = watch(api, config).default_backoff();
+    let events = watch(api, config).default_backoff().modify(trim);
+    let memory = LastKnown::new(memory, "pods");
     let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
-    follow(events, read, Change::Pod, changes, synced).await;
+    follow(events, read, Change::Pod, memory, doubt, changes, synced)
+}
+
+/// What nobody here reads, and others write at length.
+fn trim<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+    object.meta_mut().annotations = None;
+}
+
+/// A pod that is recalled has to answer a probe before it gets a request.
+fn doubt(pod: &mut TrimmedPod) {
+    if let Some(status) = &mut pod.status {
+        status.conditions.clear();
+    }
 }
 
 /// Turns watch events into changes.
-async fn follow<K: Debug, T>(
+async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
     events: impl Stream<Item = Result<Event<K>, watcher::Error>>,
     read: impl Fn(&K) -> Option<(Key, T)>,
     change: impl Fn(Key, Option<T>) -> Change,
+    mut memory: LastKnown<K>,
+    doubt: impl Fn(&mut K),
     changes: mpsc::Sender<Change>,
     synced: Latch,
 ) {
     pin_mut!(events);
     let mut synced = Some(synced);
     let mut told = Told::default();
-    while let Some(event) = events.next().await {
-        let event = match event {
-            Ok(event) => event,
-            Err(error) => {
-                tracing::warn!(%error, "watch failed; it is tried again");
+    for mut object in memory.recall() {
+        doubt(&mut object);
+        for (key, value) in told.apply(Event::Apply(object), &read) {
+            if changes.send(change(key, value)).await.is_err() {
+                return;
+            }
+        }
+    }
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = memory.due() => {
+                memory.write().await;
                 continue;
             }
         };
+        let event = match event {
+            Some(Ok(event)) => event,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "watch failed; it is tried again");
+                continue;
+            }
+            None => break,
+        };
+        memory.note(&event, |object| Some(read(object)?.0));
         let listed = matches!(event, Event::InitDone);
         for (key, value) in told.apply(event, &read) {
             if changes.send(change(key, value)).await.is_err() {
@@ -171,6 +222,7 @@ fn pod(object: &TrimmedPod) -> Pod {
         uid: object.metadata.uid.clone().unwrap_or_default(),
         labels,
         ip: status.and_then(|status| status.pod_ip.as_deref()).and_then(|ip| ip.parse().ok()),
+        scheduled: conditions.iter().any(|c| c.r#type == "PodScheduled" && c.status == "True"),
         ready: phase == "Running" && conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True"),
         ending: object.metadata.deletion_timestamp.is_some() || matches!(phase, "Succeeded" | "Failed"),
     }
@@ -227,6 +279,40 @@ mod tests {
         told.apply(Event::InitApply(object("b")), read);
         assert_eq!(names(told.apply(Event::InitDone, read)), [("a".to_owned(), false)]);
         assert_eq!(names(told.apply(Event::Delete(object("b")), read)), [("b".to_owned(), false)]);
+    }
+
+    /// What is told from this memory and these events, and whether the list counts as known.
+    async fn told(directory: &Path, events: Vec<Event<TrimmedPod>>) -> (Vec<(String, Option<bool>)>, bool) {
+        let (sender, mut changes) = mpsc::channel(16);
+        let readiness = chassis::readiness::Readiness::default();
+        let events = futures::stream::iter(events.into_iter().map(Ok)).chain(futures::stream::pending());
+        let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
+        let memory = LastKnown::new(Some(directory), "pods");
+        let follow = follow(events, read, Change::Pod, memory, doubt, sender, readiness.awaits("pods"));
+        // The clock is paused: this is over once there is nothing to do any more.
+        let _ = tokio::time::timeout(Duration::from_secs(3600), follow).await;
+        let mut told = Vec::new();
+        while let Ok(Change::Pod(key, pod)) = changes.try_recv() {
+            told.push((key.name, pod.map(|pod| pod.ready)));
+        }
+        (told, readiness.is_ready())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_known_is_told_without_an_api_server_and_taken_back_by_a_list() {
+        let directory = std::env::temp_dir().join(format!("activator-memory-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let listed =
+            vec![Event::Init, Event::InitApply(object("a")), Event::InitDone, Event::Apply(object("b"))];
+        let known = |name: &str, ready| (name.to_owned(), Some(ready));
+        assert_eq!(told(&directory, listed).await, (vec![known("a", true), known("b", true)], true));
+        assert_eq!(told(&directory, vec![]).await, (vec![known("a", false), known("b", false)], false));
+        let (news, _) =
+            told(&directory, vec![Event::Init, Event::InitApply(object("b")), Event::InitDone]).await;
+        assert_eq!(news[2..], [known("b", true), ("a".to_owned(), None)]);
+        std::fs::write(directory.join("pods.json"), "[{").unwrap();
+        assert_eq!(told(&directory, vec![]).await, (vec![], false));
+        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

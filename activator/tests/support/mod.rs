@@ -37,6 +37,7 @@ pub const LIMITS: Limits = Limits {
     total_queue_bytes: 1 << 30,
     wake_timeout: Duration::from_secs(60),
     longest_wake_timeout: Duration::from_secs(3600),
+    slow_wake: Duration::ZERO,
     header_timeout: Duration::from_secs(30),
     drain_grace: Duration::from_millis(50),
     drain_timeout: Duration::from_secs(10),
@@ -131,7 +132,7 @@ impl Harness {
     pub async fn pod_of(&self, workload: &str, ip: &str, ready: bool) {
         let ip: IpAddr = ip.parse().unwrap();
         let labels = BTreeMap::from([("app".to_owned(), workload.to_owned())]);
-        let pod = Pod { uid: ip.to_string(), labels, ip: Some(ip), ready, ending: false };
+        let pod = Pod { uid: ip.to_string(), labels, ip: Some(ip), scheduled: true, ready, ending: false };
         self.changes.send(Change::Pod(pod_key(&ip.to_string()), Some(pod))).await.unwrap();
     }
 

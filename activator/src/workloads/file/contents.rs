@@ -141,6 +141,7 @@ impl Contents {
                 uid: pod.ip.to_string(),
                 labels: labels.clone(),
                 ip: Some(pod.ip),
+                scheduled: true,
                 ready: pod.ready,
                 ending: false,
             };
