@@ -42,7 +42,10 @@ pub(crate) async fn activator(setup: Setup) -> Running {
     let limits = Limits {
         queue_depth: 100,
         total_queue_depth: 100,
+        total_queue_bytes: 1 << 30,
         wake_timeout: Duration::from_secs(5),
+        longest_wake_timeout: Duration::from_secs(60),
+        slow_wake: Duration::ZERO,
         drain_grace: Duration::ZERO,
         drain_timeout: Duration::ZERO,
         header_timeout: setup.header_timeout,
@@ -50,7 +53,8 @@ pub(crate) async fn activator(setup: Setup) -> Running {
     let (changes, received) = mpsc::channel(2);
     let ((no_adapters, adapters), (no_scalers, zero_scalers)) =
         (watch::channel(BTreeSet::new()), watch::channel(BTreeSet::new()));
-    let app = activator::app::App::new("activator".into(), limits, &prometheus::Registry::new()).unwrap();
+    let app =
+        activator::app::App::new("activator".into(), limits, &[], &prometheus::Registry::new()).unwrap();
     let sources = Sources { changes: received, adapters, zero_scalers };
     let run = AbortOnDrop(tokio::spawn(async move {
         app.run(sources, &Readiness::default(), CancellationToken::new()).await;
@@ -63,7 +67,14 @@ pub(crate) async fn activator(setup: Setup) -> Running {
     };
     changes.send(Change::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();
     let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
-    let pod = Pod { uid: "1".into(), labels, ip: Some(setup.app.ip()), ready: true, ending: false };
+    let pod = Pod {
+        uid: "1".into(),
+        labels,
+        ip: Some(setup.app.ip()),
+        scheduled: true,
+        ready: true,
+        ending: false,
+    };
     changes.send(Change::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     while TcpStream::connect(address).await.is_err() {
