@@ -156,7 +156,7 @@ async fn the_whole_process_holds_no_more_than_it_may() {
 
 #[tokio::test]
 async fn what_held_requests_keep_in_memory_is_bounded() {
-    let limits = Limits { total_queue_bytes: 100_000, ..LIMITS };
+    let limits = Limits { total_queue_bytes: 80_000, ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;
     let small = harness.get("/");
     harness.until_held(1).await;

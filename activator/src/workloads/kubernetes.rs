@@ -290,12 +290,13 @@ mod tests {
         let memory = LastKnown::new(Some(directory), "pods");
         let follow = follow(events, read, Change::Pod, memory, doubt, sender, readiness.awaits("pods"));
         // The clock is paused: this is over once there is nothing to do any more.
-        let _ = tokio::time::timeout(Duration::from_secs(3600), follow).await;
-        let mut told = Vec::new();
+        pin_mut!(follow);
+        let _ = tokio::time::timeout(Duration::from_secs(3600), follow.as_mut()).await;
+        let (synced, mut told) = (readiness.is_ready(), Vec::new());
         while let Ok(Change::Pod(key, pod)) = changes.try_recv() {
             told.push((key.name, pod.map(|pod| pod.ready)));
         }
-        (told, readiness.is_ready())
+        (told, synced)
     }
 
     #[tokio::test(start_paused = true)]
