@@ -65,6 +65,9 @@ fn heirs<'a, 'b>(
     activators: &BTreeSet<&'b str>,
     odd: usize,
 ) -> Vec<(&'a str, &'b str)> {
+    if odd == 0 {
+        return Vec::new();
+    }
     let slots = pods.len() * odd;
     // No activator gets more than `all` of them, and so many get one more.
     let (all, mut one_more) = (slots / activators.len().max(1), slots % activators.len().max(1));

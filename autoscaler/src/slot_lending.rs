@@ -24,6 +24,9 @@
 //!    once to each. No request waits beside one and the same idle pod for longer than two messages for each activator there
 //!    is (6 for 3 activators, each some hundred microseconds within a cluster).
 //!
+//! A pod that cannot be reached from here, or is not known yet, is set aside: its slots of ours are lent to whoever can use
+//! them, and one that is lent to us is refused, once, until the pod is usable ([`set_usable`](SlotLending::set_usable)).
+//!
 //! Nobody starves either: an owner with requests of its own still lends when another's have waited much longer, and a
 //! borrower gives back after one request when anybody else wants. What surprises: under even overload nothing is lent,
 //! and there are no messages at all.
@@ -36,15 +39,27 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Key;
+
+mod filling;
+mod own_slots;
+mod standing;
+
+pub use filling::Filling;
+use own_slots::OwnSlots;
+use standing::Standing;
+
 /// Requests that a peer may say it wants slots for. More than any activator holds.
 const MOST_WANTED: u32 = 1_000_000;
+/// Pods of one peer that are remembered as refused. Beyond that it may offer one of them again.
+const MOST_DECLINED: usize = 1024;
 /// A peer's oldest request must have waited this much longer than ours, and a quarter more, before it comes first: below
 /// that the messages would cost more than the order is worth.
 const ELDER_BY: Duration = Duration::from_millis(50);
 
 /// What activators say to each other about one workload's slots. Each pair's messages arrive in order or the pair is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Message<Pod> {
     /// The sender has so many requests waiting, the oldest for so long. Replaces what it said before.
     Want {
@@ -57,6 +72,21 @@ pub enum Message<Pod> {
     Lend(Pod),
     /// A slot that the receiver has lent on this pod is its own again.
     Return(Pod),
+    /// The same, and the sender can use none there until it says [`Accept`](Self::Accept).
+    Refuse(Pod),
+    /// The sender can use slots on this pod again.
+    Accept(Pod),
+    /// The sender begins with this workload: what it wanted, had lent and borrowed is forgotten.
+    Begin,
+}
+
+/// A [`Message`] on its way, which several workloads share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word<Pod> {
+    /// Whose slots it is about.
+    pub workload: Key,
+    /// What is said.
+    pub message: Message<Pod>,
 }
 
 /// A slot in use. Goes back by [`SlotLending::release`].
@@ -81,47 +111,29 @@ pub struct Waiting {
 /// One activator's view of one workload's slots.
 #[derive(Clone, Debug)]
 pub struct SlotLending<Pod, Peer> {
-    own: BTreeMap<Pod, Own>,
+    own: OwnSlots<Pod>,
     /// Borrowed, and not in use. Never more than requests wait here.
     borrowed: VecDeque<Slot<Pod, Peer>>,
     peers: BTreeMap<Peer, Standing<Pod>>,
     waiting: Waiting,
+    /// The pod of ours that was taken last, from which a round goes on.
+    last: Option<Pod>,
+    /// Whether there may be something to lend: a slot is free or a wish is there that was not before.
+    unsettled: bool,
     outbox: Vec<(Peer, Message<Pod>)>,
-}
-
-/// Our slots on one pod.
-#[derive(Clone, Copy, Debug, Default)]
-struct Own {
-    /// By the assignment.
-    slots: u32,
-    used: u32,
-    lent: u32,
-}
-
-/// What stands between us and another activator.
-#[derive(Clone, Debug)]
-struct Standing<Pod> {
-    /// Requests for which it wants slots.
-    wants: u32,
-    /// Since when its oldest request waits; `None` after we lent it a slot for that one.
-    oldest: Option<Duration>,
-    /// What it believes that we want, or less.
-    told: u32,
-    /// Whether it gave a slot to our oldest request, so that it does not know the age of the next.
-    outdated: bool,
-    /// Our slots that it holds.
-    lent: BTreeMap<Pod, u32>,
 }
 
 // === impl SlotLending ===
 
-impl<Pod: Ord + Clone, Peer: Ord + Clone> Default for SlotLending<Pod, Peer> {
+impl<Pod, Peer> Default for SlotLending<Pod, Peer> {
     fn default() -> Self {
         Self {
-            own: BTreeMap::new(),
+            own: OwnSlots::default(),
             borrowed: VecDeque::new(),
             peers: BTreeMap::new(),
             waiting: Waiting::default(),
+            last: None,
+            unsettled: false,
             outbox: Vec::new(),
         }
     }
@@ -130,13 +142,32 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> Default for SlotLending<Pod, Peer> {
 impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
     /// Takes in a new assignment. Slots in use or lent stay so until they are released or returned.
     pub fn set_share(&mut self, share: impl IntoIterator<Item = (Pod, u32)>) {
-        for own in self.own.values_mut() {
-            own.slots = 0;
+        self.own.set_share(share);
+        for standing in self.peers.values_mut() {
+            standing.refused.retain(|pod| self.own.has(pod));
         }
-        for (pod, slots) in share {
-            self.own.entry(pod).or_default().slots = slots;
+        self.unsettled = true;
+    }
+
+    /// Takes in to which pods requests may go from here, whoever owns their slots.
+    pub fn set_usable(&mut self, pods: BTreeSet<Pod>) {
+        let (new, gone) = self.own.set_usable(pods);
+        for pod in &new {
+            for (peer, standing) in &mut self.peers {
+                if standing.declined.remove(pod) {
+                    self.outbox.push((peer.clone(), Message::Accept(pod.clone())));
+                }
+            }
         }
-        self.own.retain(|_, own| own.slots + own.used + own.lent > 0);
+        if !gone.is_empty() {
+            let (stay, go) =
+                std::mem::take(&mut self.borrowed).into_iter().partition(|s| self.own.is_usable(&s.pod));
+            self.borrowed = stay;
+            for slot in go {
+                self.give_back(slot);
+            }
+        }
+        self.unsettled = true;
     }
 
     /// Takes in whom we are connected to. What a peer that left had borrowed is ours again; what it had lent goes with it.
@@ -152,38 +183,42 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// The pods with a slot that may be taken, borrowed ones first: they cost somebody else.
-    pub fn free(&self) -> impl Iterator<Item = &Pod> {
-        let own = self.own.iter().filter(|(_, own)| own.free() > 0).map(|(pod, _)| pod);
-        self.borrowed.iter().map(|slot| &slot.pod).chain(own)
+    /// Whether there is anybody to talk to.
+    pub fn has_peers(&self) -> bool {
+        !self.peers.is_empty()
     }
 
-    /// Takes a slot on this pod, if one is free.
-    pub fn take(&mut self, pod: &Pod) -> Option<Slot<Pod, Peer>> {
-        if let Some(at) = self.borrowed.iter().position(|slot| slot.pod == *pod) {
-            return self.borrowed.remove(at);
+    /// Takes a free slot, if there is one. Borrowed ones come first: they cost somebody else.
+    pub fn take(&mut self, filling: Filling) -> Option<Slot<Pod, Peer>> {
+        if let Some(borrowed) = self.borrowed.pop_front() {
+            return Some(borrowed);
         }
-        let own = self.own.get_mut(pod).filter(|own| own.free() > 0)?;
-        own.used += 1;
-        Some(Slot { pod: pod.clone(), lender: None })
+        let next = match (filling, &self.last) {
+            (Filling::RoundRobin, Some(last)) => self.own.free_after(last),
+            _ => self.own.free().first(),
+        };
+        let pod = next?.clone();
+        self.own.take(&pod);
+        if filling == Filling::RoundRobin {
+            self.last = Some(pod.clone());
+        }
+        Some(Slot { pod, lender: None })
     }
 
     /// Ends the use of a slot, and decides whose it is next: ours, or a peer's that has waited much longer.
     pub fn release(&mut self, slot: Slot<Pod, Peer>, now: Duration) {
-        let Some(lender) = &slot.lender else {
-            if let Some(own) = self.own.get_mut(&slot.pod) {
-                own.used = own.used.saturating_sub(1);
-            }
+        if slot.lender.is_none() {
+            self.own.release(&slot.pod);
             self.lend_to_elder(&slot.pod, now);
+            self.unsettled = true;
             return;
-        };
+        }
         let wanted_elsewhere = self.peers.values().any(|standing| standing.wants > 0);
         let spare = self.waiting.requests as usize > self.borrowed.len();
-        match self.peers.contains_key(lender) {
-            true if spare && !wanted_elsewhere => self.borrowed.push_back(slot),
-            true => self.outbox.push((lender.clone(), Message::Return(slot.pod))),
-            // The lender left, and its pods have other owners by now.
-            false => {}
+        if spare && !wanted_elsewhere && self.own.is_usable(&slot.pod) && self.is_lent(&slot) {
+            self.borrowed.push_back(slot);
+        } else {
+            self.give_back(slot);
         }
     }
 
@@ -195,6 +230,7 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
     /// Takes in what a peer says. Words of a stranger are ignored.
     pub fn receive(&mut self, from: &Peer, message: Message<Pod>, now: Duration) {
         let Some(standing) = self.peers.get_mut(from) else { return };
+        self.unsettled = true;
         match message {
             Message::Want { requests, oldest_millis } => {
                 standing.wants = requests.min(MOST_WANTED);
@@ -205,80 +241,109 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
                 standing.told = standing.told.saturating_sub(1);
                 standing.outdated = true;
                 let slot = Slot { pod, lender: Some(from.clone()) };
-                if self.borrowed.len() < self.waiting.requests as usize {
+                if self.own.is_usable(&slot.pod) && self.borrowed.len() < self.waiting.requests as usize {
                     self.borrowed.push_back(slot);
                 } else {
-                    self.outbox.push((from.clone(), Message::Return(slot.pod)));
+                    self.give_back(slot);
                 }
             }
-            Message::Return(pod) => {
-                if standing.take_back(&pod)
-                    && let Some(own) = self.own.get_mut(&pod)
-                {
-                    own.lent = own.lent.saturating_sub(1);
+            Message::Return(pod) => self.take_back(from, &pod),
+            Message::Refuse(pod) => {
+                if self.own.has(&pod) {
+                    standing.refused.insert(pod.clone());
                 }
+                self.take_back(from, &pod);
             }
+            Message::Accept(pod) => {
+                standing.refused.remove(&pod);
+            }
+            Message::Begin => self.lose_peer(from),
         }
     }
 
     /// Lends what is spare, returns what is not needed, tells who must know what waits here, and gives the messages that
     /// came of that and of everything since the last call. To be called after each event, before anything else waits.
     pub fn settle(&mut self, now: Duration) -> Vec<(Peer, Message<Pod>)> {
-        self.own.retain(|_, own| own.slots + own.used + own.lent > 0);
         self.return_spare();
-        self.lend_spare();
+        if std::mem::take(&mut self.unsettled) {
+            self.lend_spare();
+        }
         self.tell(now);
         std::mem::take(&mut self.outbox)
     }
 
     /// Slots that are neither in use nor lent, own and borrowed.
     pub fn free_slots(&self) -> usize {
-        self.own.values().map(|own| own.free() as usize).sum::<usize>() + self.borrowed.len()
+        self.own.free_slots() + self.borrowed.len()
     }
 
     fn lose_peer(&mut self, peer: &Peer) {
         let Some(standing) = self.peers.get_mut(peer) else { return };
         for (pod, slots) in std::mem::take(standing).lent {
-            if let Some(own) = self.own.get_mut(&pod) {
-                own.lent = own.lent.saturating_sub(slots);
-            }
+            self.own.take_back(&pod, slots);
         }
         self.borrowed.retain(|slot| slot.lender.as_ref() != Some(peer));
         self.outbox.retain(|(to, _)| to != peer);
+        self.unsettled = true;
+    }
+
+    fn take_back(&mut self, from: &Peer, pod: &Pod) {
+        if self.peers.get_mut(from).is_some_and(|standing| standing.take_back(pod)) {
+            self.own.take_back(pod, 1);
+        }
+    }
+
+    /// Whether its lender is there. One that left took its slots with it, and its pods have other owners by now.
+    fn is_lent(&self, slot: &Slot<Pod, Peer>) -> bool {
+        slot.lender.as_ref().is_some_and(|lender| self.peers.contains_key(lender))
+    }
+
+    /// Gives a borrowed slot to its lender, and says so if it is of no use here.
+    fn give_back(&mut self, slot: Slot<Pod, Peer>) {
+        let Some(lender) = slot.lender else { return };
+        let Some(standing) = self.peers.get_mut(&lender) else { return };
+        if self.own.is_usable(&slot.pod) {
+            return self.outbox.push((lender, Message::Return(slot.pod)));
+        }
+        if standing.declined.len() >= MOST_DECLINED
+            && let Some(forgotten) = standing.declined.pop_first()
+        {
+            self.outbox.push((lender.clone(), Message::Accept(forgotten)));
+        }
+        standing.declined.insert(slot.pod.clone());
+        self.outbox.push((lender, Message::Refuse(slot.pod)));
     }
 
     fn return_spare(&mut self) {
         while self.borrowed.len() > self.waiting.requests as usize {
             let Some(slot) = self.borrowed.pop_back() else { return };
-            if let Some(lender) = slot.lender {
-                self.outbox.push((lender, Message::Return(slot.pod)));
-            }
+            self.give_back(slot);
         }
     }
 
     fn lend_spare(&mut self) {
+        if self.peers.values().all(|standing| standing.wants == 0) {
+            return;
+        }
+        for pod in self.own.aside().clone() {
+            while self.own.free_on(&pod) > 0 && self.lend_to_longest(&pod) {}
+        }
         // Borrowed ones serve our own first.
         let mut needed = (self.waiting.requests as usize).saturating_sub(self.borrowed.len());
-        let free: Vec<(Pod, u32)> = self
-            .own
-            .iter()
-            .map(|(pod, own)| (pod.clone(), own.free()))
-            .filter(|(_, free)| *free > 0)
-            .collect();
-        for (pod, free) in free {
-            for _ in 0..free {
+        for pod in self.own.free().clone() {
+            for _ in 0..self.own.free_on(&pod) {
                 if needed > 0 {
                     needed -= 1;
                 } else if !self.lend_to_longest(&pod) {
-                    return;
+                    break;
                 }
             }
         }
     }
 
-    /// Lends a slot on `pod` to the peer that waits longest. False if nobody wants one.
+    /// Lends a slot on `pod` to the peer that waits longest. False if nobody wants one there.
     fn lend_to_longest(&mut self, pod: &Pod) -> bool {
-        let wanting = self.peers.iter().filter(|(_, standing)| standing.wants > 0);
+        let wanting = self.peers.iter().filter(|(_, standing)| standing.wants_on(pod));
         // Who was lent one already comes after those whose oldest still waits.
         let longest = wanting.min_by_key(|(_, standing)| standing.oldest.unwrap_or(Duration::MAX));
         let Some(peer) = longest.map(|(peer, _)| peer.clone()) else { return false };
@@ -288,7 +353,7 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
 
     /// Lends the slot that has just become free, if a peer's oldest request has waited much longer than ours.
     fn lend_to_elder(&mut self, pod: &Pod, now: Duration) {
-        if self.own.get(pod).is_none_or(|own| own.free() == 0) {
+        if self.own.free_on(pod) == 0 {
             return;
         }
         let ours = now.saturating_sub(self.waiting.oldest);
@@ -296,7 +361,7 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         let elder = self
             .peers
             .iter()
-            .filter(|(_, standing)| standing.wants > 0)
+            .filter(|(_, standing)| standing.wants_on(pod))
             .filter_map(|(peer, standing)| Some((peer, now.saturating_sub(standing.oldest?))))
             .max_by_key(|(_, waited)| *waited);
         if let Some((peer, waited)) = elder
@@ -308,8 +373,8 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
     }
 
     fn lend(&mut self, pod: &Pod, peer: &Peer) {
-        let (Some(own), Some(standing)) = (self.own.get_mut(pod), self.peers.get_mut(peer)) else { return };
-        own.lent += 1;
+        let Some(standing) = self.peers.get_mut(peer) else { return };
+        self.own.lend(pod);
         standing.wants = standing.wants.saturating_sub(1);
         standing.oldest = None;
         *standing.lent.entry(pod.clone()).or_default() += 1;
@@ -332,34 +397,6 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
                 self.outbox.push((peer.clone(), Message::Want { requests: wanted, oldest_millis }));
             }
         }
-    }
-}
-
-// === impl Own ===
-
-impl Own {
-    fn free(&self) -> u32 {
-        self.slots.saturating_sub(self.used).saturating_sub(self.lent)
-    }
-}
-
-// === impl Standing ===
-
-impl<Pod> Default for Standing<Pod> {
-    fn default() -> Self {
-        Self { wants: 0, oldest: None, told: 0, outdated: false, lent: BTreeMap::new() }
-    }
-}
-
-impl<Pod: Ord> Standing<Pod> {
-    /// False if it holds no slot of ours there.
-    fn take_back(&mut self, pod: &Pod) -> bool {
-        let Some(slots) = self.lent.get_mut(pod) else { return false };
-        *slots -= 1;
-        if *slots == 0 {
-            self.lent.remove(pod);
-        }
-        true
     }
 }
 

@@ -32,6 +32,8 @@ struct Network {
     /// Requests on each pod.
     running: BTreeMap<String, u32>,
     container_concurrency: u32,
+    /// (activator, pod) pairs with no way from one to the other.
+    cut: BTreeSet<(usize, String)>,
     /// Since when each idle pod is idle.
     idle_since: BTreeMap<String, Duration>,
     /// The longest time for which one request waited while one pod was idle.
@@ -57,6 +59,7 @@ impl Network {
             slots: Vec::new(),
             running: (0..pods).map(|i| (format!("pod-{i}"), 0)).collect(),
             container_concurrency,
+            cut: BTreeSet::new(),
             idle_since: (0..pods).map(|i| (format!("pod-{i}"), Duration::ZERO)).collect(),
             longest_idle: Duration::ZERO,
             waits: Vec::new(),
@@ -74,6 +77,8 @@ impl Network {
             let share = share("shop/web", &pods, &all, cc, &names[i]);
             activator.lending.set_share(share.into_iter().map(|(pod, slots)| (pod.to_owned(), slots)));
             activator.lending.set_peers(&(0..names.len()).filter(|peer| *peer != i).collect());
+            let usable = self.running.keys().filter(|pod| !self.cut.contains(&(i, pod.to_string())));
+            activator.lending.set_usable(usable.cloned().collect());
         }
     }
 
@@ -114,9 +119,9 @@ impl Network {
     fn serve(&mut self, id: usize) {
         while let Some((arrived, service)) = self.activators[id].queue.front().copied() {
             let lending = &mut self.activators[id].lending;
-            let Some(pod) = lending.free().next().cloned() else { break };
-            let slot = lending.take(&pod).unwrap();
-            self.watch_idleness(&pod, arrived);
+            let Some(slot) = lending.take(Filling::FirstAvailable) else { break };
+            assert!(!self.cut.contains(&(id, slot.pod.clone())), "{id} has no way to {}", slot.pod);
+            self.watch_idleness(&slot.pod, arrived);
             self.activators[id].queue.pop_front();
             self.waits.push(self.now - arrived);
             let running = self.running.get_mut(&slot.pod).unwrap();
@@ -178,12 +183,38 @@ proptest! {
         }
     }
 
+    #[test]
+    fn pods_that_some_cannot_reach_are_used_by_those_who_can(
+        activators in 2usize..5,
+        pods in 2usize..8,
+        container_concurrency in 1u32..4,
+        cut in proptest::collection::btree_set((0usize..5, 1usize..8), 0..15),
+        callers in proptest::collection::vec((0u64..300, 0usize..5, 1u64..60), 1..100),
+    ) {
+        let mut network = Network::new(activators, pods, container_concurrency);
+        // Everybody reaches the first pod.
+        network.cut = cut.into_iter().map(|(activator, pod)| (activator, format!("pod-{pod}"))).collect();
+        network.assign();
+        let count = callers.len();
+        for (at, activator, service) in callers {
+            network.at(ms(at), Event::Arrival { activator: activator % activators, service: ms(service) });
+        }
+        network.run();
+        prop_assert_eq!(network.waits.len(), count, "every request was served");
+        let free: usize = network.activators.iter().map(|a| a.lending.free_slots()).sum();
+        prop_assert_eq!(free, pods * container_concurrency as usize);
+        // Each slot that is of no use somewhere is refused there once.
+        let refused = network.messages.iter().filter(|m| matches!(m, Message::Refuse(_))).count();
+        prop_assert!(refused <= activators * pods * container_concurrency as usize, "{} refusals", refused);
+    }
+
     /// Nothing that a peer may say breaks an activator, or makes it give away more than it has.
     #[test]
-    fn any_words_in_any_order_do_no_harm(words in proptest::collection::vec((0usize..4, 0u8..5, any::<u32>()), 0..100)) {
+    fn any_words_in_any_order_do_no_harm(words in proptest::collection::vec((0usize..4, 0u8..9, any::<u32>()), 0..100)) {
         let mut lending = Lending::default();
         lending.set_share([("pod-0".to_owned(), 2), ("pod-1".to_owned(), 1)]);
         lending.set_peers(&(0..3).collect());
+        lending.set_usable(["pod-0".to_owned(), "pod-2".to_owned()].into());
         let mut used = Vec::new();
         for (step, (peer, word, n)) in words.into_iter().enumerate() {
             let now = ms(step as u64);
@@ -192,7 +223,10 @@ proptest! {
                 0 => lending.receive(&peer, Message::Want { requests: n, oldest_millis: u64::from(n) << 20 }, now),
                 1 => lending.receive(&peer, Message::Lend(pod), now),
                 2 => lending.receive(&peer, Message::Return(pod), now),
-                3 => used.extend(lending.take(&pod)),
+                3 => used.extend(lending.take(Filling::FirstAvailable)),
+                4 => lending.receive(&peer, Message::Refuse(pod), now),
+                5 => lending.receive(&peer, Message::Accept(pod), now),
+                6 => lending.receive(&peer, Message::Begin, now),
                 _ => {
                     if let Some(slot) = used.pop() {
                         lending.release(slot, now);
@@ -201,8 +235,9 @@ proptest! {
             }
             lending.set_waiting(Waiting { requests: n % 4, oldest: now });
             lending.settle(now);
-            let own = lending.own.values().map(|own| own.used + own.lent).sum::<u32>();
-            prop_assert!(own <= 3, "{own} of 3 slots are out");
+            let own = used.iter().filter(|slot| slot.lender.is_none()).count();
+            let lent = lending.peers.values().flat_map(|standing| standing.lent.values()).sum::<u32>();
+            prop_assert_eq!(lending.own.free_slots() + own + lent as usize, 3, "each of 3 slots is somewhere");
             prop_assert!(lending.borrowed.len() <= 3);
         }
     }
@@ -250,6 +285,7 @@ fn even_overload_needs_no_messages() {
 fn a_lost_peer_leaves_nothing_behind() {
     let mut lending = Lending::default();
     lending.set_share([("pod-0".to_owned(), 1)]);
+    lending.set_usable(["pod-0".to_owned()].into());
     lending.set_peers(&[1, 2].into());
     lending.receive(&1, Message::Want { requests: 5, oldest_millis: 9 }, ms(10));
     assert_eq!(lending.settle(ms(10)), [(1, Message::Lend("pod-0".to_owned()))]);
@@ -265,10 +301,11 @@ fn a_lost_peer_leaves_nothing_behind() {
 fn a_slot_whose_lender_is_gone_is_not_returned_to_anybody() {
     let mut lending = Lending::default();
     lending.set_peers(&[1].into());
+    lending.set_usable(["pod-0".to_owned()].into());
     lending.set_waiting(Waiting { requests: 1, oldest: ms(0) });
     assert_eq!(lending.settle(ms(5)), [(1, Message::Want { requests: 1, oldest_millis: 5 })]);
     lending.receive(&1, Message::Lend("pod-0".to_owned()), ms(6));
-    let slot = lending.take(&"pod-0".to_owned()).unwrap();
+    let slot = lending.take(Filling::FirstAvailable).unwrap();
     lending.set_waiting(Waiting::default());
     lending.set_peers(&BTreeSet::new());
     lending.release(slot, ms(7));
@@ -279,10 +316,73 @@ fn a_slot_whose_lender_is_gone_is_not_returned_to_anybody() {
 fn slots_that_moved_away_are_not_given_out_again() {
     let mut lending = Lending::default();
     lending.set_share([("pod-0".to_owned(), 1), ("pod-1".to_owned(), 1)]);
-    let slot = lending.take(&"pod-0".to_owned()).unwrap();
+    lending.set_usable(["pod-0".to_owned(), "pod-1".to_owned()].into());
+    let slot = lending.take(Filling::FirstAvailable).unwrap();
+    assert_eq!(slot.pod, "pod-0");
     lending.set_share([("pod-1".to_owned(), 1)]);
-    assert_eq!(lending.free().collect::<Vec<_>>(), ["pod-1"]);
     lending.release(slot, ms(1));
     assert_eq!((lending.settle(ms(1)), lending.free_slots()), (Vec::new(), 1));
-    assert_eq!(lending.take(&"pod-0".to_owned()), None);
+    let taken = lending.take(Filling::FirstAvailable).map(|slot| slot.pod);
+    assert_eq!((taken.as_deref(), lending.take(Filling::FirstAvailable)), (Some("pod-1"), None));
+}
+
+/// A wake: who has the request knows the pod by its answer, and who owns the pod's slot knows nothing of it yet.
+#[test]
+fn a_slot_that_is_lent_too_early_is_refused_once_and_lent_again_when_it_is_of_use() {
+    let pod = || "pod-0".to_owned();
+    let (mut owner, mut holder) = (Lending::default(), Lending::default());
+    owner.set_peers(&[1].into());
+    holder.set_peers(&[0].into());
+    owner.set_share([(pod(), 1)]);
+    holder.set_waiting(Waiting { requests: 1, oldest: ms(0) });
+    let mut said = Vec::new();
+    let mut talk = |owner: &mut Lending, holder: &mut Lending| loop {
+        let (to_owner, to_holder) = (holder.settle(ms(1)), owner.settle(ms(1)));
+        if to_owner.is_empty() && to_holder.is_empty() {
+            return std::mem::take(&mut said);
+        }
+        for (_, message) in to_owner {
+            owner.receive(&1, message.clone(), ms(1));
+            said.push(message);
+        }
+        for (_, message) in to_holder {
+            holder.receive(&0, message.clone(), ms(1));
+            said.push(message);
+        }
+    };
+    let want = Message::Want { requests: 1, oldest_millis: 1 };
+    assert_eq!(
+        talk(&mut owner, &mut holder),
+        [want.clone(), Message::Lend(pod()), Message::Refuse(pod()), want]
+    );
+    holder.set_usable([pod()].into());
+    let said = talk(&mut owner, &mut holder);
+    assert_eq!(said[..2], [Message::Accept(pod()), Message::Lend(pod())]);
+    assert_eq!(holder.take(Filling::FirstAvailable), Some(Slot { pod: pod(), lender: Some(0) }));
+}
+
+#[test]
+fn who_begins_anew_is_told_again_what_is_wanted_and_holds_nothing() {
+    let mut lending = Lending::default();
+    lending.set_share([("pod-0".to_owned(), 1)]);
+    lending.set_peers(&[1].into());
+    lending.receive(&1, Message::Want { requests: 1, oldest_millis: 0 }, ms(1));
+    lending.set_waiting(Waiting { requests: 1, oldest: ms(1) });
+    assert_eq!(lending.settle(ms(1)).len(), 2, "a slot of a pod that is set aside, and what is wanted here");
+    lending.receive(&1, Message::Begin, ms(2));
+    assert_eq!(lending.free_slots(), 1);
+    assert_eq!(lending.settle(ms(2)), [(1, Message::Want { requests: 1, oldest_millis: 1 })]);
+}
+
+#[test]
+fn the_container_concurrency_says_how_pods_are_filled() {
+    let taken = |container_concurrency: u32, count: usize| -> String {
+        let mut lending = SlotLending::<u32, ()>::default();
+        lending.set_share((1..=3).map(|pod| (pod, container_concurrency)));
+        lending.set_usable([1, 2, 3].into());
+        let filling = Filling::of_container_concurrency(NonZeroU32::new(container_concurrency).unwrap());
+        (0..count).filter_map(|_| lending.take(filling)).map(|slot| slot.pod.to_string()).collect()
+    };
+    assert_eq!(taken(3, 10), "111222333");
+    assert_eq!(taken(4, 14), "123123123123");
 }

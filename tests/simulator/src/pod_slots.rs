@@ -9,14 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use autoscaler::pod_assignment::share;
-use autoscaler::slot_lending::{Message, Slot, SlotLending, Waiting};
+use autoscaler::slot_lending::{Filling, Message, Slot, SlotLending, Waiting};
 use rand::{Rng, RngExt};
 
 use crate::clock::Time;
 use crate::pod::PodId;
-
-/// Largest container concurrency for which the first free pod is taken.
-const FIRST_AVAILABLE_UP_TO: u32 = 3;
 
 /// An activator's number.
 pub type ActivatorId = usize;
@@ -29,7 +26,7 @@ pub enum PodSlots {
     /// As many requests as come; how many of ours each pod has.
     Unlimited(BTreeMap<PodId, u32>),
     /// Slots.
-    Limited(Limited),
+    Limited(Box<Limited>),
 }
 
 /// Slots on pods with a limit.
@@ -41,8 +38,7 @@ pub struct Limited {
     lending: SlotLending<PodId, ActivatorId>,
     /// Whether there is anybody to talk to.
     talks: bool,
-    /// The last pod taken, for taking turns.
-    last: Option<PodId>,
+    filling: Filling,
 }
 
 // === impl PodSlots ===
@@ -53,10 +49,11 @@ impl PodSlots {
         let Some(container_concurrency) = NonZeroU32::new(container_concurrency) else {
             return Self::Unlimited(BTreeMap::new());
         };
+        let filling = Filling::of_container_concurrency(container_concurrency);
         let mut lending = SlotLending::default();
         let talks = lends && activators > 1;
         lending.set_peers(&(0..activators).filter(|peer| talks && *peer != id).collect());
-        Self::Limited(Limited { container_concurrency, id, activators, lending, talks, last: None })
+        Self::Limited(Box::new(Limited { container_concurrency, id, activators, lending, talks, filling }))
     }
 
     /// Takes in which pods there are.
@@ -78,7 +75,7 @@ impl PodSlots {
                 *used.get_mut(&pod)? += 1;
                 Some(Slot { pod, lender: None })
             }
-            Self::Limited(limited) => limited.take(),
+            Self::Limited(limited) => limited.lending.take(limited.filling),
         }
     }
 
@@ -125,16 +122,7 @@ impl Limited {
         let share = share("shop/web", &names, &all, self.container_concurrency, own);
         self.lending
             .set_share(share.into_iter().filter_map(|(name, slots)| Some((*named.get(name)?, slots))));
-    }
-
-    fn take(&mut self) -> Option<Slot<PodId, ActivatorId>> {
-        let free = || self.lending.free().copied();
-        let pod = match self.container_concurrency.get() {
-            1..=FIRST_AVAILABLE_UP_TO => free().next(),
-            _ => free().find(|pod| self.last.is_none_or(|last| *pod > last)).or_else(|| free().next()),
-        }?;
-        self.last = Some(pod);
-        self.lending.take(&pod)
+        self.lending.set_usable(pods.iter().copied().collect());
     }
 }
 
