@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use autoscaler::contract::STATS_PORT_NAME;
+use autoscaler::contract::{SLOTS_PORT_NAME, STATS_PORT_NAME};
 use chassis::health_checks::HealthChecks;
 use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
@@ -28,6 +28,7 @@ use crate::forward::Forwarder;
 use crate::held_places::HeldPlaces;
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
+use crate::slot_exchange::{self, Position};
 use crate::stat_reporter::{Addresses, StatReporter};
 use crate::throttler::{Shared, Throttler};
 use crate::workloads::{Change, file, kubernetes};
@@ -44,6 +45,8 @@ pub struct Sources {
     pub adapters: Addresses,
     /// Where the zero-scalers take reports.
     pub zero_scalers: Addresses,
+    /// Where the other activators are; without it this one fills pods as if it were alone.
+    pub position: Option<Position>,
 }
 
 /// The activator without its sources.
@@ -75,7 +78,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             .with_context(|| format!("workloads in {}", path.display()))?,
         None => {
             let client = chassis::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
-            watch_cluster(client, &args, &readiness)
+            watch_cluster(client, &args, &readiness).await?
         }
     };
     tracing::info!(?args, "activator");
@@ -83,20 +86,34 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness) -> Sources {
+async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness) -> anyhow::Result<Sources> {
     let (sender, changes) = mpsc::channel(CHANGES);
     let workloads = readiness.awaits("serverlessservices watch");
     let pods = readiness.awaits("pods watch");
     let memory = args.state_directory.as_deref();
     tokio::spawn(kubernetes::follow_workloads(client.clone(), memory, sender.clone(), workloads));
     tokio::spawn(kubernetes::follow_pods(client.clone(), memory, sender, pods));
-    let peers = |service| {
+    let peers = |service, port| {
         let (addresses, follow) =
-            chassis::peers::watch(client.clone(), &args.system_namespace, service, STATS_PORT_NAME);
+            chassis::peers::watch(client.clone(), &args.system_namespace, service, port);
         tokio::spawn(follow);
         addresses
     };
-    Sources { changes, adapters: peers("metrics-adapter"), zero_scalers: peers("zero-scaler") }
+    let position = match args.pod_ip {
+        Some(own) => {
+            let address = SocketAddr::new(own, args.slots_port);
+            let listener =
+                TcpListener::bind(address).await.with_context(|| format!("slots port {address}"))?;
+            Some(Position { own, listener, activators: peers("activator", SLOTS_PORT_NAME) })
+        }
+        None => None,
+    };
+    Ok(Sources {
+        changes,
+        adapters: peers("metrics-adapter", STATS_PORT_NAME),
+        zero_scalers: peers("zero-scaler", STATS_PORT_NAME),
+        position,
+    })
 }
 
 // === impl App ===
@@ -143,9 +160,12 @@ impl App {
         };
         let listeners = Listeners::new(options, close.clone(), requests.clone());
         let throttler = Throttler::new(self.shared.clone(), listeners);
+        let (others, exchange) =
+            slot_exchange::exchange(sources.position, self.shared.metrics.exchange.clone());
         let work = async {
             tokio::join!(
-                throttler.run(sources.changes),
+                throttler.run(sources.changes, others),
+                exchange,
                 self.shared.reporter.run(),
                 self.outlet.run(sources.adapters, sources.zero_scalers),
             )

@@ -1,9 +1,10 @@
 //! What an activator can be told.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoscaler::contract::{ADMIN_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
+use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use chassis::health_checks;
 use clap::Parser;
 
@@ -45,6 +46,14 @@ pub struct Args {
     /// told that all is well. With an empty list nobody is one.
     #[arg(long, env = "ROUSE_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
     pub health_check_agents: Vec<String>,
+
+    /// Address of this pod, by which other activators know it. Without it there is nobody to share pods with.
+    #[arg(long, env = "POD_IP")]
+    pub pod_ip: Option<IpAddr>,
+
+    /// Port on which other activators connect, to lend slots.
+    #[arg(long, default_value_t = SLOTS_PORT)]
+    pub slots_port: u16,
 
     #[command(flatten)]
     pub limits: Limits,

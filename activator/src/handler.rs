@@ -31,8 +31,9 @@ use crate::error_response::{self, Error};
 use crate::forward::{self, Upgrade};
 use crate::health_check::{self, OwnBody};
 use crate::held_body::HeldBody;
+use crate::slot_queue::Slot;
 use crate::throttler::Shared;
-use crate::workload_throttler::{Slot, WorkloadThrottler};
+use crate::workload_throttler::WorkloadThrottler;
 use crate::{held_places, probe};
 
 /// A pod's body, or one of our own.
@@ -154,7 +155,7 @@ impl Handler {
                 }
                 Err(forward::Error::Unreachable(error)) if Instant::now() < deadline => {
                     tracing::debug!(workload = %self.workload.key(), %to, %error, "pod set aside");
-                    slot.set_pod_aside();
+                    self.workload.set_aside(slot);
                     held = true;
                 }
                 Err(error) => return Err(error.into()),

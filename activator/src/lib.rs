@@ -1,10 +1,11 @@
 //! The activator: in the path of a workload while it has no capacity, or too little.
 //!
 //! ```text
-//! leased port ─► listeners ─► handler ─┬─► workload_throttler ─► pod_set ─► forward ─► queue-proxy
-//!                                      │        ▲    holds, until      ▲
-//!                                      │        └── throttler ─────────┴── pod_prober
+//! leased port ─► listeners ─► handler ─┬─► workload_throttler ─► slot_queue ─► forward ─► queue-proxy
+//!                                      │        ▲    holds, until │ ▲ pod_set ◄── pod_prober
+//!                                      │        └── throttler     └─┴ pod_slots
 //!                                      │             ▲ workloads (ServerlessServices, pods)
+//!                                      │             ▲ slot_exchange ◄─► other activators
 //!                                      └─► concurrency_reporter ─► stat_reporter ─► metrics-adapter, zero-scaler
 //! ```
 //!
@@ -22,16 +23,19 @@ pub mod handler;
 pub mod health_check;
 pub mod held_body;
 pub mod held_places;
-pub mod lb_policy;
 pub mod listeners;
 pub mod metrics;
 pub mod pod_connector;
 pub mod pod_prober;
 pub mod pod_set;
+pub(crate) mod pod_slots;
 pub mod pod_starts;
 pub mod pod_tracker;
 pub mod probe;
+pub mod slot_exchange;
+pub mod slot_queue;
 pub mod stat_reporter;
 pub mod throttler;
+pub mod two_choices;
 pub mod workload_throttler;
 pub mod workloads;

@@ -28,6 +28,8 @@ pub struct Metrics {
     cold_start: HistogramVec,
     /// Connections to receivers.
     pub push: PushMetrics,
+    /// Connections to other activators.
+    pub exchange: ExchangeMetrics,
 }
 
 /// Handles of one workload.
@@ -53,6 +55,14 @@ pub struct ColdStartMetrics {
 pub struct PushMetrics {
     connections: IntGauge,
     dropped: IntCounter,
+}
+
+/// Handles of the slot exchange.
+#[derive(Clone, Debug)]
+pub struct ExchangeMetrics {
+    connections: IntGauge,
+    said: IntCounter,
+    heard: IntCounter,
 }
 
 /// Keeps a gauge raised by one until it is dropped.
@@ -89,7 +99,8 @@ impl Metrics {
         let cold_start = HistogramVec::new(opts, &["namespace", "workload", "part"])?;
         registry.register(Box::new(cold_start.clone()))?;
         let push = PushMetrics::register(registry)?;
-        Ok(Arc::new(Self { requests, held, queue_full, cold_start, push }))
+        let exchange = ExchangeMetrics::register(registry)?;
+        Ok(Arc::new(Self { requests, held, queue_full, cold_start, push, exchange }))
     }
 
     /// Handles of one workload.
@@ -192,6 +203,38 @@ impl PushMetrics {
     /// Reports were given up.
     pub fn dropped(&self, count: u64) {
         self.dropped.inc_by(count);
+    }
+}
+
+// === impl ExchangeMetrics ===
+
+impl ExchangeMetrics {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let connections =
+            IntGauge::new("rouse_activator_peer_connections", "Other activators that are connected")?;
+        let words = IntCounterVec::new(
+            Opts::new("rouse_activator_slot_words_total", "What activators said to each other about slots"),
+            &["direction"],
+        )?;
+        registry.register(Box::new(connections.clone()))?;
+        registry.register(Box::new(words.clone()))?;
+        let words = |direction| words.with_label_values(&[direction]);
+        Ok(Self { connections, said: words("said"), heard: words("heard") })
+    }
+
+    /// So many others are connected.
+    pub fn connected(&self, count: usize) {
+        self.connections.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// So much was said to one of them.
+    pub fn said(&self, words: usize) {
+        self.said.inc_by(words as u64);
+    }
+
+    /// So much was heard from one of them.
+    pub fn heard(&self, words: usize) {
+        self.heard.inc_by(words as u64);
     }
 }
 

@@ -8,30 +8,23 @@
 //! ```
 //!
 //! A pod that Kubernetes calls Ready is trusted once, when it becomes so: after it refused a connection only a probe
-//! brings it back. Requests of a pod that left go on; they still count until they end, so that the workload's limit lets
-//! the remaining pods be filled and never overfilled.
+//! brings it back.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use autoscaler::breaker::{Limit, Permit};
-use rand::Rng;
 use tokio::time::Instant;
 
-use crate::lb_policy::LbPolicy;
 use crate::pod_tracker::PodTracker;
 use crate::workloads::Endpoint;
 
-/// The pods of one workload. Owned by its throttler, behind a lock.
-#[derive(Debug)]
+/// The pods of one workload. Owned by its queue, behind a lock.
+#[derive(Debug, Default)]
 pub struct PodSet {
-    container_concurrency: u32,
     by_name: BTreeMap<String, Entry>,
     /// In order of address.
     usable: Vec<Arc<PodTracker>>,
-    /// Not usable any more, and perhaps with requests still.
-    leaving: Vec<Arc<PodTracker>>,
-    cursor: usize,
 }
 
 #[derive(Debug)]
@@ -46,24 +39,19 @@ struct Entry {
 // === impl PodSet ===
 
 impl PodSet {
-    /// No pods yet.
-    pub fn new(container_concurrency: u32) -> Self {
-        let (by_name, usable, leaving) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { container_concurrency, by_name, usable, leaving, cursor: 0 }
+    /// The pods that may take requests, in order of address.
+    pub fn usable(&self) -> &[Arc<PodTracker>] {
+        &self.usable
     }
 
-    /// Requests that may run at a time: what the usable pods take, and what still runs on others.
-    pub fn capacity(&mut self) -> Limit {
-        self.leaving.retain(|pod| pod.breaker.in_flight() > 0);
-        match (self.container_concurrency, self.usable.len()) {
-            (_, 0) => Limit::AtMost(0),
-            (0, _) => Limit::Unlimited,
-            (each, pods) => {
-                let running = self.leaving.iter().map(|pod| pod.breaker.in_flight());
-                let places = pods.saturating_mul(each as usize);
-                Limit::AtMost(running.fold(places, usize::saturating_add))
-            }
-        }
+    /// The usable pod at this address.
+    pub fn usable_at(&self, ip: IpAddr) -> Option<&Arc<PodTracker>> {
+        self.usable.get(self.usable.binary_search_by_key(&ip, |pod| pod.ip).ok()?)
+    }
+
+    /// The addresses of all pods, usable or not: what every activator sees alike.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.by_name.values().map(|entry| entry.tracker.ip)
     }
 
     /// Whether any pod may take requests.
@@ -76,28 +64,12 @@ impl PodSet {
         self.usable.first().cloned()
     }
 
-    /// Takes a place on a usable pod.
-    pub fn pick(&mut self, random: &mut impl Rng) -> Option<(Arc<PodTracker>, Permit)> {
-        let policy = LbPolicy::of_container_concurrency(self.container_concurrency);
-        policy.pick(&self.usable, &mut self.cursor, random)
-    }
-
-    /// Changes the limit of each pod.
-    pub fn set_container_concurrency(&mut self, value: u32) {
-        if std::mem::replace(&mut self.container_concurrency, value) != value {
-            for entry in self.by_name.values() {
-                entry.tracker.breaker.set_limit(Limit::of_container_concurrency(value));
-            }
-        }
-    }
-
     /// What Kubernetes says of the pod of this name.
     pub fn put(&mut self, name: &str, endpoint: Endpoint, now: Instant) {
         let known = self.by_name.get(name).map(|e| (e.tracker.uid.as_str(), e.tracker.ip));
         if known != Some((endpoint.uid.as_str(), endpoint.ip)) {
             self.remove(name);
-            let limit = Limit::of_container_concurrency(self.container_concurrency);
-            let tracker = Arc::new(PodTracker::new(endpoint.uid, endpoint.ip, limit, now));
+            let tracker = Arc::new(PodTracker::new(endpoint.uid, endpoint.ip, now));
             let entry = Entry { tracker, ready: false, usable: false, probing: false };
             self.by_name.insert(name.to_owned(), entry);
         }
@@ -126,7 +98,6 @@ impl PodSet {
         let Some(entry) = self.entry(pod) else { return };
         if !std::mem::replace(&mut entry.usable, true) {
             pod.prove(now);
-            self.leaving.retain(|other| !Arc::ptr_eq(other, pod));
             let at = self.usable.partition_point(|other| other.ip < pod.ip);
             self.usable.insert(at, pod.clone());
         }
@@ -165,8 +136,6 @@ impl PodSet {
 
     fn leave(&mut self, pod: &Arc<PodTracker>) {
         self.usable.retain(|other| !Arc::ptr_eq(other, pod));
-        pod.set_aside();
-        self.leaving.push(pod.clone());
     }
 
     /// Pods are few and this is rare; an index by tracker would be one more thing to keep true.
@@ -177,9 +146,6 @@ impl PodSet {
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
-    use rand::rngs::StdRng;
-
     use super::*;
 
     fn endpoint(ip: u8, ready: bool) -> Endpoint {
@@ -190,41 +156,27 @@ mod tests {
         set.put(&format!("pod-{ip}"), endpoint(ip, ready), Instant::now());
     }
 
-    fn pick(set: &mut PodSet) -> Option<(Arc<PodTracker>, Permit)> {
-        set.pick(&mut StdRng::seed_from_u64(1))
-    }
-
-    #[test]
-    fn capacity_is_that_of_the_usable_pods() {
-        for (each, expected) in [(0, Limit::Unlimited), (10, Limit::AtMost(20))] {
-            let mut set = PodSet::new(each);
-            assert_eq!(set.capacity(), Limit::AtMost(0));
-            put(&mut set, 1, false);
-            assert_eq!(set.capacity(), Limit::AtMost(0));
-            put(&mut set, 1, true);
-            put(&mut set, 2, true);
-            assert_eq!(set.capacity(), expected);
-        }
+    fn first(set: &PodSet) -> Arc<PodTracker> {
+        set.usable().first().unwrap().clone()
     }
 
     #[test]
     fn a_pod_is_proven_by_its_probe_long_before_it_is_ready() {
-        let mut set = PodSet::new(1);
+        let mut set = PodSet::default();
         put(&mut set, 1, false);
         let pod = set.take_unprobed().pop().unwrap();
         assert!(set.take_unprobed().is_empty());
         set.prove(&pod, Instant::now());
-        assert_eq!(set.capacity(), Limit::AtMost(1));
+        assert_eq!(set.usable_at(pod.ip).map(|pod| pod.uid.as_str()), Some("uid-1"));
         put(&mut set, 1, false);
         assert!(set.has_usable(), "an unchanged word of Kubernetes changes nothing");
     }
 
     #[test]
     fn a_pod_that_refused_comes_back_by_a_probe_only() {
-        let mut set = PodSet::new(1);
+        let mut set = PodSet::default();
         put(&mut set, 1, true);
-        let (pod, _permit) = pick(&mut set).unwrap();
-        set.set_aside(&pod);
+        set.set_aside(&first(&set));
         put(&mut set, 1, true);
         assert!(!set.has_usable() && set.has_unprobed());
         let pod = set.take_unprobed().pop().unwrap();
@@ -235,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_no_longer_ready_is_probed_anew() {
-        let mut set = PodSet::new(0);
+        let mut set = PodSet::default();
         put(&mut set, 1, true);
         put(&mut set, 1, false);
         assert!(!set.has_usable() && set.has_unprobed());
@@ -244,23 +196,10 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_a_pod_that_left_do_not_take_the_places_of_others() {
-        let mut set = PodSet::new(1);
-        put(&mut set, 1, true);
-        put(&mut set, 2, true);
-        let (pod, permit) = pick(&mut set).unwrap();
-        set.remove("pod-1");
-        assert!(!pod.is_usable());
-        assert_eq!(set.capacity(), Limit::AtMost(2), "one place on pod-2, one request still on pod-1");
-        drop(permit);
-        assert_eq!(set.capacity(), Limit::AtMost(1));
-    }
-
-    #[test]
     fn a_successor_of_the_same_name_starts_unproven() {
-        let mut set = PodSet::new(0);
+        let mut set = PodSet::default();
         put(&mut set, 1, true);
-        let first = pick(&mut set).unwrap().0;
+        let first = first(&set);
         set.put("pod-1", Endpoint { uid: "other".into(), ..endpoint(1, false) }, Instant::now());
         assert!(!set.has_usable());
         set.prove(&first, Instant::now());

@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use autoscaler::breaker::{Breaker, Limit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,10 +16,8 @@ pub struct PodTracker {
     pub ip: IpAddr,
     /// When this process learned its address.
     pub seen: Instant,
-    /// Limits the requests on it. Nobody waits here: who finds no place looks at another pod.
-    pub breaker: Breaker,
+    in_flight: AtomicUsize,
     proven: OnceLock<Instant>,
-    usable: AtomicBool,
     gone: CancellationToken,
 }
 
@@ -28,14 +25,13 @@ pub struct PodTracker {
 
 impl PodTracker {
     /// A pod that was just learned of.
-    pub fn new(uid: String, ip: IpAddr, limit: Limit, now: Instant) -> Self {
+    pub fn new(uid: String, ip: IpAddr, now: Instant) -> Self {
         Self {
             uid,
             ip,
             seen: now,
-            breaker: Breaker::new(limit, 0),
+            in_flight: AtomicUsize::new(0),
             proven: OnceLock::new(),
-            usable: AtomicBool::new(false),
             gone: CancellationToken::new(),
         }
     }
@@ -45,21 +41,24 @@ impl PodTracker {
         self.proven.get().copied()
     }
 
-    /// Whether new requests may go to it. What runs on a pod that is not usable keeps places of its workload; whoever
-    /// ends such a request has to have the workload's capacity counted anew.
-    pub fn is_usable(&self) -> bool {
-        self.usable.load(Ordering::SeqCst)
+    /// Requests on it from here.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// A request goes to it.
+    pub(crate) fn enter(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request on it has ended.
+    pub(crate) fn leave(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// It takes requests.
     pub(crate) fn prove(&self, now: Instant) {
         self.proven.get_or_init(|| now);
-        self.usable.store(true, Ordering::SeqCst);
-    }
-
-    /// It takes none until it is proven again.
-    pub(crate) fn set_aside(&self) {
-        self.usable.store(false, Ordering::SeqCst);
     }
 
     /// It is a destination no more; probes of it end.

@@ -110,7 +110,7 @@ impl StatReporter {
 }
 
 /// Ends when the addresses change; never, once nobody follows them any more.
-async fn changed(addresses: &mut Addresses) {
+pub(crate) async fn changed(addresses: &mut Addresses) {
     if addresses.changed().await.is_err() {
         std::future::pending().await
     }

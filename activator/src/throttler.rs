@@ -1,12 +1,14 @@
 //! Throttler: all workloads, each with its own throttler and its listeners; created, changed and removed as told.
 //!
-//! One task owns this. Requests never come here: each listener holds its workload's throttler.
+//! One task owns this. Requests never come here: each listener holds its workload's throttler. What other activators say comes
+//! this way, so that a workload knows them before it hears them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use autoscaler::Key;
+use autoscaler::slot_lending::{Message, Word};
 use chassis::health_checks::HealthChecks;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -18,6 +20,7 @@ use crate::handler::Handler;
 use crate::held_places::HeldPlaces;
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
+use crate::slot_exchange::{Heard, Neighbours, News};
 use crate::workload_throttler::WorkloadThrottler;
 use crate::workloads::{Change, Index, Update, Workload};
 
@@ -47,6 +50,7 @@ pub struct Throttler {
     index: Index,
     workloads: HashMap<Key, Arc<WorkloadThrottler>>,
     listeners: Listeners,
+    neighbours: Arc<Neighbours>,
 }
 
 // === impl Throttler ===
@@ -54,18 +58,51 @@ pub struct Throttler {
 impl Throttler {
     /// No workloads yet.
     pub fn new(shared: Arc<Shared>, listeners: Listeners) -> Self {
-        Self { shared, index: Index::default(), workloads: HashMap::new(), listeners }
+        let (index, workloads, neighbours) = (Index::default(), HashMap::new(), Arc::default());
+        Self { shared, index, workloads, listeners, neighbours }
     }
 
-    /// Applies changes until nobody tells any more.
-    pub async fn run(mut self, mut changes: mpsc::Receiver<Change>) {
-        while let Some(change) = changes.recv().await {
-            for update in self.index.apply(change) {
-                self.apply(update);
+    /// Applies changes and hands on what other activators say, for ever. When nobody tells any more, what is open stays open:
+    /// the data plane goes on with what it knows.
+    pub async fn run(mut self, mut changes: mpsc::Receiver<Change>, mut others: News) {
+        loop {
+            tokio::select! {
+                biased;
+                Ok(()) = others.neighbours.changed() => {
+                    self.set_neighbours(others.neighbours.borrow_and_update().clone());
+                }
+                Some(heard) = others.heard.recv() => self.hear(heard),
+                Some(change) = changes.recv() => self.change(change),
+                else => std::future::pending().await,
             }
         }
-        // What is open stays open: the data plane goes on with what it knows.
-        std::future::pending().await
+    }
+
+    fn set_neighbours(&mut self, neighbours: Arc<Neighbours>) {
+        for workload in self.workloads.values() {
+            workload.set_neighbours(neighbours.clone());
+        }
+        self.neighbours = neighbours;
+    }
+
+    fn hear(&self, Heard { from, words }: Heard) {
+        for word in words {
+            match (self.workloads.get(&word.workload), &word.message) {
+                (Some(workload), _) => workload.hear(from, word.message),
+                // Nobody here knows what for.
+                (None, Message::Lend(pod)) => {
+                    let message = Message::Return(*pod);
+                    self.neighbours.say(from, Word { message, ..word });
+                }
+                (None, _) => {}
+            }
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        for update in self.index.apply(change) {
+            self.apply(update);
+        }
     }
 
     fn apply(&mut self, update: Update) {
@@ -94,7 +131,8 @@ impl Throttler {
             }
             None => {
                 tracing::info!(workload = %key, "workload");
-                let throttler = WorkloadThrottler::new(key.clone(), workload, self.shared.clone());
+                let (shared, neighbours) = (self.shared.clone(), self.neighbours.clone());
+                let throttler = WorkloadThrottler::new(key.clone(), workload, shared, neighbours);
                 self.workloads.insert(key.clone(), throttler.clone());
                 throttler
             }

@@ -1,21 +1,21 @@
 //! WorkloadThrottler: holds the requests of one workload until one of its pods has a place for them.
 //!
-//! The breaker limits the workload to what its usable pods take together (nothing, while there is none) and keeps the
-//! others waiting in order; the [`PodSet`] then gives each its pod. What changes the pods, and the end of a request on a
-//! pod that left, counts the capacity anew under the one lock.
+//! Requests come here from the listeners, pods and settings from the [`Throttler`](crate::throttler::Throttler). The
+//! [`SlotQueue`] keeps the order and gives each request its pod; what is here decides who may wait and for how long, and has
+//! pods probed that are not known to take requests.
 //!
 //! Knative calls this the revision throttler.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use autoscaler::Key;
-use autoscaler::breaker::{Breaker, Limit, Permit};
 use autoscaler::contract::QUEUE_PROXY_PORT;
 use autoscaler::pod_start::StartCause;
+use autoscaler::slot_lending::Message;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -25,8 +25,11 @@ use crate::held_places::{Full, WorkloadPlaces};
 use crate::metrics::WorkloadMetrics;
 use crate::pod_prober;
 use crate::pod_set::PodSet;
+use crate::pod_slots::PodSlots;
 use crate::pod_starts::PodStarts;
 use crate::pod_tracker::PodTracker;
+use crate::slot_exchange::{LinkId, Neighbours};
+use crate::slot_queue::{Slot, SlotQueue};
 use crate::throttler::Shared;
 use crate::workloads::{Endpoint, Workload};
 
@@ -37,8 +40,7 @@ pub struct WorkloadThrottler {
     shared: Arc<Shared>,
     workload: ArcSwap<Workload>,
     counter: Arc<Counter>,
-    breaker: Breaker,
-    pods: Mutex<PodSet>,
+    queue: Arc<SlotQueue>,
     /// Whether a pod is neither usable nor probed: read by every request, written with the pods.
     unprobed: AtomicBool,
     standing: watch::Sender<Standing>,
@@ -102,26 +104,15 @@ pub enum Refused {
     Gone,
 }
 
-/// A place on a pod. Given back when dropped.
-#[derive(Debug)]
-pub struct Slot {
-    workload: Arc<WorkloadThrottler>,
-    pod: Arc<PodTracker>,
-    on_pod: Option<Permit>,
-    /// Released last: the next request must find the place on the pod free.
-    _of_workload: Permit,
-    waited: bool,
-}
-
 // === impl WorkloadThrottler ===
 
 impl WorkloadThrottler {
     /// A workload of which no pod is known yet.
-    pub fn new(key: Key, workload: Workload, shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(key: Key, workload: Workload, shared: Arc<Shared>, neighbours: Arc<Neighbours>) -> Arc<Self> {
+        let slots = PodSlots::new(key.clone(), &workload, neighbours);
         let throttler = Self {
             counter: Counter::new(key.clone()),
-            breaker: Breaker::new(Limit::AtMost(0), shared.limits.queue_depth(&workload)),
-            pods: Mutex::new(PodSet::new(workload.container_concurrency)),
+            queue: SlotQueue::new(slots, shared.limits.queue_depth(&workload)),
             unprobed: AtomicBool::new(false),
             standing: watch::Sender::new(Standing::Open),
             places: shared.held.join(),
@@ -132,7 +123,7 @@ impl WorkloadThrottler {
             key,
             shared,
         };
-        throttler.recount(&mut throttler.lock());
+        throttler.change_pods(|_| {});
         Arc::new(throttler)
     }
 
@@ -169,23 +160,34 @@ impl WorkloadThrottler {
 
     /// Takes a new state of the workload in.
     pub fn update(&self, workload: Workload) {
-        let mut pods = self.lock();
-        pods.set_container_concurrency(workload.container_concurrency);
-        self.breaker.set_queue_bound(self.shared.limits.queue_depth(&workload));
+        self.queue.set_workload(&workload, self.shared.limits.queue_depth(&workload));
         self.workload.store(Arc::new(workload));
-        self.recount(&mut pods);
+        self.change_pods(|_| {});
+    }
+
+    /// Takes in which other activators there are.
+    pub fn set_neighbours(&self, neighbours: Arc<Neighbours>) {
+        self.queue.set_neighbours(neighbours);
+    }
+
+    /// Hears another activator.
+    pub fn hear(&self, from: LinkId, message: Message<IpAddr>) {
+        self.queue.hear(from, message);
     }
 
     /// Takes a new state of one of its pods in.
     pub fn set_pod(self: &Arc<Self>, name: &str, endpoint: Option<Endpoint>, now: Instant) {
-        {
-            let mut pods = self.lock();
-            match endpoint {
-                Some(endpoint) => pods.put(name, endpoint, now),
-                None => pods.remove(name),
-            }
-            self.recount(&mut pods);
-        }
+        self.change_pods(|pods| match endpoint {
+            Some(endpoint) => pods.put(name, endpoint, now),
+            None => pods.remove(name),
+        });
+        self.probe_if_wanted();
+    }
+
+    /// The pod of `slot` refused the connection: no request goes to it until it answered a probe.
+    pub fn set_aside(self: &Arc<Self>, slot: Slot) {
+        self.change_pods(|pods| pods.set_aside(slot.pod()));
+        drop(slot);
         self.probe_if_wanted();
     }
 
@@ -209,7 +211,7 @@ impl WorkloadThrottler {
 
     /// A pod for who needs no place on it.
     pub fn any_pod(&self) -> Option<Arc<PodTracker>> {
-        self.lock().any_usable()
+        self.queue.look_at_pods(|pods| pods.any_usable())
     }
 
     /// Probes pods that nobody probes, if there are requests to wait for them. To be called after a request was counted.
@@ -217,13 +219,12 @@ impl WorkloadThrottler {
         if !self.unprobed.load(Ordering::SeqCst) || !self.is_wanted() {
             return;
         }
-        let pods = {
-            let mut pods = self.lock();
+        let unprobed = self.queue.look_at_pods(|pods| {
             let unprobed = pods.take_unprobed();
-            self.recount(&mut pods);
+            self.follow(pods);
             unprobed
-        };
-        for pod in pods {
+        });
+        for pod in unprobed {
             tokio::spawn(self.clone().probe(pod));
         }
     }
@@ -238,25 +239,13 @@ impl WorkloadThrottler {
         deadline: Instant,
         kept: impl Fn() -> u64,
     ) -> Result<Slot, Refused> {
-        let mut waited = false;
-        loop {
-            let permit = match self.breaker.try_acquire() {
-                Some(permit) => permit,
-                None => {
-                    waited = true;
-                    self.wait(deadline, kept()).await?
-                }
-            };
-            let picked = self.lock().pick(&mut rand::rng());
-            // Without a pick, pods left between the grant and now, and the capacity is smaller already.
-            if let Some((pod, on_pod)) = picked {
-                let workload = self.clone();
-                return Ok(Slot { workload, pod, on_pod: Some(on_pod), _of_workload: permit, waited });
-            }
+        match self.queue.try_take() {
+            Some(slot) => Ok(slot),
+            None => self.wait(deadline, kept()).await,
         }
     }
 
-    async fn wait(&self, deadline: Instant, kept: u64) -> Result<Permit, Refused> {
+    async fn wait(&self, deadline: Instant, kept: u64) -> Result<Slot, Refused> {
         let _place = self.places.take(kept).map_err(|full| {
             self.metrics().queue_full();
             Refused::from(full)
@@ -265,7 +254,7 @@ impl WorkloadThrottler {
         let mut standing = self.standing.subscribe();
         tokio::select! {
             biased;
-            permit = self.breaker.acquire() => permit.map_err(|full| {
+            slot = self.queue.wait() => slot.map_err(|full| {
                 self.metrics().queue_full();
                 Refused::QueueFull { bound: full.bound }
             }),
@@ -280,7 +269,9 @@ impl WorkloadThrottler {
     /// With the cause, if one is known that was still hoped to pass.
     fn timed_out(&self) -> Refused {
         match self.workload.load().start_failure {
-            Some(failure) if !self.lock().has_usable() => Refused::CannotStart { cause: failure.cause },
+            Some(failure) if !self.queue.look_at_pods(|pods| pods.has_usable()) => {
+                Refused::CannotStart { cause: failure.cause }
+            }
             _ => Refused::Timeout { after: self.wake_timeout() },
         }
     }
@@ -292,16 +283,16 @@ impl WorkloadThrottler {
                 () = pod.gone() => return,
                 proven = pod_prober::prove(&self.shared.forwarder, address, || self.is_wanted()) => proven,
             };
-            let mut pods = self.lock();
-            if proven {
-                tracing::debug!(workload = %self.key, %address, "pod takes requests");
-                pods.prove(&pod, Instant::now());
-            } else if self.is_wanted() {
+            if !proven && self.is_wanted() {
                 continue;
             }
-            pods.probe_ended(&pod);
-            self.recount(&mut pods);
-            return;
+            tracing::debug!(workload = %self.key, %address, proven, "pod was probed");
+            return self.change_pods(|pods| {
+                if proven {
+                    pods.prove(&pod, Instant::now());
+                }
+                pods.probe_ended(&pod);
+            });
         }
     }
 
@@ -313,19 +304,21 @@ impl WorkloadThrottler {
         self.counter.in_flight() > 0
     }
 
-    /// Brings everything that follows from the pods and the workload up to date with them.
-    fn recount(&self, pods: &mut PodSet) {
+    fn change_pods(&self, change: impl FnOnce(&mut PodSet)) {
+        self.queue.change_pods(|pods| {
+            change(pods);
+            self.follow(pods);
+        });
+    }
+
+    /// Brings what follows from the pods and the workload up to date with them.
+    fn follow(&self, pods: &PodSet) {
         self.unprobed.store(pods.has_unprobed(), Ordering::SeqCst);
         let now =
             if pods.has_usable() { Standing::Open } else { Standing::without_pods(&self.workload.load()) };
         self.standing.send_if_modified(|standing| {
             *standing != Standing::Gone && std::mem::replace(standing, now) != now
         });
-        self.breaker.set_limit(pods.capacity());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PodSet> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -357,42 +350,6 @@ impl From<Full> for Refused {
         match full {
             Full::Places(bound) => Self::TooManyHeld { bound },
             Full::Bytes(bound) => Self::TooMuchHeld { bound },
-        }
-    }
-}
-
-// === impl Slot ===
-
-impl Slot {
-    /// The pod.
-    pub fn pod(&self) -> &PodTracker {
-        &self.pod
-    }
-
-    /// Whether the request had to wait for it.
-    pub fn waited(&self) -> bool {
-        self.waited
-    }
-
-    /// The pod refused the connection: no request goes to it until it answered a probe.
-    pub fn set_pod_aside(self) {
-        let workload = self.workload.clone();
-        {
-            let mut pods = workload.lock();
-            pods.set_aside(&self.pod);
-            workload.recount(&mut pods);
-        }
-        drop(self);
-        workload.probe_if_wanted();
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.on_pod = None;
-        if !self.pod.is_usable() {
-            let mut pods = self.workload.lock();
-            self.workload.recount(&mut pods);
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct Workload {
     pub selector: Option<Selector>,
     /// Requests one pod serves at a time; 0 is no limit.
     pub container_concurrency: u32,
+    /// How many activators carry it when its Service leads to them; 0 is all there are.
+    pub activators: u32,
     /// Whether somebody else put it to zero, so that nothing wakes it.
     pub paused: bool,
     /// Whether its Service leads to the pods: requests that come here come by connections from before.

@@ -44,13 +44,13 @@ pub struct QueueFull {
 }
 
 struct Shared {
+    queue_bound: usize,
     state: Mutex<State>,
 }
 
 /// Invariant, whenever the lock is free and no `set_limit` is under way: `waiting` is empty or `in_flight >= limit`.
 struct State {
     limit: Limit,
-    queue_bound: usize,
     in_flight: usize,
     /// By ticket, which is the order of arrival. A map, so that a caller that goes away leaves from the middle cheaply.
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
@@ -68,8 +68,8 @@ struct Waiter<'a> {
 impl Breaker {
     /// A breaker whose queue holds at most `queue_bound` callers; with 0 nobody waits.
     pub fn new(limit: Limit, queue_bound: usize) -> Self {
-        let state = State { limit, queue_bound, in_flight: 0, waiting: BTreeMap::new(), next_ticket: 0 };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state) }) }
+        let state = State { limit, in_flight: 0, waiting: BTreeMap::new(), next_ticket: 0 };
+        Self { shared: Arc::new(Shared { queue_bound, state: Mutex::new(state) }) }
     }
 
     /// Waits for a slot. Dropping the future leaves the queue at once.
@@ -82,8 +82,8 @@ impl Breaker {
             if state.take_slot() {
                 return Ok(self.shared.permit());
             }
-            if state.waiting.len() >= state.queue_bound {
-                return Err(QueueFull { bound: state.queue_bound });
+            if state.waiting.len() >= self.shared.queue_bound {
+                return Err(QueueFull { bound: self.shared.queue_bound });
             }
             let (ticket, granted) = state.enqueue();
             (Waiter { shared: &self.shared, ticket }, granted)
@@ -104,11 +104,6 @@ impl Breaker {
         while let Some(slot) = self.shared.grant() {
             let _ = slot.send(());
         }
-    }
-
-    /// Changes how many may wait. Nobody who waits is turned away.
-    pub fn set_queue_bound(&self, bound: usize) {
-        self.shared.lock().queue_bound = bound;
     }
 
     /// The limit in force.
@@ -134,7 +129,7 @@ impl fmt::Debug for Breaker {
             .field("limit", &state.limit)
             .field("in_flight", &state.in_flight)
             .field("queued", &state.waiting.len())
-            .field("queue_bound", &state.queue_bound)
+            .field("queue_bound", &self.shared.queue_bound)
             .finish()
     }
 }

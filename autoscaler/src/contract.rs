@@ -56,6 +56,14 @@ pub const ACTIVATOR_ACCOUNT: &str = "activator";
 pub const ZERO_SCALER_ACCOUNT: &str = "zero-scaler";
 /// Service account of the metrics-adapters, who ask their leader.
 pub const METRICS_ADAPTER_ACCOUNT: &str = "metrics-adapter";
+/// Port on which activators connect to each other, to lend slots.
+pub const SLOTS_PORT: u16 = 8081;
+/// Name of that port in the Service of the activators.
+pub const SLOTS_PORT_NAME: &str = "slots";
+/// Path of that connection (websocket).
+pub const SLOTS_PATH: &str = "/slots";
+/// Header in which the one that connects gives its own address, as it stands in EndpointSlices.
+pub const ACTIVATOR_HEADER: &str = "rouse-activator";
 /// `/metrics`, `/ready`, `/live` of every process but the sidecar.
 pub const ADMIN_PORT: u16 = 9090;
 /// The adapter's API port.

@@ -195,6 +195,7 @@ fn workload(service: &ServerlessService) -> Workload {
     Workload {
         selector,
         container_concurrency: spec.container_concurrency,
+        activators: spec.num_activators,
         paused: spec.paused,
         wake_timeout: spec.wake_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         queue_depth: spec.wake_queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),

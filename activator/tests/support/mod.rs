@@ -4,8 +4,10 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod group;
 pub mod pod;
 pub mod receiver;
+pub mod work_log;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use activator::app::{App, Sources};
 use activator::args::Limits;
+use activator::slot_exchange::Position;
 use activator::workloads::{Change, Lease, Pod, Workload};
 use autoscaler::Key;
 use autoscaler::selector::Selector;
@@ -63,6 +66,16 @@ impl Harness {
     }
 
     pub async fn with(limits: Limits, adapt: impl FnOnce(&mut Workload)) -> Self {
+        Self::at(None, free_port(), limits, adapt).await
+    }
+
+    /// One of several, whose pods listen on `pod_port`.
+    pub async fn at(
+        position: Option<Position>,
+        pod_port: u16,
+        limits: Limits,
+        adapt: impl FnOnce(&mut Workload),
+    ) -> Self {
         let (sender, changes) = mpsc::channel(16);
         let (receivers, adapters) = watch::channel(BTreeSet::new());
         let (zero, zero_scalers) = watch::channel(BTreeSet::new());
@@ -70,9 +83,9 @@ impl Harness {
         let (registry, readiness, stop) = (Registry::new(), Readiness::default(), CancellationToken::new());
         let app = App::new("activator-1".into(), limits, &agents, &registry).unwrap();
         let (ready, stopped) = (readiness.clone(), stop.clone());
-        let sources = Sources { changes, adapters, zero_scalers };
+        let sources = Sources { changes, adapters, zero_scalers, position };
         let running = tokio::spawn(async move { app.run(sources, &ready, stopped).await });
-        let (port, pod_port) = (free_port(), free_port());
+        let port = free_port();
         let mut workload = Workload {
             selector: Some(Selector::parse("app=web").unwrap()),
             ports: vec![Lease { activator_port: port, pod_port }],
@@ -118,6 +131,17 @@ impl Harness {
         })
         .await;
         port
+    }
+
+    /// Comes back when all that it was told so far is in force.
+    pub async fn settled(&self) {
+        let last = free_port();
+        let lease = Lease { activator_port: last, pod_port: self.pod_port };
+        self.adapt(|workload| workload.ports.push(lease)).await;
+        eventually("the last port is open", || async {
+            tokio::net::TcpStream::connect(("127.0.0.1", last)).await.is_ok()
+        })
+        .await;
     }
 
     pub async fn delete(&self) {

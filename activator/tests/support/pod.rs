@@ -1,8 +1,8 @@
 //! A pod: a queue-proxy and its app in one, on a loopback address of its own.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use autoscaler::contract::{PROBE_HEADER, PROXIED_HEADER};
 use bytes::Bytes;
@@ -13,7 +13,10 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::work_log::{self, Work};
 
 /// Answers `/echo` with the request's body as it comes, `/upgrade` with an echoing tunnel, and all else with its address
 /// once it may.
@@ -31,6 +34,7 @@ struct State {
     most: AtomicUsize,
     served: AtomicUsize,
     probes: AtomicUsize,
+    log: Mutex<Vec<Work>>,
 }
 
 type Body = Either<Full<Bytes>, Incoming>;
@@ -47,6 +51,7 @@ impl FakePod {
             most: AtomicUsize::new(0),
             served: AtomicUsize::new(0),
             probes: AtomicUsize::new(0),
+            log: Mutex::default(),
         });
         let stop = CancellationToken::new();
         let service = {
@@ -92,6 +97,11 @@ impl FakePod {
         self.state.served.load(Ordering::SeqCst)
     }
 
+    /// The requests that had a number, in order of their ends.
+    pub fn log(&self) -> Vec<Work> {
+        self.state.log.lock().unwrap().clone()
+    }
+
     pub fn probes(&self) -> usize {
         self.state.probes.load(Ordering::SeqCst)
     }
@@ -117,9 +127,27 @@ impl State {
 
     async fn when_let_go(&self, request: Request<Incoming>) -> Response<Body> {
         self.gate.acquire().await.unwrap().forget();
+        if let Some((number, takes)) = work_log::asked_of(&request) {
+            let _logged = Logged { log: &self.log, number, began: Instant::now() };
+            tokio::time::sleep(takes).await;
+        }
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let text = if body.is_empty() { Bytes::from(self.ip.clone()) } else { body };
         Response::new(Either::Left(Full::new(text)))
+    }
+}
+
+/// Writes down a request when it ends.
+struct Logged<'a> {
+    log: &'a Mutex<Vec<Work>>,
+    number: usize,
+    began: Instant,
+}
+
+impl Drop for Logged<'_> {
+    fn drop(&mut self) {
+        let work = Work { number: self.number, began: self.began, ended: Instant::now() };
+        self.log.lock().unwrap().push(work);
     }
 }
 

@@ -54,16 +54,6 @@ fn a_queue_of_nobody_refuses_at_once() {
 }
 
 #[test]
-fn a_smaller_queue_turns_nobody_away_who_waits() {
-    let breaker = Breaker::new(Limit::AtMost(0), 2);
-    let mut waiting = [acquire(&breaker), acquire(&breaker)];
-    assert!(waiting.iter_mut().all(|waiter| granted(waiter).is_none()));
-    breaker.set_queue_bound(1);
-    assert_eq!(breaker.queued(), 2);
-    assert!(matches!(poll(&mut acquire(&breaker)), Poll::Ready(Err(QueueFull { bound: 1 }))));
-}
-
-#[test]
 fn unlimited_and_no_capacity_are_different_things() {
     assert_eq!(Limit::of_container_concurrency(0), Limit::Unlimited);
     assert_eq!(Limit::of_container_concurrency(7), Limit::AtMost(7));

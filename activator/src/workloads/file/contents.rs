@@ -153,6 +153,7 @@ impl Contents {
         let workload = Workload {
             selector: Some(selector),
             container_concurrency: entry.container_concurrency,
+            activators: 0,
             paused: entry.paused,
             serving: entry.serving,
             wake_timeout: entry.wake_timeout_seconds.map(Duration::from_secs),

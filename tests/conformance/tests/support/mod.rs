@@ -55,7 +55,7 @@ pub(crate) async fn activator(setup: Setup) -> Running {
         (watch::channel(BTreeSet::new()), watch::channel(BTreeSet::new()));
     let app =
         activator::app::App::new("activator".into(), limits, &[], &prometheus::Registry::new()).unwrap();
-    let sources = Sources { changes: received, adapters, zero_scalers };
+    let sources = Sources { changes: received, adapters, zero_scalers, position: None };
     let run = AbortOnDrop(tokio::spawn(async move {
         app.run(sources, &Readiness::default(), CancellationToken::new()).await;
     }));

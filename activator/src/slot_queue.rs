@@ -1,0 +1,255 @@
+//! SlotQueue: the requests of one workload that wait for a place on a pod, and the places.
+//!
+//! ```text
+//!  try_take ──► a place is free and nobody waits ─────────────────────────────► Slot ──► dropped ─┐
+//!  wait ─────► the end of the queue ─► a place became free, and all before it have theirs ─► Slot │
+//!                                            ▲                                                    │
+//!            pods, limits, neighbours ───────┴────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Strictly first come, first served; a newcomer never overtakes who waits. A place is handed over inside the one lock, so
+//! none is lost between its release and the waiter's wake-up, and a caller that leaves after it was given one, but
+//! before it ran, passes it on. Whatever may free a place goes through `SlotQueue::after`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use autoscaler::breaker::QueueFull;
+use autoscaler::slot_lending::Message;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::pod_set::PodSet;
+use crate::pod_slots::{PodSlots, UsedSlot};
+use crate::pod_tracker::PodTracker;
+use crate::slot_exchange::{LinkId, Neighbours};
+use crate::workloads::Workload;
+
+/// Callers that are given their places under one hold of the lock.
+const AT_ONCE: usize = 64;
+
+/// One workload's queue.
+#[derive(Debug)]
+pub struct SlotQueue {
+    state: Mutex<State>,
+}
+
+/// Invariant, whenever the lock is free and no `after` is under way: nobody waits or no place is free.
+#[derive(Debug)]
+struct State {
+    pods: PodSet,
+    slots: PodSlots,
+    /// By ticket, which is the order of arrival. A map, so that a caller that goes away leaves from the middle cheaply.
+    waiting: BTreeMap<u64, Caller>,
+    next_ticket: u64,
+    /// How many may wait.
+    bound: usize,
+}
+
+#[derive(Debug)]
+struct Caller {
+    since: Instant,
+    slot: oneshot::Sender<Slot>,
+}
+
+/// A caller's place in the queue. The ticket goes first: then nobody sends what nobody takes.
+struct Waiter<'a> {
+    queue: &'a Arc<SlotQueue>,
+    ticket: u64,
+    slot: oneshot::Receiver<Slot>,
+}
+
+/// A place on a pod. Given back when dropped.
+pub struct Slot {
+    queue: Arc<SlotQueue>,
+    pod: Arc<PodTracker>,
+    /// Without a container concurrency there is none.
+    used: Option<UsedSlot>,
+    waited: bool,
+}
+
+// === impl SlotQueue ===
+
+impl SlotQueue {
+    /// A queue in which at most `bound` callers wait.
+    pub(crate) fn new(slots: PodSlots, bound: usize) -> Arc<Self> {
+        let state = State { pods: PodSet::default(), slots, waiting: BTreeMap::new(), next_ticket: 0, bound };
+        Arc::new(Self { state: Mutex::new(state) })
+    }
+
+    /// A place, if one is free and nobody waits for it.
+    pub fn try_take(self: &Arc<Self>) -> Option<Slot> {
+        self.lock().try_take(self)
+    }
+
+    /// Waits for a place. Dropping the future leaves the queue at once.
+    ///
+    /// # Errors
+    /// [`QueueFull`], without waiting, if nobody more may wait.
+    pub async fn wait(self: &Arc<Self>) -> Result<Slot, QueueFull> {
+        let (mut waiter, bound) = {
+            let mut state = self.lock();
+            if let Some(slot) = state.try_take(self) {
+                return Ok(slot);
+            }
+            let bound = state.bound;
+            if state.waiting.len() >= bound {
+                return Err(QueueFull { bound });
+            }
+            let (ticket, slot) = state.enqueue(Instant::now());
+            state.settle();
+            (Waiter { queue: self, ticket, slot }, bound)
+        };
+        // The sender is dropped unsent only by the waiter itself, which lives in this very future.
+        (&mut waiter.slot).await.map_err(|_| QueueFull { bound })
+    }
+
+    /// Changes the pods.
+    pub fn change_pods<T>(self: &Arc<Self>, change: impl FnOnce(&mut PodSet) -> T) -> T {
+        self.after(|state| {
+            let outcome = change(&mut state.pods);
+            state.slots.follow(&state.pods);
+            outcome
+        })
+    }
+
+    /// Looks at the pods, or changes what no request depends on.
+    pub fn look_at_pods<T>(&self, look: impl FnOnce(&mut PodSet) -> T) -> T {
+        look(&mut self.lock().pods)
+    }
+
+    /// Takes a new state of the workload in, and how many callers may wait from now on: those who do, stay.
+    pub fn set_workload(self: &Arc<Self>, workload: &Workload, bound: usize) {
+        self.after(|state| {
+            state.bound = bound;
+            state.slots.set_workload(workload);
+            state.slots.follow(&state.pods);
+        });
+    }
+
+    /// Takes in which other activators there are.
+    pub(crate) fn set_neighbours(self: &Arc<Self>, neighbours: Arc<Neighbours>) {
+        self.after(|state| {
+            state.slots.set_neighbours(neighbours);
+            state.slots.follow(&state.pods);
+        });
+    }
+
+    /// Hears another activator.
+    pub(crate) fn hear(self: &Arc<Self>, from: LinkId, message: Message<IpAddr>) {
+        self.after(|state| state.slots.hear(from, message));
+    }
+
+    /// Does what may free places, and gives them to those who wait. They wake when the lock is free: a waker may drop a task
+    /// that holds a place of this very queue.
+    fn after<T>(self: &Arc<Self>, event: impl FnOnce(&mut State) -> T) -> T {
+        let (outcome, mut granted) = {
+            let mut state = self.lock();
+            let outcome = event(&mut state);
+            (outcome, state.serve(self))
+        };
+        while !granted.is_empty() {
+            let more = granted.len() == AT_ONCE;
+            for (caller, slot) in granted {
+                let _ = caller.slot.send(slot);
+            }
+            granted = if more { self.lock().serve(self) } else { Vec::new() };
+        }
+        outcome
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn try_take(&mut self, queue: &Arc<SlotQueue>) -> Option<Slot> {
+        if !self.waiting.is_empty() {
+            return None;
+        }
+        self.slots.take(&self.pods).map(|(pod, used)| Slot::new(queue, pod, used, false))
+    }
+
+    fn enqueue(&mut self, since: Instant) -> (u64, oneshot::Receiver<Slot>) {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let (slot, granted) = oneshot::channel();
+        self.waiting.insert(ticket, Caller { since, slot });
+        (ticket, granted)
+    }
+
+    /// The callers who wait longest with the places that are free, as many as go at once; and when that was all, tells the
+    /// other activators what still waits.
+    fn serve(&mut self, queue: &Arc<SlotQueue>) -> Vec<(Caller, Slot)> {
+        let mut granted = Vec::new();
+        while granted.len() < AT_ONCE
+            && let Some(first) = self.waiting.first_entry()
+        {
+            let Some((pod, used)) = self.slots.take(&self.pods) else { break };
+            granted.push((first.remove(), Slot::new(queue, pod, used, true)));
+        }
+        if granted.len() < AT_ONCE {
+            self.settle();
+        }
+        granted
+    }
+
+    fn settle(&mut self) {
+        let oldest = self.waiting.first_key_value().map(|(_, caller)| caller.since);
+        self.slots.settle(self.waiting.len(), oldest);
+    }
+}
+
+// === impl Waiter ===
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        // Otherwise it was given a place, which goes back with the receiver unless it was taken out of it.
+        if state.waiting.remove(&self.ticket).is_some() {
+            state.settle();
+        }
+    }
+}
+
+// === impl Slot ===
+
+impl Slot {
+    fn new(queue: &Arc<SlotQueue>, pod: Arc<PodTracker>, used: Option<UsedSlot>, waited: bool) -> Self {
+        pod.enter();
+        Self { queue: queue.clone(), pod, used, waited }
+    }
+
+    /// The pod.
+    pub fn pod(&self) -> &Arc<PodTracker> {
+        &self.pod
+    }
+
+    /// Whether the request had to wait for it.
+    pub fn waited(&self) -> bool {
+        self.waited
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pod.leave();
+        if let Some(used) = self.used.take() {
+            self.queue.after(|state| state.slots.release(used));
+        }
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("pod", &self.pod).field("used", &self.used).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

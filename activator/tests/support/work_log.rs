@@ -1,0 +1,70 @@
+//! What callers and pods wrote down of a run, and what it says of pods that were idle while requests waited.
+
+use std::time::Duration;
+
+use http::Request;
+use tokio::time::Instant;
+
+/// Number of a request.
+pub const NUMBER: &str = "request-number";
+/// Time that its work takes, in milliseconds.
+pub const TAKES: &str = "request-takes";
+
+/// One request on its pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    pub number: usize,
+    pub began: Instant,
+    pub ended: Instant,
+}
+
+/// What a run was like.
+#[derive(Debug)]
+pub struct Figures {
+    pub requests: usize,
+    /// For how long one request was under way while one pod was idle between two of its requests: of all such times half,
+    /// 999 of 1000, and all were no longer.
+    pub idle_while_waiting: [Duration; 3],
+    /// How much more the busiest pod served than the laziest, in parts of the laziest.
+    pub spread: f64,
+}
+
+/// Number and work of a request that has them.
+pub fn asked_of<B>(request: &Request<B>) -> Option<(usize, Duration)> {
+    let read = |name| request.headers().get(name)?.to_str().ok()?.parse::<u64>().ok();
+    Some((read(NUMBER)? as usize, Duration::from_millis(read(TAKES)?)))
+}
+
+impl Figures {
+    /// From each pod's log and the moments at which requests were sent, by their numbers.
+    pub fn of(pods: &[Vec<Work>], sent: &[Instant]) -> Self {
+        let mut waits: Vec<(Instant, Instant)> =
+            pods.iter().flatten().map(|work| (sent[work.number], work.began)).collect();
+        waits.sort_unstable();
+        let longest_wait = waits.iter().map(|(sent, began)| *began - *sent).max().unwrap_or_default();
+        let overlap = |(ended, next): (Instant, Instant)| {
+            let from = waits.partition_point(|(sent, _)| *sent + longest_wait < ended);
+            let together =
+                |(sent, began): &(Instant, Instant)| (*began).min(next).duration_since((*sent).max(ended));
+            waits[from..].iter().take_while(|(sent, _)| *sent < next).map(together).max()
+        };
+        let idle = pods.iter().flat_map(|log| {
+            let mut log = log.clone();
+            log.sort_unstable_by_key(|work| work.began);
+            log.windows(2).map(|pair| (pair[0].ended, pair[1].began)).collect::<Vec<_>>()
+        });
+        let served = || pods.iter().map(|log| log.len() as f64);
+        let (most, least) = (served().fold(0.0, f64::max), served().fold(f64::INFINITY, f64::min));
+        let mut idle: Vec<Duration> = idle.filter_map(overlap).collect();
+        idle.sort_unstable();
+        let of_idle = |part: f64| {
+            let at = (idle.len() as f64 * part) as usize;
+            idle.get(at.min(idle.len().saturating_sub(1))).copied().unwrap_or_default()
+        };
+        Self {
+            requests: waits.len(),
+            idle_while_waiting: [0.5, 0.999, 1.0].map(of_idle),
+            spread: most / least - 1.0,
+        }
+    }
+}
