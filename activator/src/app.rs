@@ -132,7 +132,7 @@ impl App {
         let metrics = Metrics::register(registry).context("metrics")?;
         let outlet = StatReporter::new(metrics.push.clone());
         let shared = Arc::new(Shared {
-            forwarder: Forwarder::new(),
+            forwarder: Forwarder::default(),
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
             held: HeldPlaces::new(limits.total_queue_depth, limits.total_queue_bytes),

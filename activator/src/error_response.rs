@@ -88,7 +88,6 @@ fn problem(error: &Error) -> Problem {
         Error::Forward(forward::Error::Failed(_)) => (StatusCode::BAD_GATEWAY, "PodFailed", None),
         Error::Forward(forward::Error::BadResponse(_)) => (StatusCode::BAD_GATEWAY, "BadResponse", None),
         Error::Forward(forward::Error::CallerFailed) => (StatusCode::BAD_REQUEST, "CallerFailed", None),
-        Error::Forward(forward::Error::Unforwardable(_)) => (StatusCode::BAD_REQUEST, "Unforwardable", None),
     };
     Problem { status, reason, retry }
 }

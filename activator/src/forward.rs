@@ -4,64 +4,54 @@
 //! HTTP/1.1 requests do, so the connection on which a pod answered its probe carries the first of them. Heads come here
 //! ready for the next hop (`chassis::gateway`).
 
-mod http2;
+mod pod_connections;
 mod upgrade;
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use autoscaler::contract::{PROBE_HEADER, PROBE_QUEUE_PROXY};
 use bytes::Bytes;
 use chassis::gateway::BadResponse;
+use chassis::upstream::{self, Options, ResponseBody};
 use http::request::Parts;
-use http::{Request, Response, Uri, Version};
-use http_body_util::{BodyExt, Either, Empty, Limited};
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::{self, Client};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use crate::held_body::{HeldBody, LentBody};
-use crate::pod_connector::PodConnector;
-use http2::{Failure, Http2Connections};
+use crate::held_body::HeldBody;
+use crate::pod_connector::connect;
+use pod_connections::PodConnections;
 
 pub use upgrade::Upgrade;
 
 /// Shorter than the pods keep an idle connection, so that none is used while it is being closed.
-const POOL_IDLE: Duration = Duration::from_secs(15);
-/// Idle connections kept to one pod.
-const POOL_SIZE: usize = 100;
+const POOL: Options = Options { idle: Duration::from_secs(15), most_idle: 1024 };
+/// How often a pod with open HTTP/2 streams is asked whether it is there.
+const PING: Duration = Duration::from_secs(10);
 /// More than this is no answer to a probe.
 const PROBE_ANSWER_BYTES: usize = 256;
 
-type UpstreamBody = Either<Empty<Bytes>, LentBody<Incoming>>;
-type PodClient = Client<PodConnector, UpstreamBody>;
-type Cause = Box<dyn std::error::Error + Send + Sync>;
-
-/// The clients of all pods. Clones share their connections.
-#[derive(Clone, Debug)]
-pub struct Forwarder {
-    http1: PodClient,
-    http2: Http2Connections,
-}
+/// The connections to all pods. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Forwarder(PodConnections);
 
 /// Why a request got no response of a pod that could be passed on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no connection to it: nothing was sent, so another pod may be asked.
     #[error("no connection to the pod: {0}")]
-    Unreachable(#[source] Cause),
+    Unreachable(#[source] io::Error),
     /// The request was sent, perhaps in part, and failed.
     #[error("the pod closed the connection or broke the protocol: {0}")]
-    Failed(#[source] Cause),
+    Failed(#[source] io::Error),
     /// The caller's own body failed.
     #[error("the request's body was cut short or broke the protocol")]
     CallerFailed,
     /// The pod answered with what is no answer.
     #[error(transparent)]
     BadResponse(#[from] BadResponse),
-    /// The request has no form in which it could be forwarded.
-    #[error("the request cannot be forwarded: {0}")]
-    Unforwardable(#[from] http::Error),
 }
 
 /// Why a pod is not known to take requests.
@@ -69,7 +59,7 @@ pub enum Error {
 pub enum ProbeError {
     /// It does not answer.
     #[error(transparent)]
-    Request(#[from] legacy::Error),
+    Request(#[from] upstream::Error),
     /// It answers with something else.
     #[error("answered {0}")]
     Status(http::StatusCode),
@@ -84,16 +74,6 @@ pub enum ProbeError {
 // === impl Forwarder ===
 
 impl Forwarder {
-    /// No connections yet.
-    pub fn new() -> Self {
-        let http1 = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_SIZE)
-            .build(PodConnector);
-        Self { http1, http2: Http2Connections::default() }
-    }
-
     /// Sends a request, made ready for the next hop, to the pod at `to`; ends with the response's head.
     ///
     /// # Errors
@@ -103,23 +83,20 @@ impl Forwarder {
         to: SocketAddr,
         head: &Parts,
         body: &HeldBody<Incoming>,
-    ) -> Result<Response<Incoming>, Error> {
-        let mut request = Request::new(Either::Right(body.lend()));
-        *request.method_mut() = head.method.clone();
-        *request.version_mut() = head.version;
-        *request.headers_mut() = head.headers.clone();
+    ) -> Result<Response<ResponseBody>, Error> {
+        let pod = self.0.to(to);
         let sent = if head.version == Version::HTTP_2 {
-            *request.uri_mut() = head.uri.clone();
-            self.http2.send(to, request).await
+            let request = Request::from_parts(head.clone(), body.lend());
+            // Boxed, as all that would make the room for each request larger.
+            Box::pin(pod.http2.send(request, || connect(to))).await
         } else {
-            // The client knows its pools by the authority, and sends the path alone.
-            *request.uri_mut() = uri(to, &head.uri)?;
-            self.http1.request(request).await.map_err(Failure::of_client)
+            pod.http1.send(head, body.lend(), || connect(to)).await
         };
-        sent.map_err(|failure| match failure {
-            Failure::Connect(cause) if body.is_whole() => Error::Unreachable(cause),
-            Failure::Connect(cause) | Failure::Sent(cause) => Error::Failed(cause),
-            Failure::Caller => Error::CallerFailed,
+        sent.map_err(|error| match error {
+            upstream::Error::Unreachable(cause) if body.is_whole() => Error::Unreachable(cause),
+            upstream::Error::Unreachable(cause) | upstream::Error::Failed(cause) => Error::Failed(cause),
+            upstream::Error::BadResponse(bad) => Error::BadResponse(bad),
+            upstream::Error::Caller(_) => Error::CallerFailed,
         })
     }
 
@@ -128,10 +105,10 @@ impl Forwarder {
     /// # Errors
     /// See [`ProbeError`].
     pub async fn probe(&self, address: SocketAddr) -> Result<(), ProbeError> {
-        let request = Request::get(uri(address, &Uri::from_static("/"))?)
-            .header(PROBE_HEADER, PROBE_QUEUE_PROXY)
-            .body(Either::Left(Empty::new()))?;
-        let response = self.http1.request(request).await?;
+        let probe =
+            Request::get("/").header("host", address.to_string()).header(PROBE_HEADER, PROBE_QUEUE_PROXY);
+        let (head, body) = probe.body(Empty::<Bytes>::new())?.into_parts();
+        let response = self.0.to(address).http1.send(head, body, || connect(address)).await?;
         if !response.status().is_success() {
             return Err(ProbeError::Status(response.status()));
         }
@@ -140,15 +117,4 @@ impl Forwarder {
         let body = body.map_err(|_| ProbeError::Stranger)?.to_bytes();
         if body.trim_ascii() == PROBE_QUEUE_PROXY.as_bytes() { Ok(()) } else { Err(ProbeError::Stranger) }
     }
-}
-
-impl Default for Forwarder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn uri(to: SocketAddr, asked: &Uri) -> Result<Uri, http::Error> {
-    let path = asked.path_and_query().map_or("/", |path| path.as_str());
-    Uri::builder().scheme("http").authority(to.to_string()).path_and_query(path).build()
 }

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use chassis::gateway::{self, Malformed};
 use chassis::server::{self, Connection};
 use chassis::tracked_body::TrackedBody;
+use chassis::upstream::ResponseBody;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, Version};
 use http_body::Body;
@@ -37,7 +38,7 @@ use crate::workload_throttler::WorkloadThrottler;
 use crate::{held_places, probe};
 
 /// A pod's body, or one of our own.
-pub type ResponseBody = Either<TrackedBody<Incoming, Option<Running>>, OwnBody>;
+pub type AnswerBody = Either<TrackedBody<ResponseBody, Option<Running>>, OwnBody>;
 
 /// What a request holds while it runs. The slot goes first.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl Handler {
     }
 
     /// The response to a request that came on `ends`.
-    pub async fn handle(&self, request: Request<Incoming>, ends: &Connection) -> Response<ResponseBody> {
+    pub async fn handle(&self, request: Request<Incoming>, ends: &Connection) -> Response<AnswerBody> {
         if let Err(malformed) = gateway::check(&request) {
             return self.refuse(malformed, request.version());
         }
@@ -96,14 +97,14 @@ impl Handler {
     }
 
     /// Neither counted nor held, and the end of its connection.
-    fn refuse(&self, malformed: Malformed, version: Version) -> Response<ResponseBody> {
+    fn refuse(&self, malformed: Malformed, version: Version) -> Response<AnswerBody> {
         let mut response = self.fail(&malformed.into());
         self.workload.metrics().answered(response.status());
         server::close(&mut response, version);
         response
     }
 
-    fn fail(&self, error: &Error) -> Response<ResponseBody> {
+    fn fail(&self, error: &Error) -> Response<AnswerBody> {
         tracing::debug!(workload = %self.workload.key(), %error, "request failed");
         own(error_response::respond(error, self.workload.key()))
     }
@@ -113,7 +114,7 @@ impl Handler {
         &self,
         mut request: Request<Incoming>,
         ends: &Connection,
-    ) -> Result<Response<ResponseBody>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         self.workload.admits()?;
         let asleep = health_check::yes(&request).map(Either::Right);
         let Some(pod) = self.workload.any_pod() else { return Ok(asleep) };
@@ -135,7 +136,7 @@ impl Handler {
         &self,
         request: Request<Incoming>,
         ends: &Connection,
-    ) -> Result<Response<ResponseBody>, Error> {
+    ) -> Result<Response<AnswerBody>, Error> {
         let request = self.count_in(request, ends)?;
         let deadline = request.received + self.workload.wake_timeout();
         let mut held = false;
@@ -204,7 +205,7 @@ impl Handler {
 
 impl OnItsWay {
     /// The pod's response, with what ends with it.
-    fn answer(self, mut response: Response<Incoming>, slot: Slot) -> Response<ResponseBody> {
+    fn answer(self, mut response: Response<ResponseBody>, slot: Slot) -> Response<AnswerBody> {
         let running = Running { _slot: slot, _counted: self.counted };
         let running = match self.upgrade {
             Some(upgrade) => upgrade.tunnel(&mut response, running),
@@ -228,6 +229,6 @@ fn to_pod<B>(request: &mut Request<B>, ends: &Connection) {
     headers.insert(PROXIED_HEADER, HeaderValue::from_static(PROBE_ACTIVATOR));
 }
 
-fn own(answer: Response<Full<Bytes>>) -> Response<ResponseBody> {
+fn own(answer: Response<Full<Bytes>>) -> Response<AnswerBody> {
     answer.map(|body| Either::Right(Either::Left(body)))
 }

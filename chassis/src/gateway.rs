@@ -21,6 +21,7 @@ use http::{Request, Response, StatusCode, Version};
 
 use crate::server::Connection;
 
+pub(crate) use check::framing;
 pub use check::{BadResponse, Malformed, check};
 
 /// Whether a request asks to switch its connection to another protocol, and may.
@@ -106,7 +107,7 @@ fn name_authority<B>(request: &mut Request<B>) {
 }
 
 /// Whether a value lists `token`, in any case; parameters of an entry are overlooked.
-fn lists(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
+pub(crate) fn lists(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
     entries(headers, name).any(|entry| {
         let entry = entry.split(';').next().unwrap_or_default();
         entry.trim().eq_ignore_ascii_case(token)

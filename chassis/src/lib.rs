@@ -28,3 +28,4 @@ pub mod telemetry;
 #[cfg(feature = "kube")]
 pub mod token_guard;
 pub mod tracked_body;
+pub mod upstream;

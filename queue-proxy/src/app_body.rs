@@ -10,11 +10,11 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use chassis::tracked_body::TrackedBody;
+use chassis::upstream::{self, ResponseBody};
 use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
-use crate::handler::Exchange;
+use crate::request_counter::InFlight;
 use crate::timeouts::{Stopwatch, Timeout};
 
 /// The rest of a response.
@@ -25,12 +25,16 @@ pub(crate) struct AppBody(State);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the app did not finish its response")]
-    App(#[source] hyper::Error),
+    App(#[source] upstream::BodyError),
     #[error(transparent)]
     Timeout(#[from] Timeout),
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a connection has the room once, a box would be one for each response"
+)]
 enum State {
     /// Nobody has waited for a part of it.
     Fresh(Live),
@@ -41,7 +45,7 @@ enum State {
 /// A body that has not ended, and what ends with it.
 #[derive(Debug)]
 struct Live {
-    body: TrackedBody<Incoming, Exchange>,
+    body: TrackedBody<ResponseBody, Option<InFlight>>,
     stopwatch: Stopwatch,
 }
 
@@ -63,15 +67,15 @@ type Polled = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 // === impl AppBody ===
 
 impl AppBody {
-    /// `response`, whose caller speaks `version`. Its end is that of `exchange`.
+    /// `response`, whose caller speaks `version`. Its end is that of `in_flight`.
     pub(crate) fn of(
-        response: Response<Incoming>,
+        response: Response<ResponseBody>,
         version: Version,
-        exchange: Exchange,
+        in_flight: Option<InFlight>,
         stopwatch: Stopwatch,
     ) -> Response<Self> {
         response.map(|body| {
-            let mut this = Self(State::Fresh(Live { body: TrackedBody::new(body, exchange), stopwatch }));
+            let mut this = Self(State::Fresh(Live { body: TrackedBody::new(body, in_flight), stopwatch }));
             // Such a caller can stall before the first part.
             if version == Version::HTTP_2 && !this.is_end_stream() {
                 this.share();

@@ -3,6 +3,7 @@
 use autoscaler::breaker::QueueFull;
 use bytes::Bytes;
 use chassis::gateway::{BadResponse, Malformed};
+use chassis::upstream;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
@@ -40,15 +41,21 @@ pub(crate) enum Refusal {
     TimedOut(#[from] Timeout),
 }
 
+impl From<upstream::Error> for Refusal {
+    /// Why a request that was let through has no response.
+    fn from(error: upstream::Error) -> Self {
+        match error {
+            upstream::Error::Unreachable(_) => Self::AppUnreachable,
+            upstream::Error::Failed(_) => Self::AppFailed,
+            upstream::Error::BadResponse(bad) => Self::BadResponse(bad),
+            upstream::Error::Caller(_) => Self::CallerFailed,
+        }
+    }
+}
+
 // === impl Refusal ===
 
 impl Refusal {
-    /// Why a request that was sent, perhaps in part, has no response.
-    pub(crate) fn of_failed(error: &hyper::Error) -> Self {
-        // What we bring into the connection to the app, the caller's body, is what hyper calls the user's.
-        if error.is_user() { Self::CallerFailed } else { Self::AppFailed }
-    }
-
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::QueueFull(_) | Self::Draining | Self::AppNotReady | Self::AppUnready => {

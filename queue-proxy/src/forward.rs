@@ -6,12 +6,12 @@
 use autoscaler::contract;
 use chassis::gateway;
 use chassis::server::Connection;
+use chassis::upstream::ResponseBody;
 use http::{HeaderName, Request, Response};
-use hyper::body::Incoming;
 
 use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
-use crate::upstream::{Lease, Upstream};
+use crate::upstream::Upstream;
 
 /// Headers by which our own parts speak to each other.
 const OURS: [HeaderName; 3] = [
@@ -20,19 +20,19 @@ const OURS: [HeaderName; 3] = [
     HeaderName::from_static(contract::WORKLOAD_HEADER),
 ];
 
-/// Sends `request`, which came on `ends`, to the app. The response's head is the caller's already; its body is still to come,
-/// over a connection that is kept until then.
+/// Sends `request`, which came on `ends` and asks to upgrade or not, to the app. The response's head is the caller's
+/// already; its body is still to come.
 pub(crate) async fn forward(
     upstream: &Upstream,
     mut request: Box<Request<CallerBody>>,
     ends: &Connection,
-) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
-    let asked_to_upgrade = gateway::asks_to_upgrade(&request);
+    asked_to_upgrade: bool,
+) -> Result<Response<ResponseBody>, Refusal> {
     gateway::to_next_hop(&mut request, ends);
     for ours in OURS {
         request.headers_mut().remove(ours);
     }
-    let (mut response, lease) = upstream.send(request).await?;
+    let mut response = upstream.send(request).await?;
     gateway::to_caller(&mut response, asked_to_upgrade)?;
-    Ok((response, lease))
+    Ok(response)
 }

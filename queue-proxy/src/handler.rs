@@ -10,10 +10,10 @@ use bytes::Bytes;
 use chassis::gateway;
 use chassis::health_checks::HealthChecks;
 use chassis::server::{self, Connection};
+use chassis::upstream::ResponseBody;
 use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{Either, Full};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::app_body::AppBody;
@@ -24,7 +24,7 @@ use crate::forward::forward;
 use crate::request_counter::{InFlight, RequestCounter};
 use crate::timeouts::{Stopwatch, Stopwatches};
 use crate::tunnel;
-use crate::upstream::{Lease, Upstream};
+use crate::upstream::Upstream;
 
 const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
 const PROXIED: HeaderName = HeaderName::from_static(contract::PROXIED_HEADER);
@@ -34,14 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The app's body with the request that it belongs to, or an answer of our own.
 pub(crate) type Answer = Response<Either<AppBody, Full<Bytes>>>;
-
-/// What ends with a response's body. The connection goes back first: the next request may be waiting for the slot.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    _lease: Option<Lease>,
-    /// None for health checks.
-    _in_flight: Option<InFlight>,
-}
 
 /// What serving a request takes.
 #[derive(Debug)]
@@ -98,10 +90,8 @@ impl Handler {
         let version = request.version();
         let mut stopwatch = self.stopwatches.start(Instant::now());
         request.body_mut().watch(stopwatch.activity());
-        match stopwatch.within(pin!(forward(&self.upstream, request, ends))).await {
-            Ok((response, lease)) => {
-                relay(response, version, Exchange { _lease: lease, _in_flight: None }, stopwatch)
-            }
+        match stopwatch.within(pin!(forward(&self.upstream, request, ends, false))).await {
+            Ok(response) => relay(response, version, None, stopwatch),
             Err(refusal) => refuse(refusal),
         }
     }
@@ -112,8 +102,10 @@ impl Handler {
         let mut stopwatch = self.stopwatches.start(in_flight.arrived().into());
         let caller = gateway::asks_to_upgrade(&request).then(|| hyper::upgrade::on(&mut *request));
         request.body_mut().watch(stopwatch.activity());
-        let answered = stopwatch.within(pin!(self.admit(request, ends, &mut in_flight))).await;
-        let (mut response, lease) = match answered {
+        let asked_to_upgrade = caller.is_some();
+        let answered =
+            stopwatch.within(pin!(self.admit(request, ends, asked_to_upgrade, &mut in_flight))).await;
+        let mut response = match answered {
             Ok(answered) => answered,
             Err(refusal) => {
                 in_flight.answered(refusal.status());
@@ -121,11 +113,11 @@ impl Handler {
             }
         };
         in_flight.answered(response.status());
-        if let Some(caller) = caller.filter(|_| is_switching(&response)) {
-            tokio::spawn(tunnel::carry(caller, hyper::upgrade::on(&mut response), in_flight, stopwatch));
+        if let (Some(caller), Some(app)) = (caller, response.body_mut().take_switched()) {
+            tokio::spawn(tunnel::carry(caller, app, in_flight, stopwatch));
             return response.map(|_| Either::Right(Full::default()));
         }
-        relay(response, version, Exchange { _lease: lease, _in_flight: Some(in_flight) }, stopwatch)
+        relay(response, version, Some(in_flight), stopwatch)
     }
 
     /// Waits for a slot, then for the app should it still be starting.
@@ -133,22 +125,25 @@ impl Handler {
         &self,
         request: Box<Request<CallerBody>>,
         ends: &Connection,
+        asked_to_upgrade: bool,
         in_flight: &mut InFlight,
-    ) -> Result<(Response<Incoming>, Option<Lease>), Refusal> {
+    ) -> Result<Response<ResponseBody>, Refusal> {
         in_flight.admitted(self.breaker.acquire().await?);
         self.availability.app_within(PATIENCE).await?;
-        forward(&self.upstream, request, ends).await
+        forward(&self.upstream, request, ends, asked_to_upgrade).await
     }
 }
 
-fn relay(response: Response<Incoming>, version: Version, exchange: Exchange, stopwatch: Stopwatch) -> Answer {
-    AppBody::of(response, version, exchange, stopwatch).map(Either::Left)
+/// `in_flight` ends with the response's body; there is none for health checks.
+fn relay(
+    response: Response<ResponseBody>,
+    version: Version,
+    in_flight: Option<InFlight>,
+    stopwatch: Stopwatch,
+) -> Answer {
+    AppBody::of(response, version, in_flight, stopwatch).map(Either::Left)
 }
 
 fn refuse(refusal: Refusal) -> Answer {
     refusal.into_response().map(Either::Right)
-}
-
-fn is_switching<B>(response: &Response<B>) -> bool {
-    response.status() == StatusCode::SWITCHING_PROTOCOLS
 }

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use chassis::upstream::Switched;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
@@ -23,12 +24,11 @@ struct Watched<S> {
 
 /// Copies both ways until either end fails, both have finished, or nothing passes for too long; then lets go of the
 /// request.
-pub(crate) async fn carry(caller: OnUpgrade, app: OnUpgrade, request: InFlight, mut stopwatch: Stopwatch) {
+pub(crate) async fn carry(caller: OnUpgrade, mut app: Switched, request: InFlight, mut stopwatch: Stopwatch) {
     stopwatch.upgraded();
     let activity = stopwatch.activity();
     let copied = async {
-        let (caller, app) = tokio::try_join!(caller, app).map_err(io::Error::other)?;
-        let (mut caller, mut app) = (TokioIo::new(caller), TokioIo::new(app));
+        let mut caller = TokioIo::new(caller.await.map_err(io::Error::other)?);
         match activity {
             Some(activity) => {
                 activity.note();

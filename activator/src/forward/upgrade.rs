@@ -1,7 +1,8 @@
 //! Upgrades (websocket): after a 101 the two connections become one tunnel.
 
 use chassis::gateway;
-use http::{Request, Response, StatusCode};
+use chassis::upstream::ResponseBody;
+use http::{Request, Response};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
@@ -18,15 +19,12 @@ impl Upgrade {
     }
 
     /// If the pod agreed, passes bytes both ways until both sides are done, and drops `guard` then; gives it back if not.
-    pub fn tunnel<B, G: Send + 'static>(self, response: &mut Response<B>, guard: G) -> Option<G> {
-        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Some(guard);
-        }
-        let pod = hyper::upgrade::on(response);
+    pub fn tunnel<G: Send + 'static>(self, response: &mut Response<ResponseBody>, guard: G) -> Option<G> {
+        let Some(mut pod) = response.body_mut().take_switched() else { return Some(guard) };
         tokio::spawn(async move {
-            match tokio::try_join!(self.0, pod) {
-                Ok((caller, pod)) => {
-                    let (mut caller, mut pod) = (TokioIo::new(caller), TokioIo::new(pod));
+            match self.0.await {
+                Ok(caller) => {
+                    let mut caller = TokioIo::new(caller);
                     if let Err(error) = tokio::io::copy_bidirectional(&mut caller, &mut pod).await {
                         tracing::debug!(%error, "tunnel ended");
                     }

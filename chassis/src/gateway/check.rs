@@ -31,6 +31,9 @@ pub enum Malformed {
 /// Why a response goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadResponse {
+    /// No head of HTTP/1.1, or one larger than any may be.
+    #[error("the response is none of HTTP/1.1")]
+    Head,
     /// A length and a coding, lengths that differ, or a coding other than `chunked`.
     #[error("the response does not say clearly where it ends")]
     Framing,
@@ -106,7 +109,7 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, M
 }
 
 /// Checks how a response ends, and leaves one length at most.
-pub(super) fn framing(headers: &mut HeaderMap) -> Result<(), BadResponse> {
+pub(crate) fn framing(headers: &mut HeaderMap) -> Result<(), BadResponse> {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         let clear = is_chunked(headers) && !headers.contains_key(header::CONTENT_LENGTH);
         return if clear { Ok(()) } else { Err(BadResponse::Framing) };
