@@ -31,10 +31,6 @@ pub(crate) enum BodyError {
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a connection has the room once, a box would be one for each response"
-)]
 enum State {
     /// Nobody has waited for a part of it.
     Fresh(Live),

@@ -12,7 +12,7 @@ use chassis::health_checks::HealthChecks;
 use chassis::server::{self, Connection};
 use chassis::upstream::ResponseBody;
 use http::header::{HeaderName, HeaderValue};
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, Response, Version};
 use http_body_util::{Either, Full};
 use tokio::time::Instant;
 
