@@ -19,6 +19,8 @@ pub mod lease;
 #[cfg(feature = "kube")]
 pub mod peers;
 pub mod projected_token;
+pub mod read_ahead;
+mod read_buffer;
 pub mod readiness;
 #[cfg(feature = "kube")]
 pub mod reviews;

@@ -4,7 +4,7 @@
 //! connections, a bound on the time a caller may take for its headers, and an end that lets running requests finish.
 
 mod ending;
-mod first_bytes;
+mod protocol;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ending::{Ending, Heeded, Word};
-use first_bytes::FirstBytes;
 use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use protocol::Protocol;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -82,6 +82,17 @@ pub struct Detached {
     place: OwnedSemaphorePermit,
 }
 
+/// How connections are served.
+#[derive(Debug)]
+struct Server {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    /// Time for the bytes by which the two are told apart.
+    first_bytes: Duration,
+}
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// A listener and the bound on what it lets in.
 #[derive(Debug)]
 pub struct Acceptor {
@@ -96,7 +107,7 @@ where
     F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body + Send + 'static,
     B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<Cause>,
 {
     let acceptor = Acceptor::new(listener, options.max_connections);
     // Owns the listener, which closes with it: before what runs is waited for.
@@ -115,28 +126,15 @@ pub async fn serve_connections<S, F, B>(
     F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
     B: Body + Send + 'static,
     B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<Cause>,
 {
-    let builder = builder(options);
+    let server = Arc::new(Server::new(options));
     let stop = watch::Sender::new(());
     while let Some(Accepted { stream, connection, place }) = next().await {
-        let (service, word, ends) = (service.clone(), Arc::new(Word::default()), Arc::new(connection));
-        let heard = word.clone();
-        let asked_on = ends.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let heard = heard.hear(&request);
-            Heeded::new(service(request, &asked_on), heard)
-        });
-        let stream = TokioIo::new(FirstBytes::within(options.header_read_timeout, stream));
-        let connection = builder.serve_connection_with_upgrades(stream, service).into_owned();
-        let mut stopped = stop.subscribe();
-        let stop = async move {
-            let _ = stopped.changed().await;
-            stopped
-        };
-        let connection = Ending::new(connection, stop, word);
+        let (server, service, stopped) = (server.clone(), service.clone(), stop.subscribe());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let ends = Arc::new(connection);
+            if let Err(error) = server.serve(stream, service, &ends, stopped).await {
                 // The caller's doing: it went away or spoke no HTTP.
                 tracing::debug!(peer = %ends.peer.0, %error, "connection ended");
             }
@@ -228,23 +226,68 @@ impl Detached {
     }
 }
 
-fn builder(options: Options) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        // Heads and most bodies are one small buffer, which is cheaper to send as a whole.
-        .writev(false)
-        .timer(TokioTimer::new())
-        .header_read_timeout(options.header_read_timeout)
-        .max_buf_size(options.max_header_bytes.max(8192));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        // A peer that is gone without a word would hold its streams, and what they count as, for ever.
-        .keep_alive_interval(options.header_read_timeout)
-        .keep_alive_timeout(options.header_read_timeout)
-        .max_header_list_size(u32::try_from(options.max_header_bytes).unwrap_or(u32::MAX));
-    builder
+// === impl Server ===
+
+impl Server {
+    fn new(options: Options) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            // Heads and most bodies are one small buffer, which is cheaper to send as a whole.
+            .writev(false)
+            .timer(TokioTimer::new())
+            .header_read_timeout(options.header_read_timeout)
+            .max_buf_size(options.max_header_bytes.max(8192));
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            // A peer that is gone without a word would hold its streams, and what they count as, for ever.
+            .keep_alive_interval(options.header_read_timeout)
+            .keep_alive_timeout(options.header_read_timeout)
+            .max_header_list_size(u32::try_from(options.max_header_bytes).unwrap_or(u32::MAX));
+        Self { http1, http2, first_bytes: options.header_read_timeout }
+    }
+
+    /// Serves one connection to its end, which comes gently after the stop.
+    async fn serve<S, F, B>(
+        &self,
+        stream: TcpStream,
+        service: S,
+        ends: &Arc<Connection>,
+        mut stopped: watch::Receiver<()>,
+    ) -> Result<(), Cause>
+    where
+        S: Fn(Request<Incoming>, &Arc<Connection>) -> F + Clone + Send + 'static,
+        F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Cause>,
+    {
+        let recognized = tokio::select! {
+            biased;
+            recognized = Protocol::of(stream, self.first_bytes) => recognized?,
+            _ = stopped.changed() => return Ok(()),
+        };
+        let Some((protocol, stream)) = recognized else { return Ok(()) };
+        let (stream, ends) = (TokioIo::new(stream), ends.clone());
+        let stop = async move {
+            let _ = stopped.changed().await;
+            stopped
+        };
+        match protocol {
+            Protocol::Http1 => {
+                let service = service_fn(move |request| service(request, &ends));
+                Ending::new(self.http1.serve_connection(stream, service).with_upgrades(), stop, None).await?;
+            }
+            Protocol::Http2 => {
+                let word = Arc::new(Word::default());
+                let heeds = word.clone();
+                let service = service_fn(move |request| Heeded::new(service(request, &ends), heeds.clone()));
+                // Boxed: connections of HTTP/1 would have the room for one of these.
+                Box::pin(Ending::new(self.http2.serve_connection(stream, service), stop, Some(word))).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ mod pool;
 mod response_body;
 mod response_decoder;
 mod response_head;
-mod switched;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -31,8 +30,7 @@ use crate::gateway::BadResponse;
 
 pub use http2::SharedConnection;
 pub use pool::{Options, Pool};
-pub use response_body::{BodyError, ResponseBody};
-pub use switched::Switched;
+pub use response_body::{BodyError, ResponseBody, Switched};
 
 /// What errors are when nobody looks into them.
 type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -30,6 +30,11 @@ pub(crate) enum BodyError {
     Timeout(#[from] Timeout),
 }
 
+// Its size is near the lint's bound, so this cannot be `expect`.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a connection has the room once, a box would be one for each response"
+)]
 #[derive(Debug)]
 enum State {
     /// Nobody has waited for a part of it.

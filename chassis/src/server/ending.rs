@@ -11,19 +11,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
-use http::{HeaderValue, Request, Response, StatusCode, Version, header};
-use hyper_util::server::graceful::GracefulConnection;
+use http::{HeaderValue, Response, StatusCode, Version, header};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
+use hyper_util::rt::TokioExecutor;
 use pin_project_lite::pin_project;
+
+use super::Cause;
 
 /// In the extensions of a response to HTTP/2: its connection takes no more requests.
 #[derive(Clone, Copy, Debug)]
 struct LastResponse;
 
+/// A connection that can be told.
+pub(super) trait Endable: Future {
+    /// It ends once what runs has ended.
+    fn end(self: Pin<&mut Self>);
+}
+
 /// What a connection's service tells the connection.
 #[derive(Debug, Default)]
 pub(super) struct Word {
-    /// HTTP/1 has no use for any of this, and pays nothing for it.
-    speaks_http2: AtomicBool,
     is_given: AtomicBool,
     connection: Mutex<Option<Waker>>,
 }
@@ -37,7 +48,8 @@ pin_project! {
         stop: S,
         // Kept until the connection has ended, for who waits for that.
         stopped: Option<S::Output>,
-        word: Arc<Word>,
+        // None for HTTP/1, which has no use for it.
+        word: Option<Arc<Word>>,
         told: bool,
     }
 }
@@ -47,7 +59,7 @@ pin_project! {
     pub(super) struct Heeded<F> {
         #[pin]
         answer: F,
-        word: Option<Arc<Word>>,
+        word: Arc<Word>,
     }
 }
 
@@ -70,17 +82,8 @@ pub fn close<B>(response: &mut Response<B>, version: Version) {
 // === impl Word ===
 
 impl Word {
-    /// Before each request.
-    pub(super) fn hear<B>(self: &Arc<Self>, request: &Request<B>) -> Option<Arc<Self>> {
-        let speaks_http2 = request.version() == Version::HTTP_2;
-        if speaks_http2 {
-            self.speaks_http2.store(true, Ordering::Relaxed);
-        }
-        speaks_http2.then(|| self.clone())
-    }
-
     /// After each response.
-    pub(super) fn heed<B>(&self, response: &Response<B>) {
+    fn heed<B>(&self, response: &Response<B>) {
         if response.extensions().get::<LastResponse>().is_some() {
             self.is_given.store(true, Ordering::Release);
             let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -100,7 +103,7 @@ impl Word {
 // === impl Heeded ===
 
 impl<F> Heeded<F> {
-    pub(super) fn new(answer: F, word: Option<Arc<Word>>) -> Self {
+    pub(super) fn new(answer: F, word: Arc<Word>) -> Self {
         Self { answer, word }
     }
 }
@@ -111,9 +114,7 @@ impl<F: Future<Output = Result<Response<B>, Infallible>>, B> Future for Heeded<F
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let Ok(response) = ready!(this.answer.poll(cx));
-        if let Some(word) = this.word {
-            word.heed(&response);
-        }
+        this.word.heed(&response);
         Poll::Ready(Ok(response))
     }
 }
@@ -122,12 +123,12 @@ impl<F: Future<Output = Result<Response<B>, Infallible>>, B> Future for Heeded<F
 
 impl<C, S: Future> Ending<C, S> {
     /// Told by the end of `stop`, whose output is kept until the connection has ended, or by `word`.
-    pub(super) fn new(connection: C, stop: S, word: Arc<Word>) -> Self {
+    pub(super) fn new(connection: C, stop: S, word: Option<Arc<Word>>) -> Self {
         Self { connection, stop, stopped: None, word, told: false }
     }
 }
 
-impl<C: GracefulConnection, S: Future> Future for Ending<C, S> {
+impl<C: Endable, S: Future> Future for Ending<C, S> {
     type Output = C::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
@@ -137,21 +138,46 @@ impl<C: GracefulConnection, S: Future> Future for Ending<C, S> {
         {
             *this.stopped = Some(stopped);
             *this.told = true;
-            this.connection.as_mut().graceful_shutdown();
+            this.connection.as_mut().end();
         }
         loop {
             if let Poll::Ready(ended) = this.connection.as_mut().poll(cx) {
                 return Poll::Ready(ended);
             }
-            // Requests are heard within the poll, so the first of HTTP/2 has been by now.
-            if *this.told || !this.word.speaks_http2.load(Ordering::Relaxed) {
-                return Poll::Pending;
-            }
-            if !this.word.await_by(cx.waker()) {
+            let word = this.word.as_ref().filter(|_| !*this.told);
+            if !word.is_some_and(|word| word.await_by(cx.waker())) {
                 return Poll::Pending;
             }
             *this.told = true;
-            this.connection.as_mut().graceful_shutdown();
+            this.connection.as_mut().end();
         }
+    }
+}
+
+impl<I, B, S> Endable for http1::UpgradeableConnection<I, S>
+where
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<Cause>,
+    I: Read + Write + Unpin + Send + 'static,
+    B: Body + 'static,
+    B::Error: Into<Cause>,
+{
+    fn end(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, B, S> Endable for http2::Connection<I, S, TokioExecutor>
+where
+    S: HttpService<Incoming, ResBody = B>,
+    S::Future: Send + 'static,
+    S::Error: Into<Cause>,
+    I: Read + Write + Unpin,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Cause>,
+{
+    fn end(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
     }
 }

@@ -18,12 +18,13 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::link::{self, Link};
+use super::link::Link;
 use super::response_body::{ResponseBody, Source, Streaming};
 use super::response_head::ResponseHead;
-use super::switched::Switched;
 use super::upload::Upload;
 use super::{Cause, Error};
+use crate::read_ahead::ReadAhead;
+use crate::read_buffer;
 
 /// Bounds of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -192,7 +193,7 @@ where
             }
         }
         loop {
-            match ready!(link::poll_read(&mut self.link.stream, cx, &mut self.read)) {
+            match ready!(read_buffer::poll_read(&mut self.link.stream, cx, &mut self.read)) {
                 Ok(0) => return Poll::Ready(Err(self.failed(io::ErrorKind::UnexpectedEof.into()))),
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(Err(self.failed(error))),
@@ -221,7 +222,7 @@ where
         let ResponseHead { response, decoder, keeps_connection } = head;
         let Self { mut link, upload, broken, read, .. } = self;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return response.map(|()| ResponseBody::switched(Switched::new(link.stream, read)));
+            return response.map(|()| ResponseBody::switched(ReadAhead::new(link.stream, read)));
         }
         let source = if upload.is_done() || broken.is_some() {
             link.head = upload.into_head();

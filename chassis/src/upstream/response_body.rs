@@ -10,17 +10,22 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::link::{self, Link};
+use super::link::Link;
 use super::pool::Pool;
 use super::response_decoder::ResponseDecoder;
-use super::switched::Switched;
+use crate::read_ahead::ReadAhead;
+use crate::read_buffer;
 
 /// The rest of a response.
 #[derive(Debug)]
 pub struct ResponseBody(State);
+
+/// A connection that has left HTTP/1.1 for another protocol, from the first byte behind the response that switched it.
+pub type Switched = ReadAhead<TcpStream>;
 
 /// Why a body ends before its end.
 #[derive(Debug, thiserror::Error)]
@@ -170,7 +175,7 @@ impl Streaming {
             if self.decoder == ResponseDecoder::Ended {
                 return Poll::Ready(None);
             }
-            if ready!(link::poll_read(&mut self.source, cx, &mut self.read))? == 0 {
+            if ready!(read_buffer::poll_read(&mut self.source, cx, &mut self.read))? == 0 {
                 return Poll::Ready(self.decoder.at_close().map(|cut| Err(cut.into())));
             }
         }

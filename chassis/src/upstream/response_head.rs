@@ -10,11 +10,12 @@ use hyper::ext::ReasonPhrase;
 
 use super::response_decoder::ResponseDecoder;
 use crate::gateway::{self, BadResponse};
+use crate::read_buffer;
 
 /// Header lines of a response.
 const MOST_LINES: usize = 100;
-/// Bytes of a response's head. As many as one read takes.
-const MOST_BYTES: usize = 64 * 1024;
+/// Bytes of a response's head.
+const MOST_BYTES: usize = read_buffer::READ;
 
 /// A response without its body.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! Switched: a connection that has left HTTP/1.1 for another protocol.
+//! ReadAhead: a stream of which more was read than was meant for who has read it: the first bytes by which a protocol was
+//! recognized, or those behind the response that switched to another.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,25 +7,23 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
-/// The connection, from the first byte behind the response that switched it.
+/// The stream, from the first of those bytes.
 #[derive(Debug)]
-pub struct Switched {
-    stream: TcpStream,
-    /// Came with the response.
+pub struct ReadAhead<S> {
+    stream: S,
     ahead: Bytes,
 }
 
-// === impl Switched ===
+// === impl ReadAhead ===
 
-impl Switched {
-    pub(super) fn new(stream: TcpStream, ahead: Bytes) -> Self {
+impl<S> ReadAhead<S> {
+    pub(crate) fn new(stream: S, ahead: Bytes) -> Self {
         Self { stream, ahead }
     }
 }
 
-impl AsyncRead for Switched {
+impl<S: AsyncRead + Unpin> AsyncRead for ReadAhead<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -40,7 +39,7 @@ impl AsyncRead for Switched {
     }
 }
 
-impl AsyncWrite for Switched {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadAhead<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
