@@ -180,7 +180,7 @@ impl Handler {
         let kept = || held_places::kept_by(&request.head, request.length);
         tokio::select! {
             biased;
-            slot = self.workload.throttle(deadline, kept) => Ok(slot?),
+            slot = self.workload.throttle(request.received, deadline, kept) => Ok(slot?),
             never = request.body.peek() => match never {},
         }
     }

@@ -75,7 +75,7 @@ pub struct News {
 
 /// The connections of one activator.
 #[derive(Debug)]
-pub struct SlotExchange {
+struct SlotExchange {
     roster: Roster,
     links: BTreeMap<IpAddr, Link>,
     dials: BTreeMap<SocketAddr, AbortOnDropHandle<()>>,

@@ -7,7 +7,8 @@
 //!            pods, limits, neighbours ───────┴────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Strictly first come, first served; a newcomer never overtakes who waits. A place is handed over inside the one lock, so
+//! Strictly first come, first served; a newcomer never overtakes who waits, and who comes back because its pod was not
+//! there has its turn by its arrival. A place is handed over inside the one lock, so
 //! none is lost between its release and the waiter's wake-up, and a caller that leaves after it was given one, but
 //! before it ran, passes it on. Whatever may free a place goes through `SlotQueue::after`.
 
@@ -41,23 +42,24 @@ pub struct SlotQueue {
 struct State {
     pods: PodSet,
     slots: PodSlots,
-    /// By ticket, which is the order of arrival. A map, so that a caller that goes away leaves from the middle cheaply.
-    waiting: BTreeMap<u64, Caller>,
+    /// A map, so that a caller that goes away leaves from the middle cheaply.
+    waiting: BTreeMap<Turn, oneshot::Sender<Slot>>,
     next_ticket: u64,
     /// How many may wait.
     bound: usize,
 }
 
-#[derive(Debug)]
-struct Caller {
-    since: Instant,
-    slot: oneshot::Sender<Slot>,
+/// A caller's turn: by its arrival, and then by its ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    arrived: Instant,
+    ticket: u64,
 }
 
-/// A caller's place in the queue. The ticket goes first: then nobody sends what nobody takes.
+/// A caller's place in the queue. Its turn goes first: then nobody sends what nobody takes.
 struct Waiter<'a> {
     queue: &'a Arc<SlotQueue>,
-    ticket: u64,
+    turn: Turn,
     slot: oneshot::Receiver<Slot>,
 }
 
@@ -84,11 +86,11 @@ impl SlotQueue {
         self.lock().try_take(self)
     }
 
-    /// Waits for a place. Dropping the future leaves the queue at once.
+    /// Waits for a place, by when the request arrived. Dropping the future leaves the queue at once.
     ///
     /// # Errors
     /// [`QueueFull`], without waiting, if nobody more may wait.
-    pub async fn wait(self: &Arc<Self>) -> Result<Slot, QueueFull> {
+    pub async fn wait(self: &Arc<Self>, arrived: Instant) -> Result<Slot, QueueFull> {
         let (mut waiter, bound) = {
             let mut state = self.lock();
             if let Some(slot) = state.try_take(self) {
@@ -98,9 +100,9 @@ impl SlotQueue {
             if state.waiting.len() >= bound {
                 return Err(QueueFull { bound });
             }
-            let (ticket, slot) = state.enqueue(Instant::now());
+            let (turn, slot) = state.enqueue(arrived);
             state.settle();
-            (Waiter { queue: self, ticket, slot }, bound)
+            (Waiter { queue: self, turn, slot }, bound)
         };
         // The sender is dropped unsent only by the waiter itself, which lives in this very future.
         (&mut waiter.slot).await.map_err(|_| QueueFull { bound })
@@ -153,7 +155,7 @@ impl SlotQueue {
         while !granted.is_empty() {
             let more = granted.len() == AT_ONCE;
             for (caller, slot) in granted {
-                let _ = caller.slot.send(slot);
+                let _ = caller.send(slot);
             }
             granted = if more { self.lock().serve(self) } else { Vec::new() };
         }
@@ -175,17 +177,17 @@ impl State {
         self.slots.take(&self.pods).map(|(pod, used)| Slot::new(queue, pod, used, false))
     }
 
-    fn enqueue(&mut self, since: Instant) -> (u64, oneshot::Receiver<Slot>) {
-        let ticket = self.next_ticket;
+    fn enqueue(&mut self, arrived: Instant) -> (Turn, oneshot::Receiver<Slot>) {
+        let turn = Turn { arrived, ticket: self.next_ticket };
         self.next_ticket += 1;
         let (slot, granted) = oneshot::channel();
-        self.waiting.insert(ticket, Caller { since, slot });
-        (ticket, granted)
+        self.waiting.insert(turn, slot);
+        (turn, granted)
     }
 
     /// The callers who wait longest with the places that are free, as many as go at once; and when that was all, tells the
     /// other activators what still waits.
-    fn serve(&mut self, queue: &Arc<SlotQueue>) -> Vec<(Caller, Slot)> {
+    fn serve(&mut self, queue: &Arc<SlotQueue>) -> Vec<(oneshot::Sender<Slot>, Slot)> {
         let mut granted = Vec::new();
         while granted.len() < AT_ONCE
             && let Some(first) = self.waiting.first_entry()
@@ -200,7 +202,7 @@ impl State {
     }
 
     fn settle(&mut self) {
-        let oldest = self.waiting.first_key_value().map(|(_, caller)| caller.since);
+        let oldest = self.waiting.first_key_value().map(|(turn, _)| turn.arrived);
         self.slots.settle(self.waiting.len(), oldest);
     }
 }
@@ -211,7 +213,7 @@ impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         // Otherwise it was given a place, which goes back with the receiver unless it was taken out of it.
-        if state.waiting.remove(&self.ticket).is_some() {
+        if state.waiting.remove(&self.turn).is_some() {
             state.settle();
         }
     }

@@ -229,23 +229,24 @@ impl WorkloadThrottler {
         }
     }
 
-    /// Waits for a place on a pod, until `deadline`; `kept` says how many bytes the request keeps meanwhile. Dropping the
-    /// future leaves the queue at once.
+    /// Waits for a place on a pod, in the order in which requests were `received`, until `deadline`; `kept` says how many
+    /// bytes the request keeps meanwhile. Dropping the future leaves the queue at once.
     ///
     /// # Errors
     /// See [`Refused`].
     pub async fn throttle(
         self: &Arc<Self>,
+        received: Instant,
         deadline: Instant,
         kept: impl Fn() -> u64,
     ) -> Result<Slot, Refused> {
         match self.queue.try_take() {
             Some(slot) => Ok(slot),
-            None => self.wait(deadline, kept()).await,
+            None => self.wait(received, deadline, kept()).await,
         }
     }
 
-    async fn wait(&self, deadline: Instant, kept: u64) -> Result<Slot, Refused> {
+    async fn wait(&self, received: Instant, deadline: Instant, kept: u64) -> Result<Slot, Refused> {
         let _place = self.places.take(kept).map_err(|full| {
             self.metrics().queue_full();
             Refused::from(full)
@@ -254,7 +255,7 @@ impl WorkloadThrottler {
         let mut standing = self.standing.subscribe();
         tokio::select! {
             biased;
-            slot = self.queue.wait() => slot.map_err(|full| {
+            slot = self.queue.wait(received) => slot.map_err(|full| {
                 self.metrics().queue_full();
                 Refused::QueueFull { bound: full.bound }
             }),

@@ -19,7 +19,7 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use support::group::{Group, pod_ip};
 use support::pod::FakePod;
-use support::work_log::{Figures, NUMBER, TAKES};
+use support::work_log::{Figures, NUMBER, Stalls, TAKES};
 use support::{Answer, client, eventually, within};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -222,9 +222,13 @@ async fn for_a_minute_no_pod_is_idle_while_a_request_waits() {
     for activators in [3, 1] {
         let group = Group::start(3, 20, 1).await;
         group.see_pods().await;
+        let stalls = Stalls::watch();
         let figures = run(&group, activators, 12_000, 50..150).await;
+        let stalled = stalls.longest();
+        println!("the machine stood still for up to {stalled:?}");
         assert_eq!((figures.requests, most(&group)), (12_000, vec![1; 20]));
         assert!(figures.spread <= 0.1, "{figures:?}");
-        assert!(figures.idle_while_waiting[2] <= Duration::from_millis(20), "{figures:?}");
+        let idle = figures.idle_while_waiting[2].saturating_sub(stalled);
+        assert!(idle <= Duration::from_millis(20), "{figures:?}, {stalled:?}");
     }
 }

@@ -42,7 +42,7 @@ fn a_small_limit_fills_one_pod_after_the_other_and_a_large_one_goes_round() {
 #[test]
 fn without_a_limit_everybody_is_let_in_as_soon_as_there_is_a_pod() {
     let queue = queue(0, 0);
-    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(queue.wait())).collect();
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(queue.wait(Instant::now()))).collect();
     assert!(waiting.iter_mut().all(|waiter| waiter.now_or_never().is_none()));
     add(&queue, 1);
     let slots: Vec<_> = waiting.iter_mut().map(|waiter| waiter.now_or_never().unwrap().unwrap()).collect();
@@ -55,8 +55,8 @@ fn without_a_limit_everybody_is_let_in_as_soon_as_there_is_a_pod() {
 fn places_go_to_who_waits_longest_and_a_newcomer_never_overtakes() {
     let queue = queue(1, 1);
     let slot = queue.try_take();
-    let mut first = Box::pin(queue.wait());
-    let mut second = Box::pin(queue.wait());
+    let mut first = Box::pin(queue.wait(Instant::now()));
+    let mut second = Box::pin(queue.wait(Instant::now()));
     assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
     drop(slot);
     assert!(queue.try_take().is_none());
@@ -66,11 +66,24 @@ fn places_go_to_who_waits_longest_and_a_newcomer_never_overtakes() {
 }
 
 #[test]
+fn who_comes_back_has_its_turn_by_its_arrival() {
+    let queue = queue(1, 1);
+    let arrived = Instant::now();
+    let slot = queue.try_take();
+    let mut later = Box::pin(queue.wait(arrived + std::time::Duration::from_secs(1)));
+    let mut back = Box::pin(queue.wait(arrived));
+    assert!((&mut later).now_or_never().is_none() && (&mut back).now_or_never().is_none());
+    drop(slot);
+    assert!((&mut later).now_or_never().is_none());
+    assert!((&mut back).now_or_never().is_some());
+}
+
+#[test]
 fn a_caller_that_leaves_passes_on_what_it_was_given_and_did_not_take() {
     let queue = queue(1, 1);
     let slot = queue.try_take();
-    let mut first = Box::pin(queue.wait());
-    let mut second = Box::pin(queue.wait());
+    let mut first = Box::pin(queue.wait(Instant::now()));
+    let mut second = Box::pin(queue.wait(Instant::now()));
     assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
     drop(slot);
     drop(first);
@@ -80,12 +93,12 @@ fn a_caller_that_leaves_passes_on_what_it_was_given_and_did_not_take() {
 #[test]
 fn no_more_wait_than_may_and_who_leaves_makes_room() {
     let queue = queue(1, 0);
-    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(queue.wait())).collect();
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(queue.wait(Instant::now()))).collect();
     assert!(waiting.iter_mut().all(|waiter| waiter.now_or_never().is_none()));
-    let refused = queue.wait().now_or_never().unwrap();
+    let refused = queue.wait(Instant::now()).now_or_never().unwrap();
     assert_eq!(refused.unwrap_err(), QueueFull { bound: 3 });
     drop(waiting.remove(1));
-    assert!(queue.wait().now_or_never().is_none());
+    assert!(queue.wait(Instant::now()).now_or_never().is_none());
 }
 
 #[test]
@@ -128,7 +141,7 @@ fn a_changed_limit_holds_at_once_and_interrupts_nobody() {
 fn a_crowd_is_let_in_as_a_whole() {
     let slots = PodSlots::new(autoscaler::Key::new("shop", "web"), &workload(0), Arc::default());
     let queue = SlotQueue::new(slots, 10 * AT_ONCE);
-    let mut crowd: Vec<_> = (0..3 * AT_ONCE).map(|_| Box::pin(queue.wait())).collect();
+    let mut crowd: Vec<_> = (0..3 * AT_ONCE).map(|_| Box::pin(queue.wait(Instant::now()))).collect();
     assert!(crowd.iter_mut().all(|caller| caller.now_or_never().is_none()));
     add(&queue, 1);
     assert!(crowd.iter_mut().all(|caller| caller.now_or_never().is_some()));

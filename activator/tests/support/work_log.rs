@@ -1,8 +1,10 @@
 //! What callers and pods wrote down of a run, and what it says of pods that were idle while requests waited.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Request;
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 /// Number of a request.
@@ -27,6 +29,42 @@ pub struct Figures {
     pub idle_while_waiting: [Duration; 3],
     /// How much more the busiest pod served than the laziest, in parts of the laziest.
     pub spread: f64,
+}
+
+/// Looks every millisecond how late it comes, until dropped: for so long the machine ran nothing that wanted to run.
+pub struct Stalls {
+    longest: Arc<Mutex<Duration>>,
+    runtime: Option<Runtime>,
+}
+
+impl Stalls {
+    pub fn watch() -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let longest = Arc::new(Mutex::new(Duration::ZERO));
+        let seen = longest.clone();
+        runtime.spawn(async move {
+            loop {
+                let before = Instant::now();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                let mut longest = seen.lock().unwrap();
+                *longest = (*longest).max(before.elapsed());
+            }
+        });
+        Self { longest, runtime: Some(runtime) }
+    }
+
+    pub fn longest(&self) -> Duration {
+        *self.longest.lock().unwrap()
+    }
+}
+
+impl Drop for Stalls {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// Number and work of a request that has them.
