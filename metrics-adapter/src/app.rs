@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
-use autoscaler::contract::STATS_AUDIENCE;
+use autoscaler::contract::{GROUP, STATS_AUDIENCE};
 use chassis::lease::Lease;
 use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::reviews::KubernetesReviewer;
 use chassis::token_guard::TokenGuard;
 use chassis::{admin, kubernetes, shutdown};
+use kube::Client;
+use kube::runtime::events::{Recorder, Reporter};
 use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -30,7 +32,7 @@ use crate::multi_scaler::{MAX_POKES, MultiScaler};
 use crate::ready_pods::ReadyPods;
 use crate::relay::{self, Relay};
 use crate::scrape_client::ScrapeClient;
-use crate::serving_certificate::ServingCertificate;
+use crate::serving_certificate::{Certificates, ServingCertificate, mounted};
 use crate::stat_server::StatServer;
 use crate::stats_scraper::StatsScraper;
 use crate::workloads::Workloads;
@@ -74,7 +76,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
     let (table, workloads) = watch::channel(Arc::new(Workloads::default()));
     let (pokes, poked) = mpsc::channel(MAX_POKES);
-    let (ca, ca_changes) = watch::channel(None);
     let collector = Arc::new(Collector::default());
     let decisions = Arc::new(Decisions::default());
     let history = Arc::new(History::default());
@@ -103,22 +104,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         metrics: metrics.clone(),
     };
     tasks.spawn(multi_scaler.run(poked));
-    let certificate = ServingCertificate::new(
-        client.clone(),
-        &args.system_namespace,
-        &args.service,
-        ca,
-        metrics.certificate_not_after.clone(),
-        readiness.awaits("serving certificate"),
-    );
-    let tls = tls_server::config(certificate.certificates())?;
-    tasks.spawn(certificate.run());
-    tasks.spawn(api_service::follow(
-        client.clone(),
-        args.system_namespace.clone(),
-        args.service.clone(),
-        ca_changes,
-    ));
+    let certificates = certificate(&args, &client, &metrics, &readiness, &mut tasks);
+    let tls = tls_server::config(certificates)?;
 
     let reviewer = Arc::new(KubernetesReviewer::new(client));
     let guard = if args.open_stats_port {
@@ -131,7 +118,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let values = Values { collector, decisions, history, pods, workloads };
     let auth = Auth::new(front_proxy, reviewer, metrics.reviews.clone());
     let relay = Relay::new(leadership.clone(), ProjectedToken::at(&args.token_file));
-    let api = Api::new(values, relay, auth, readiness.clone(), metrics);
+    let api = Api::new(values, relay, auth, readiness.clone(), metrics, args.custom_metrics);
     servers.spawn(stat_server.serve(stats_listener, api.clone()));
     servers.spawn(tls_server::serve(api_listener, tls, api, stop.clone()));
     drop(starting);
@@ -153,6 +140,43 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     end.cancel();
     admin.await?;
     ended
+}
+
+/// What handshakes use, and the tasks that keep it good.
+fn certificate(
+    args: &Args,
+    client: &Client,
+    metrics: &Metrics,
+    readiness: &Readiness,
+    tasks: &mut JoinSet<()>,
+) -> Arc<Certificates> {
+    let latch = readiness.awaits("serving certificate");
+    let not_after = metrics.certificate_not_after.clone();
+    if let Some(directory) = args.serving_certificate.clone() {
+        let certificates = Arc::<Certificates>::default();
+        tasks.spawn(mounted::follow(directory, certificates.clone(), not_after, latch));
+        return certificates;
+    }
+    let (ca, changes) = watch::channel(None);
+    let (namespace, service) = (&args.system_namespace, &args.service);
+    let own = ServingCertificate::new(client.clone(), namespace, service, ca, not_after, latch);
+    let certificates = own.certificates();
+    tasks.spawn(own.run());
+    let reporter =
+        Reporter { controller: format!("{GROUP}/{COMPONENT}"), instance: Some(args.pod_name.clone()) };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let custom = args.custom_metrics.then_some(api_service::CUSTOM);
+    for name in [Some(api_service::EXTERNAL), custom].into_iter().flatten() {
+        let keeper = api_service::Keeper {
+            client: client.clone(),
+            name,
+            service: (namespace.clone(), service.clone()),
+            recorder: recorder.clone(),
+            ours: metrics.api_service_ours.with_label_values(&[name]),
+        };
+        tasks.spawn(api_service::follow(keeper, changes.clone()));
+    }
+    certificates
 }
 
 async fn bind(port: u16) -> anyhow::Result<TcpListener> {

@@ -50,6 +50,13 @@ pub struct Args {
     /// Name of this process's own Service: the name in the serving certificate, and in the APIService that is ours.
     #[arg(long, env = "ROUSE_SERVICE", default_value = "metrics-adapter")]
     pub service: String,
+    /// Directory with tls.crt and tls.key to serve with, made by somebody else (cert-manager, say), who then keeps the
+    /// caBundle of the APIService as well. Without it we make and renew our own, in Secret metrics-adapter-serving.
+    #[arg(long, env = "ROUSE_SERVING_CERTIFICATE", value_name = "DIR")]
+    pub serving_certificate: Option<PathBuf>,
+    /// Serve custom.metrics.k8s.io (v1beta2) as well, for clusters in which external.metrics.k8s.io is somebody else's.
+    #[arg(long, env = "ROUSE_CUSTOM_METRICS")]
+    pub custom_metrics: bool,
     /// Name of this replica, in the Lease; it must differ between replicas.
     #[arg(long, env = "POD_NAME", default_value = "metrics-adapter")]
     pub pod_name: String,

@@ -1,6 +1,6 @@
-//! Collector: the collections of all workloads, and the scrapers that fill them.
+//! Collector: the collections of all workloads, and the task that fills them from the pods.
 //!
-//! Fed by the stat server (pushes) and the scrapers (rounds); what both record of one second adds up. Read by the
+//! Fed by the stat server (pushes) and the scraper (rounds); what both record of one second adds up. Read by the
 //! multi-scaler and the API. A push for a workload that nobody decides on is dropped: there is nothing to decide.
 
 use std::collections::{HashMap, HashSet};
@@ -11,11 +11,14 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::collection::{Averages, Collection, Measure, Round, Windows};
 use autoscaler::stats::StatMessage;
-use tokio::task::AbortHandle;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tokio::time::Instant;
 
 use crate::clock::Clock;
+use crate::scrape_schedule::ScrapeSchedule;
 use crate::stats_scraper::StatsScraper;
-use crate::workloads::Workload;
+use crate::workloads::Workloads;
 
 /// All collections.
 #[derive(Debug, Default)]
@@ -165,36 +168,41 @@ impl Drop for ConnectedActivator {
     }
 }
 
-/// Keeps one collection and one scraper for each workload in the table.
+/// Keeps a collection of each workload in the table, and reads the pods of all of them each second.
+///
+/// One task for all: what is waited for is a place among many, not a task with a timer of its own.
 pub async fn follow(scraper: StatsScraper) {
+    let clock = *scraper.collector.clock();
     let mut workloads = scraper.workloads.clone();
-    let mut scrapers: HashMap<Key, AbortHandle> = HashMap::new();
+    let mut schedule = ScrapeSchedule::default();
+    let mut rounds = FuturesUnordered::new();
+    // What is in the table now is news, too.
+    workloads.mark_changed();
     loop {
-        let table = workloads.borrow_and_update().clone();
-        let keys: HashSet<Key> = table.iter().map(|workload| workload.key.clone()).collect();
-        scraper.metrics.workloads.set(i64::try_from(keys.len()).unwrap_or(i64::MAX));
-        scrapers.retain(|key, task| {
-            let keep = keys.contains(key) && !task.is_finished();
-            if !keep {
-                task.abort();
+        let next = schedule.next_due().map(|due| clock.instant(due));
+        tokio::select! {
+            changed = workloads.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                update(&scraper, &workloads.borrow_and_update(), &mut schedule);
             }
-            keep
-        });
-        scraper.collector.retain(&keys);
-        for workload in table.iter() {
-            ensure(&scraper, &mut scrapers, workload);
-        }
-        if workloads.changed().await.is_err() {
-            return;
+            () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
+                rounds.extend(schedule.begin(clock.now()).into_iter().map(|round| scraper.round(round)));
+            }
+            Some((key, failing)) = rounds.next() => schedule.ended(&key, failing),
         }
     }
 }
 
-fn ensure(scraper: &StatsScraper, scrapers: &mut HashMap<Key, AbortHandle>, workload: &Workload) {
-    scraper.collector.create_or_update(&workload.key, workload.windows);
-    scrapers
-        .entry(workload.key.clone())
-        .or_insert_with(|| tokio::spawn(scraper.clone().run(workload.key.clone())).abort_handle());
+fn update(scraper: &StatsScraper, table: &Workloads, schedule: &mut ScrapeSchedule) {
+    let keys: HashSet<Key> = table.iter().map(|workload| workload.key.clone()).collect();
+    scraper.metrics.workloads.set(i64::try_from(keys.len()).unwrap_or(i64::MAX));
+    scraper.collector.retain(&keys);
+    for workload in table.iter() {
+        scraper.collector.create_or_update(&workload.key, workload.windows);
+    }
+    schedule.update(table, scraper.collector.clock().now());
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 pub mod auth;
 mod discovery;
 mod error;
+mod object_metrics;
 mod route;
 mod value;
 mod why;
@@ -33,7 +34,9 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use auth::{Auth, PeerCertificates};
+use discovery::Group;
 pub use error::ApiError;
+use object_metrics::MetricValueList;
 use route::{Probe, Route};
 pub use value::Values;
 use why::{Why, wants_text};
@@ -62,20 +65,24 @@ pub struct Api {
     readiness: Readiness,
     in_flight: Semaphore,
     metrics: Metrics,
+    groups: &'static [Group],
 }
 
 // === impl Api ===
 
 impl Api {
-    /// An API over these values, or over those of whom `relay` asks.
+    /// An API over these values, or over those of whom `relay` asks. With `custom`, custom.metrics.k8s.io is served as well.
     pub fn new(
         values: Values,
         relay: Relay,
         auth: Auth,
         readiness: Readiness,
         metrics: Metrics,
+        custom: bool,
     ) -> Arc<Self> {
-        Arc::new(Self { values, relay, auth, readiness, in_flight: Semaphore::new(MAX_IN_FLIGHT), metrics })
+        let groups = Group::served(custom);
+        let in_flight = Semaphore::new(MAX_IN_FLIGHT);
+        Arc::new(Self { values, relay, auth, readiness, in_flight, metrics, groups })
     }
 
     /// Answers one of our own replicas, which has seen to who asks.
@@ -115,6 +122,9 @@ impl Api {
         }
         if request.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
             return Err(ApiError::Impersonation);
+        }
+        if route.is_custom() && self.groups.len() < 2 {
+            return Err(ApiError::NoSuchPath(request.uri.path().to_owned()));
         }
         let user = self.auth.authenticate(&request.headers, peer).await?;
         self.authorize(&user, &route, request).await?;
@@ -158,6 +168,11 @@ impl Api {
                 let service = value::service_of(uri)?;
                 Ok(json(StatusCode::OK, &self.values.list(namespace, metric, &service)?))
             }
+            Route::ObjectMetric { namespace, described, name, metric } => {
+                value::selects_nothing(uri)?;
+                let list = MetricValueList::of(&self.values, namespace, *described, name, metric)?;
+                Ok(json(StatusCode::OK, &list))
+            }
             Route::Why { namespace, name } => {
                 let why = Why::of(&self.values, namespace, name)?;
                 let as_text = wants_text(uri, headers);
@@ -177,14 +192,18 @@ impl Api {
     fn dispatch(&self, route: &Route<'_>, request: &Parts) -> Result<Answer, ApiError> {
         match route {
             Route::Groups if discovery::wants_aggregated(&request.headers) => {
-                Ok(discovery::aggregated(&request.headers))
+                Ok(discovery::aggregated(self.groups, &request.headers))
             }
-            Route::Groups => Ok(with_vary(json(StatusCode::OK, &discovery::groups()))),
-            Route::Group => Ok(json(StatusCode::OK, &discovery::group())),
-            Route::Resources => Ok(json(StatusCode::OK, &discovery::resources())),
-            Route::Metric { .. } | Route::Why { .. } | Route::Probe(_) | Route::Other => {
-                Err(ApiError::NoSuchPath(request.uri.path().to_owned()))
-            }
+            Route::Groups => Ok(with_vary(json(StatusCode::OK, &discovery::groups(self.groups)))),
+            Route::Group => Ok(json(StatusCode::OK, &Group::External.group())),
+            Route::Resources => Ok(json(StatusCode::OK, &Group::External.resource_list())),
+            Route::ObjectGroup => Ok(json(StatusCode::OK, &Group::Object.group())),
+            Route::ObjectResources => Ok(json(StatusCode::OK, &Group::Object.resource_list())),
+            Route::Metric { .. }
+            | Route::ObjectMetric { .. }
+            | Route::Why { .. }
+            | Route::Probe(_)
+            | Route::Other => Err(ApiError::NoSuchPath(request.uri.path().to_owned())),
         }
     }
 
@@ -211,6 +230,19 @@ fn review(user: &User, route: &Route<'_>, request: &Parts) -> SubjectAccessRevie
                 resource: Some(metric.to_owned()),
                 namespace: Some((*namespace).to_owned()),
                 verb: Some("list".to_owned()),
+                ..ResourceAttributes::default()
+            };
+            (Some(attributes), None)
+        }
+        Route::ObjectMetric { namespace, described, name, metric } => {
+            let attributes = ResourceAttributes {
+                group: Some(object_metrics::GROUP.to_owned()),
+                version: Some(object_metrics::VERSION.to_owned()),
+                resource: Some(described.resource().to_owned()),
+                subresource: Some((*metric).to_owned()),
+                name: Some((*name).to_owned()),
+                namespace: Some((*namespace).to_owned()),
+                verb: Some("get".to_owned()),
                 ..ResourceAttributes::default()
             };
             (Some(attributes), None)

@@ -28,6 +28,7 @@ pub mod ready_pods;
 mod reason;
 pub mod relay;
 pub mod scrape_client;
+pub mod scrape_schedule;
 pub mod serving_certificate;
 pub mod simulate;
 pub mod stat_server;

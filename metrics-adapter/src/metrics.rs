@@ -2,7 +2,9 @@
 //!
 //! No label holds what users choose: a workload's numbers are in its PodAutoscaler and in the metrics API.
 
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 /// Handles of all metrics. Clones share them.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Metrics {
     pub api_responses: IntCounterVec,
     /// Token and access reviews, by outcome.
     pub reviews: Outcomes,
+    /// Whether an APIService leads here, by its name.
+    pub api_service_ours: IntGaugeVec,
     /// Unix time at which the serving certificate ends.
     pub certificate_not_after: IntGauge,
 }
@@ -102,6 +106,12 @@ impl Metrics {
                 "reviews_total",
                 "TokenReviews and SubjectAccessReviews asked of the API server.",
             )?,
+            api_service_ours: gauges(
+                registry,
+                "api_service_ours",
+                "Whether the APIService leads to this installation.",
+                &["name"],
+            )?,
             certificate_not_after: gauge(
                 registry,
                 "serving_certificate_not_after_seconds",
@@ -154,6 +164,17 @@ fn gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge, promet
     let gauge = IntGauge::with_opts(opts(name, help))?;
     registry.register(Box::new(gauge.clone()))?;
     Ok(gauge)
+}
+
+fn gauges(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntGaugeVec, prometheus::Error> {
+    let gauges = IntGaugeVec::new(opts(name, help), labels)?;
+    registry.register(Box::new(gauges.clone()))?;
+    Ok(gauges)
 }
 
 fn counter(registry: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {

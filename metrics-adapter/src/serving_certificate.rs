@@ -10,6 +10,7 @@
 //! front of the old in `ca.crt`, so that both are trusted while replicas change over.
 
 mod material;
+pub mod mounted;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -217,4 +218,127 @@ fn dns_names(service: &str, namespace: &str) -> Vec<String> {
         format!("{service}.{namespace}.svc.cluster.local"),
         format!("{service}.{namespace}"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use chassis::readiness::Readiness;
+    use fake_api::FakeApi;
+    use rustls_pki_types::CertificateDer;
+    use tokio_util::task::AbortOnDropHandle;
+
+    use super::*;
+
+    const PATH: &str = "/api/v1/namespaces/rouse-system/secrets/metrics-adapter-serving";
+
+    /// What a replica keeps.
+    struct Replica {
+        certificates: Arc<Certificates>,
+        ca: watch::Receiver<Option<String>>,
+        readiness: Readiness,
+        _task: AbortOnDropHandle<()>,
+    }
+
+    impl Replica {
+        fn start(api: &FakeApi) -> Self {
+            let (sender, ca) = watch::channel(None);
+            let readiness = Readiness::default();
+            let latch = readiness.awaits("certificate");
+            let not_after = IntGauge::new("a", "b").unwrap();
+            let client = api.client();
+            let keeper =
+                ServingCertificate::new(client, "rouse-system", "metrics-adapter", sender, not_after, latch);
+            let certificates = keeper.certificates();
+            let _task = AbortOnDropHandle::new(tokio::spawn(keeper.run()));
+            Self { certificates, ca, readiness, _task }
+        }
+
+        fn leaf(&self) -> CertificateDer<'static> {
+            self.certificates.current.load().as_ref().unwrap().cert[0].clone()
+        }
+    }
+
+    fn stored(api: &FakeApi) -> Material {
+        Material::from_secret(&serde_json::from_value(api.get(PATH).unwrap()).unwrap()).unwrap()
+    }
+
+    async fn settle() {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replicas_that_start_together_end_up_with_one_certificate() {
+        let api = FakeApi::default();
+        let replicas = [Replica::start(&api), Replica::start(&api), Replica::start(&api)];
+        settle().await;
+        let ca = stored(&api).ca_bundle().to_owned();
+        for replica in &replicas {
+            assert!(replica.readiness.is_ready());
+            assert_eq!(replica.leaf(), replicas[0].leaf());
+            assert_eq!(replica.ca.borrow().as_deref(), Some(ca.as_str()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_deleted_broken_or_near_its_end_is_made_anew_and_loaded_by_all() {
+        let api = FakeApi::default();
+        let replicas = [Replica::start(&api), Replica::start(&api)];
+        settle().await;
+        let names = dns_names("metrics-adapter", "rouse-system");
+        let year = Duration::from_secs(365 * 24 * 3600);
+        let old =
+            Material::new(&names, chassis::clock::since_epoch() - year + Duration::from_secs(3600)).unwrap();
+        for case in ["deleted", "broken", "near its end"] {
+            let before = replicas[0].leaf();
+            match case {
+                "deleted" => api.remove(PATH),
+                "broken" => {
+                    let mut secret = api.get(PATH).unwrap();
+                    secret["data"]["tls.key"] = "bm9uc2Vuc2U=".into();
+                    api.put(PATH, secret);
+                }
+                _ => api.put(PATH, serde_json::to_value(old.to_secret(SECRET)).unwrap()),
+            }
+            settle().await;
+            let material = stored(&api);
+            assert!(material.is_fresh(&names, chassis::clock::since_epoch()), "{case}");
+            assert_ne!(replicas[0].leaf(), before, "{case}");
+            assert_eq!(replicas[0].leaf(), replicas[1].leaf(), "{case}");
+            if case == "near its end" {
+                assert_eq!(material.ca_bundle(), old.ca_bundle(), "clients need no new CA for it");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_mounted_certificate_is_followed() {
+        let directory = std::env::temp_dir().join(format!("serving-certificate-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let write = |material: &Material| {
+            let secret = material.to_secret("x");
+            for (name, value) in secret.data.unwrap() {
+                std::fs::write(directory.join(name), value.0).unwrap();
+            }
+        };
+        let (certificates, readiness) = (Arc::<Certificates>::default(), Readiness::default());
+        let not_after = IntGauge::new("a", "b").unwrap();
+        let latch = readiness.awaits("certificate");
+        let follow = mounted::follow(directory.clone(), certificates.clone(), not_after.clone(), latch);
+        let _task = AbortOnDropHandle::new(tokio::spawn(follow));
+        settle().await;
+        assert!(!readiness.is_ready());
+        let names = dns_names("metrics-adapter", "rouse-system");
+        let leaf = || certificates.current.load().as_ref().unwrap().cert[0].clone();
+        write(&Material::new(&names, chassis::clock::since_epoch()).unwrap());
+        settle().await;
+        assert!(readiness.is_ready() && not_after.get() > 0);
+        let first = leaf();
+        std::fs::write(directory.join("tls.key"), "nonsense").unwrap();
+        settle().await;
+        assert_eq!(leaf(), first);
+        write(&Material::new(&names, chassis::clock::since_epoch()).unwrap());
+        settle().await;
+        assert_ne!(leaf(), first);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
 }

@@ -1,17 +1,16 @@
 //! StatsScraper: reads a sample of one workload's ready pods once a second and records what all of them would have said.
 //!
 //! Any shortfall discards the whole second: a partial sum would read as a drop in load. Pods that have run for a whole stable
-//! window are asked first, for the young ones report less than they will. What surprises: the phase of the second differs by
-//! workload, so that not all are read at the same moment, and a round is recorded at the time it was due, not when it
-//! ended, so that every round has a second of its own.
+//! window are asked first, for the young ones report less than they will. When answers differ so widely that their mean says
+//! little (a few callers with kept connections on one of many pods), more pods are asked before any is spoken for. What
+//! surprises: a round is recorded at the time it was due, not when it ended, so that every round has a second of its own.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::collection::Round;
-use autoscaler::stats::{Stat, extrapolate, sample_size};
+use autoscaler::stats::{Stat, extrapolate, sample_size, widened_sample};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rand::seq::SliceRandom;
@@ -21,14 +20,13 @@ use crate::collector::Collector;
 use crate::metrics::Metrics;
 use crate::ready_pods::{Pod, ReadyPods};
 use crate::scrape_client::{ScrapeClient, ScrapeError};
+use crate::scrape_schedule::Round as Due;
 use crate::workloads::{Workload, WorkloadsReceiver};
 
-/// Time between rounds.
-const PERIOD: Duration = Duration::from_secs(1);
 /// A round that takes longer is given up.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What one workload's scraper needs; cloned for each.
+/// Reads pods.
 #[derive(Clone, Debug)]
 pub struct StatsScraper {
     /// Where results go.
@@ -73,25 +71,17 @@ struct Heard {
 // === impl StatsScraper ===
 
 impl StatsScraper {
-    /// Scrapes until the workload is gone.
-    pub async fn run(self, key: Key) {
-        let clock = *self.collector.clock();
-        let mut due = first_round(&key, clock.now());
-        let mut failing = false;
-        loop {
-            tokio::time::sleep_until(clock.instant(due)).await;
-            let Some(workload) = self.workloads.borrow().get(&key).cloned() else { return };
-            failing = self.round(&workload, due, failing).await;
-            due += PERIOD;
-            // Seconds that were missed are gone: there is nobody to ask what they were like.
-            while due <= clock.now() {
-                due += PERIOD;
-            }
-        }
+    /// One round; whether it failed. A change is logged, not every second of it.
+    pub async fn round(&self, Due { key, due, failing }: Due) -> (Key, bool) {
+        let workload = self.workloads.borrow().get(&key).cloned();
+        let failing = match workload {
+            Some(workload) => self.read(&workload, due, failing).await,
+            None => failing,
+        };
+        (key, failing)
     }
 
-    /// One round; whether it failed. A change is logged, not every second of it.
-    async fn round(&self, workload: &Workload, due: Duration, was_failing: bool) -> bool {
+    async fn read(&self, workload: &Workload, due: Duration, was_failing: bool) -> bool {
         let Some(pods) = self.pods.select(&workload.key.namespace, &workload.selector) else {
             return was_failing;
         };
@@ -139,7 +129,7 @@ impl StatsScraper {
         Ok(Round::Heard { total: extrapolate(&stats, population - too_young), idle })
     }
 
-    /// Asks `sample` pods at a time; the next candidate stands in for one that fails.
+    /// Asks `sample` pods at a time, and more if they differ; the next candidate stands in for one that fails.
     async fn ask(
         &self,
         candidates: Vec<Arc<Pod>>,
@@ -159,6 +149,13 @@ impl StatsScraper {
                     last = Some(error);
                     asking.extend(candidates.next().map(|ip| self.client.scrape(ip)));
                 }
+            }
+            let spoken = heard.stats.len() + heard.too_young;
+            if asking.is_empty() && spoken >= sample {
+                // Those that fail from here on make the sample no worse than it was.
+                let wider = heard.too_young + widened_sample(&heard.stats, population - heard.too_young);
+                let more = candidates.by_ref().take(wider.saturating_sub(spoken));
+                asking.extend(more.map(|ip| self.client.scrape(ip)));
             }
         }
         let answered = heard.stats.len();
@@ -185,14 +182,6 @@ fn candidates(ready: Vec<Arc<Pod>>, sample: usize, now: Duration, stable_window:
     old
 }
 
-/// When to begin: in the middle half of a second, each workload at its own moment. Rounds that came near a second's edge
-/// could fall into the same second, and leave the next one empty.
-fn first_round(key: &Key, now: Duration) -> Duration {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(250 + hasher.finish() % 500)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,12 +205,17 @@ mod tests {
 
     /// A scraper and `ready` pods on addresses of their own, of which the first `answering` say they have 4 requests each.
     async fn loopback(ready: u8, answering: u8) -> (StatsScraper, Vec<Arc<Pod>>) {
+        loaded(ready, answering, |_| 4.0).await
+    }
+
+    /// The same with this many requests each.
+    async fn loaded(ready: u8, answering: u8, load: fn(u8) -> f64) -> (StatsScraper, Vec<Arc<Pod>>) {
         let address = |i: u8| format!("127.0.0.{}", i + 1);
         let mut port = 0;
         for i in 0..answering {
             let listener = tokio::net::TcpListener::bind((address(i), port)).await.unwrap();
             port = listener.local_addr().unwrap().port();
-            let stat = Stat { average_concurrent_requests: 4.0, ..Stat::default() };
+            let stat = Stat { average_concurrent_requests: load(i), ..Stat::default() };
             let answer = axum::routing::get(|| async { axum::Json(stat) });
             let router = axum::Router::new().route("/stat", answer);
             tokio::spawn(async move { axum::serve(listener, router).await });
@@ -264,12 +258,15 @@ mod tests {
         assert_eq!(scrape(0, 0).await.unwrap(), Round::NoPods, "S9");
     }
 
-    #[test]
-    fn rounds_keep_clear_of_the_edges_of_a_second() {
-        for name in ["a", "b", "c", "d"] {
-            let due = first_round(&Key::new("shop", name), Duration::from_millis(5_999));
-            assert_eq!(due.as_secs(), 6);
-            assert!((250..750).contains(&due.subsec_millis()), "{due:?}");
+    #[tokio::test]
+    async fn a_hot_pod_among_many_is_not_extrapolated_from_a_few() {
+        for _ in 0..5 {
+            let (scraper, pods) = loaded(40, 40, |i| if i == 0 { 50.0 } else { 0.0 }).await;
+            let round =
+                scraper.scrape(pods, Duration::from_secs(1000), Duration::from_secs(60)).await.unwrap();
+            let Round::Heard { total, .. } = round else { panic!("{round:?}") };
+            // Whether it is among the first asked is chance; what it has is not multiplied in either case.
+            assert!(total.average_concurrent_requests <= 55.0, "{total:?}");
         }
     }
 }

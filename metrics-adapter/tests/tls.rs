@@ -88,7 +88,7 @@ fn api(front_proxy: FrontProxy) -> Arc<Api> {
     };
     let front_proxy = Arc::new(ArcSwap::from_pointee(front_proxy));
     let auth = Auth::new(front_proxy, Arc::new(OnlyJane), metrics.reviews.clone());
-    Api::new(values, Relay::alone(), auth, Readiness::default(), metrics)
+    Api::new(values, Relay::alone(), auth, Readiness::default(), metrics, false)
 }
 
 /// The status line of `GET /apis` as jane, or why there was no handshake.

@@ -1,5 +1,6 @@
 //! Wiring: sockets, watches, reconcilers, and the order in which they end.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,6 +134,7 @@ fn context(
         activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone())),
         objects,
         config,
+        custom_metrics: args.custom_metrics,
         events,
         metrics,
         triggers,
@@ -191,7 +193,11 @@ async fn reconcile_while_leading(context: Arc<Context>, mut leadership: Leadersh
         leadership.won().await;
         tokio::select! {
             () = reconcile_all(&context) => return,
-            () = leadership.lost() => tracing::warn!("this replica does not lead any more"),
+            () = leadership.lost() => {
+                tracing::info!("this replica does not lead any more");
+                // Whose pods do not start is for the next leader to watch.
+                context.starts.prune(&BTreeSet::new());
+            }
         }
     }
 }

@@ -25,6 +25,9 @@ pub struct Args {
     /// Take pushes without a token. For trials on one machine.
     #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
     pub open_stats_port: bool,
+    /// The metrics-adapter serves custom.metrics.k8s.io: metrics of type Object on a Service are ours.
+    #[arg(long, env = "ROUSE_CUSTOM_METRICS")]
+    pub custom_metrics: bool,
     /// Port for /metrics, /ready and /live.
     #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: u16,

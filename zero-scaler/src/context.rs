@@ -39,6 +39,8 @@ pub struct Context {
     pub activators: Arc<Activators>,
     /// The cluster's settings.
     pub config: watch::Receiver<Arc<AutoscalerConfig>>,
+    /// Whether custom.metrics.k8s.io is ours.
+    pub custom_metrics: bool,
     /// Where changes are told.
     pub events: Events,
     /// What is counted.

@@ -18,6 +18,36 @@ pub fn sample_size(population: usize) -> usize {
     (population * ASYMPTOTE / (population + ASYMPTOTE - 1.0)).ceil() as usize
 }
 
+/// Standard error of the mean, as a part of it, up to which a sample speaks for all.
+const TOLERANCE: f64 = 0.1;
+/// Pods asked at most.
+const WIDEST: usize = 128;
+
+/// Pods to ask in all, after these have answered: more than they are if they differ so widely that their mean says little.
+///
+/// The rule of [`sample_size`] takes for granted that pods share the load. A few callers with kept connections are on a few pods, and a
+/// sample with one of those in it would speak of several times the load that there is. At most twice as many each time, so
+/// that one odd pod does not have all others asked.
+pub fn widened_sample(samples: &[Stat], population: usize) -> usize {
+    let asked = samples.len();
+    let of = |field: fn(&Stat) -> f64| wanted(samples, field, population);
+    let wanted = of(|s| s.average_concurrent_requests).max(of(|s| s.request_count));
+    wanted.min(2 * asked).min(WIDEST).min(population).max(asked)
+}
+
+/// The sample whose mean has the wanted error, if all pods differ as these do: `n = n₀ / (1 + n₀ / N)`, `n₀ = (s / (e · mean))²`.
+fn wanted(samples: &[Stat], field: fn(&Stat) -> f64, population: usize) -> usize {
+    let asked = samples.len() as f64;
+    let mean = samples.iter().map(field).sum::<f64>() / asked;
+    if samples.len() < 2 || mean.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
+        return 0;
+    }
+    let variance = samples.iter().map(|sample| (field(sample) - mean).powi(2)).sum::<f64>() / (asked - 1.0);
+    let unlimited = variance / (TOLERANCE * mean).powi(2);
+    // `as` saturates.
+    (unlimited / (1.0 + unlimited / population as f64)).ceil() as usize
+}
+
 /// The sum over `population` pods, from the samples of some of them. Zero samples say zero.
 pub fn extrapolate(samples: &[Stat], population: usize) -> Stat {
     if samples.is_empty() {
@@ -66,6 +96,46 @@ mod tests {
         ] {
             assert_eq!(sample_size(population), expected, "{population}");
         }
+    }
+
+    fn loads(loads: &[f64]) -> Vec<Stat> {
+        loads.iter().map(|load| stat(*load, 0.0, 0.0, 0.0)).collect()
+    }
+
+    #[test]
+    fn pods_that_are_alike_speak_for_all_and_pods_that_differ_do_not() {
+        assert_eq!(widened_sample(&loads(&[5.0; 14]), 100), 14);
+        assert_eq!(widened_sample(&loads(&[0.0; 14]), 100), 14, "idle");
+        assert_eq!(widened_sample(&loads(&[4.0, 5.0, 6.0, 5.0, 4.0, 6.0, 5.0]), 10), 7);
+        let mut hot = vec![0.0; 14];
+        hot[3] = 50.0;
+        assert_eq!(widened_sample(&loads(&hot), 100), 28);
+        assert_eq!(widened_sample(&loads(&hot), 20), 20, "there are no more");
+        hot.resize(100, 0.0);
+        assert_eq!(widened_sample(&loads(&hot), 5000), WIDEST);
+        for nonsense in [f64::NAN, f64::INFINITY, -1.0] {
+            let wanted = widened_sample(&loads(&[1.0, nonsense, 2.0]), 10);
+            assert!((3..=6).contains(&wanted), "{nonsense}: {wanted}");
+        }
+        assert_eq!(widened_sample(&[], 10), 0);
+        assert_eq!(widened_sample(&loads(&[1.0]), 1), 1);
+    }
+
+    /// What an overshoot would be: one of a hundred pods has all the load, and happens to be among the first asked.
+    #[test]
+    fn one_hot_pod_among_many_is_not_taken_for_the_rule() {
+        let mut pods = vec![0.0; 100];
+        pods[0] = 50.0;
+        let mut asked = sample_size(100);
+        loop {
+            let wider = widened_sample(&loads(&pods[..asked]), 100);
+            if wider == asked {
+                break;
+            }
+            asked = wider;
+        }
+        let total = extrapolate(&loads(&pods[..asked]), 100).average_concurrent_requests;
+        assert!(total <= 55.0, "50 were read as {total} by {asked} pods");
     }
 
     fn stat(concurrency: f64, proxied: f64, count: f64, proxied_count: f64) -> Stat {

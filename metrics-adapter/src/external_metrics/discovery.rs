@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
+use super::object_metrics::{self, Described};
 use super::{Answer, GROUP, VERSION, answer, with_vary};
 
 /// All metrics served.
@@ -29,9 +30,112 @@ pub(super) fn wants_aggregated(headers: &HeaderMap) -> bool {
     accepts.flat_map(|value| value.split(',')).any(wanted)
 }
 
+/// A group that is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Group {
+    /// Metrics by the name of a Service.
+    External,
+    /// Metrics of objects.
+    Object,
+}
+
+// === impl Group ===
+
+impl Group {
+    /// Those that are served.
+    pub(super) fn served(custom: bool) -> &'static [Self] {
+        if custom { &[Self::External, Self::Object] } else { &[Self::External] }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::External => GROUP,
+            Self::Object => object_metrics::GROUP,
+        }
+    }
+
+    fn version(self) -> &'static str {
+        match self {
+            Self::External => VERSION,
+            Self::Object => object_metrics::VERSION,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::External => KIND,
+            Self::Object => object_metrics::KIND,
+        }
+    }
+
+    fn resources(self) -> Vec<String> {
+        match self {
+            Self::External => METRICS.map(str::to_owned).into(),
+            Self::Object => Described::ALL
+                .iter()
+                .flat_map(|described| METRICS.map(|metric| format!("{}/{metric}", described.resource())))
+                .collect(),
+        }
+    }
+
+    fn aggregated(self) -> Value {
+        let (version, kind) = (self.version(), self.kind());
+        let resource = |name: String| {
+            json!({
+                "resource": name,
+                "responseKind": {"group": "", "version": "", "kind": kind},
+                "scope": "Namespaced",
+                "singularResource": "",
+                "verbs": ["get"],
+            })
+        };
+        let resources: Vec<_> = self.resources().into_iter().map(resource).collect();
+        json!({
+            "metadata": {"name": self.name()},
+            "versions": [{"version": version, "freshness": "Current", "resources": resources}],
+        })
+    }
+
+    fn fields(self) -> Value {
+        let (name, version) = (self.name(), self.version());
+        let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
+        json!({"name": name, "versions": [version], "preferredVersion": version})
+    }
+
+    /// `/apis/<group>`
+    pub(super) fn group(self) -> Value {
+        let mut group = self.fields();
+        if let Value::Object(fields) = &mut group {
+            fields.insert("kind".to_owned(), "APIGroup".into());
+            fields.insert("apiVersion".to_owned(), "v1".into());
+        }
+        group
+    }
+
+    /// `/apis/<group>/<version>`
+    pub(super) fn resource_list(self) -> Value {
+        let kind = self.kind();
+        let resource = |name: String| json!({"name": name, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["get"]});
+        let resources: Vec<_> = self.resources().into_iter().map(resource).collect();
+        json!({
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": format!("{}/{}", self.name(), self.version()),
+            "resources": resources,
+        })
+    }
+}
+
 /// `/apis` in the aggregated form, or 304 if the caller has it already.
-pub(super) fn aggregated(headers: &HeaderMap) -> Answer {
-    let body = aggregated_list().to_string();
+pub(super) fn aggregated(served: &[Group], headers: &HeaderMap) -> Answer {
+    let items: Vec<_> = served.iter().map(|group| group.aggregated()).collect();
+    let list = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    });
+    let body = list.to_string();
     let mut hasher = DefaultHasher::new();
     hasher.write(body.as_bytes());
     let tag = format!("\"{:016x}\"", hasher.finish());
@@ -49,58 +153,8 @@ pub(super) fn aggregated(headers: &HeaderMap) -> Answer {
     with_vary(response)
 }
 
-fn aggregated_list() -> Value {
-    let resource = |name: &str| {
-        json!({
-            "resource": name,
-            "responseKind": {"group": "", "version": "", "kind": KIND},
-            "scope": "Namespaced",
-            "singularResource": "",
-            "verbs": ["get"],
-        })
-    };
-    json!({
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": [{
-            "metadata": {"name": GROUP},
-            "versions": [{
-                "version": VERSION,
-                "freshness": "Current",
-                "resources": METRICS.map(resource),
-            }],
-        }],
-    })
-}
-
 /// `/apis`
-pub(super) fn groups() -> Value {
-    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group_fields()]})
-}
-
-/// `/apis/external.metrics.k8s.io`
-pub(super) fn group() -> Value {
-    let mut group = group_fields();
-    if let Value::Object(fields) = &mut group {
-        fields.insert("kind".to_owned(), "APIGroup".into());
-        fields.insert("apiVersion".to_owned(), "v1".into());
-    }
-    group
-}
-
-fn group_fields() -> Value {
-    let version = json!({"groupVersion": format!("{GROUP}/{VERSION}"), "version": VERSION});
-    json!({"name": GROUP, "versions": [version], "preferredVersion": version})
-}
-
-/// `/apis/external.metrics.k8s.io/v1beta1`
-pub(super) fn resources() -> Value {
-    let resource = |name: &str| json!({"name": name, "singularName": "", "namespaced": true, "kind": KIND, "verbs": ["get"]});
-    json!({
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": format!("{GROUP}/{VERSION}"),
-        "resources": METRICS.map(resource),
-    })
+pub(super) fn groups(served: &[Group]) -> Value {
+    let groups: Vec<_> = served.iter().map(|group| group.fields()).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }

@@ -45,6 +45,9 @@ pub enum ApiError {
     /// The selector does not name one Service.
     #[error("the metric selector must be exactly service=<name of the Service>, but {0}")]
     BadSelector(String),
+    /// A selector where none can be.
+    #[error("a metric of an object is one of its name: leave out its selector {0}")]
+    NothingToSelect(String),
     /// Nothing scales on that Service.
     #[error(
         "no {metric} for Service {namespace}/{service}: no workload scales on that Service \
@@ -156,7 +159,7 @@ impl ApiError {
             | Self::UnknownMetric { .. }
             | Self::NoWorkload { .. }
             | Self::UnknownWorkload(_) => (StatusCode::NOT_FOUND, "NotFound"),
-            Self::BadSelector(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
+            Self::BadSelector(_) | Self::NothingToSelect(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
             Self::Ambiguous { .. } => (StatusCode::CONFLICT, "Conflict"),
             Self::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
         }

@@ -1,6 +1,10 @@
 //! Route: what a path asks for.
 
+use super::object_metrics::{self, Described};
 use super::{GROUP, VERSION};
+
+const OBJECT_GROUP: &str = object_metrics::GROUP;
+const OBJECT_VERSION: &str = object_metrics::VERSION;
 
 /// What a path asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +21,21 @@ pub(super) enum Route<'a> {
     Metric {
         /// The namespace.
         namespace: &'a str,
+        /// The metric's name.
+        metric: &'a str,
+    },
+    /// `/apis/custom.metrics.k8s.io`
+    ObjectGroup,
+    /// `/apis/custom.metrics.k8s.io/v1beta2`
+    ObjectResources,
+    /// A metric of an object in a namespace.
+    ObjectMetric {
+        /// The namespace.
+        namespace: &'a str,
+        /// What kind of object.
+        described: Described,
+        /// Its name.
+        name: &'a str,
         /// The metric's name.
         metric: &'a str,
     },
@@ -44,9 +63,14 @@ pub(super) enum Probe {
 // === impl Route ===
 
 impl<'a> Route<'a> {
+    /// Whether it is there only if the custom metrics are.
+    pub(super) fn is_custom(&self) -> bool {
+        matches!(self, Self::ObjectGroup | Self::ObjectResources | Self::ObjectMetric { .. })
+    }
+
     /// Whether the answer is known to the replica that leads, and to no other.
     pub(super) fn is_of_a_workload(&self) -> bool {
-        matches!(self, Self::Metric { .. } | Self::Why { .. })
+        matches!(self, Self::Metric { .. } | Self::ObjectMetric { .. } | Self::Why { .. })
     }
 
     pub(super) fn parse(path: &'a str) -> Self {
@@ -68,6 +92,22 @@ impl<'a> Route<'a> {
                 Some(metric),
                 None,
             ] if !namespace.is_empty() && !metric.is_empty() => Self::Metric { namespace, metric },
+            [Some("apis"), Some(OBJECT_GROUP), None, ..] => Self::ObjectGroup,
+            [Some("apis"), Some(OBJECT_GROUP), Some(OBJECT_VERSION), None, ..] => Self::ObjectResources,
+            [
+                Some("apis"),
+                Some(OBJECT_GROUP),
+                Some(OBJECT_VERSION),
+                Some("namespaces"),
+                Some(namespace),
+                Some(resource),
+                Some(name),
+            ] => match (next(), next(), Described::parse(resource)) {
+                (Some(metric), None, Some(described)) if ![namespace, name, metric].contains(&"") => {
+                    Self::ObjectMetric { namespace, described, name, metric }
+                }
+                _ => Self::Other,
+            },
             [Some("why"), Some(namespace), Some(name), None, ..]
                 if !namespace.is_empty() && !name.is_empty() =>
             {
@@ -97,6 +137,9 @@ mod tests {
     fn paths_are_told_apart() {
         let base = "/apis/external.metrics.k8s.io/v1beta1";
         let metric = Route::Metric { namespace: "shop", metric: "concurrency" };
+        let custom = "/apis/custom.metrics.k8s.io/v1beta2";
+        let (described, name, metric_name) = (Described::Service, "web", "concurrency");
+        let object = Route::ObjectMetric { namespace: "shop", described, name, metric: metric_name };
         let why = Route::Why { namespace: "shop", name: "web" };
         for (path, route) in [
             ("/readyz".to_owned(), Route::Probe(Probe::Ready)),
@@ -108,6 +151,11 @@ mod tests {
             (format!("{base}/namespaces/shop/concurrency"), metric),
             ("/why/shop/web".to_owned(), why),
             (format!("{base}/namespaces/shop/why/web"), why),
+            (format!("{custom}/namespaces/shop/services/web/concurrency"), object),
+            (format!("{custom}/namespaces/shop/services/web"), Route::Other),
+            (format!("{custom}/namespaces/shop/services/web/concurrency/x"), Route::Other),
+            (format!("{custom}/namespaces/shop/pods/web/concurrency"), Route::Other),
+            (custom.to_owned(), Route::ObjectResources),
             (format!("{base}/namespaces/shop/why/web/x"), Route::Other),
             ("/why/shop".to_owned(), Route::Other),
             ("/why/shop/web/x".to_owned(), Route::Other),

@@ -125,6 +125,10 @@ struct Fixture {
 
 impl Fixture {
     fn new(reviewer: Played) -> Self {
+        Self::with_custom(reviewer, false)
+    }
+
+    fn with_custom(reviewer: Played, custom: bool) -> Self {
         let ca = Ca::new("front-proxy-ca");
         let front_proxy = Arc::new(ArcSwap::from_pointee(ca.front_proxy()));
         let reviewer = Arc::new(reviewer);
@@ -140,7 +144,7 @@ impl Fixture {
         values.collector.create_or_update(&workload().key, workload().windows);
         let readiness = Readiness::default();
         let auth = Auth::new(front_proxy.clone(), reviewer.clone(), metrics.reviews.clone());
-        let api = Api::new(values.clone(), Relay::alone(), auth, readiness.clone(), metrics);
+        let api = Api::new(values.clone(), Relay::alone(), auth, readiness.clone(), metrics, custom);
         Self { ca, front_proxy, reviewer, values, readiness, api }
     }
 
@@ -467,6 +471,51 @@ async fn discovery_has_both_forms_and_an_etag() {
     let again = fixture.api.answer(&ask(&[("accept", accept), ("if-none-match", &tag)]), &nobody()).await;
     assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
     assert_eq!(again.headers()[header::ETAG], tag.as_str());
+}
+
+#[tokio::test]
+async fn custom_metrics_are_those_of_a_service_or_of_its_workload_and_only_if_asked_for() {
+    let without = Fixture::new(Played::default());
+    let custom = "/apis/custom.metrics.k8s.io/v1beta2";
+    for path in [custom.to_owned(), format!("{custom}/namespaces/shop/services/web/concurrency")] {
+        assert_eq!(without.get(&path).await.0, StatusCode::NOT_FOUND, "{path}");
+    }
+    assert_eq!(without.get("/apis").await.1["groups"].as_array().unwrap().len(), 1);
+
+    let fixture = Fixture::with_custom(Played::default(), true);
+    fixture.report(350.0);
+    for (resource, kind, api_version) in [
+        ("services", "Service", "/v1"),
+        ("podautoscalers.autoscaling.rouse.dev", "PodAutoscaler", "autoscaling.rouse.dev/v1alpha1"),
+    ] {
+        let (status, body) =
+            fixture.get(&format!("{custom}/namespaces/shop/{resource}/web/concurrency")).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        let item = &body["items"][0];
+        let described = json!({"kind": kind, "namespace": "shop", "name": "web", "apiVersion": api_version});
+        assert_eq!((&item["describedObject"], value(&body)), (&described, "350"));
+        assert_eq!(item["metric"], json!({"name": "concurrency", "selector": null}));
+        assert_eq!(item["windowSeconds"], 60);
+        let review = fixture.reviews().pop().unwrap().resource_attributes.unwrap();
+        let asked = (review.verb.unwrap(), review.resource.unwrap(), review.subresource.unwrap());
+        assert_eq!(asked, ("get".to_owned(), resource.to_owned(), "concurrency".to_owned()));
+    }
+    for (path, code) in [
+        ("services/other/concurrency", 404),
+        ("podautoscalers.autoscaling.rouse.dev/other/concurrency", 404),
+        ("services/web/latency", 404),
+        ("pods/*/concurrency", 404),
+        ("services/web/concurrency?metricLabelSelector=a%3Db", 400),
+    ] {
+        let (status, body) = fixture.get(&format!("{custom}/namespaces/shop/{path}")).await;
+        assert_eq!((status.as_u16(), &body["kind"]), (code, &json!("Status")), "{path}");
+    }
+    let (_, resources) = fixture.get(custom).await;
+    assert_eq!(resources["resources"][0]["name"], "services/concurrency");
+    assert_eq!(fixture.get("/apis/custom.metrics.k8s.io").await.1["name"], "custom.metrics.k8s.io");
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let (_, groups) = fixture.ask(request("/apis", &[("accept", accept)]), &nobody()).await;
+    assert_eq!(groups["items"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]

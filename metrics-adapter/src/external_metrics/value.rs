@@ -64,6 +64,17 @@ struct ValueItem {
     value: String,
 }
 
+/// What both APIs say of a metric.
+#[derive(Debug, PartialEq)]
+pub(super) struct Item {
+    /// As Kubernetes writes it.
+    pub(super) timestamp: String,
+    /// Seconds averaged over.
+    pub(super) window: u64,
+    /// A quantity.
+    pub(super) value: String,
+}
+
 /// A metric that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
@@ -76,17 +87,38 @@ enum Served {
 impl Values {
     /// The list for one metric of one Service.
     pub(super) fn list(&self, namespace: &str, metric: &str, service: &str) -> Result<ValueList, ApiError> {
-        let named = || (metric.to_owned(), namespace.to_owned(), service.to_owned());
-        let served = Served::parse(metric).ok_or_else(|| {
-            let (metric, namespace, service) = named();
-            ApiError::UnknownMetric { metric, namespace, service }
-        })?;
+        Ok(ValueList::new(metric, service, self.of_service(namespace, metric, service)?))
+    }
+
+    /// One metric of the workload that scales on a Service.
+    pub(super) fn of_service(&self, namespace: &str, metric: &str, service: &str) -> Result<Item, ApiError> {
+        let served = served(namespace, metric, service)?;
         let workload = self.workload(namespace, metric, service)?;
-        let milli = self.milli(&workload, served).map_err(|missing| {
-            let (metric, namespace, service) = named();
-            ApiError::NoData { metric, namespace, service, missing }
+        self.item(&workload, served, metric)
+    }
+
+    /// One metric of a workload.
+    pub(super) fn of_workload(&self, namespace: &str, metric: &str, name: &str) -> Result<Item, ApiError> {
+        let served = served(namespace, metric, name)?;
+        let key = Key::new(namespace, name);
+        let workload = self.workloads.borrow().get(&key).cloned();
+        let workload = workload.ok_or_else(|| ApiError::UnknownWorkload(key.to_string()))?;
+        self.item(&workload, served, metric)
+    }
+
+    fn item(&self, workload: &Workload, served: Served, metric: &str) -> Result<Item, ApiError> {
+        let milli = self.milli(workload, served).map_err(|missing| ApiError::NoData {
+            metric: metric.to_owned(),
+            namespace: workload.key.namespace.clone(),
+            service: workload.service.clone(),
+            missing,
         })?;
-        Ok(ValueList::new(metric, service, milli, workload.windows.stable.as_secs()))
+        let now = jiff::Timestamp::from_second(chassis::clock::unix_seconds()).unwrap_or_default();
+        Ok(Item {
+            timestamp: now.to_string(),
+            window: workload.windows.stable.as_secs(),
+            value: format_milli(milli),
+        })
     }
 
     fn workload(&self, namespace: &str, metric: &str, service: &str) -> Result<Arc<Workload>, ApiError> {
@@ -178,8 +210,8 @@ impl Served {
 // === impl ValueList ===
 
 impl ValueList {
-    fn new(metric: &str, service: &str, milli: i64, window: u64) -> Self {
-        let now = jiff::Timestamp::from_second(chassis::clock::unix_seconds()).unwrap_or_default();
+    fn new(metric: &str, service: &str, item: Item) -> Self {
+        let Item { timestamp, window, value } = item;
         Self {
             kind: "ExternalMetricValueList",
             api_version: format!("{GROUP}/{VERSION}"),
@@ -187,12 +219,21 @@ impl ValueList {
             items: [ValueItem {
                 metric_name: metric.to_owned(),
                 metric_labels: BTreeMap::from([(SERVICE_SELECTOR, service.to_owned())]),
-                timestamp: now.to_string(),
+                timestamp,
                 window,
-                value: format_milli(milli),
+                value,
             }],
         }
     }
+}
+
+fn served(namespace: &str, metric: &str, service: &str) -> Result<Served, ApiError> {
+    let (namespace, service) = (namespace.to_owned(), service.to_owned());
+    Served::parse(metric).ok_or_else(|| ApiError::UnknownMetric {
+        metric: metric.to_owned(),
+        namespace,
+        service,
+    })
 }
 
 /// The parameters of a query that matter; the others are for APIs that list and watch.
@@ -200,6 +241,19 @@ impl ValueList {
 struct Parameters {
     #[serde(default, rename = "labelSelector")]
     label_selector: String,
+    /// Of an object's metric, where there is nothing to select.
+    #[serde(default, rename = "metricLabelSelector")]
+    metric_label_selector: String,
+}
+
+/// That a query of an object's metric selects nothing of it: there is just one of a name.
+pub(super) fn selects_nothing(uri: &Uri) -> Result<(), ApiError> {
+    let Query(parameters) =
+        Query::<Parameters>::try_from_uri(uri).map_err(|error| ApiError::BadSelector(error.to_string()))?;
+    if parameters.metric_label_selector.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::NothingToSelect(parameters.metric_label_selector))
 }
 
 /// The Service that a query's selector names.

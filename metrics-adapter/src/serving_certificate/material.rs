@@ -24,8 +24,8 @@ const BACKDATED: Duration = Duration::from_secs(3600);
 
 const CA_CERTIFICATE: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
+pub(super) const CERTIFICATE: &str = "tls.crt";
+pub(super) const KEY: &str = "tls.key";
 
 /// A CA and a leaf, in PEM.
 #[derive(Clone)]
@@ -182,14 +182,7 @@ impl Material {
     /// # Errors
     /// When leaf and key are no pair.
     pub fn certified_key(&self) -> Result<CertifiedKey, MaterialError> {
-        let unreadable = |what| {
-            move |error: rustls_pki_types::pem::Error| MaterialError::Unreadable(what, error.to_string())
-        };
-        let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(unreadable(CERTIFICATE))?;
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(unreadable(KEY))?;
-        Ok(CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider())?)
+        certified_key(&self.certificate, &self.key)
     }
 }
 
@@ -222,6 +215,22 @@ impl Facts {
             not_after: not_after(&leaf),
         })
     }
+}
+
+/// A certificate chain and its key, in PEM, for handshakes.
+pub(super) fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, MaterialError> {
+    let unreadable =
+        |what| move |error: rustls_pki_types::pem::Error| MaterialError::Unreadable(what, error.to_string());
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(unreadable(CERTIFICATE))?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(unreadable(KEY))?;
+    Ok(CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider())?)
+}
+
+/// When the first certificate of a chain ends, in Unix time.
+pub(super) fn end_of(certificate: &str) -> Result<Duration, MaterialError> {
+    Ok(not_after(&x509(CERTIFICATE, &der(CERTIFICATE, certificate)?)?))
 }
 
 fn der(what: &'static str, pem: &str) -> Result<CertificateDer<'static>, MaterialError> {

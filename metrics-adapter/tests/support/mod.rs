@@ -140,7 +140,7 @@ impl Adapter {
             pods: pods.clone(),
             workloads,
         };
-        let api = Api::new(values, relay, auth, Readiness::default(), metrics.clone());
+        let api = Api::new(values, relay, auth, Readiness::default(), metrics.clone(), false);
         let stop = CancellationToken::new();
         let url = format!("ws://{}", listener.local_addr().unwrap());
         let server =

@@ -13,7 +13,7 @@ use autoscaler::contract::{
 use autoscaler::quantity::parse_milli;
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, ExternalMetricSource, HPAScalingRules, HorizontalPodAutoscaler,
-    HorizontalPodAutoscalerSpec,
+    HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget, ObjectMetricSource,
 };
 use kube::ResourceExt;
 
@@ -42,6 +42,14 @@ pub struct Accepted {
     pub advice: Vec<Problem>,
 }
 
+/// A metric of ours in an HPA.
+struct Source<'a> {
+    name: &'a str,
+    /// The Service that it names.
+    service: Option<&'a str>,
+    target: &'a MetricTarget,
+}
+
 /// What is wrong, in words that name the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -60,14 +68,50 @@ impl Problem {
     }
 }
 
-/// Reads an HPA. `siblings` are the other HPAs of its namespace.
+// === impl Source ===
+
+impl<'a> Source<'a> {
+    /// A metric, if it is ours; with `custom`, one of type Object may be.
+    fn of(metric: &'a MetricSpec, custom: bool) -> Option<Self> {
+        match (&metric.external, &metric.object) {
+            (Some(external), _) => Self::external(external),
+            (None, Some(object)) if custom => Self::object(object),
+            _ => None,
+        }
+    }
+
+    /// A metric of type External, if it is ours.
+    fn external(source: &'a ExternalMetricSource) -> Option<Self> {
+        let labels = source.metric.selector.as_ref().and_then(|s| s.match_labels.as_ref());
+        let service = labels.and_then(|labels| labels.get(SERVICE_SELECTOR)).map(String::as_str);
+        let name = source.metric.name.as_str();
+        let ours = match name {
+            METRIC_DESIRED => true,
+            // Common words: with another selector they may well be somebody else's metrics.
+            METRIC_CONCURRENCY | METRIC_RPS => service.is_some() || labels.is_none_or(BTreeMap::is_empty),
+            _ => false,
+        };
+        ours.then_some(Self { name, service, target: &source.target })
+    }
+
+    /// A metric of type Object, if it is ours: of a Service. One of a PodAutoscaler has its PodAutoscaler already.
+    fn object(source: &'a ObjectMetricSource) -> Option<Self> {
+        let (name, object) = (source.metric.name.as_str(), &source.described_object);
+        let ours =
+            matches!(name, METRIC_DESIRED | METRIC_CONCURRENCY | METRIC_RPS) && object.kind == "Service";
+        ours.then_some(Self { name, service: Some(&object.name), target: &source.target })
+    }
+}
+
+/// Reads an HPA. `siblings` are the other HPAs of its namespace; `custom` says whether custom.metrics.k8s.io is ours.
 pub fn accept<'a>(
     hpa: &HorizontalPodAutoscaler,
     siblings: impl IntoIterator<Item = &'a HorizontalPodAutoscaler>,
     config: &AutoscalerConfig,
+    custom: bool,
 ) -> Verdict {
     let spec = &hpa.spec;
-    let ours = our_metrics(spec);
+    let ours = our_metrics(spec, custom);
     let Some(metric) = ours.first() else { return Verdict::Foreign };
     if ours.len() > 1 {
         return Verdict::Rejected(Problem::new(
@@ -93,19 +137,10 @@ pub fn accept<'a>(
     }
 }
 
-fn our_metrics(spec: &HorizontalPodAutoscalerSpec) -> Vec<&ExternalMetricSource> {
-    let ours = |source: &&ExternalMetricSource| {
-        let labels = source.metric.selector.as_ref().and_then(|s| s.match_labels.as_ref());
-        match source.metric.name.as_str() {
-            METRIC_DESIRED => true,
-            // Common words: with another selector they may well be somebody else's metrics.
-            METRIC_CONCURRENCY | METRIC_RPS => {
-                labels.is_none_or(|labels| labels.is_empty() || labels.contains_key(SERVICE_SELECTOR))
-            }
-            _ => false,
-        }
-    };
-    spec.metrics.iter().flatten().filter_map(|m| m.external.as_ref()).filter(ours).collect()
+/// The metrics of an HPA that are ours; with `custom` also those of type Object.
+fn our_metrics(spec: &HorizontalPodAutoscalerSpec, custom: bool) -> Vec<Source<'_>> {
+    let of = |metric| Source::of(metric, custom);
+    spec.metrics.iter().flatten().filter_map(of).collect()
 }
 
 fn rival<'a>(
@@ -127,7 +162,7 @@ fn rival<'a>(
 fn read(
     hpa: &HorizontalPodAutoscaler,
     spec: &HorizontalPodAutoscalerSpec,
-    source: &ExternalMetricSource,
+    source: &Source<'_>,
 ) -> Result<PodAutoscalerSpec, Problem> {
     let (metric, target) = metric_and_target(source)?;
     let min_replicas = spec.min_replicas.unwrap_or(1);
@@ -150,19 +185,19 @@ fn read(
 }
 
 /// What is measured, and what one pod should carry of it. `desired-replicas` is divided by 1 and says nothing of the latter.
-fn metric_and_target(source: &ExternalMetricSource) -> Result<(MetricName, Option<String>), Problem> {
+fn metric_and_target(source: &Source<'_>) -> Result<(MetricName, Option<String>), Problem> {
     let average = source.target.average_value.as_ref().filter(|_| source.target.type_ == "AverageValue");
     let Some(average) = average else {
         return Err(Problem::new(
             "TargetNotAverageValue",
             format!(
                 "the target of {} is of type {}; use type: AverageValue with averageValue, the value one pod should carry",
-                source.metric.name, source.target.type_
+                source.name, source.target.type_
             ),
         ));
     };
     let milli = parse_milli(&average.0);
-    match (source.metric.name.as_str(), milli) {
+    match (source.name, milli) {
         (METRIC_DESIRED, Ok(1000)) => Ok((MetricName::Concurrency, None)),
         (METRIC_DESIRED, _) => Err(bad_target(format!(
             "the target of {METRIC_DESIRED} is {}; it must be averageValue: \"1\"",
@@ -182,14 +217,13 @@ fn bad_target(message: String) -> Problem {
     Problem::new("BadTarget", message)
 }
 
-fn service(source: &ExternalMetricSource) -> Result<String, Problem> {
-    let labels = source.metric.selector.as_ref().and_then(|s| s.match_labels.as_ref());
-    labels.and_then(|labels| labels.get(SERVICE_SELECTOR)).filter(|name| !name.is_empty()).cloned().ok_or_else(|| {
+fn service(source: &Source<'_>) -> Result<String, Problem> {
+    source.service.filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| {
         Problem::new(
             "ServiceMissing",
             format!(
                 "the metric {} does not name the Service; add selector: {{matchLabels: {{{SERVICE_SELECTOR}: <Service name>}}}}",
-                source.metric.name
+                source.name
             ),
         )
     })
@@ -290,7 +324,7 @@ mod tests {
     }
 
     fn verdict(hpa: Value) -> Verdict {
-        accept(&serde_json::from_value(hpa).unwrap(), [], &AutoscalerConfig::default())
+        accept(&serde_json::from_value(hpa).unwrap(), [], &AutoscalerConfig::default(), true)
     }
 
     fn accepted(hpa: Value) -> Accepted {
@@ -384,15 +418,31 @@ mod tests {
     }
 
     #[test]
+    fn a_metric_of_a_service_is_as_good_where_custom_metrics_are_ours() {
+        let mut object = hpa();
+        let target = object["spec"]["metrics"][1]["external"]["target"].clone();
+        object["spec"]["metrics"] = json!([{"type": "Object", "object": {
+            "metric": {"name": "concurrency"}, "target": target,
+            "describedObject": {"apiVersion": "v1", "kind": "Service", "name": "web"},
+        }}]);
+        assert_eq!(accepted(object.clone()).spec, accepted(hpa()).spec);
+        let parsed = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(accept(&parsed, [], &AutoscalerConfig::default(), false), Verdict::Foreign);
+        object["spec"]["metrics"][0]["object"]["describedObject"]["kind"] = "Ingress".into();
+        assert_eq!(verdict(object), Verdict::Foreign);
+    }
+
+    #[test]
     fn two_hpas_on_one_target_are_refused() {
         let hpa: HorizontalPodAutoscaler = serde_json::from_value(hpa()).unwrap();
         let mut rival = hpa.clone();
         rival.metadata.name = Some("other".into());
-        let verdict = accept(&hpa, [&rival], &AutoscalerConfig::default());
+        let verdict = accept(&hpa, [&rival], &AutoscalerConfig::default(), false);
         assert!(matches!(verdict, Verdict::Rejected(Problem { reason: "TwoHPAs", .. })), "{verdict:?}");
         let mut elsewhere = rival;
         elsewhere.spec.scale_target_ref.name = "api".into();
-        assert!(matches!(accept(&hpa, [&elsewhere], &AutoscalerConfig::default()), Verdict::Accepted(_)));
+        let verdict = accept(&hpa, [&elsewhere], &AutoscalerConfig::default(), false);
+        assert!(matches!(verdict, Verdict::Accepted(_)));
     }
 
     #[test]

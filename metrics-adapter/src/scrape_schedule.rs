@@ -1,0 +1,182 @@
+//! ScrapeSchedule: when each workload is read next, for the one task that reads them all.
+//!
+//! Each has its own moment of the second, so that not all are read at once. A workload that is still being read when its next second
+//! comes misses that second, and delays no other. Instants are arguments.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use autoscaler::Key;
+
+use crate::workloads::Workloads;
+
+/// Time between rounds.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What is due when.
+#[derive(Debug, Default)]
+pub struct ScrapeSchedule {
+    known: HashMap<Key, Known>,
+    /// With what was forgotten or put off since, which is skipped when its time comes: one entry a workload, and the forgotten.
+    due: BinaryHeap<Reverse<(Duration, Key)>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    next: Duration,
+    running: bool,
+    failing: bool,
+}
+
+/// A round to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Of this workload.
+    pub key: Key,
+    /// The second that it is for.
+    pub due: Duration,
+    /// Whether the last one failed.
+    pub failing: bool,
+}
+
+// === impl ScrapeSchedule ===
+
+impl ScrapeSchedule {
+    /// Takes in workloads that are new in the table, and forgets those that are not in it.
+    pub fn update(&mut self, table: &Workloads, now: Duration) {
+        self.known.retain(|key, _| table.get(key).is_some());
+        for workload in table.iter() {
+            if !self.known.contains_key(&workload.key) {
+                let next = first_round(&workload.key, now);
+                self.known.insert(workload.key.clone(), Known { next, running: false, failing: false });
+                self.due.push(Reverse((next, workload.key.clone())));
+            }
+        }
+    }
+
+    /// When there is next something to begin.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.due.peek().map(|Reverse((next, _))| *next)
+    }
+
+    /// The rounds that are due at `now`.
+    pub fn begin(&mut self, now: Duration) -> Vec<Round> {
+        let mut rounds = Vec::new();
+        while self.next_due().is_some_and(|next| next <= now) {
+            let Some(Reverse((due, key))) = self.due.pop() else { break };
+            let Some(known) = self.known.get_mut(&key).filter(|known| known.next == due) else { continue };
+            // Seconds that were missed are gone: there is nobody to ask what they were like.
+            while known.next <= now {
+                known.next += PERIOD;
+            }
+            self.due.push(Reverse((known.next, key.clone())));
+            if !std::mem::replace(&mut known.running, true) {
+                rounds.push(Round { key, due, failing: known.failing });
+            }
+        }
+        rounds
+    }
+
+    /// A round has ended.
+    pub fn ended(&mut self, key: &Key, failing: bool) {
+        if let Some(known) = self.known.get_mut(key) {
+            known.running = false;
+            known.failing = failing;
+        }
+    }
+}
+
+/// When to begin: in the middle half of a second, each workload at its own moment. Rounds that came near a second's edge
+/// could fall into the same second, and leave the next one empty.
+fn first_round(key: &Key, now: Duration) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(250 + hasher.finish() % 500)
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::collection::{Measure, Windows};
+    use autoscaler::decider::DeciderSpec;
+    use autoscaler::selector::Selector;
+    use autoscaler::settings::Aggregation;
+
+    use super::*;
+    use crate::workloads::Workload;
+
+    const T0: Duration = Duration::from_secs(1000);
+
+    fn table(names: &[&str]) -> Workloads {
+        let workload = |name: &&str| Workload {
+            key: Key::new("shop", *name),
+            service: (*name).to_owned(),
+            selector: Selector::parse("app=web").unwrap(),
+            windows: Windows {
+                stable: Duration::from_secs(60),
+                panic: Duration::from_secs(6),
+                aggregation: Aggregation::Linear,
+            },
+            measure: Measure::Concurrency,
+            target_milli: 1000,
+            spec: DeciderSpec::default(),
+        };
+        names.iter().map(workload).collect()
+    }
+
+    fn names(rounds: &[Round]) -> Vec<&str> {
+        let mut names: Vec<_> = rounds.iter().map(|round| round.key.name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn everybody_is_due_once_a_second_and_who_is_slow_delays_nobody() {
+        let mut schedule = ScrapeSchedule::default();
+        schedule.update(&table(&["quick", "slow"]), T0);
+        assert!(schedule.begin(T0).is_empty());
+        for second in 2..10 {
+            let rounds = schedule.begin(T0 + Duration::from_secs(second));
+            let expected: &[&str] = if second == 2 { &["quick", "slow"] } else { &["quick"] };
+            assert_eq!(names(&rounds), expected, "second {second}");
+            schedule.ended(&Key::new("shop", "quick"), false);
+        }
+        schedule.ended(&Key::new("shop", "slow"), true);
+        let rounds = schedule.begin(T0 + Duration::from_secs(10));
+        assert_eq!(names(&rounds), ["quick", "slow"]);
+        assert!(rounds.iter().any(|round| round.failing));
+    }
+
+    #[test]
+    fn seconds_that_were_missed_are_not_made_up_for() {
+        let mut schedule = ScrapeSchedule::default();
+        schedule.update(&table(&["web"]), T0);
+        assert_eq!(schedule.begin(T0 + Duration::from_secs(100)).len(), 1);
+        schedule.ended(&Key::new("shop", "web"), false);
+        assert!(schedule.begin(T0 + Duration::from_secs(100)).is_empty());
+        assert!(schedule.next_due().unwrap() <= T0 + Duration::from_secs(101));
+    }
+
+    #[test]
+    fn who_leaves_the_table_is_forgotten_and_may_come_back() {
+        let mut schedule = ScrapeSchedule::default();
+        for i in 0..10 {
+            schedule.update(&table(&["web", "gone"]), T0);
+            schedule.update(&table(&["web"]), T0);
+            let rounds = schedule.begin(T0 + Duration::from_secs(2 + i));
+            assert_eq!(names(&rounds), ["web"]);
+            schedule.ended(&Key::new("shop", "web"), false);
+        }
+        assert!(schedule.due.len() <= 2, "{:?}", schedule.due);
+    }
+
+    #[test]
+    fn rounds_keep_clear_of_the_edges_of_a_second() {
+        for name in ["a", "b", "c", "d"] {
+            let due = first_round(&Key::new("shop", name), Duration::from_millis(5_999));
+            assert_eq!(due.as_secs(), 6);
+            assert!((250..750).contains(&due.subsec_millis()), "{due:?}");
+        }
+    }
+}
