@@ -1,0 +1,167 @@
+//! What becomes of sizes and questions when one of our own replicas goes: `make test-system`.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use autoscaler::quantity::parse_milli;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams};
+use serde_json::Value;
+use system_tests::load::{self, Load};
+use system_tests::namespace::{TestNamespace, is_ready};
+use system_tests::workload::{Workload, replicas, state, until_replicas};
+use system_tests::{installation, wait};
+
+/// Longer than a lease, the watch of it and a pod's start.
+const TAKE_OVER: Duration = Duration::from_secs(40);
+/// Time for one question; whoever does not answer within it has failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+async fn start(name: &str) -> Result<TestNamespace> {
+    let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
+    installation::until_ready(&client, Duration::from_secs(90)).await?;
+    TestNamespace::create(client, &format!("rouse-test-{name}")).await
+}
+
+fn of_ours<K>(client: &Client) -> Api<K>
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    Api::namespaced(client.clone(), installation::NAMESPACE)
+}
+
+/// The pod of a part that leads.
+async fn leader(client: &Client, part: &str) -> Result<String> {
+    let lease: Lease = of_ours(client).get(part).await?;
+    let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
+    let holder = holder.with_context(|| format!("nobody holds the Lease {part}"))?;
+    // An adapter's name has its address behind it.
+    Ok(holder.split_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned())
+}
+
+async fn until_other_leader(client: &Client, part: &str, than: &str) -> Result<()> {
+    wait::until(&format!("another {part} to lead"), TAKE_OVER, || async {
+        Ok((leader(client, part).await? != than).then_some(()))
+    })
+    .await
+}
+
+async fn ask(namespace: &TestNamespace, path: &str) -> Result<Value> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    let answer = tokio::time::timeout(PATIENCE, namespace.client.request_text(request)).await;
+    Ok(serde_json::from_str(&answer.context("no answer in time")??)?)
+}
+
+/// The metric of the workload, in thousandths, as its HPA gets it.
+async fn metric(namespace: &TestNamespace) -> Result<i64> {
+    let path = format!(
+        "/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/concurrency?labelSelector=service%3Dsteady",
+        namespace.name
+    );
+    let list = ask(namespace, &path).await?;
+    let value = list.pointer("/items/0/value").and_then(Value::as_str).context("no value")?;
+    Ok(parse_milli(value)?)
+}
+
+/// Asks for the metric again and again; how often it failed. A value that would take a pod away is an error.
+async fn watch_metric(namespace: &TestNamespace, time: Duration) -> Result<usize> {
+    let end = tokio::time::Instant::now() + time;
+    let mut failures = Vec::new();
+    while tokio::time::Instant::now() < end {
+        match metric(namespace).await {
+            Ok(milli) => ensure!(
+                milli > 15_000,
+                "{milli}m would take a pod away; {}",
+                state(namespace, "steady").await
+            ),
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+        let size = replicas(namespace, "steady").await?;
+        ensure!(size == 4, "the size went to {size}; {}", state(namespace, "steady").await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    println!("{} failed questions: {:?}", failures.len(), failures.first());
+    Ok(failures.len())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: make test-system"]
+async fn no_size_changes_when_the_leader_goes() -> Result<()> {
+    let namespace = start("leader").await?;
+    let client = namespace.client.clone();
+    let workload = Workload { target: "5".to_owned(), ..Workload::new("steady") }
+        .annotated("panic-threshold-percentage", "1000");
+    workload.create(&namespace).await?;
+    let url = workload.url(&namespace).await?;
+    wait::until("the first answer", Duration::from_secs(60), || async {
+        Ok(load::all_ok(&Load::one(&url).run(&namespace).await?).ok())
+    })
+    .await?;
+    let load = Load::concurrency(&url, 20, Duration::from_millis(100), Duration::from_secs(240));
+    let _running = load.start(&namespace).await?;
+    until_replicas(&namespace, "steady", |n| n == 4, Duration::from_secs(45)).await?;
+    wait::until("the metric to be that of the load", Duration::from_secs(20), || async {
+        Ok((metric(&namespace).await? > 17_000).then_some(()))
+    })
+    .await?;
+
+    // A clean end: another one leads at once, and whoever asks meanwhile is answered.
+    let first = leader(&client, "metrics-adapter").await?;
+    of_ours::<Pod>(&client).delete(&first, &DeleteParams::default()).await?;
+    let failed = watch_metric(&namespace, Duration::from_secs(15)).await?;
+    ensure!(failed == 0, "{failed} questions failed though the leader gave its lease away");
+    until_other_leader(&client, "metrics-adapter", &first).await?;
+    installation::until_ready(&client, TAKE_OVER).await?;
+
+    // Its windows are young now; the other one must still lead, and is killed.
+    let second = leader(&client, "metrics-adapter").await?;
+    of_ours::<Pod>(&client).delete(&second, &DeleteParams::default().grace_period(0)).await?;
+    watch_metric(&namespace, Duration::from_secs(20)).await?;
+    until_other_leader(&client, "metrics-adapter", &second).await?;
+    ensure!(metric(&namespace).await? > 15_000, "the metric after the lease ended");
+
+    let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/why/steady", namespace.name);
+    let why = ask(&namespace, &path).await?;
+    ensure!(why.pointer("/decisions/0/desired").is_some(), "it does not say why: {why}");
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: make test-system"]
+async fn a_sleeper_wakes_while_no_zero_scaler_leads() -> Result<()> {
+    let namespace = start("orphan").await?;
+    let client = namespace.client.clone();
+    let workload = Workload { replicas: 0, ..Workload::new("sleeper") };
+    workload.create(&namespace).await?;
+    let url = workload.url(&namespace).await?;
+    wait::until("an activator in the path", Duration::from_secs(60), || async {
+        let answers = Load::probe(&url).run(&namespace).await?;
+        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
+    })
+    .await?;
+    let lost = leader(&client, "zero-scaler").await?;
+    of_ours::<Pod>(&client).delete(&lost, &DeleteParams::default().grace_period(0)).await?;
+    load::all_ok(&Load::one(&url).run(&namespace).await?).context("the request that finds no leader")?;
+    until_other_leader(&client, "zero-scaler", &lost).await?;
+    installation::until_ready(&client, TAKE_OVER).await?;
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: make test-system"]
+async fn the_stats_ports_take_no_strangers() -> Result<()> {
+    let namespace = start("strangers").await?;
+    let adapters = ListParams::default().labels("app.kubernetes.io/name=metrics-adapter");
+    let pods: Vec<Pod> = of_ours(&namespace.client).list(&adapters).await?.items;
+    let ready: Vec<_> = pods.iter().filter(|pod| is_ready(pod)).collect();
+    ensure!(ready.len() == 2, "{} adapters are ready", ready.len());
+    for pod in ready {
+        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).context("no address")?;
+        let answers = Load::one(&format!("http://{ip}:8080/relay/why/a/b")).run(&namespace).await?;
+        ensure!(answers.iter().all(|answer| answer.status == 401), "not refused: {answers:?}");
+    }
+    namespace.delete().await
+}
