@@ -57,7 +57,10 @@ where
         write_head(&mut head, parts, framing);
         let is_empty = framing == Framing::Length(0) && body.is_end_stream();
         let body = (!is_empty).then_some(body);
-        let announced = parts.headers.get_all(header::TRAILER).iter().cloned().collect();
+        let announced = match framing {
+            Framing::Chunked => parts.headers.get_all(header::TRAILER).iter().cloned().collect(),
+            Framing::Length(_) => Vec::new(),
+        };
         let is_head_alone = body.is_none();
         Self { body, is_head_alone, announced, framing, head, sent: 0, part: Bytes::new() }
     }
