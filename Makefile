@@ -76,15 +76,17 @@ bench: ## Measure what a report, a decision and a request cost, and compare with
 # The proxy as it is shipped.
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
-bench-proxies: ## Compare queue-proxy with nginx and haproxy (5 minutes; ARGS=--quick for a short look)
+bench-proxies: ## Compare our proxies with nginx and haproxy (6 minutes; ARGS=--quick for a short look)
 	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(SIDECAR)/queue-proxy $(ARGS)
+	cargo build --release --locked --target $(HOST) --package activator
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
+	  --queue-proxy $(SIDECAR)/queue-proxy --activator $(BINARIES)/activator $(ARGS)
 
 .PHONY: bench-held
 bench-held: export RUSTFLAGS := -C target-feature=+crt-static
 bench-held: ## What the activator takes while it holds requests, and how fast it lets them go
 	cargo build --release --locked --target $(HOST) --package activator
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --held $(BINARIES)/activator $(ARGS)
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --held $(ARGS)
 
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static

@@ -66,6 +66,16 @@ pub async fn scale_part(client: &Client, part: &str, replicas: i32) -> Result<()
     Ok(())
 }
 
+/// Replaces the pods of one of our own Deployments, as `kubectl rollout restart` does.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn restart_part(client: &Client, part: &str) -> Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    deployments.restart(part).await?;
+    Ok(())
+}
+
 /// Whether all replicas are ready. Kubernetes calls them available later: a metrics-adapter has to fill its windows first.
 fn is_available(deployment: &Deployment) -> bool {
     let wanted = deployment.spec.replicas.unwrap_or(1);

@@ -32,6 +32,8 @@ pub struct Workload {
     pub replicas: i32,
     /// Whether the Service selects its pods itself (attached mode) or leaves that to Rouse (managed mode).
     pub attached: bool,
+    /// Time before the app listens.
+    pub start: Duration,
     /// Annotations of the HPA, without the prefix.
     pub annotations: BTreeMap<String, String>,
 }
@@ -49,6 +51,7 @@ impl Workload {
             max_replicas: 10,
             replicas: 1,
             attached: false,
+            start: Duration::ZERO,
             annotations: annotations.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
         }
     }
@@ -99,7 +102,7 @@ impl Workload {
                             "name": "app",
                             "image": SAMPLE_APP,
                             "imagePullPolicy": "IfNotPresent",
-                            "args": ["serve"],
+                            "args": ["serve", format!("--start-delay-ms={}", self.start.as_millis())],
                             "ports": [{"containerPort": 8080}],
                         }],
                     },

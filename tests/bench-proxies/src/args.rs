@@ -33,9 +33,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..))]
     pub(crate) soak: Option<u64>,
 
-    /// Instead: what this release binary of the activator takes while it holds requests, and how fast it lets them go.
-    #[arg(long, value_name = "FILE", conflicts_with = "queue_proxy")]
-    pub(crate) held: Option<PathBuf>,
+    /// The release binary of the activator, to be compared as well: it passes on to a pod that is Ready.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) activator: Option<PathBuf>,
+
+    /// Instead: what the activator takes while it holds requests, and how fast it lets them go.
+    #[arg(long, requires = "activator")]
+    pub(crate) held: bool,
 
     /// Times that everything is measured.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]

@@ -58,7 +58,7 @@ fn main() -> Result<ExitCode> {
     // A proxy is given two cores' worth of threads; on a larger machine the others are for the load.
     let threads = (machine::cores() / 2).clamp(1, 4);
     let backend = backend::start(threads)?;
-    if let Some(activator) = &args.held {
+    if let Some(activator) = args.activator.as_deref().filter(|_| args.held) {
         let met = held::run(activator, backend, &directory)?;
         return Ok(if args.strict && !met { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
@@ -69,7 +69,7 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let peers = debian::ensure(&directory.join("debian"), &proxy::PACKAGES, &proxy::PROGRAMS)?;
-    let proxies = proxy::all(&peers, queue_proxy);
+    let proxies = proxy::all(&peers, queue_proxy, args.activator.as_deref());
     match &args.profile {
         Some(name) => profile(find(&proxies, name)?, backend, &directory, threads),
         None => compare(&args, &proxies, backend, &directory, threads),

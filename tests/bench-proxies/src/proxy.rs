@@ -2,6 +2,7 @@
 //!
 //! To add one, describe it in a file of its own and name it in [`all`]; everything else follows.
 
+mod activator;
 mod bounds;
 mod haproxy;
 mod nginx;
@@ -50,13 +51,15 @@ pub(crate) struct Running {
 }
 
 /// Every proxy, the reference first.
-pub(crate) fn all(peers: &Unpacked, queue_proxy: &Path) -> Vec<Proxy> {
-    vec![
+pub(crate) fn all(peers: &Unpacked, queue_proxy: &Path, activator: Option<&Path>) -> Vec<Proxy> {
+    let mut all = vec![
         nginx::proxy(peers),
         haproxy::proxy(peers),
         queue_proxy::unlimited(queue_proxy),
         queue_proxy::limited(queue_proxy),
-    ]
+    ];
+    all.extend(activator.map(activator::proxy));
+    all
 }
 
 /// The one that is soaked.

@@ -31,7 +31,7 @@ impl Site {
         Ok(Self { listen: free_port()?, spare: [free_port()?, free_port()?], backend, directory })
     }
 
-    /// Writes a configuration with this site's words in the places of `@LISTEN@`, `@BACKEND@` and `@DIRECTORY@`.
+    /// Writes a configuration with this site's words in the places of `@LISTEN@`, `@BACKEND@` (or their parts, as `@LISTEN_PORT@`) and `@DIRECTORY@`.
     pub(super) fn write(&self, name: &str, template: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
         fs::write(&path, self.fill(template)?).with_context(|| path.display().to_string())?;
@@ -41,7 +41,10 @@ impl Site {
     fn fill(&self, template: &str) -> Result<String> {
         let filled = template
             .replace("@LISTEN@", &self.listen.to_string())
+            .replace("@LISTEN_PORT@", &self.listen.port().to_string())
             .replace("@BACKEND@", &self.backend.to_string())
+            .replace("@BACKEND_IP@", &self.backend.ip().to_string())
+            .replace("@BACKEND_PORT@", &self.backend.port().to_string())
             .replace("@DIRECTORY@", &self.directory.display().to_string());
         match filled
             .lines()
