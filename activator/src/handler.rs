@@ -75,6 +75,9 @@ impl Handler {
     }
 
     /// The response to a request that came on `ends`.
+    ///
+    /// Each connection keeps the room for this future, and a held request keeps it filled: what would be moved from function
+    /// to function, and what is rare, is boxed.
     pub async fn handle(&self, request: Request<Incoming>, ends: &Connection) -> Response<AnswerBody> {
         if let Err(malformed) = gateway::check(&request) {
             return self.refuse(malformed, request.version());
@@ -83,6 +86,7 @@ impl Handler {
             return own(answer);
         }
         let version = request.version();
+        let request = Box::new(request);
         let mut response = if self.shared.health_checks.sent(request.headers()) {
             Box::pin(self.check_health(request, ends)).await.unwrap_or_else(|error| self.fail(&error))
         } else {
@@ -112,14 +116,14 @@ impl Handler {
     /// Neither counted nor held. The app is asked if there is one, beside its limit; its sidecar knows such requests as well.
     async fn check_health(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Box<Request<Incoming>>,
         ends: &Connection,
     ) -> Result<Response<AnswerBody>, Error> {
         self.workload.admits()?;
-        let asleep = health_check::yes(&request).map(Either::Right);
+        let asleep = health_check::yes(&*request).map(Either::Right);
         let Some(pod) = self.workload.any_pod() else { return Ok(asleep) };
-        to_pod(&mut request, ends);
-        let (head, body) = request.into_parts();
+        to_pod(&mut *request, ends);
+        let (head, body) = (*request).into_parts();
         let to = (pod.ip, self.pod_port).into();
         match self.shared.forwarder.send(to, &head, &HeldBody::new(body)).await {
             Ok(mut response) => {
@@ -134,7 +138,7 @@ impl Handler {
 
     async fn serve(
         &self,
-        request: Request<Incoming>,
+        request: Box<Request<Incoming>>,
         ends: &Connection,
     ) -> Result<Response<AnswerBody>, Error> {
         let request = self.count_in(request, ends)?;
@@ -164,16 +168,21 @@ impl Handler {
         }
     }
 
-    fn count_in(&self, mut request: Request<Incoming>, ends: &Connection) -> Result<OnItsWay, Error> {
+    fn count_in(
+        &self,
+        mut request: Box<Request<Incoming>>,
+        ends: &Connection,
+    ) -> Result<Box<OnItsWay>, Error> {
         let received = Instant::now();
         self.workload.admits()?;
         let counted = self.shared.reporter.request_in(self.workload.counter());
         self.workload.probe_if_wanted();
-        let upgrade = Upgrade::of(&mut request);
-        to_pod(&mut request, ends);
-        let (head, body) = request.into_parts();
+        let upgrade = Upgrade::of(&mut *request);
+        to_pod(&mut *request, ends);
+        let (head, body) = (*request).into_parts();
         let length = body.size_hint().upper();
-        Ok(OnItsWay { received, head, length, body: HeldBody::new(body), upgrade, counted })
+        let body = HeldBody::new(body);
+        Ok(Box::new(OnItsWay { received, head, length, body, upgrade, counted }))
     }
 
     async fn throttle(&self, request: &OnItsWay, deadline: Instant) -> Result<Slot, Error> {
@@ -205,7 +214,7 @@ impl Handler {
 
 impl OnItsWay {
     /// The pod's response, with what ends with it.
-    fn answer(self, mut response: Response<ResponseBody>, slot: Slot) -> Response<AnswerBody> {
+    fn answer(self: Box<Self>, mut response: Response<ResponseBody>, slot: Slot) -> Response<AnswerBody> {
         let running = Running { _slot: slot, _counted: self.counted };
         let running = match self.upgrade {
             Some(upgrade) => upgrade.tunnel(&mut response, running),
@@ -231,4 +240,22 @@ fn to_pod<B>(request: &mut Request<B>, ends: &Connection) {
 
 fn own(answer: Response<Full<Bytes>>) -> Response<AnswerBody> {
     answer.map(|body| Either::Right(Either::Left(body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a connection keeps room for, and a held request fills.
+    const MOST: usize = 2048;
+
+    fn size_of<'a, F>(_: impl FnOnce(&'a Handler, Request<Incoming>, &'a Connection) -> F) -> usize {
+        std::mem::size_of::<F>()
+    }
+
+    #[test]
+    fn a_held_request_takes_little() {
+        let size = size_of(Handler::handle);
+        assert!(size <= MOST, "{size} bytes");
+    }
 }

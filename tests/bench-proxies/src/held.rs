@@ -1,5 +1,5 @@
-//! The activator while it holds: what held requests and open ports cost in memory, and how fast requests leave once there is a
-//! pod for them.
+//! The activator while it holds: what held requests and open ports cost in memory, how fast requests leave once there is a
+//! pod for them, and what the callers of another workload feel of it.
 //!
 //! ```text
 //!   callers (this process) ─► activator --workloads FILE ─ holds ... a pod is added to FILE ... ─► backend (this process)
@@ -20,6 +20,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit};
 
 use self::callers::Callers;
+use crate::load::{Generator, Pace};
 use crate::process::{Process, Program};
 use crate::{clock, memory};
 
@@ -31,6 +32,11 @@ const LISTENERS: u16 = 10_000;
 const LISTENERS_MEMORY: u64 = 150 << 20;
 /// Requests that should leave in a second when there is a pod.
 const RELEASED_PER_SECOND: f64 = 20_000.0;
+/// Requests a second for a workload that is awake, and for how long at a time.
+const NEIGHBOUR: Pace = Pace::PerSecond(100.0);
+const NEIGHBOUR_TIME: Duration = Duration::from_secs(2);
+/// How much longer its 99th percentile may get while the other workload's requests are held.
+const NEIGHBOUR_P99: f64 = 2.0;
 /// Of the pod; its connections need files as well.
 const CONTAINER_CONCURRENCY: u32 = 100;
 /// Files for everything but the callers' connections.
@@ -74,9 +80,17 @@ fn listeners(path: &Path, directory: &Path) -> Result<bool> {
 
 fn requests(path: &Path, backend: SocketAddr, directory: &Path) -> Result<bool> {
     let count = usize::try_from(open_files().saturating_sub(OTHER_FILES))?.min(REQUESTS);
-    let web = |pods: &str| format!("workloads:\n{}", workload_at(FIRST_PORT, backend.port(), pods));
-    let mut activator = Activator::start(path, directory, &web(""))?;
+    let pod = format!("{{ip: {}, ready: true}}", backend.ip());
+    let workloads = |pods: &str| {
+        let (held, neighbour) = (FIRST_PORT, FIRST_PORT + 1);
+        let of = |port, pods: &str| workload_at(port, backend.port(), pods);
+        format!("workloads:\n{}{}", of(held, pods), of(neighbour, &pod))
+    };
+    let mut activator = Activator::start(path, directory, &workloads(""))?;
+    let neighbour = SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST_PORT + 1));
     activator.process.wait_for_listening((Ipv4Addr::LOCALHOST, FIRST_PORT).into())?;
+    activator.process.wait_for_listening(neighbour)?;
+    let alone = p99(neighbour)?;
     let at_rest = activator.resident()?;
 
     let mut callers = Callers::connect(FIRST_PORT, count)?;
@@ -87,14 +101,32 @@ fn requests(path: &Path, backend: SocketAddr, directory: &Path) -> Result<bool> 
     println!("{count} held requests: {each} bytes each");
     let small = verdict(&format!("{count} held requests"), resident, bound);
 
-    activator.say(&web(&format!("{{ip: {}, ready: true}}", backend.ip())))?;
-    let answers = callers.answers(PATIENCE)?;
+    let beside = p99(neighbour)?;
+    let unmoved = beside <= alone.mul_f64(NEIGHBOUR_P99);
+    println!("{} p99 of a neighbour: {beside:.0?}, alone {alone:.0?}", mark(unmoved));
+
+    activator.say(&workloads(&pod))?;
+    let (answers, beside) = thread::scope(|scope| {
+        let beside = scope.spawn(|| p99(neighbour));
+        let answers = callers.answers(PATIENCE);
+        (answers, beside.join())
+    });
+    let answers = answers?;
+    if let Ok(beside) = beside {
+        println!("  p99 of the neighbour while they are released: {:.0?}", beside?);
+    }
     ensure!(answers.lost == 0, "{} of {count} requests were lost: {}", answers.lost, answers.last_loss);
     let rate = count as f64 / answers.took.as_secs_f64();
     let fast = rate >= RELEASED_PER_SECOND;
     println!("{} released: {rate:.0} a second, of at least {RELEASED_PER_SECOND:.0}", mark(fast));
     println!("  after that {:.1} MiB", mebibytes(activator.resident()?));
-    Ok(small && fast)
+    Ok(small && unmoved && fast)
+}
+
+fn p99(of: SocketAddr) -> Result<Duration> {
+    let tally = Generator::connect(of, 1, 1)?.run(NEIGHBOUR, NEIGHBOUR_TIME)?;
+    ensure!(tally.failed == 0, "a neighbour's request failed: {}", tally.last_failure);
+    Ok(tally.quantile(0.99))
 }
 
 fn verdict(what: &str, resident: u64, bound: u64) -> bool {
