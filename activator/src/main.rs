@@ -4,7 +4,7 @@ use activator::{app, args::Args};
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 
-/// See queue-proxy's `main.rs`; and 50,000 held requests leave nothing behind that it would not give back.
+/// See queue-proxy's `main.rs`. Besides, it gives back what a burst of held requests took.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -10,7 +10,7 @@
 //! | cause | Kubernetes says | lasts | because |
 //! |---|---|---|---|
 //! | `ImagePull` | ErrImagePull, ImagePullBackOff | start patience | registries fail now and then, and the kubelet tries again after 10 s |
-//! | `CrashLoop` | CrashLoopBackOff, or not ready after two restarts | start patience | one crash, for a database that is late, is common |
+//! | `CrashLoop` | CrashLoopBackOff, which comes with the second crash | start patience | a database that is late costs a crash or two |
 //! | `ContainerConfig` | CreateContainerConfigError | start patience | the ConfigMap may be applied a moment later |
 //! | `ContainerStart` | CreateContainerError, RunContainerError | start patience | a runtime may be busy |
 //! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 | no repetition changes it |
@@ -26,9 +26,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
-
-/// Restarts of a container that is still not ready after which it is called a crash loop.
-const RESTARTS: u32 = 2;
 
 /// What keeps pods from starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -109,7 +106,8 @@ struct Found<'a> {
 /// The cause that speaks for a workload with these pods, none of which is ready, at `now` (Unix milliseconds); `before` is
 /// what this said last.
 pub fn judge(pods: &[Starting], before: Option<&Failure>, patience: Patience, now: i64) -> Option<Failure> {
-    let found: Option<Vec<Found<'_>>> = pods.iter().map(Starting::found).collect();
+    let crashing = before.is_some_and(|b| b.cause == StartCause::CrashLoop);
+    let found: Option<Vec<Found<'_>>> = pods.iter().map(|pod| pod.found(crashing)).collect();
     let found = found?;
     // The same cause as long as there is one: what is told should not change with the order of pods.
     let same = |f: &&Found<'_>| before.is_some_and(|b| b.cause == f.cause);
@@ -195,28 +193,36 @@ impl Patience {
 // === impl Starting ===
 
 impl Starting {
-    fn found(&self) -> Option<Found<'_>> {
+    /// `crashing`: its workload was last seen in a crash loop.
+    fn found(&self, crashing: bool) -> Option<Found<'_>> {
         let pod = self.name.as_str();
         if let Some(message) = &self.unschedulable {
             return Some(Found { cause: StartCause::Unschedulable, reason: "Unschedulable", message, pod });
         }
-        self.containers.iter().filter(|container| !container.done).find_map(|container| container.found(pod))
+        let mut awaited = self.containers.iter().filter(|container| !container.done);
+        awaited.find_map(|container| container.found(pod, crashing))
     }
 }
 
 // === impl Container ===
 
 impl Container {
-    fn found<'a>(&'a self, pod: &'a str) -> Option<Found<'a>> {
-        let waiting = self.waiting.as_ref();
-        let named = waiting.and_then(|(reason, message)| {
-            Some(Found { cause: StartCause::of_waiting(reason)?, reason, message, pod })
-        });
-        let crashed = self.restarts >= RESTARTS;
-        named.or_else(|| {
-            let message = self.last_end.as_deref().unwrap_or_default();
-            crashed.then_some(Found { cause: StartCause::CrashLoop, reason: "Restarted", message, pod })
-        })
+    fn found<'a>(&'a self, pod: &'a str, crashing: bool) -> Option<Found<'a>> {
+        let (reason, message) = self.waiting.as_ref().map_or(("", ""), |(reason, message)| (reason, message));
+        match StartCause::of_waiting(reason) {
+            Some(StartCause::CrashLoop) => Some(self.crash_loop(pod, reason)),
+            Some(cause) => Some(Found { cause, reason, message, pod }),
+            // It runs once more, or is about to.
+            None if crashing && self.restarts > 0 => Some(self.crash_loop(pod, "Restarted")),
+            None => None,
+        }
+    }
+
+    /// How it ended says more than for how long it waits.
+    fn crash_loop<'a>(&'a self, pod: &'a str, reason: &'a str) -> Found<'a> {
+        let waiting = self.waiting.as_ref().map(|(_, message)| message.as_str());
+        let message = self.last_end.as_deref().or(waiting).unwrap_or_default();
+        Found { cause: StartCause::CrashLoop, reason, message, pod }
     }
 }
 
@@ -233,9 +239,10 @@ mod tests {
         Starting { name: name.to_owned(), containers: vec![container], ..Starting::default() }
     }
 
+    /// A container that ended and runs again.
     fn restarted(times: u32) -> Starting {
-        let container =
-            Container { restarts: times, last_end: Some("exit code 1".into()), ..Container::default() };
+        let last_end = Some("exit code 1".into());
+        let container = Container { restarts: times, last_end, ..Container::default() };
         Starting { name: "a".to_owned(), containers: vec![container], ..Starting::default() }
     }
 
@@ -268,12 +275,19 @@ mod tests {
     }
 
     #[test]
-    fn one_restart_is_no_crash_loop_and_a_second_one_is_while_it_runs_too() {
-        assert_eq!(cause(&[restarted(1)]), None);
-        assert_eq!(cause(&[restarted(2)]), Some(StartCause::CrashLoop));
+    fn a_crash_loop_goes_on_while_its_container_runs_once_more_and_no_restart_alone_is_one() {
+        assert_eq!(cause(&[restarted(7)]), None, "it may have run for weeks since");
+        let crashed = judge(&[waiting("a", "CrashLoopBackOff")], None, PATIENCE, 0).unwrap();
+        let again = judge(&[restarted(2)], Some(&crashed), PATIENCE, 10_000).unwrap();
+        assert_eq!((again.cause, again.since, again.given_up), (StartCause::CrashLoop, 0, true));
+        assert_eq!(
+            judge(&[restarted(0)], Some(&crashed), PATIENCE, 0),
+            None,
+            "a new pod, that has not crashed"
+        );
         let mut init = restarted(5);
         init.containers[0].done = true;
-        assert_eq!(cause(&[init]), None, "it came through in the end");
+        assert_eq!(judge(&[init], Some(&crashed), PATIENCE, 0), None, "it came through in the end");
     }
 
     #[test]
@@ -287,7 +301,7 @@ mod tests {
     fn a_cause_is_given_up_when_it_has_lasted() {
         for (pod, lasts) in [
             (waiting("a", "ErrImagePull"), 10_000),
-            (restarted(2), 10_000),
+            (waiting("a", "CrashLoopBackOff"), 10_000),
             (unschedulable(), 60_000),
             (waiting("a", "InvalidImageName"), 0),
         ] {
