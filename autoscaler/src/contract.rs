@@ -3,6 +3,10 @@
 //! Every value here is visible from outside: a port in a manifest, a label on a pod, a header on the wire. Changing one
 //! breaks running clusters, so each stands here once and nowhere else.
 
+use std::time::Duration;
+
+use crate::Key;
+
 /// API group of the custom resources, and prefix (with `/`) of labels and annotations.
 pub const GROUP: &str = "autoscaling.rouse.dev";
 /// Version of the custom resources.
@@ -25,14 +29,19 @@ pub const SCALE_TO_ZERO: &str = "autoscaling.rouse.dev/scale-to-zero";
 /// same annotation for their sidecar.
 pub const CONTAINER_CONCURRENCY: &str = "autoscaling.rouse.dev/container-concurrency";
 
+/// Annotation on pods: what is spoken to their app, as [`Protocol`](crate::Protocol) writes it. The Service's
+/// `appProtocol` must say the same.
+pub const PROTOCOL: &str = "autoscaling.rouse.dev/protocol";
+
 /// Name of the sidecar's container and of its traffic port. A Service in attached mode names it as `targetPort`.
 pub const QUEUE_PROXY: &str = "queue-proxy";
 
-/// Traffic through the sidecar: HTTP/1.1 and h2c on one port.
+/// Traffic through the sidecar: HTTP/1.1 and h2c on one port, or the bytes of a pod that speaks something else.
 pub const QUEUE_PROXY_PORT: u16 = 8012;
 /// The sidecar's `/stat` for the collector and `/metrics` for Prometheus.
 pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
-/// The sidecar's `/ready` and `/app-ready` for the kubelet, and `/wait-for-drain` for the app's preStop hook.
+/// The sidecar's `/ready` and `/app-ready` for the kubelet, `/wait-for-drain` for the app's preStop hook, and what activators
+/// send to pods that do not speak HTTP: probes, and connections by [`TUNNEL_PATH`].
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
 /// Activator ports leased to (workload, Service port) pairs, inclusive. The port a request arrives on is its identity.
 pub const LEASED_PORTS: std::ops::RangeInclusive<u16> = 20000..=29999;
@@ -82,6 +91,20 @@ pub const PROXIED_HEADER: &str = "rouse-proxied";
 /// `namespace/name` of the workload, in an activator's answer to a probe.
 pub const WORKLOAD_HEADER: &str = "rouse-workload";
 
+/// Where an activator asks a sidecar for a connection to an app that does not speak HTTP, by an upgrade to
+/// [`TUNNEL_PROTOCOL`]. Switched to when the app has accepted it.
+pub const TUNNEL_PATH: &str = "/tunnel";
+/// What such a connection speaks after the switch: the caller's bytes and the app's, as they are.
+pub const TUNNEL_PROTOCOL: &str = "rouse-tcp";
+/// Path on an activator's [`ADMIN_PORT`], before a port's number: which workload that port stands for, in
+/// [`WORKLOAD_HEADER`]. Who asks may call that port within [`TCP_PROBE_WITHIN`] and speak [`TCP_PROBE`].
+pub const LEASES_PATH: &str = "/leases/";
+/// What a probe says on a port that is not HTTP's, and all that it says. An activator that was told of it answers with
+/// [`tcp_probe_answer`]; a queue-proxy closes the connection. Neither counts it.
+pub const TCP_PROBE: &[u8] = b"rouse-probe activator\r\n";
+/// How long an activator expects a probe after it was told of one. Meanwhile it counts who says nothing only later.
+pub const TCP_PROBE_WITHIN: Duration = Duration::from_secs(1);
+
 /// Metric names served to HPAs.
 pub const METRIC_CONCURRENCY: &str = "concurrency";
 /// Requests per second over the window, the workload's total.
@@ -90,3 +113,8 @@ pub const METRIC_RPS: &str = "requests-per-second";
 pub const METRIC_DESIRED: &str = "desired-replicas";
 /// The one label of a metric selector: the Service's name.
 pub const SERVICE_SELECTOR: &str = "service";
+
+/// What an activator of `workload` answers to [`TCP_PROBE`] before it closes the connection.
+pub fn tcp_probe_answer(workload: &Key) -> String {
+    format!("{PROBE_ACTIVATOR} {workload}\r\n")
+}

@@ -34,6 +34,7 @@ mod key;
 pub mod pod_assignment;
 pub mod pod_start;
 pub mod port_lease;
+pub mod protocol;
 pub mod quantity;
 pub mod reachability;
 pub mod replay;
@@ -49,3 +50,4 @@ pub mod window;
 
 pub use decision::{Decision, DecisionEvent};
 pub use key::Key;
+pub use protocol::Protocol;

@@ -15,8 +15,20 @@ use crate::server::{self, Options};
 
 /// Answers on `listener` until `stop`. Give it a token that outlives the rest, so that a draining process can be watched.
 pub async fn serve(listener: TcpListener, registry: Registry, readiness: Readiness, stop: CancellationToken) {
+    serve_with(|_: &_, _: &_| None, listener, registry, readiness, stop).await;
+}
+
+/// As [`serve`], with `more` that is answered.
+pub async fn serve_with(
+    more: impl Fn(&Method, &str) -> Option<Response<Full<Bytes>>> + Clone + Send + 'static,
+    listener: TcpListener,
+    registry: Registry,
+    readiness: Readiness,
+    stop: CancellationToken,
+) {
     let service = move |request: Request<Incoming>, _: &_| {
-        let response = answer(request.method(), request.uri().path(), &registry, &readiness);
+        let (method, path) = (request.method(), request.uri().path());
+        let response = more(method, path).unwrap_or_else(|| answer(method, path, &registry, &readiness));
         std::future::ready(Ok::<_, Infallible>(response))
     };
     let options = Options {

@@ -16,12 +16,14 @@ pub mod health_checks;
 pub mod kubernetes;
 #[cfg(feature = "kube")]
 pub mod lease;
+pub mod liveness;
 #[cfg(feature = "kube")]
 pub mod peers;
 pub mod projected_token;
 pub mod read_ahead;
 mod read_buffer;
 pub mod readiness;
+pub mod relay;
 #[cfg(feature = "kube")]
 pub mod reviews;
 pub mod server;

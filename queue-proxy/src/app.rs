@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use autoscaler::Protocol;
 use autoscaler::breaker::Breaker;
 use chassis::health_checks::HealthChecks;
+use chassis::liveness::ask_silent_peer;
 use chassis::server::{self, Acceptor, Options};
 use prometheus::Registry;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,10 +24,11 @@ use crate::args::Args;
 use crate::availability::Availability;
 use crate::drain::Drain;
 use crate::handler::Handler;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, TcpMetrics};
 use crate::readiness_probe::ReadinessProbe;
 use crate::request_counter::RequestCounter;
 use crate::stats_endpoint::StatsEndpoint;
+use crate::tcp_proxy::{self, TcpProxy};
 use crate::timeouts::Stopwatches;
 use crate::upstream::Upstream;
 use crate::workers::Workers;
@@ -57,10 +61,22 @@ pub struct Addresses {
 /// What the tasks share.
 struct Parts {
     app: AppReadiness,
-    /// One for each worker.
-    handlers: Vec<Handler>,
+    servers: Servers,
     stats: StatsEndpoint,
     admin: Admin,
+}
+
+/// What limits and counts, whatever is spoken.
+struct Load {
+    counter: Arc<RequestCounter>,
+    breaker: Breaker,
+    availability: Availability,
+}
+
+/// What takes the traffic's connections, one for each worker.
+enum Servers {
+    Http(Vec<Handler>),
+    Tcp(Vec<TcpProxy>),
 }
 
 // === impl App ===
@@ -98,9 +114,9 @@ impl App {
     pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
         let Self { args, traffic, stats, admin } = self;
         tracing::info!(?args, "queue-proxy {}", env!("CARGO_PKG_VERSION"));
-        let parts = build(&args)?;
-        let drain = parts.admin.drain.clone();
         let (close_traffic, close) = (CancellationToken::new(), CancellationToken::new());
+        let parts = build(&args, &close_traffic)?;
+        let drain = parts.admin.drain.clone();
         let bounds = Options {
             header_read_timeout: args.header_timeout,
             max_connections: args.max_connections,
@@ -108,12 +124,22 @@ impl App {
             ..Options::default()
         };
         let few = Options { max_connections: FEW_CONNECTIONS, ..bounds };
+        let mut admin_bounds = few;
 
         let mut tasks = JoinSet::new();
-        let workers = Workers::start(parts.handlers, bounds)?;
+        let workers = match parts.servers {
+            Servers::Http(handlers) => Workers::start(handlers, bounds)?,
+            Servers::Tcp(proxies) => {
+                ask_silent_peer(&traffic)?;
+                ask_silent_peer(&admin)?;
+                // Here they wait for a slot, and nobody may take the kubelet's place for that.
+                admin_bounds.max_connections = args.max_connections.saturating_add(FEW_CONNECTIONS);
+                Workers::start(proxies, bounds)?
+            }
+        };
         tasks.spawn(workers.serve(Acceptor::new(traffic, args.max_connections), close_traffic.clone()));
         tasks.spawn(serve_stats(stats, Arc::new(parts.stats), few, close.clone()));
-        tasks.spawn(serve_admin(admin, Arc::new(parts.admin), few, close.clone()));
+        tasks.spawn(serve_admin(admin, Arc::new(parts.admin), admin_bounds, close.clone()));
         tasks.spawn({
             let drain = drain.clone();
             async move {
@@ -138,7 +164,7 @@ impl App {
     }
 }
 
-fn build(args: &Args) -> anyhow::Result<Parts> {
+fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Parts> {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
     chassis::build_info::register(&registry, "queue-proxy", env!("CARGO_PKG_VERSION"))?;
@@ -147,20 +173,47 @@ fn build(args: &Args) -> anyhow::Result<Parts> {
     let app = AppReadiness::new(AppProbe::new(args.app_address(), readiness_probe(args)?));
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app.clone(), drain.clone());
-    let health_checks = Arc::new(HealthChecks::new(&args.health_check_agents));
-    let handler = || Handler {
-        counter: counter.clone(),
-        breaker: breaker.clone(),
-        upstream: Upstream::new(args.app_address()),
-        availability: availability.clone(),
-        health_checks: health_checks.clone(),
-        stopwatches: Stopwatches::new(args.timeouts()),
+    let load =
+        Load { counter: counter.clone(), breaker: breaker.clone(), availability: availability.clone() };
+    let tcp = match args.protocol {
+        Protocol::Http => None,
+        Protocol::Tcp => Some(tcp_proxy(args, &load, TcpMetrics::register(&registry)?, stop)),
+    };
+    let servers = match &tcp {
+        None => Servers::Http(handlers(args, &load)),
+        Some(proxy) => Servers::Tcp(vec![proxy.clone(); args.workers()]),
     };
     Ok(Parts {
         app,
-        handlers: std::iter::repeat_with(handler).take(args.workers()).collect(),
+        servers,
         stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
-        admin: Admin { availability, drain },
+        admin: Admin { availability, drain, tcp },
+    })
+}
+
+fn handlers(args: &Args, load: &Load) -> Vec<Handler> {
+    let health_checks = Arc::new(HealthChecks::new(&args.health_check_agents));
+    let handler = || Handler {
+        counter: load.counter.clone(),
+        breaker: load.breaker.clone(),
+        upstream: Upstream::new(args.app_address()),
+        availability: load.availability.clone(),
+        health_checks: health_checks.clone(),
+        stopwatches: Stopwatches::new(args.timeouts()),
+    };
+    std::iter::repeat_with(handler).take(args.workers()).collect()
+}
+
+fn tcp_proxy(args: &Args, load: &Load, metrics: TcpMetrics, stop: &CancellationToken) -> TcpProxy {
+    TcpProxy::new(tcp_proxy::Shared {
+        counter: load.counter.clone(),
+        breaker: load.breaker.clone(),
+        availability: load.availability.clone(),
+        app: args.app_address(),
+        silences: args.silences(),
+        metrics,
+        tunnels: Arc::new(Semaphore::new(args.max_connections.min(Semaphore::MAX_PERMITS))),
+        stop: stop.clone(),
     })
 }
 

@@ -9,9 +9,10 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use autoscaler::breaker::Limit;
-use autoscaler::contract;
 use autoscaler::settings::parse_duration;
+use autoscaler::{Protocol, contract};
 use chassis::health_checks;
+use chassis::relay::Silences;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
 use crate::timeouts::Timeouts;
@@ -49,6 +50,19 @@ pub struct Args {
     /// Port of the app, if only that differs from --upstream.
     #[arg(long, env = "QUEUE_PROXY_APP_PORT")]
     pub app_port: Option<u16>,
+
+    /// What is spoken to the app: http, or tcp for bytes that are passed as they are. What is said of requests then holds for
+    /// connections; timeouts do not, but for --idle-timeout.
+    #[arg(long, env = "QUEUE_PROXY_PROTOCOL", default_value_t = Protocol::Http)]
+    pub protocol: Protocol,
+
+    /// With --protocol tcp: how long nothing may pass after the app's word until a connection counts no more.
+    #[arg(long, env = "QUEUE_PROXY_TCP_SILENCE", default_value = "5s", value_parser = duration)]
+    pub tcp_silence: Duration,
+
+    /// The same after the caller's word, when the app may be at work on an answer.
+    #[arg(long, env = "QUEUE_PROXY_TCP_ANSWER_TIME", default_value = "15m", value_parser = duration)]
+    pub tcp_answer_time: Duration,
 
     /// Requests that the app gets at a time; 0 is no limit.
     #[arg(long, env = "QUEUE_PROXY_CONTAINER_CONCURRENCY", default_value_t = 0)]
@@ -143,6 +157,14 @@ impl Args {
         Timeouts::new(self.timeout, self.response_start_timeout, self.idle_timeout)
     }
 
+    pub(crate) fn silences(&self) -> Silences {
+        Silences {
+            after_answer: self.tcp_silence,
+            after_question: self.tcp_answer_time,
+            at_most: Some(self.idle_timeout).filter(|idle| !idle.is_zero()),
+        }
+    }
+
     pub(crate) fn limit(&self) -> Limit {
         Limit::of_container_concurrency(self.container_concurrency)
     }
@@ -215,8 +237,13 @@ mod tests {
 
     #[test]
     fn bad_values_are_refused() {
-        for bad in ["--container-concurrency=-1", "--drain-timeout=soon", "--upstream=app", "--queue-depth="]
-        {
+        for bad in [
+            "--container-concurrency=-1",
+            "--drain-timeout=soon",
+            "--upstream=app",
+            "--queue-depth=",
+            "--protocol=udp",
+        ] {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }
     }

@@ -6,11 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::contract::PROBE_QUEUE_PROXY;
+use http::HeaderValue;
 use tokio::time::timeout;
 
 use crate::app_readiness::{AppReadiness, Verdict};
 use crate::drain::Drain;
 use crate::error_response::Refusal;
+
+/// Longest time for which a probe, or what arrives early, waits for the app's start.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Availability {
@@ -34,6 +39,15 @@ impl Availability {
         }
     }
 
+    /// Answers the probe of an activator, which asks for a process of ours by its name. Held until the app takes requests, so
+    /// that the answer is the announcement.
+    pub(crate) async fn probe(&self, asked_for: &HeaderValue) -> Result<(), Refusal> {
+        if asked_for != PROBE_QUEUE_PROXY {
+            return Err(Refusal::OtherProbe);
+        }
+        self.hold(PATIENCE).await
+    }
+
     /// Waits up to `patience` for the app's start. Draining or not: what has arrived is served.
     pub(crate) async fn app_within(&self, patience: Duration) -> Result<(), Refusal> {
         if self.app.has_started() {
@@ -53,6 +67,11 @@ impl Availability {
             // It starts again.
             Verdict::Away => self.hold(patience).await,
         }
+    }
+
+    /// Whether the app has started, as far as is known.
+    pub(crate) fn has_started(&self) -> bool {
+        self.app.has_started()
     }
 
     pub(crate) fn is_draining(&self) -> bool {

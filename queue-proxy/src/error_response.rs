@@ -1,6 +1,7 @@
 //! Refusal: every answer that is the sidecar's own and not the app's, and the one place where it becomes HTTP.
 
 use autoscaler::breaker::QueueFull;
+use autoscaler::contract::{PROTOCOL, TUNNEL_PROTOCOL};
 use bytes::Bytes;
 use chassis::gateway::{BadResponse, Malformed};
 use chassis::upstream;
@@ -31,6 +32,14 @@ pub(crate) enum Refusal {
     AppFailed,
     #[error("this is a queue-proxy and answers no probe for anything else")]
     OtherProbe,
+    #[error(
+        "this pod's app is spoken HTTP to; if it speaks something else, annotate its pods with {PROTOCOL}: tcp"
+    )]
+    SpeaksHttp,
+    #[error("only an upgrade to {TUNNEL_PROTOCOL} opens a tunnel")]
+    NoTunnel,
+    #[error("as many connections as may come through activators are here")]
+    TooManyTunnels,
     #[error(transparent)]
     Malformed(#[from] Malformed),
     #[error("the request's body was cut short or broke the protocol")]
@@ -58,9 +67,13 @@ impl From<upstream::Error> for Refusal {
 impl Refusal {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::QueueFull(_) | Self::Draining | Self::AppNotReady | Self::AppUnready => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::QueueFull(_)
+            | Self::Draining
+            | Self::AppNotReady
+            | Self::AppUnready
+            | Self::TooManyTunnels => StatusCode::SERVICE_UNAVAILABLE,
+            Self::SpeaksHttp => StatusCode::MISDIRECTED_REQUEST,
+            Self::NoTunnel => StatusCode::UPGRADE_REQUIRED,
             Self::AppUnreachable | Self::AppFailed | Self::BadResponse(_) => StatusCode::BAD_GATEWAY,
             Self::OtherProbe | Self::CallerFailed => StatusCode::BAD_REQUEST,
             Self::Malformed(malformed) => malformed.status(),

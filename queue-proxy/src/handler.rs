@@ -1,23 +1,24 @@
 //! One request, from top to bottom: probe? count, wait for a slot, forward, count out when the body has ended.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use autoscaler::breaker::Breaker;
 use autoscaler::contract;
 use bytes::Bytes;
 use chassis::gateway;
 use chassis::health_checks::HealthChecks;
-use chassis::server::{self, Connection};
+use chassis::server::{self, Accepted, Connection, Options};
 use chassis::upstream::ResponseBody;
 use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response, Version};
 use http_body_util::{Either, Full};
+use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::app_body::AppBody;
-use crate::availability::Availability;
+use crate::availability::{Availability, PATIENCE};
 use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
 use crate::forward::forward;
@@ -25,12 +26,10 @@ use crate::request_counter::{InFlight, RequestCounter};
 use crate::timeouts::{Stopwatch, Stopwatches};
 use crate::tunnel;
 use crate::upstream::Upstream;
+use crate::workers::Serve;
 
 const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
 const PROXIED: HeaderName = HeaderName::from_static(contract::PROXIED_HEADER);
-
-/// Longest time for which a probe or an early request waits for the app's start.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The app's body with the request that it belongs to, or an answer of our own.
 pub(crate) type Answer = Response<Either<AppBody, Full<Bytes>>>;
@@ -72,15 +71,10 @@ impl Handler {
         response
     }
 
-    /// Never counted. Held until the app takes requests, so that the answer is the announcement.
+    /// Never counted.
     async fn probe(&self, asked_for: &HeaderValue) -> Answer {
-        if asked_for != contract::PROBE_QUEUE_PROXY {
-            return refuse(Refusal::OtherProbe);
-        }
-        match self.availability.hold(PATIENCE).await {
-            Ok(()) => {
-                Response::new(Either::Right(Full::new(Bytes::from_static(contract::QUEUE_PROXY.as_bytes()))))
-            }
+        match self.availability.probe(asked_for).await {
+            Ok(()) => Response::new(Either::Right(Full::from(contract::PROBE_QUEUE_PROXY))),
             Err(refusal) => refuse(refusal),
         }
     }
@@ -114,7 +108,7 @@ impl Handler {
         };
         in_flight.answered(response.status());
         if let (Some(caller), Some(app)) = (caller, response.body_mut().take_switched()) {
-            tokio::spawn(tunnel::carry(caller, app, in_flight, stopwatch));
+            tokio::spawn(tunnel::carry(caller, app, in_flight, stopwatch.idle()));
             return response.map(|_| Either::Right(Full::default()));
         }
         relay(response, version, Some(in_flight), stopwatch)
@@ -131,6 +125,18 @@ impl Handler {
         in_flight.admitted(self.breaker.acquire().await?);
         self.availability.app_within(PATIENCE).await?;
         forward(&self.upstream, request, ends, asked_to_upgrade).await
+    }
+}
+
+impl Serve for Handler {
+    async fn serve(self, next: impl AsyncFnMut() -> Option<Accepted>, options: Options) {
+        let handler = Arc::new(self);
+        let service = move |request: Request<Incoming>, ends: &Arc<Connection>| {
+            let (handler, ends) = (handler.clone(), ends.clone());
+            let request = Box::new(request.map(CallerBody::from));
+            async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
+        };
+        server::serve_connections(next, service, options).await;
     }
 }
 

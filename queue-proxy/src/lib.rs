@@ -8,6 +8,9 @@
 //!  kubelet ─► admin  /ready, /app-ready, /wait-for-drain
 //! ```
 //!
+//! In front of an app that does not speak HTTP, tcp_proxy takes the handler's place: what it says of requests holds for
+//! connections, while bytes flow.
+//!
 //! It limits how many requests the app sees at a time, queues what is above, counts what is there and says when the app
 //! can be used. It never talks to the Kubernetes API; the pod's spec configures it by flags and environment.
 
@@ -29,7 +32,9 @@ mod handler;
 mod metrics;
 mod readiness_probe;
 mod request_counter;
+mod screened;
 mod stats_endpoint;
+mod tcp_proxy;
 mod timeouts;
 mod tunnel;
 mod upstream;

@@ -19,6 +19,27 @@ pub(crate) struct Metrics {
     queue_depth: IntGauge,
 }
 
+/// Handles of connections that are not HTTP's.
+#[derive(Clone, Debug)]
+pub(crate) struct TcpMetrics {
+    /// In the order of [`ConnectionOutcome::ALL`].
+    connections: [IntCounter; ConnectionOutcome::ALL.len()],
+    open: IntGauge,
+}
+
+/// A connection that is with the app, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Open(IntGauge);
+
+/// How a connection ended: after it was with the app, because its caller went away while it waited, or because it got no
+/// slot or no app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectionOutcome {
+    Served,
+    Cancelled,
+    Refused,
+}
+
 /// How a request ended: the class of its status, or without one because its caller went away first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -70,6 +91,55 @@ impl Metrics {
     pub(crate) fn sample(&self, in_flight: u64, queued: usize) {
         self.in_flight.set(i64::try_from(in_flight).unwrap_or(i64::MAX));
         self.queue_depth.set(i64::try_from(queued).unwrap_or(i64::MAX));
+    }
+}
+
+// === impl TcpMetrics ===
+
+impl TcpMetrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let connections = IntCounterVec::new(
+            Opts::new("rouse_queue_proxy_tcp_connections_total", "Connections that have ended, by how"),
+            &["outcome"],
+        )?;
+        let open = IntGauge::new("rouse_queue_proxy_tcp_connections", "Connections that are with the app")?;
+        registry.register(Box::new(connections.clone()))?;
+        registry.register(Box::new(open.clone()))?;
+        let of = |outcome: ConnectionOutcome| connections.with_label_values(&[outcome.label()]);
+        Ok(Self { connections: ConnectionOutcome::ALL.map(of), open })
+    }
+
+    pub(crate) fn ended(&self, outcome: ConnectionOutcome) {
+        if let Some(connections) = self.connections.get(outcome as usize) {
+            connections.inc();
+        }
+    }
+
+    pub(crate) fn open(&self) -> Open {
+        self.open.inc();
+        Open(self.open.clone())
+    }
+}
+
+// === impl Open ===
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+// === impl ConnectionOutcome ===
+
+impl ConnectionOutcome {
+    const ALL: [Self; 3] = [Self::Served, Self::Cancelled, Self::Refused];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Served => "served",
+            Self::Cancelled => "cancelled",
+            Self::Refused => "refused",
+        }
     }
 }
 

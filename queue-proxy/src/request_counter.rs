@@ -1,7 +1,8 @@
 //! RequestCounter: which requests are here, from their arrival to the end of their response body.
 //!
 //! The handler enters every request before it may have to wait, so queued requests count as concurrency. The reporter
-//! reads the counter each second, the drain asks whether anything is still here.
+//! reads the counter each second, the drain asks whether anything is still here. Connections that are not HTTP's are counted
+//! among them, each as one while bytes flow.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,6 +36,13 @@ pub(crate) struct InFlight {
     permit: Option<Permit>,
 }
 
+/// A connection, while bytes flow or it waits.
+#[derive(Debug)]
+pub(crate) struct Flowing {
+    counter: Arc<RequestCounter>,
+    proxied: bool,
+}
+
 // === impl RequestCounter ===
 
 impl RequestCounter {
@@ -47,12 +55,22 @@ impl RequestCounter {
 
     /// A request arrived; `proxied` if an activator sent it.
     pub(crate) fn enter(self: &Arc<Self>, proxied: bool) -> InFlight {
+        let arrived = self.arrive(proxied);
+        InFlight { counter: self.clone(), arrived, proxied, outcome: Outcome::Cancelled, permit: None }
+    }
+
+    /// Bytes flow over a connection; `proxied` if it comes through an activator.
+    pub(crate) fn flow(self: &Arc<Self>, proxied: bool) -> Flowing {
+        self.arrive(proxied);
+        Flowing { counter: self.clone(), proxied }
+    }
+
+    fn arrive(&self, proxied: bool) -> Instant {
         let now = now();
         let mut counted = self.lock();
         counted.stats.request_in(now, proxied);
         counted.last_arrival = now;
-        drop(counted);
-        InFlight { counter: self.clone(), arrived: now, proxied, outcome: Outcome::Cancelled, permit: None }
+        now
     }
 
     pub(crate) fn in_flight(&self) -> u64 {
@@ -99,6 +117,14 @@ impl Drop for InFlight {
         let now = now();
         self.counter.lock().stats.request_out(now, self.proxied);
         self.counter.metrics.ended(self.outcome, now.saturating_duration_since(self.arrived));
+    }
+}
+
+// === impl Flowing ===
+
+impl Drop for Flowing {
+    fn drop(&mut self) {
+        self.counter.lock().stats.request_out(now(), self.proxied);
     }
 }
 

@@ -57,7 +57,6 @@ pub(crate) struct Stopwatch {
     bounds: Option<Arc<Bounds>>,
     arrived: Instant,
     answered: bool,
-    upgraded: bool,
     activity: Option<Arc<Activity>>,
     /// The place among those who wait, from the first wait on.
     deadline: Option<Deadline>,
@@ -100,7 +99,7 @@ impl Stopwatches {
         let bounds = self.0.clone();
         let idle = bounds.as_ref().and_then(|bounds| bounds.timeouts.idle);
         let activity = idle.map(|_| Arc::new(Activity { arrived, last: AtomicU64::new(0) }));
-        Stopwatch { bounds, arrived, answered: false, upgraded: false, activity, deadline: None }
+        Stopwatch { bounds, arrived, answered: false, activity, deadline: None }
     }
 }
 
@@ -125,7 +124,7 @@ impl Stopwatch {
     }
 
     /// Ready once the time is over; the caller has nothing else to do until then.
-    pub(crate) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Timeout> {
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Timeout> {
         match &self.deadline {
             None => self.wait(cx.waker()),
             Some(deadline) if deadline.poll_over(cx).is_pending() => {}
@@ -138,7 +137,7 @@ impl Stopwatch {
         Poll::Pending
     }
 
-    /// Has `waker` woken when the time may be over. A request's task waits by [`poll_over`](Self::poll_over).
+    /// Has `waker` woken when the time may be over. A request's task waits by [`within`](Self::within).
     pub(crate) fn wait(&mut self, waker: &Waker) {
         let (Some(bounds), Some((due, _))) = (&self.bounds, self.due()) else { return };
         match &self.deadline {
@@ -170,17 +169,14 @@ impl Stopwatch {
         self.activity.clone()
     }
 
-    /// The connection is no longer one of requests: from now on only silence ends it.
-    pub(crate) fn upgraded(&mut self) {
-        self.upgraded = true;
-        // Waits anew, if silence is bounded at all.
-        self.deadline = None;
+    /// The longest silence, which is all that bounds a connection that is no longer one of requests.
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        self.bounds.as_ref()?.timeouts.idle
     }
 
     /// The first end in sight.
     fn due(&self) -> Option<(Instant, Timeout)> {
         let Timeouts { whole, response_start, idle } = self.bounds.as_ref()?.timeouts;
-        let whole = whole.filter(|_| !self.upgraded);
         let whole = whole.map(|whole| (self.arrived + whole, Timeout::Whole(whole)));
         let start = response_start.filter(|_| !self.answered);
         let start = start.map(|start| (self.arrived + start, Timeout::ResponseStart(start)));

@@ -8,21 +8,22 @@
 //! A request never leaves its thread: no queue, no lock and no wake-up between two threads on its way. Connections are
 //! dealt out in turn, because they live long and the kernel would not spread few of them evenly.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::future::Future;
 use std::thread;
 
-use chassis::server::{self, Acceptor, Connection, Detached, Options};
-use http::Request;
-use hyper::body::Incoming;
+use chassis::server::{Accepted, Acceptor, Detached, Options};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::caller_body::CallerBody;
-use crate::handler::Handler;
-
 /// Connections on their way to a worker. It takes one within microseconds, unless it has no processor to run on.
 const ON_THE_WAY: usize = 64;
+
+/// What a worker does with its connections.
+pub(crate) trait Serve: Send + 'static {
+    /// Serves what `next` gives until it gives none, and then waits for what still runs, within the options' bounds.
+    fn serve(self, next: impl AsyncFnMut() -> Option<Accepted>, options: Options)
+    -> impl Future<Output = ()>;
+}
 
 /// Threads that serve connections until there are no more.
 #[derive(Debug)]
@@ -38,16 +39,12 @@ struct Worker {
 // === impl Workers ===
 
 impl Workers {
-    /// One thread for each handler.
+    /// One thread for each server.
     ///
     /// # Errors
     /// When the system gives no more threads or descriptors.
-    pub(crate) fn start(handlers: Vec<Handler>, options: Options) -> std::io::Result<Self> {
-        handlers
-            .into_iter()
-            .map(|handler| Worker::start(handler, options))
-            .collect::<Result<_, _>>()
-            .map(Self)
+    pub(crate) fn start<S: Serve>(servers: Vec<S>, options: Options) -> std::io::Result<Self> {
+        servers.into_iter().map(|server| Worker::start(server, options)).collect::<Result<_, _>>().map(Self)
     }
 
     /// Deals out what `acceptor` lets in, until `stop`; then waits for the requests of all workers.
@@ -71,31 +68,24 @@ impl Workers {
 // === impl Worker ===
 
 impl Worker {
-    fn start(handler: Handler, options: Options) -> std::io::Result<Self> {
+    fn start(server: impl Serve, options: Options) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (connections, mut queue) = mpsc::channel::<Detached>(ON_THE_WAY);
         let (ended, end) = oneshot::channel::<()>();
         thread::Builder::new().name("worker".to_owned()).spawn(move || {
-            runtime.block_on(serve(Arc::new(handler), &mut queue, options));
+            runtime.block_on(server.serve(async || next(&mut queue).await, options));
             drop(ended);
         })?;
         Ok(Self { connections, end })
     }
 }
 
-async fn serve(handler: Arc<Handler>, queue: &mut mpsc::Receiver<Detached>, options: Options) {
-    let service = move |request: Request<Incoming>, ends: &Arc<Connection>| {
-        let (handler, ends) = (handler.clone(), ends.clone());
-        let request = Box::new(request.map(CallerBody::from));
-        async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
-    };
-    let next = async || {
-        loop {
-            match queue.recv().await?.attach() {
-                Ok(accepted) => return Some(accepted),
-                Err(error) => tracing::debug!(%error, "a connection was lost between two threads"),
-            }
+/// The next connection that arrives whole.
+async fn next(queue: &mut mpsc::Receiver<Detached>) -> Option<Accepted> {
+    loop {
+        match queue.recv().await?.attach() {
+            Ok(accepted) => return Some(accepted),
+            Err(error) => tracing::debug!(%error, "a connection was lost between two threads"),
         }
-    };
-    server::serve_connections(next, service, options).await;
+    }
 }

@@ -5,6 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Protocol;
 use crate::pod_start::StartCause;
 
 /// Steers the requests of one Service. Made by the zero-scaler from the PodAutoscaler of the same name.
@@ -134,4 +135,7 @@ pub struct PortLease {
     pub activator_port: u16,
     /// Port on the pods: their queue-proxy's.
     pub pod_port: u16,
+    /// What is spoken there; HTTP unless said.
+    #[serde(default, skip_serializing_if = "Protocol::is_http")]
+    pub protocol: Protocol,
 }
