@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use autoscaler::Key;
+use autoscaler::api::PortLease;
+use autoscaler::contract::ADMIN_PORT;
 use autoscaler::endpoint_subset::endpoint_subset;
 use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;
 
-use crate::activator_probe::ask;
+use crate::activator_probe::{Door, ask};
 use crate::objects::Objects;
 use crate::pod_endpoints::{PodEndpoint, carried, is_ready};
 use crate::watches::ACTIVATOR_SERVICE;
@@ -80,8 +82,15 @@ impl Activators {
         Some(now.saturating_duration_since(*none_since.get_or_insert(now)))
     }
 
+    /// The admin ports of the ready ones.
+    pub fn admin_ports(&self) -> Vec<SocketAddr> {
+        let ready = self.ready();
+        let ips = ready.iter().filter_map(address).filter_map(|address| address.parse::<IpAddr>().ok());
+        ips.map(|ip| SocketAddr::new(ip, ADMIN_PORT)).collect()
+    }
+
     /// The activators of a workload: `number` of the ready ones, each of which answered on all of `ports`.
-    pub async fn listening(&self, key: &Key, ports: &[u16], number: u32) -> Vec<PodEndpoint> {
+    pub async fn listening(&self, key: &Key, ports: &[PortLease], number: u32) -> Vec<PodEndpoint> {
         let ready = self.ready();
         self.forget_all_but(&ready);
         let mut candidates: BTreeSet<&str> = ready.iter().filter_map(address).collect();
@@ -115,17 +124,24 @@ impl Activators {
         Some(FIRST_RETRY.saturating_mul(1 << (*count).min(16)).min(LAST_RETRY))
     }
 
-    async fn answers(&self, address: &str, ports: &[u16], key: &Key) -> bool {
+    async fn answers(&self, address: &str, ports: &[PortLease], key: &Key) -> bool {
         let Ok(ip) = address.parse::<IpAddr>() else { return false };
-        for port in ports {
-            if lock(&self.listening).get(&ip).is_some_and(|known| known.contains(&(*port, key.clone()))) {
+        for lease in ports {
+            let port = lease.activator_port;
+            if lock(&self.listening).get(&ip).is_some_and(|known| known.contains(&(port, key.clone()))) {
                 continue;
             }
-            if let Err(error) = ask(SocketAddr::new(ip, *port), key).await {
+            let door = Door {
+                address: SocketAddr::new(ip, port),
+                protocol: lease.protocol,
+                activator_port: port,
+                activators: vec![SocketAddr::new(ip, ADMIN_PORT)],
+            };
+            if let Err(error) = ask(&door, key).await {
                 tracing::debug!(workload = %key, %error, "activator not taken into the slices yet");
                 return false;
             }
-            lock(&self.listening).entry(ip).or_default().insert((*port, key.clone()));
+            lock(&self.listening).entry(ip).or_default().insert((port, key.clone()));
         }
         true
     }

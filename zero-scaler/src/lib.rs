@@ -31,6 +31,7 @@ pub mod reconciler;
 pub mod scale_target;
 pub mod server_side_apply;
 pub mod serverless_service;
+mod sidecar_protocol;
 pub mod slice_index;
 pub mod start_watch;
 mod starting_pod;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use autoscaler::contract::{QUEUE_PROXY_PORT, SLICE_MANAGER};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 
 use crate::slice_index::{MANAGED_BY, SliceIndex};
@@ -24,6 +24,12 @@ pub struct PodEndpoint {
 /// Whether the zero-scaler owns the Service's endpoints: it selects nothing itself.
 pub fn is_managed(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.selector.as_ref()).is_none_or(BTreeMap::is_empty)
+}
+
+/// The Service's ports that can be led to activators.
+pub fn tcp_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+    ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
 }
 
 /// The pods of a workload, ready or not.

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
+use autoscaler::Protocol;
 use autoscaler::api::ScaleTargetRef;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -19,7 +20,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource};
 
-use crate::FIELD_MANAGER;
+use crate::{FIELD_MANAGER, sidecar_protocol};
 
 /// Kinds whose resource is remembered.
 const KNOWN_KINDS: usize = 256;
@@ -140,6 +141,21 @@ impl ScaleTargets {
     /// Targets as these stores know them, and the rest as the API server does.
     pub fn new(client: Client, deployments: Store<Deployment>, stateful_sets: Store<StatefulSet>) -> Self {
         Self { client, deployments, stateful_sets, kinds: Mutex::default(), written: Mutex::default() }
+    }
+
+    /// What the sidecars of its pods speak, if the target is watched and says so.
+    pub fn sidecars_speak(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Protocol> {
+        match (target.api_version.as_str(), target.kind.as_str()) {
+            ("apps/v1", "Deployment") => {
+                let object = self.deployments.get(&ObjectRef::new(&target.name).within(namespace))?;
+                sidecar_protocol::spoken(&object.spec.template)
+            }
+            ("apps/v1", "StatefulSet") => {
+                let object = self.stateful_sets.get(&ObjectRef::new(&target.name).within(namespace))?;
+                sidecar_protocol::spoken(&object.spec.template)
+            }
+            _ => None,
+        }
     }
 
     async fn api(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Api<DynamicObject>, ScaleError> {
@@ -290,18 +306,18 @@ pub(crate) fn last_writer(meta: &ObjectMeta) -> Writer {
     writer
 }
 
-/// Drops what nobody here reads: a cluster's Deployments are large, and only their size matters.
+/// Drops what nobody here reads: a cluster's Deployments are large, and little but their size matters.
 pub(crate) fn trim_deployment(deployment: &mut Deployment) {
     trim_meta(&mut deployment.metadata);
     deployment.status = None;
-    deployment.spec.template = Default::default();
+    sidecar_protocol::trim(&mut deployment.spec.template);
 }
 
 /// As [`trim_deployment`].
 pub(crate) fn trim_stateful_set(stateful_set: &mut StatefulSet) {
     trim_meta(&mut stateful_set.metadata);
     stateful_set.status = None;
-    stateful_set.spec.template = Default::default();
+    sidecar_protocol::trim(&mut stateful_set.spec.template);
     stateful_set.spec.volume_claim_templates = None;
 }
 

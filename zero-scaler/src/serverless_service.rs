@@ -51,8 +51,7 @@ pub async fn reconcile(
         // Activators read this to know which ports to open; they are asked with the next look.
         apply::status(sks, status::leased(&observed), &context).await?;
     }
-    let ports: Vec<u16> = observed.ports.iter().map(|lease| lease.activator_port).collect();
-    let listening = context.activators.listening(&key, &ports, sks.spec.num_activators).await;
+    let listening = context.activators.listening(&key, &observed.ports, sks.spec.num_activators).await;
     let all_listen = listening.len() >= observed.expected_activators();
     let path = desired::Path::new(&observed, listening);
     apply::private_service(&observed, &context).await?;

@@ -6,7 +6,7 @@ use autoscaler::api::{PodAutoscaler, ServerlessService, StartFailure};
 use autoscaler::config::AutoscalerConfig;
 use autoscaler::pod_start::StartCause;
 use autoscaler::settings::Settings;
-use autoscaler::{Decision, Key};
+use autoscaler::{Decision, Key, Protocol};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -101,6 +101,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> Observed {
         }),
         watched: true,
         decision: Some(decision(1, None)),
+        sidecars_speak: None,
         last_asked: None,
         ready: u32::try_from(replicas).unwrap(),
         service: None,
@@ -287,6 +288,26 @@ fn a_target_that_cannot_be_read_stands_still() {
     let ready = condition(&status.conditions, "Ready").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "TargetNotFound"));
     assert_eq!(status.replicas, Some(1));
+}
+
+#[test]
+fn a_service_and_pods_that_speak_differently_are_told_how_to_agree() {
+    let mut service = sks("Serve", None);
+    let redis = json!({"servicePort": 6379, "activatorPort": 20001, "podPort": 8012, "protocol": "tcp"});
+    service.status.as_mut().unwrap().ports = vec![serde_json::from_value(redis).unwrap()];
+    let ready = |sidecars_speak| {
+        let observed = Observed { sidecars_speak, serverless_service: Some(service.clone()), ..active() };
+        let plan = decide(&observed, None);
+        let status = status::status(&observed, &plan, &Ok(Written::Nothing), None);
+        condition(&status.conditions, "Ready").unwrap().clone()
+    };
+    let says = ready(Some(Protocol::Http));
+    assert_eq!((says.status.as_str(), says.reason.as_str()), ("False", "ProtocolMismatch"));
+    for word in ["6379", "autoscaling.rouse.dev/protocol: tcp"] {
+        assert!(says.message.contains(word), "{}", says.message);
+    }
+    assert_eq!(ready(Some(Protocol::Tcp)).status, "True");
+    assert_eq!(ready(None).status, "True", "nothing is said where nothing is known");
 }
 
 #[test]

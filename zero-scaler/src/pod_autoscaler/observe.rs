@@ -5,17 +5,19 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use autoscaler::api::{Metric, Mode, PodAutoscaler, Scaler, ServerlessService, StartFailure, condition};
+use autoscaler::api::{
+    Metric, Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition,
+};
 use autoscaler::settings::{SettingError, Settings};
-use autoscaler::{Decision, Key};
-use k8s_openapi::api::core::v1::Service;
+use autoscaler::{Decision, Key, Protocol};
+use k8s_openapi::api::core::v1::{Service, ServicePort};
 use kube::ResourceExt;
 
-use crate::activator_probe::{ProbeError, prove};
+use crate::activator_probe::{Door, ProbeError, prove};
 use crate::conditions;
 use crate::context::{Context, now, wall_clock};
 use crate::hpa::{Problem, Verdict, verdict};
-use crate::pod_endpoints::{is_managed, pods, ready};
+use crate::pod_endpoints::{is_managed, pods, ready, tcp_ports};
 use crate::scale_target::{Scale, ScaleAccess, ScaleError};
 use crate::serverless_service::ACTIVATORS_POPULATED;
 
@@ -34,6 +36,8 @@ pub(super) struct Observed {
     /// Whether a change of the size asks for a look by itself.
     pub(super) watched: bool,
     pub(super) decision: Option<Decision>,
+    /// What the pods' sidecars are told to speak, if that can be seen.
+    pub(super) sidecars_speak: Option<Protocol>,
     /// When an activator last spoke of a request, in Unix milliseconds.
     pub(super) last_asked: Option<i64>,
     /// Ready pods.
@@ -53,6 +57,12 @@ pub(super) struct Observed {
 // === impl Observed ===
 
 impl Observed {
+    /// The Service's ports, as far as they are leased.
+    pub(super) fn leases(&self) -> &[PortLease] {
+        let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
+        status.map(|status| status.ports.as_slice()).unwrap_or_default()
+    }
+
     /// Since when activators have been in the slices, in Unix milliseconds.
     pub(super) fn proxied_since(&self) -> Option<i64> {
         let status = self.serverless_service.as_ref()?.status.as_ref()?;
@@ -84,6 +94,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         scale,
         watched,
         decision: context.decisions.newest(key, now()),
+        sidecars_speak: context.scales.sidecars_speak(&key.namespace, target),
         last_asked: context.wake.last_asked(key),
         ready,
         service: service.map(|service| service.as_ref().clone()),
@@ -111,11 +122,12 @@ pub(super) fn refresh_demand(observed: &mut Observed, context: &Context) {
 /// Asks the Service's own address who answers.
 pub(super) async fn probe(observed: &Observed, context: &Context) -> Result<(), String> {
     let Some(service) = &observed.service else { return Err("there is no Service to ask".to_owned()) };
-    let addresses = addresses(service);
-    if addresses.is_empty() {
-        return Err("the Service has no cluster IP to ask".to_owned());
+    let Some(ip) = cluster_ip(service) else { return Err("the Service has no cluster IP to ask".to_owned()) };
+    let doors = doors(ip, service, observed.leases(), &context.activators.admin_ports())?;
+    if doors.is_empty() {
+        return Err("the Service has no TCP port to ask".to_owned());
     }
-    let proof = prove(&addresses, &observed.key, is_managed(service)).await;
+    let proof = prove(&doors, &observed.key, is_managed(service)).await;
     context
         .metrics
         .probes
@@ -124,14 +136,28 @@ pub(super) async fn probe(observed: &Observed, context: &Context) -> Result<(), 
     proof.map_err(|error: ProbeError| error.to_string())
 }
 
-fn addresses(service: &Service) -> Vec<SocketAddr> {
-    let Some(spec) = &service.spec else { return Vec::new() };
-    let Some(ip) = spec.cluster_ip.as_deref().and_then(|ip| ip.parse::<IpAddr>().ok()) else {
-        return Vec::new();
+fn cluster_ip(service: &Service) -> Option<IpAddr> {
+    service.spec.as_ref()?.cluster_ip.as_deref()?.parse().ok()
+}
+
+/// One for each of the Service's ports.
+fn doors(
+    ip: IpAddr,
+    service: &Service,
+    leases: &[PortLease],
+    activators: &[SocketAddr],
+) -> Result<Vec<Door>, String> {
+    let door = |port: &ServicePort| {
+        let lease = leases.iter().find(|lease| i32::from(lease.service_port) == port.port);
+        let lease = lease.ok_or_else(|| format!("port {} of the Service is not leased yet", port.port))?;
+        Ok(Door {
+            address: SocketAddr::new(ip, lease.service_port),
+            protocol: lease.protocol,
+            activator_port: lease.activator_port,
+            activators: activators.to_vec(),
+        })
     };
-    let ports =
-        spec.ports.iter().flatten().filter(|port| port.protocol.as_deref().is_none_or(|p| p == "TCP"));
-    ports.filter_map(|port| u16::try_from(port.port).ok()).map(|port| SocketAddr::new(ip, port)).collect()
+    tcp_ports(service).map(door).collect()
 }
 
 fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Result<Vec<Problem>, Problem>> {

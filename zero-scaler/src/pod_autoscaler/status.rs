@@ -1,6 +1,7 @@
 //! The status of a workload, for people. Pure: an observation, a plan and what was written in, a status out.
 
 use autoscaler::api::{PodAutoscalerStatus, StartFailure, condition};
+use autoscaler::contract::PROTOCOL;
 use autoscaler::reachability::State;
 use autoscaler::scale_to_zero::{Phase, Why};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -191,6 +192,9 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
         }
         Some(_) => {}
     }
+    if let Some(words) = protocol_mismatch(observed) {
+        return Says::no("ProtocolMismatch", words);
+    }
     match plan.activation.phase {
         Phase::Activating if observed.start_failure.as_ref().is_some_and(|failure| failure.given_up) => {
             Says::no(CANNOT_START, "the pods cannot start; requests are refused with 503 until one can")
@@ -200,4 +204,15 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
         Phase::Inactive if bad_settings.is_empty() => Says::yes("Idle", "requests are held by activators"),
         Phase::Active | Phase::Inactive => Says::yes("BadSetting", bad_settings.join("; ")),
     }
+}
+
+/// A port of the Service on which something else is spoken than the pods' sidecars do.
+fn protocol_mismatch(observed: &Observed) -> Option<String> {
+    let pods = observed.sidecars_speak?;
+    let lease = observed.leases().iter().find(|lease| lease.protocol != pods)?;
+    let (port, protocol) = (lease.service_port, lease.protocol);
+    Some(format!(
+        "port {port} of the Service is {protocol} by its appProtocol, and the pods' sidecars take {pods}: annotate the pods with \
+         {PROTOCOL}: {protocol}, or change the port's appProtocol"
+    ))
 }

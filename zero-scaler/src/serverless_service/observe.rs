@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use autoscaler::Key;
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure, key_of};
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::{Key, Protocol};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::desired::private_name;
 use super::leases::Holder;
 use crate::context::{Context, wall_clock};
-use crate::pod_endpoints::{PodEndpoint, is_managed, is_ours, pods, ready};
+use crate::pod_endpoints::{PodEndpoint, is_managed, is_ours, pods, ready, tcp_ports};
 
 /// One Service and who could answer its requests.
 #[derive(Debug)]
@@ -140,12 +140,11 @@ fn ports(
     service: &Service,
     context: &Context,
 ) -> Result<Vec<PortLease>, Unfit> {
-    let tcp: Vec<(String, u16)> = tcp_ports(service)
-        .filter_map(|port| Some((port.name.clone().unwrap_or_default(), u16::try_from(port.port).ok()?)))
-        .collect();
+    let ports: Vec<(&ServicePort, u16)> =
+        tcp_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
     let own = Holder::of(key.clone(), sks);
     let others = holders(key, context);
-    let wanted: BTreeSet<u16> = tcp.iter().map(|(_, number)| *number).collect();
+    let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();
     if wanted.is_empty() {
         let message = format!("the Service {} has no TCP port", sks.spec.service);
         return Err(Unfit { reason: "ServiceHasNoPort", message });
@@ -154,11 +153,16 @@ fn ports(
         .leases
         .grant(&own, &wanted, &others)
         .map_err(|error| Unfit { reason: "PortsExhausted", message: error.to_string() })?;
-    Ok(tcp
+    Ok(ports
         .into_iter()
-        .filter_map(|(name, service_port)| {
-            let activator_port = *leased.get(&service_port)?;
-            Some(PortLease { name, service_port, activator_port, pod_port: QUEUE_PROXY_PORT })
+        .filter_map(|(port, service_port)| {
+            Some(PortLease {
+                name: port.name.clone().unwrap_or_default(),
+                service_port,
+                activator_port: *leased.get(&service_port)?,
+                pod_port: QUEUE_PROXY_PORT,
+                protocol: Protocol::of_app_protocol(port.app_protocol.as_deref()),
+            })
         })
         .collect())
 }
@@ -169,11 +173,6 @@ fn holders(key: &Key, context: &Context) -> Vec<Holder> {
         .filter_map(|object| Some(Holder::of(key_of(object.as_ref())?, object.0.as_ref().ok()?)))
         .filter(|holder| holder.key != *key)
         .collect()
-}
-
-fn tcp_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
-    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
-    ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
 }
 
 /// Ports of an attached Service that lead to the app itself: their requests would be neither counted nor limited.
