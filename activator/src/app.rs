@@ -16,6 +16,7 @@ use chassis::health_checks::HealthChecks;
 use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::server::Options;
+use http::Method;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -24,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::args::{Args, Limits};
 use crate::concurrency_reporter::ConcurrencyReporter;
+use crate::expected_probes::ExpectedProbes;
 use crate::forward::Forwarder;
 use crate::held_places::HeldPlaces;
 use crate::listeners::Listeners;
@@ -72,7 +74,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
     let admin_stop = CancellationToken::new();
     let _admin_stops = admin_stop.clone().drop_guard();
-    tokio::spawn(chassis::admin::serve(admin, registry, readiness.clone(), admin_stop));
+    let probes = app.expected_probes();
+    let more = move |method: &Method, path: &str| probes.answer(method, path);
+    tokio::spawn(chassis::admin::serve_with(more, admin, registry, readiness.clone(), admin_stop));
     let sources = match &args.workloads {
         Some(path) => file::follow(path, readiness.awaits("workloads file"))
             .with_context(|| format!("workloads in {}", path.display()))?,
@@ -138,6 +142,8 @@ impl App {
             held: HeldPlaces::new(limits.total_queue_depth, limits.total_queue_bytes),
             health_checks: HealthChecks::new(health_check_agents),
             limits,
+            silences: limits.silences(),
+            expected_probes: ExpectedProbes::default(),
             draining: AtomicBool::new(false),
         });
         Ok(Self { limits, shared, outlet })
@@ -148,6 +154,11 @@ impl App {
     pub fn with_token(mut self, token: ProjectedToken) -> Self {
         self.outlet = self.outlet.with_token(token);
         self
+    }
+
+    /// What is answered for its ports that are not HTTP's, beside the rest of the admin port.
+    pub fn expected_probes(&self) -> ExpectedProbes {
+        self.shared.expected_probes.clone()
     }
 
     /// Works until `stop`, then drains.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use chassis::health_checks;
+use chassis::relay::Silences;
 use clap::Parser;
 
 use crate::workloads::Workload;
@@ -95,6 +96,14 @@ pub struct Limits {
     #[arg(long, default_value = "30s", value_parser = duration)]
     pub header_timeout: Duration,
 
+    /// On ports that are not HTTP's: how long nothing may pass after the app's word until a connection counts no more.
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub tcp_silence: Duration,
+
+    /// The same after the caller's word, when the app may be at work on an answer.
+    #[arg(long, default_value = "900s", value_parser = duration)]
+    pub tcp_answer_time: Duration,
+
     /// How long new connections are still taken after SIGTERM, while others learn to connect elsewhere.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub drain_grace: Duration,
@@ -115,6 +124,10 @@ impl Limits {
     /// How long each of them may.
     pub fn wake_timeout(&self, workload: &Workload) -> Duration {
         workload.wake_timeout.map_or(self.wake_timeout, |asked| asked.min(self.longest_wake_timeout))
+    }
+
+    pub(crate) fn silences(&self) -> Silences {
+        Silences { after_answer: self.tcp_silence, after_question: self.tcp_answer_time, at_most: None }
     }
 }
 

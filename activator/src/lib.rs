@@ -9,6 +9,8 @@
 //!                                      └─► concurrency_reporter ─► stat_reporter ─► metrics-adapter, zero-scaler
 //! ```
 //!
+//! What is not HTTP goes the same way: tcp_handler takes the handler's place, and tunnel that of forward.
+//!
 //! A request that arrives for a sleeping workload is counted, which pokes, and held. Its pod is probed as soon as it has an
 //! address, and gets the request as soon as it answers, long before Kubernetes calls it Ready. Nothing is ever written to
 //! the Kubernetes API from here.
@@ -18,6 +20,7 @@ pub mod args;
 pub mod cold_start;
 pub mod concurrency_reporter;
 pub mod error_response;
+pub mod expected_probes;
 pub mod forward;
 pub mod handler;
 pub mod health_check;
@@ -35,7 +38,9 @@ pub mod probe;
 pub mod slot_exchange;
 pub mod slot_queue;
 pub mod stat_reporter;
+pub mod tcp_handler;
 pub mod throttler;
+pub mod tunnel;
 pub mod two_choices;
 pub mod workload_throttler;
 pub mod workloads;

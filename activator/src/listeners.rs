@@ -18,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::handler::Handler;
+use crate::tcp_handler::TcpHandler;
 use crate::workloads::Lease;
 
 /// Wait before a port that is taken is tried again. A lease that moves is free within milliseconds.
@@ -41,6 +42,15 @@ struct Open {
     _close: DropGuard,
 }
 
+/// What handles the connections of one port.
+#[derive(Clone, Debug)]
+pub enum Service {
+    /// By requests.
+    Http(Handler),
+    /// As they are.
+    Tcp(TcpHandler),
+}
+
 // === impl Listeners ===
 
 impl Listeners {
@@ -50,7 +60,7 @@ impl Listeners {
     }
 
     /// Opens what the workload leases and has not open, and closes what it leases no more.
-    pub fn keep(&mut self, key: &Key, leases: &[Lease], handler: impl Fn(Lease) -> Handler) {
+    pub fn keep(&mut self, key: &Key, leases: &[Lease], service: impl Fn(Lease) -> Service) {
         let before = self.ports.insert(key.clone(), leases.to_vec()).unwrap_or_default();
         for gone in before.iter().filter(|lease| !leases.contains(lease)) {
             self.close_port(key, gone.activator_port);
@@ -58,7 +68,7 @@ impl Listeners {
         for lease in leases {
             let is_open = |open: &Open| open.key == *key && open.lease == *lease;
             if !self.open.get(&lease.activator_port).is_some_and(is_open) {
-                self.open_port(key, *lease, handler(*lease));
+                self.open_port(key, *lease, service(*lease));
             }
         }
     }
@@ -70,9 +80,9 @@ impl Listeners {
         }
     }
 
-    fn open_port(&mut self, key: &Key, lease: Lease, handler: Handler) {
+    fn open_port(&mut self, key: &Key, lease: Lease, service: Service) {
         let stop = self.stop.child_token();
-        self.tasks.spawn(listen(lease.activator_port, handler, self.options, stop.clone()));
+        self.tasks.spawn(listen(lease.activator_port, service, self.options, stop.clone()));
         let open = Open { key: key.clone(), lease, _close: stop.drop_guard() };
         // The newest lease of a port wins; the listener of the one before closes with its guard.
         self.open.insert(lease.activator_port, open);
@@ -85,8 +95,12 @@ impl Listeners {
     }
 }
 
-async fn listen(port: u16, handler: Handler, options: Options, stop: CancellationToken) {
+async fn listen(port: u16, service: Service, options: Options, stop: CancellationToken) {
     let Some(sockets) = stop.run_until_cancelled(bind_at_last(port)).await else { return };
+    let handler = match service {
+        Service::Http(handler) => handler,
+        Service::Tcp(handler) => return handler.serve(sockets, options, stop).await,
+    };
     let service = move |request, ends: &Arc<Connection>| {
         let (handler, ends) = (handler.clone(), ends.clone());
         async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }

@@ -13,6 +13,18 @@ use prometheus::{
 
 use crate::cold_start::{ColdStart, Part};
 
+/// How a connection ended: after it was with a pod, because its caller went away while it waited, or because it found no
+/// pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionOutcome {
+    /// It was with a pod.
+    Served,
+    /// Its caller went away.
+    Cancelled,
+    /// It found no pod, or no place to wait.
+    Refused,
+}
+
 const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Buckets of the parts of a cold start, in seconds: from a poke's milliseconds to a slow image.
@@ -23,6 +35,7 @@ const COLD_START_BUCKETS: [f64; 14] =
 #[derive(Clone, Debug)]
 pub struct Metrics {
     requests: IntCounterVec,
+    connections: IntCounterVec,
     held: IntGaugeVec,
     queue_full: IntCounterVec,
     cold_start: HistogramVec,
@@ -36,6 +49,8 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 pub struct WorkloadMetrics {
     requests: [IntCounter; CODE_CLASSES.len()],
+    /// In the order of [`ConnectionOutcome::ALL`].
+    connections: [IntCounter; ConnectionOutcome::ALL.len()],
     held: IntGauge,
     queue_full: IntCounter,
     cold_start_family: HistogramVec,
@@ -82,6 +97,10 @@ impl Metrics {
             Opts::new("rouse_activator_requests_total", "Requests answered, by class of status code"),
             &["namespace", "workload", "code_class"],
         )?;
+        let connections = IntCounterVec::new(
+            Opts::new("rouse_activator_tcp_connections_total", "Connections that have ended, by how"),
+            &["namespace", "workload", "outcome"],
+        )?;
         let held = IntGaugeVec::new(
             Opts::new("rouse_activator_held_requests", "Requests waiting for a pod"),
             workload,
@@ -91,6 +110,7 @@ impl Metrics {
             workload,
         )?;
         registry.register(Box::new(requests.clone()))?;
+        registry.register(Box::new(connections.clone()))?;
         registry.register(Box::new(held.clone()))?;
         registry.register(Box::new(queue_full.clone()))?;
         let opts =
@@ -100,7 +120,7 @@ impl Metrics {
         registry.register(Box::new(cold_start.clone()))?;
         let push = PushMetrics::register(registry)?;
         let exchange = ExchangeMetrics::register(registry)?;
-        Ok(Arc::new(Self { requests, held, queue_full, cold_start, push, exchange }))
+        Ok(Arc::new(Self { requests, connections, held, queue_full, cold_start, push, exchange }))
     }
 
     /// Handles of one workload.
@@ -109,6 +129,8 @@ impl Metrics {
         let [namespace, name] = labels;
         WorkloadMetrics {
             requests: CODE_CLASSES.map(|class| self.requests.with_label_values(&[namespace, name, class])),
+            connections: ConnectionOutcome::ALL
+                .map(|outcome| self.connections.with_label_values(&[namespace, name, outcome.label()])),
             held: self.held.with_label_values(&labels),
             queue_full: self.queue_full.with_label_values(&labels),
             cold_start_family: self.cold_start.clone(),
@@ -124,6 +146,9 @@ impl Metrics {
         // An error means that the workload never had a request.
         for class in CODE_CLASSES {
             let _ = self.requests.remove_label_values(&[namespace, name, class]);
+        }
+        for outcome in ConnectionOutcome::ALL {
+            let _ = self.connections.remove_label_values(&[namespace, name, outcome.label()]);
         }
         let _ = self.held.remove_label_values(&labels);
         let _ = self.queue_full.remove_label_values(&labels);
@@ -144,6 +169,13 @@ impl WorkloadMetrics {
         }
     }
 
+    /// A connection has ended.
+    pub fn connection_ended(&self, outcome: ConnectionOutcome) {
+        if let Some(connections) = self.connections.get(outcome as usize) {
+            connections.inc();
+        }
+    }
+
     /// A request waits, until this is dropped.
     pub fn hold(&self) -> Raised {
         Raised::new(&self.held)
@@ -158,6 +190,20 @@ impl WorkloadMetrics {
     /// A request was refused because too many wait.
     pub fn queue_full(&self) {
         self.queue_full.inc();
+    }
+}
+
+// === impl ConnectionOutcome ===
+
+impl ConnectionOutcome {
+    const ALL: [Self; 3] = [Self::Served, Self::Cancelled, Self::Refused];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Served => "served",
+            Self::Cancelled => "cancelled",
+            Self::Refused => "refused",
+        }
     }
 }
 

@@ -7,20 +7,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use autoscaler::Key;
 use autoscaler::slot_lending::{Message, Word};
+use autoscaler::{Key, Protocol};
 use chassis::health_checks::HealthChecks;
+use chassis::relay::Silences;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::args::Limits;
 use crate::concurrency_reporter::ConcurrencyReporter;
+use crate::expected_probes::ExpectedProbes;
 use crate::forward::Forwarder;
 use crate::handler::Handler;
 use crate::held_places::HeldPlaces;
-use crate::listeners::Listeners;
+use crate::listeners::{Listeners, Service};
 use crate::metrics::Metrics;
 use crate::slot_exchange::{Heard, Neighbours, News};
+use crate::tcp_handler::TcpHandler;
 use crate::workload_throttler::WorkloadThrottler;
 use crate::workloads::{Change, Index, Update, Workload};
 
@@ -39,6 +42,10 @@ pub struct Shared {
     pub held: HeldPlaces,
     /// How many requests may wait, and how long.
     pub limits: Limits,
+    /// When connections that are not HTTP's count.
+    pub silences: Silences,
+    /// Who is about to ask on their ports.
+    pub expected_probes: ExpectedProbes,
     /// Set when the process stops: callers should connect elsewhere.
     pub draining: AtomicBool,
 }
@@ -138,8 +145,10 @@ impl Throttler {
             }
         };
         let shared = &self.shared;
-        self.listeners
-            .keep(&key, &ports, |lease| Handler::new(shared.clone(), throttler.clone(), lease.pod_port));
+        self.listeners.keep(&key, &ports, |lease| match lease.protocol {
+            Protocol::Http => Service::Http(Handler::new(shared.clone(), throttler.clone(), lease.pod_port)),
+            Protocol::Tcp => Service::Tcp(TcpHandler::new(shared.clone(), throttler.clone(), lease)),
+        });
     }
 
     fn remove(&mut self, key: &Key) {

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use autoscaler::Key;
 use autoscaler::pod_start::StartCause;
 use autoscaler::selector::Selector;
+use autoscaler::{Key, Protocol};
 
 pub use index::Index;
 
@@ -71,8 +71,10 @@ pub struct Workload {
 pub struct Lease {
     /// The port here.
     pub activator_port: u16,
-    /// The port of the pods' queue-proxies.
+    /// The port of the pods' queue-proxies that takes what comes here, and probes.
     pub pod_port: u16,
+    /// What is spoken on it.
+    pub protocol: Protocol,
 }
 
 /// What keeps the pods of a workload from starting.

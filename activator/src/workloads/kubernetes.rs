@@ -11,10 +11,10 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
-use autoscaler::Key;
-use autoscaler::api::{self, Mode, ServerlessService};
-use autoscaler::contract::INJECT_LABEL;
+use autoscaler::api::{self, Mode, PortLease, ServerlessService};
+use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY_ADMIN_PORT};
 use autoscaler::selector::Selector;
+use autoscaler::{Key, Protocol};
 use chassis::readiness::Latch;
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as CorePod;
@@ -203,11 +203,17 @@ fn workload(service: &ServerlessService) -> Workload {
             .and_then(|status| status.start_failure.as_ref())
             .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
         serving: status.and_then(|status| status.mode) == Some(Mode::Serve),
-        ports: leases
-            .iter()
-            .map(|lease| Lease { activator_port: lease.activator_port, pod_port: lease.pod_port })
-            .collect(),
+        ports: leases.iter().map(lease).collect(),
     }
+}
+
+fn lease(lease: &PortLease) -> Lease {
+    let pod_port = match lease.protocol {
+        Protocol::Http => lease.pod_port,
+        // There the sidecar can tell our connections from those of callers.
+        Protocol::Tcp => QUEUE_PROXY_ADMIN_PORT,
+    };
+    Lease { activator_port: lease.activator_port, pod_port, protocol: lease.protocol }
 }
 
 fn pod_key(object: &TrimmedPod) -> Option<Key> {
@@ -324,7 +330,8 @@ mod tests {
                 "metadata": {"namespace": "shop", "name": "web"},
                 "spec": {"service": "web", "selector": selector, "mode": "Proxy", "numActivators": 1},
                 "status": {"mode": "Serve", "ports":
-                    [{"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012}]}
+                    [{"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012},
+                     {"name": "db", "servicePort": 81, "activatorPort": 20002, "podPort": 8012, "protocol": "tcp"}]}
             }))
             .unwrap()
         };
@@ -332,6 +339,8 @@ mod tests {
         assert_eq!(workload(&service("a in")).selector, None);
         let read = workload(&service("app=web"));
         assert!(read.selector.is_some() && read.serving);
-        assert_eq!(read.ports, [Lease { activator_port: 20001, pod_port: 8012 }]);
+        let http = Lease { activator_port: 20001, pod_port: 8012, protocol: Protocol::Http };
+        let tcp = Lease { activator_port: 20002, pod_port: 8022, protocol: Protocol::Tcp };
+        assert_eq!(read.ports, [http, tcp]);
     }
 }

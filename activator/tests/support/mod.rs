@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use activator::app::{App, Sources};
 use activator::args::Limits;
+use activator::expected_probes::ExpectedProbes;
 use activator::slot_exchange::Position;
 use activator::workloads::{Change, Lease, Pod, Workload};
-use autoscaler::Key;
 use autoscaler::selector::Selector;
+use autoscaler::{Key, Protocol};
 use bytes::Bytes;
 use chassis::readiness::Readiness;
 use http::{Request, Response};
@@ -42,6 +43,8 @@ pub const LIMITS: Limits = Limits {
     longest_wake_timeout: Duration::from_secs(3600),
     slow_wake: Duration::ZERO,
     header_timeout: Duration::from_secs(30),
+    tcp_silence: Duration::from_millis(200),
+    tcp_answer_time: Duration::from_secs(60),
     drain_grace: Duration::from_millis(50),
     drain_timeout: Duration::from_secs(10),
 };
@@ -52,6 +55,7 @@ pub struct Harness {
     pub pod_port: u16,
     pub registry: Registry,
     pub readiness: Readiness,
+    pub expected_probes: ExpectedProbes,
     pub stop: CancellationToken,
     pub running: tokio::task::JoinHandle<()>,
     pub receivers: watch::Sender<BTreeSet<std::net::SocketAddr>>,
@@ -82,13 +86,14 @@ impl Harness {
         let agents = ["LoadBalancer/".to_owned()];
         let (registry, readiness, stop) = (Registry::new(), Readiness::default(), CancellationToken::new());
         let app = App::new("activator-1".into(), limits, &agents, &registry).unwrap();
+        let expected_probes = app.expected_probes();
         let (ready, stopped) = (readiness.clone(), stop.clone());
         let sources = Sources { changes, adapters, zero_scalers, position };
         let running = tokio::spawn(async move { app.run(sources, &ready, stopped).await });
         let port = free_port();
         let mut workload = Workload {
             selector: Some(Selector::parse("app=web").unwrap()),
-            ports: vec![Lease { activator_port: port, pod_port }],
+            ports: vec![Lease { activator_port: port, pod_port, protocol: Protocol::Http }],
             ..Workload::default()
         };
         adapt(&mut workload);
@@ -97,6 +102,7 @@ impl Harness {
             pod_port,
             registry,
             readiness,
+            expected_probes,
             stop,
             running,
             receivers,
@@ -124,7 +130,8 @@ impl Harness {
         let port = free_port();
         let mut workload = self.workload.clone();
         workload.selector = Some(Selector::parse(&format!("app={name}")).unwrap());
-        workload.ports = vec![Lease { activator_port: port, pod_port: self.pod_port }];
+        workload.ports =
+            vec![Lease { activator_port: port, pod_port: self.pod_port, protocol: Protocol::Http }];
         self.changes.send(Change::Workload(Key::new("shop", name), Some(workload))).await.unwrap();
         eventually("its port is open", || async {
             tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()
@@ -136,7 +143,7 @@ impl Harness {
     /// Comes back when all that it was told so far is in force.
     pub async fn settled(&self) {
         let last = free_port();
-        let lease = Lease { activator_port: last, pod_port: self.pod_port };
+        let lease = Lease { activator_port: last, pod_port: self.pod_port, protocol: Protocol::Http };
         self.adapt(|workload| workload.ports.push(lease)).await;
         eventually("the last port is open", || async {
             tokio::net::TcpStream::connect(("127.0.0.1", last)).await.is_ok()

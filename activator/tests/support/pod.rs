@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use autoscaler::contract::{PROBE_HEADER, PROXIED_HEADER};
+use autoscaler::contract::{PROBE_HEADER, PROXIED_HEADER, TUNNEL_PATH};
 use bytes::Bytes;
 use chassis::server::{self, Options};
 use http::{HeaderValue, Request, Response};
@@ -18,8 +18,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::work_log::{self, Work};
 
-/// Answers `/echo` with the request's body as it comes, `/upgrade` with an echoing tunnel, and all else with its address
-/// once it may.
+/// Answers `/echo` with the request's body as it comes, `/upgrade` and `/tunnel` with an echoing tunnel, and all else with its
+/// address once it may.
 pub struct FakePod {
     state: Arc<State>,
     _stop: DropGuard,
@@ -108,7 +108,7 @@ impl FakePod {
 }
 
 impl State {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         if let Some(asked) = request.headers().get(PROBE_HEADER) {
             assert_eq!(asked, "queue-proxy");
             self.probes.fetch_add(1, Ordering::SeqCst);
@@ -117,10 +117,10 @@ impl State {
         }
         assert_eq!(request.headers().get(PROXIED_HEADER), Some(&HeaderValue::from_static("activator")));
         self.served.fetch_add(1, Ordering::SeqCst);
-        let _running = Running::new(self);
+        let running = Running::new(self.clone());
         match request.uri().path() {
             "/echo" => Response::new(Either::Right(request.into_body())),
-            "/upgrade" => upgrade(request),
+            "/upgrade" | TUNNEL_PATH => upgrade(request, running),
             _ => self.when_let_go(request).await,
         }
     }
@@ -151,27 +151,28 @@ impl Drop for Logged<'_> {
     }
 }
 
-struct Running<'a>(&'a State);
+struct Running(Arc<State>);
 
-impl<'a> Running<'a> {
-    fn new(state: &'a State) -> Self {
+impl Running {
+    fn new(state: Arc<State>) -> Self {
         let now = state.running.fetch_add(1, Ordering::SeqCst) + 1;
         state.most.fetch_max(now, Ordering::SeqCst);
         Self(state)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-fn upgrade(mut request: Request<Incoming>) -> Response<Body> {
+fn upgrade(mut request: Request<Incoming>, running: Running) -> Response<Body> {
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgraded.await.unwrap()));
-        tokio::io::copy(&mut reader, &mut writer).await.unwrap();
+        let _ = tokio::io::copy(&mut reader, &mut writer).await;
+        drop(running);
     });
     Response::builder()
         .status(101)

@@ -5,6 +5,7 @@
 //! - name: shop/web                      # namespace/name
 //!   ports:
 //!   - {listen: 20001, pod: 8012}        # a port here, and the port of the pods that it stands for
+//!   # - {listen: 20002, pod: 8022, protocol: tcp}   # bytes, by the admin port of the pods' queue-proxies
 //!   pods:
 //!   - {ip: 10.0.0.1, ready: true}       # not ready, as is the default: probed before it gets a request
 //!   containerConcurrency: 10            # requests that a pod serves at a time; no limit by default
@@ -20,9 +21,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use autoscaler::Key;
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::selector::Selector;
+use autoscaler::{Key, Protocol};
 use serde::Deserialize;
 
 use crate::workloads::{Change, Lease, Pod, Workload};
@@ -99,6 +100,8 @@ struct Entry {
 struct Port {
     listen: u16,
     pod: u16,
+    #[serde(default)]
+    protocol: Protocol,
 }
 
 #[derive(Debug, Deserialize)]
@@ -149,7 +152,9 @@ impl Contents {
                 return Err(bad(format!("{at}.pods[{number}].ip"), "it stands here twice"));
             }
         }
-        let ports = entry.ports.iter().map(|p| Lease { activator_port: p.listen, pod_port: p.pod }).collect();
+        let lease =
+            |port: &Port| Lease { activator_port: port.listen, pod_port: port.pod, protocol: port.protocol };
+        let ports = entry.ports.iter().map(lease).collect();
         let workload = Workload {
             selector: Some(selector),
             container_concurrency: entry.container_concurrency,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use activator::app::Sources;
 use activator::args::Limits;
 use activator::workloads::{Change, Lease, Pod, Workload};
-use autoscaler::Key;
 use autoscaler::selector::Selector;
+use autoscaler::{Key, Protocol};
 use chassis::readiness::Readiness;
 use clap::Parser;
 use conformance::runner::{Running, Setup};
@@ -48,6 +48,8 @@ pub(crate) async fn activator(setup: Setup) -> Running {
         slow_wake: Duration::ZERO,
         drain_grace: Duration::ZERO,
         drain_timeout: Duration::ZERO,
+        tcp_silence: Duration::from_secs(5),
+        tcp_answer_time: Duration::from_secs(5),
         header_timeout: setup.header_timeout,
     };
     let (changes, received) = mpsc::channel(2);
@@ -62,7 +64,7 @@ pub(crate) async fn activator(setup: Setup) -> Running {
     let port = free_port();
     let workload = Workload {
         selector: Some(Selector::parse("app=web").unwrap()),
-        ports: vec![Lease { activator_port: port, pod_port: setup.app.port() }],
+        ports: vec![Lease { activator_port: port, pod_port: setup.app.port(), protocol: Protocol::Http }],
         ..Workload::default()
     };
     changes.send(Change::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();
