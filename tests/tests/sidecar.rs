@@ -118,8 +118,16 @@ async fn probes_lead_through_the_sidecar_where_it_can_ask_and_stay_where_it_cann
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn settings_of_a_pod_reach_its_sidecar() -> Result<()> {
     let namespace = start("annotations").await?;
-    let settings =
-        ["container-concurrency", "queue-depth", "timeout", "response-start-timeout", "idle-timeout"];
+    let settings = [
+        "container-concurrency",
+        "queue-depth",
+        "timeout",
+        "response-start-timeout",
+        "idle-timeout",
+        "protocol",
+        "tcp-silence",
+        "tcp-answer-time",
+    ];
     let annotations: Value =
         settings.iter().map(|name| (format!("autoscaling.rouse.dev/{name}"), json!("7"))).collect();
     let mut settled = pod("settings", &annotations, &Value::Null)?;

@@ -1,0 +1,315 @@
+//! A database that sleeps: Debian's Redis in a StatefulSet with a volume, taken to zero and woken by a plain client.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use bench_proxies::debian;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Service};
+use kube::Client;
+use kube::api::{Api, DeleteParams, LogParams, PostParams};
+use serde_json::{Value, json};
+use system_tests::namespace::{SAMPLE_APP, TestNamespace};
+use system_tests::{installation, wait, workload};
+use tokio::time::Instant;
+
+/// What Redis needs of Debian, down to the loader: its pods see nothing else.
+const PACKAGES: [&str; 16] = [
+    "redis-server",
+    "redis-tools",
+    "libatomic1",
+    "libc6",
+    "libcap2",
+    "libgcrypt20",
+    "libgpg-error0",
+    "libjemalloc2",
+    "liblz4-1",
+    "liblzf1",
+    "liblzma5",
+    "libssl3",
+    "libsystemd0",
+    "libzstd1",
+    "libgcc-s1",
+    "libstdc++6",
+];
+const SERVER: &str = "usr/bin/redis-server";
+const CLIENT: &str = "usr/bin/redis-cli";
+/// Where those packages have files that a program needs.
+const ROOTS: [&str; 3] = ["usr", "lib", "lib64"];
+const PORT: u16 = 6379;
+/// Enough for a pod's start on a loaded machine.
+const POD_START: Duration = Duration::from_secs(60);
+/// Enough for a window of 6 s, a grace period of 3 s, the HPA's way down and the ends of pods.
+const TO_ZERO: Duration = Duration::from_secs(180);
+
+/// A Redis to be applied.
+struct Redis {
+    name: &'static str,
+    attached: bool,
+    /// Debian's files.
+    root: PathBuf,
+    data: PathBuf,
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse, on this machine and as root: make test-system"]
+async fn redis_sleeps_and_is_woken_by_a_plain_client_with_its_data() -> Result<()> {
+    let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
+    installation::until_ready(&client, Duration::from_secs(90)).await?;
+    installation::set_grace_period(&client, "3s").await?;
+    let namespace = TestNamespace::create(client, "rouse-test-redis").await?;
+    let cache = cache()?;
+    let root = debian::ensure(&cache, &PACKAGES, &[SERVER, CLIENT])?.root;
+    for (name, attached) in [("managed", false), ("attached", true)] {
+        let data = cache.join("data").join(name);
+        let redis = Redis { name, attached, root: root.clone(), data };
+        sleeps_and_wakes(&namespace, &redis).await.with_context(|| format!("the Redis {name}"))?;
+    }
+    namespace.delete().await
+}
+
+async fn sleeps_and_wakes(namespace: &TestNamespace, redis: &Redis) -> Result<()> {
+    redis.create(namespace).await?;
+    let ip = redis.cluster_ip(namespace).await?;
+    redis.set_greeting(namespace, &ip).await?;
+    // It asks once an hour, and rests meanwhile: an open connection keeps nobody awake.
+    redis.start_client(namespace, "rests", &["-h", &ip, "-r", "-1", "-i", "3600", "PING"]).await?;
+
+    redis.until_replicas(namespace, 0).await?;
+    let pods: Api<Pod> = namespace.api();
+    let pod = format!("{}-0", redis.name);
+    wait::until(&format!("{pod} to be gone"), POD_START, || async {
+        Ok(pods.get_opt(&pod).await?.is_none().then_some(()))
+    })
+    .await?;
+    let began = Instant::now();
+    let got = redis.client(namespace, "get", &["-h", &ip, "GET", "greeting"]).await?;
+    println!("{}: answered {:?} after its client was created", redis.name, began.elapsed());
+    ensure!(got == "good morning", "GET was answered {got:?}");
+    redis.until_replicas(namespace, 1).await?;
+    redis.delete(namespace).await
+}
+
+fn cache() -> Result<PathBuf> {
+    let cache = std::env::var_os("ROUSE_CACHE").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/rouse"));
+    Ok(cache.or_else(home).context("neither ROUSE_CACHE nor HOME is set")?.join("redis"))
+}
+
+// === impl Redis ===
+
+impl Redis {
+    async fn create(&self, namespace: &TestNamespace) -> Result<()> {
+        if self.data.exists() {
+            std::fs::remove_dir_all(&self.data)?;
+        }
+        std::fs::create_dir_all(&self.data)?;
+        let volumes: Api<PersistentVolume> = Api::all(namespace.client.clone());
+        let volume = self.volume_name();
+        if volumes.get_opt(&volume).await?.is_some() {
+            volumes.delete(&volume, &DeleteParams::default()).await?;
+            wait::until("the volume of before to be gone", POD_START, || async {
+                Ok(volumes.get_opt(&volume).await?.is_none().then_some(()))
+            })
+            .await?;
+        }
+        let create = PostParams::default();
+        volumes.create(&create, &serde_json::from_value(self.volume())?).await?;
+        let sets: Api<StatefulSet> = namespace.api();
+        sets.create(&create, &serde_json::from_value(self.stateful_set())?).await?;
+        let services: Api<Service> = namespace.api();
+        services.create(&create, &serde_json::from_value(self.service())?).await?;
+        let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
+        autoscalers.create(&create, &serde_json::from_value(self.autoscaler())?).await?;
+        Ok(())
+    }
+
+    /// What is not the namespace's own.
+    async fn delete(&self, namespace: &TestNamespace) -> Result<()> {
+        let volumes: Api<PersistentVolume> = Api::all(namespace.client.clone());
+        volumes.delete(&self.volume_name(), &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Until kube-proxy knows the Service, its connections are refused, and nobody holds them.
+    async fn set_greeting(&self, namespace: &TestNamespace, ip: &str) -> Result<()> {
+        let end = Instant::now() + POD_START;
+        for attempt in 1.. {
+            let set = ["-h", ip, "SET", "greeting", "good morning"];
+            match self.client(namespace, &format!("set-{attempt}"), &set).await {
+                Ok(answer) if answer == "OK" => return Ok(()),
+                answer if Instant::now() >= end => bail!("SET was answered {answer:?}"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What a client of its own says, whose one connection is made and answered.
+    async fn client(&self, namespace: &TestNamespace, name: &str, arguments: &[&str]) -> Result<String> {
+        let pod = self.start_client(namespace, name, arguments).await?;
+        let pods: Api<Pod> = namespace.api();
+        wait::until(&format!("{pod} to end"), POD_START, || async {
+            let status = pods.get(&pod).await?.status.unwrap_or_default();
+            match status.phase.as_deref() {
+                Some("Succeeded" | "Failed") => Ok(Some(())),
+                phase => bail!("{phase:?}, {}", workload::state(namespace, self.name).await),
+            }
+        })
+        .await?;
+        Ok(pods.logs(&pod, &LogParams::default()).await?.trim().to_owned())
+    }
+
+    async fn start_client(
+        &self,
+        namespace: &TestNamespace,
+        name: &str,
+        arguments: &[&str],
+    ) -> Result<String> {
+        let name = format!("{}-{name}", self.name);
+        let command: Vec<&str> = ["/usr/bin/redis-cli"].iter().chain(arguments).copied().collect();
+        let once = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 0});
+        let spec = self.pod_spec(&json!(command), None, once);
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}))?;
+        let pods: Api<Pod> = namespace.api();
+        pods.create(&PostParams::default(), &pod).await?;
+        Ok(name)
+    }
+
+    async fn cluster_ip(&self, namespace: &TestNamespace) -> Result<String> {
+        let services: Api<Service> = namespace.api();
+        let spec = services.get(self.name).await?.spec.unwrap_or_default();
+        spec.cluster_ip.context("the Service has no address")
+    }
+
+    async fn until_replicas(&self, namespace: &TestNamespace, wanted: i32) -> Result<()> {
+        let sets: Api<StatefulSet> = namespace.api();
+        wait::until(&format!("{} at {wanted}", self.name), TO_ZERO, || async {
+            let now = sets.get(self.name).await?.spec.replicas;
+            if now == Some(wanted) {
+                return Ok(Some(()));
+            }
+            bail!("spec.replicas is {now:?}, {}", workload::state(namespace, self.name).await)
+        })
+        .await
+    }
+
+    /// A container that sees Debian's files as its own, and nothing else but `data`; with the rest of the pod's spec.
+    fn pod_spec(&self, command: &Value, data: Option<Value>, rest: Value) -> Value {
+        let roots: Vec<&str> = ROOTS.into_iter().filter(|root| self.root.join(root).is_dir()).collect();
+        let mut mounts: Vec<Value> = roots
+            .iter()
+            .map(|root| json!({"name": root, "mountPath": format!("/{root}"), "readOnly": true}))
+            .collect();
+        let volumes: Vec<Value> = roots
+            .iter()
+            .map(
+                |root| json!({"name": root, "hostPath": {"path": self.root.join(root), "type": "Directory"}}),
+            )
+            .collect();
+        mounts.extend(data);
+        let mut spec = json!({
+            "automountServiceAccountToken": false,
+            "securityContext": {"runAsUser": 0},
+            "volumes": volumes,
+            "containers": [{
+                "name": "redis",
+                // For its tiny file system alone.
+                "image": SAMPLE_APP,
+                "imagePullPolicy": "IfNotPresent",
+                "command": command,
+                "ports": [{"containerPort": PORT}],
+                "volumeMounts": mounts,
+            }],
+        });
+        if let (Some(spec), Value::Object(rest)) = (spec.as_object_mut(), rest) {
+            spec.extend(rest);
+        }
+        spec
+    }
+
+    fn volume_name(&self) -> String {
+        format!("rouse-test-redis-{}", self.name)
+    }
+
+    fn volume(&self) -> Value {
+        json!({
+            "metadata": {"name": self.volume_name()},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": self.volume_name(),
+                "hostPath": {"path": self.data, "type": "Directory"},
+            },
+        })
+    }
+
+    fn stateful_set(&self) -> Value {
+        let command = json!(["/usr/bin/redis-server", "--dir", "/data", "--appendonly", "yes", "--save", ""]);
+        let data = json!({"name": "data", "mountPath": "/data"});
+        let spec = self.pod_spec(&command, Some(data), json!({}));
+        json!({
+            "metadata": {"name": self.name},
+            "spec": {
+                "replicas": 1,
+                "serviceName": self.name,
+                "selector": {"matchLabels": {"app": self.name}},
+                "template": {
+                    "metadata": {
+                        "labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"},
+                        "annotations": {"autoscaling.rouse.dev/protocol": "tcp"},
+                    },
+                    "spec": spec,
+                },
+                "volumeClaimTemplates": [{
+                    "metadata": {"name": "data"},
+                    "spec": {
+                        "accessModes": ["ReadWriteOnce"],
+                        "storageClassName": self.volume_name(),
+                        "resources": {"requests": {"storage": "1Gi"}},
+                    },
+                }],
+            },
+        })
+    }
+
+    fn service(&self) -> Value {
+        let selector = if self.attached { json!({"app": self.name}) } else { Value::Null };
+        json!({
+            "metadata": {"name": self.name},
+            "spec": {
+                "selector": selector,
+                "ports": [{"name": "redis", "port": PORT, "targetPort": "queue-proxy", "appProtocol": "redis"}],
+            },
+        })
+    }
+
+    fn autoscaler(&self) -> Value {
+        json!({
+            "metadata": {
+                "name": self.name,
+                "annotations": {
+                    "autoscaling.rouse.dev/scale-to-zero": "true",
+                    "autoscaling.rouse.dev/window": "6s",
+                    // Straight to the pod while there is one.
+                    "autoscaling.rouse.dev/target-burst-capacity": "0",
+                },
+            },
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": self.name},
+                "minReplicas": 1,
+                "maxReplicas": 1,
+                "metrics": [{
+                    "type": "External",
+                    "external": {
+                        "metric": {"name": "concurrency", "selector": {"matchLabels": {"service": self.name}}},
+                        "target": {"type": "AverageValue", "averageValue": "100"},
+                    },
+                }],
+            },
+        })
+    }
+}
