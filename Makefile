@@ -95,6 +95,13 @@ soak-proxies: ## Half of queue-proxy's full load among bad callers for SOAK_SECO
 	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(SIDECAR)/queue-proxy --soak $(SOAK_SECONDS)
 
+.PHONY: soak-activator
+soak-activator: export RUSTFLAGS := -C target-feature=+crt-static
+soak-activator: SOAK_SECONDS ?= 3600
+soak-activator: ## The same for the activator
+	cargo build --release --locked --target $(HOST) --package activator
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --soak $(SOAK_SECONDS)
+
 # Symbols and frame pointers for perf, in a target directory of their own, because other flags rebuild everything.
 .PHONY: bench-proxies-profile
 bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile

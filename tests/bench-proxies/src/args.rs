@@ -10,7 +10,7 @@ use clap::Parser;
 #[command(version)]
 pub(crate) struct Args {
     /// The release binary of queue-proxy.
-    #[arg(long, value_name = "FILE", required_unless_present = "held")]
+    #[arg(long, value_name = "FILE", required_unless_present = "activator")]
     pub(crate) queue_proxy: Option<PathBuf>,
 
     /// Where Debian's packages are kept.
@@ -29,7 +29,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROXY")]
     pub(crate) profile: Option<String>,
 
-    /// Instead: half of queue-proxy's full load for so many seconds among callers that behave badly, to see whether it leaks.
+    /// Instead: half of one proxy's full load for so many seconds among callers that behave badly, to see whether it leaks.
+    /// It is the activator if there is no queue-proxy.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..))]
     pub(crate) soak: Option<u64>,
 

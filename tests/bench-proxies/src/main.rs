@@ -62,12 +62,13 @@ fn main() -> Result<ExitCode> {
         let met = held::run(activator, backend, &directory)?;
         return Ok(if args.strict && !met { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
-    let queue_proxy = args.queue_proxy.as_deref().context("--queue-proxy is missing")?;
     if let Some(seconds) = args.soak {
-        let proxy = proxy::soaked(queue_proxy);
+        let proxy = proxy::soaked(args.queue_proxy.as_deref(), args.activator.as_deref());
+        let proxy = proxy.context("--queue-proxy or --activator is missing")?;
         soak::run(&proxy, backend, &directory, threads, Duration::from_secs(seconds))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let queue_proxy = args.queue_proxy.as_deref().context("--queue-proxy is missing")?;
     let peers = debian::ensure(&directory.join("debian"), &proxy::PACKAGES, &proxy::PROGRAMS)?;
     let proxies = proxy::all(&peers, queue_proxy, args.activator.as_deref());
     match &args.profile {

@@ -22,7 +22,6 @@ use crate::process::{Process, Program};
 
 pub(crate) use self::bounds::Bounds;
 pub(crate) use self::nginx::NAME as REFERENCE;
-pub(crate) use self::queue_proxy::SOAKED_LIMIT;
 pub(crate) use self::site::Site;
 
 /// The peers' packages, and their programs in them.
@@ -40,6 +39,18 @@ pub(crate) struct Proxy {
     arguments: fn(&Site) -> Result<Vec<OsString>>,
     /// What it must reach; peers are held to nothing.
     pub(crate) bounds: Option<&'static Bounds>,
+}
+
+/// The app's requests at a time in a soak.
+pub(crate) const SOAKED_LIMIT: u32 = 100;
+
+/// A proxy of ours with a limit of [`SOAKED_LIMIT`], and short of patience.
+pub(crate) struct Soaked {
+    pub(crate) proxy: Proxy,
+    /// Its metric of requests that have not ended, if it has one.
+    pub(crate) in_flight: Option<&'static str>,
+    /// Its metric of those that wait.
+    pub(crate) queued: &'static str,
 }
 
 /// A proxy that takes connections.
@@ -62,9 +73,9 @@ pub(crate) fn all(peers: &Unpacked, queue_proxy: &Path, activator: Option<&Path>
     all
 }
 
-/// The one that is soaked.
-pub(crate) fn soaked(queue_proxy: &Path) -> Proxy {
-    queue_proxy::soaked(queue_proxy)
+/// The one that is soaked: the first that is there.
+pub(crate) fn soaked(queue_proxy: Option<&Path>, activator: Option<&Path>) -> Option<Soaked> {
+    queue_proxy.map(queue_proxy::soaked).or_else(|| activator.map(activator::soaked))
 }
 
 // === impl Proxy ===

@@ -20,7 +20,7 @@ use self::misbehaviour::Misbehaviour;
 use self::watch::{Held, Watched};
 use crate::clock;
 use crate::load::{Generator, Pace, Tally};
-use crate::proxy::Proxy;
+use crate::proxy::Soaked;
 use crate::table::latency;
 
 const CONNECTIONS: usize = 64;
@@ -28,6 +28,7 @@ const CONNECTIONS: usize = 64;
 const BAD_CALLERS: usize = 48;
 /// Share of the measured capacity.
 const LOAD: f64 = 0.5;
+const FIRST: Duration = Duration::from_millis(100);
 const MEASURED: Duration = Duration::from_secs(3);
 const MOST_BETWEEN_ROWS: Duration = Duration::from_secs(60);
 /// The longest thing that a bad caller's connection may wait for at the proxy is its header timeout.
@@ -42,15 +43,19 @@ const FILES: usize = 8;
 /// # Errors
 /// When something leaked, or the steady load suffered.
 pub(crate) fn run(
-    proxy: &Proxy,
+    soaked: &Soaked,
     backend: SocketAddr,
     directory: &Path,
     threads: usize,
     duration: Duration,
 ) -> Result<()> {
+    let Soaked { proxy, in_flight, queued } = soaked;
     let mut running = proxy.start(backend, directory)?;
     running.process.wait_for_listening(running.address)?;
-    let watched = Watched { process: running.process.id(), stats: running.stats };
+    let (in_flight, queued) = (*in_flight, *queued);
+    let watched = Watched { process: running.process.id(), stats: running.stats, in_flight, queued };
+    // Metrics of a workload may begin with its first request.
+    Generator::connect(running.address, 1, 1)?.run(Pace::Saturating, FIRST)?;
     let at_rest = watched.look()?;
 
     let mut generator = Generator::connect(running.address, CONNECTIONS, threads)?;

@@ -1,8 +1,9 @@
 //! The activator in the path of a workload that is awake: no request has to wait.
 
+use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Bounds, Proxy, Site};
+use super::{Bounds, Proxy, SOAKED_LIMIT, Site, Soaked};
 
 /// Being in the path should be no concern. Its memory is what `held` measures.
 const BOUNDS: Bounds = Bounds {
@@ -23,17 +24,35 @@ const WORKLOADS: &str = "workloads:
 ";
 
 pub(super) fn proxy(path: &Path) -> Proxy {
+    described("activator", path, |site| arguments(site, WORKLOADS))
+}
+
+pub(super) fn soaked(path: &Path) -> Soaked {
+    let proxy = described("activator-soak", path, |site| {
+        let limited = format!("{WORKLOADS}  containerConcurrency: {SOAKED_LIMIT}\n");
+        Ok([arguments(site, &limited)?, vec!["--header-timeout=5s".into()]].concat())
+    });
+    Soaked { proxy, in_flight: None, queued: "rouse_activator_held_requests" }
+}
+
+fn described(
+    name: &'static str,
+    path: &Path,
+    arguments: fn(&Site) -> anyhow::Result<Vec<OsString>>,
+) -> Proxy {
     Proxy {
-        name: "activator",
+        name,
         path: path.to_owned(),
         libraries: None,
         version_flag: "--version",
-        arguments: |site: &Site| {
-            let file = site.write("workloads.yaml", WORKLOADS)?;
-            let [admin, _] = site.spare;
-            let workloads = format!("--workloads={}", file.display());
-            Ok(vec![workloads.into(), format!("--admin-port={}", admin.port()).into()])
-        },
+        arguments,
         bounds: Some(&BOUNDS),
     }
+}
+
+fn arguments(site: &Site, workloads: &str) -> anyhow::Result<Vec<OsString>> {
+    let file = site.write("workloads.yaml", workloads)?;
+    let [admin, _] = site.spare;
+    let workloads = format!("--workloads={}", file.display());
+    Ok(vec![workloads.into(), format!("--admin-port={}", admin.port()).into()])
 }

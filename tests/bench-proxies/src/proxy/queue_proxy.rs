@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Bounds, Proxy, Site};
+use super::{Bounds, Proxy, SOAKED_LIMIT, Site, Soaked};
 
 /// Of the sidecar in every pod: nobody should have a reason to leave it out.
 const BOUNDS: Bounds = Bounds {
@@ -26,14 +26,12 @@ pub(super) fn limited(path: &Path) -> Proxy {
     proxy("queue-proxy-limit-100", path, |site| Ok(arguments(site, 100)))
 }
 
-/// The app's requests at a time in a soak.
-pub(crate) const SOAKED_LIMIT: u32 = 100;
-
-/// With a limit that counts, and short of patience.
-pub(super) fn soaked(path: &Path) -> Proxy {
-    proxy("queue-proxy-soak", path, |site| {
+pub(super) fn soaked(path: &Path) -> Soaked {
+    let proxy = proxy("queue-proxy-soak", path, |site| {
         Ok([arguments(site, SOAKED_LIMIT), vec!["--header-timeout=5s".into()]].concat())
-    })
+    });
+    let (in_flight, queued) = ("rouse_queue_proxy_requests_in_flight", "rouse_queue_proxy_queue_depth");
+    Soaked { proxy, in_flight: Some(in_flight), queued }
 }
 
 fn proxy(name: &'static str, path: &Path, arguments: fn(&Site) -> anyhow::Result<Vec<OsString>>) -> Proxy {

@@ -1,4 +1,4 @@
-//! What a process of queue-proxy holds: memory and files by `/proc`, requests by its own metrics.
+//! What a process of ours holds: memory and files by `/proc`, requests by its own metrics.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,6 +15,9 @@ use crate::memory;
 pub(super) struct Watched {
     pub(super) process: u32,
     pub(super) stats: SocketAddr,
+    /// Metrics of requests that have not ended, if there is one, and that wait.
+    pub(super) in_flight: Option<&'static str>,
+    pub(super) queued: &'static str,
 }
 
 /// What was seen.
@@ -77,8 +80,8 @@ impl Watched {
         Ok(Held {
             memory: Memory { least: memory, most: memory },
             files: fs::read_dir(&files).context(files)?.count(),
-            in_flight: metric(&metrics, "rouse_queue_proxy_requests_in_flight")?,
-            queued: metric(&metrics, "rouse_queue_proxy_queue_depth")?,
+            in_flight: self.in_flight.map_or(Ok(0), |name| metric(&metrics, name))?,
+            queued: metric(&metrics, self.queued)?,
         })
     }
 
@@ -92,6 +95,8 @@ impl Watched {
 }
 
 fn metric(metrics: &str, name: &str) -> Result<u64> {
-    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let value = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix([' ', '{'])?.split(' ').next_back());
     value.and_then(|value| value.trim().parse().ok()).with_context(|| format!("no {name} in {metrics}"))
 }
