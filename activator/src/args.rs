@@ -76,7 +76,7 @@ pub struct Limits {
 
     /// Bytes that they may keep together: their connections' buffers, their heads, and the beginnings of their bodies. Of both
     /// totals each workload has a share that no other can take.
-    #[arg(long, default_value_t = 512 << 20)]
+    #[arg(long, default_value_t = 600 << 20)]
     pub total_queue_bytes: u64,
 
     /// How long a request may wait for a pod, unless its workload says otherwise: a number with the unit ms or s (s if there
