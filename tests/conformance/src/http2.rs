@@ -40,6 +40,9 @@ const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
+/// What may be sent before anything is said about it (RFC 9113, 6.9.2).
+const DEFAULT_WINDOW: u64 = 65_535;
+
 const END_STREAM: u8 = 0x1;
 const ACK: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
@@ -85,6 +88,8 @@ pub struct Case {
 pub enum Step {
     /// Sends frames.
     Sends(Vec<Frame>),
+    /// Sends a stream's body and its end, as it is given credit.
+    Uploads(u32, Vec<u8>),
     /// Gets a response on a stream.
     Gets(u32, Answer),
     /// A stream is reset with this code.
@@ -122,6 +127,10 @@ pub(crate) struct Peer {
     wire: Wire<TcpStream>,
     decoder: DecoderBox,
     streams: HashMap<u32, Message>,
+    /// What may be sent on each stream from its beginning.
+    initial_window: u64,
+    /// What may be sent beyond that, by stream; 0 is the connection.
+    credit: HashMap<u32, u64>,
     given_up: Option<u32>,
     deaf: bool,
 }
@@ -268,6 +277,11 @@ impl Case {
         self.step(Step::Sends(frames.into_iter().collect()))
     }
 
+    /// The caller sends the rest of a stream, as it is given credit.
+    pub fn uploads(self, stream: u32, body: impl Into<Vec<u8>>) -> Self {
+        self.step(Step::Uploads(stream, body.into()))
+    }
+
     /// The caller gets a response.
     pub fn gets(self, stream: u32, answer: Answer) -> Self {
         self.step(Step::Gets(stream, answer))
@@ -369,6 +383,8 @@ impl Peer {
             wire,
             decoder: DecoderBox(Decoder::new()),
             streams: HashMap::new(),
+            initial_window: DEFAULT_WINDOW,
+            credit: HashMap::new(),
             given_up: None,
             deaf: false,
         }
@@ -386,6 +402,29 @@ impl Peer {
     pub(crate) async fn send_all(&mut self, frames: &[Frame]) {
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::bytes).collect();
         self.wire.send(&bytes).await;
+    }
+
+    /// Sends a body and its end, waiting for credit where there is none.
+    pub(crate) async fn upload(&mut self, stream: u32, body: &[u8]) -> anyhow::Result<()> {
+        let mut sent = 0;
+        for part in body.chunks(MAX_FRAME) {
+            sent += part.len() as u64;
+            while self.allowance(stream) < sent {
+                anyhow::ensure!(
+                    self.turn().await?,
+                    "the connection ended before there was credit for {sent} bytes"
+                );
+            }
+            self.send(&data(stream, part)).await;
+        }
+        self.send(&data(stream, "").ending()).await;
+        Ok(())
+    }
+
+    /// How long the body of a stream may be by now, if it is the only one on its connection.
+    fn allowance(&self, stream: u32) -> u64 {
+        let credit = |stream| self.credit.get(&stream).copied().unwrap_or_default();
+        (self.initial_window + credit(stream)).min(DEFAULT_WINDOW + credit(0))
     }
 
     /// Reads until a stream has ended, by itself or by a reset.
@@ -415,7 +454,10 @@ impl Peer {
             HEADERS => self.on_headers(frame).await?,
             DATA => self.on_data(&frame).await,
             RST_STREAM => self.stream(frame.stream).reset = Some(number(&frame.payload)),
-            SETTINGS if frame.flags & ACK == 0 => self.send(&self::frame(SETTINGS, ACK, 0, [])).await,
+            SETTINGS if frame.flags & ACK == 0 => self.on_settings(&frame).await,
+            WINDOW_UPDATE => {
+                *self.credit.entry(frame.stream).or_default() += u64::from(number(&frame.payload));
+            }
             PING if frame.flags & ACK == 0 && !self.deaf => {
                 self.send(&self::frame(PING, ACK, 0, frame.payload)).await
             }
@@ -423,6 +465,16 @@ impl Peer {
             _ => {}
         }
         Ok(true)
+    }
+
+    async fn on_settings(&mut self, frame: &Frame) {
+        const INITIAL_WINDOW_SIZE: [u8; 2] = [0, 4];
+        for setting in frame.payload.chunks(6) {
+            if let Some(value) = setting.strip_prefix(&INITIAL_WINDOW_SIZE) {
+                self.initial_window = number(value).into();
+            }
+        }
+        self.send(&self::frame(SETTINGS, ACK, 0, [])).await;
     }
 
     async fn on_headers(&mut self, first: Frame) -> anyhow::Result<()> {

@@ -288,6 +288,9 @@ async fn http2_caller(row: &http2::Case, proxy: &Running, app: &TestApp) -> anyh
     for step in &row.caller {
         match step {
             http2::Step::Sends(frames) => peer.send_all(frames).await,
+            http2::Step::Uploads(stream, body) => {
+                within("credit for a body", peer.upload(*stream, body)).await??;
+            }
             http2::Step::Gets(stream, answer) => gets(&mut peer, *stream, answer).await?,
             http2::Step::IsReset(stream, code) => {
                 let message = within("a reset", peer.message(*stream)).await??;

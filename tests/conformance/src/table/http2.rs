@@ -90,8 +90,7 @@ fn passes() -> Vec<Case> {
             .app_sees("GET /1 HTTP/2\n:authority: a")
             .gets(1, ok())
             .sends([request(3, "POST", "/", &[])])
-            .sends(long.as_bytes().chunks(16_384).map(|part| data(3, part)))
-            .sends([data(3, "").ending()])
+            .uploads(3, long)
             .app_sees("POST / HTTP/2\n:authority: a\n\n[300000 x b]")
             .gets(3, ok()),
         case("a caller that gives little credit gets it all in the end", "RFC 9113, 5.2")
