@@ -27,7 +27,7 @@ use crate::args::{Args, Limits};
 use crate::concurrency_reporter::ConcurrencyReporter;
 use crate::expected_probes::ExpectedProbes;
 use crate::forward::Forwarder;
-use crate::held_places::HeldPlaces;
+use crate::held_places::{self, HeldPlaces};
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
 use crate::slot_exchange::{self, Position};
@@ -167,6 +167,7 @@ impl App {
         let options = Options {
             header_read_timeout: self.limits.header_timeout,
             drain_timeout: self.limits.drain_timeout,
+            http2_window: held_places::BODY,
             ..Options::default()
         };
         let listeners = Listeners::new(options, close.clone(), requests.clone());

@@ -15,8 +15,8 @@ use http::request::Parts;
 /// What a held request keeps whatever it says, in bytes: its connection's buffers, tasks and futures (measured by
 /// `make bench-held`).
 const EACH: u64 = 11 << 10;
-/// The most of a body that is read while its request waits.
-const BODY: u64 = 64 << 10;
+/// The most of a body that is taken in while its request waits, in bytes: a read of HTTP/1.1, a stream's window of HTTP/2.
+pub const BODY: u32 = 64 << 10;
 
 /// The process's places. Clones share them.
 #[derive(Clone, Debug)]
@@ -58,7 +58,8 @@ pub fn kept_by(head: &Parts, body: Option<u64>) -> u64 {
     let fields = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     let path = head.uri.path_and_query().map_or(0, |path| path.as_str().len());
     let head = u64::try_from(fields.sum::<usize>() + path).unwrap_or(u64::MAX);
-    EACH.saturating_add(head).saturating_add(body.unwrap_or(BODY).min(BODY))
+    let most = u64::from(BODY);
+    EACH.saturating_add(head).saturating_add(body.unwrap_or(most).min(most))
 }
 
 // === impl HeldPlaces ===

@@ -38,6 +38,9 @@ pub struct Options {
     pub max_connections: usize,
     /// Largest size of a request's headers, in bytes.
     pub max_header_bytes: usize,
+    /// So much of a body over HTTP/2 comes before anybody reads it, in bytes. A caller that is far away sends no more than this
+    /// with each round trip.
+    pub http2_window: u32,
     /// Time that running requests have to finish after the stop.
     pub drain_timeout: Duration,
 }
@@ -59,6 +62,7 @@ impl Default for Options {
             header_read_timeout: Duration::from_secs(30),
             max_connections: 65_536,
             max_header_bytes: 64 * 1024,
+            http2_window: 1024 * 1024,
             drain_timeout: Duration::from_secs(30),
         }
     }
@@ -243,6 +247,7 @@ impl Server {
             // A peer that is gone without a word would hold its streams, and what they count as, for ever.
             .keep_alive_interval(options.header_read_timeout)
             .keep_alive_timeout(options.header_read_timeout)
+            .initial_stream_window_size(options.http2_window)
             .max_header_list_size(u32::try_from(options.max_header_bytes).unwrap_or(u32::MAX));
         Self { http1, http2, first_bytes: options.header_read_timeout }
     }
