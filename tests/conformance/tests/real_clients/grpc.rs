@@ -18,7 +18,8 @@ use tonic::{Code, Request};
 
 use self::codec::BytesCodec;
 use self::service::{Echo, Hung};
-use crate::through_both;
+use crate::support::asleep::Asleep;
+use crate::{DEADLINE, through_both};
 
 async fn client(proxy: SocketAddr) -> Grpc<Channel> {
     let channel = Endpoint::from_shared(format!("http://{proxy}")).unwrap().connect().await.unwrap();
@@ -113,6 +114,41 @@ async fn a_conversation_goes_word_by_word() {
         assert!(answers.trailers().await.unwrap().is_some());
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_conversation_may_begin_before_there_is_a_pod() {
+    let (app, _) = Echo::serve().await;
+    let path = Asleep::in_front_of(app).await;
+    let (say, mut said) = mpsc::channel::<Bytes>(3);
+    let request = Request::new(stream::poll_fn(move |cx| said.poll_recv(cx)));
+    let word = |number| Bytes::from(format!("word {number}"));
+    for number in 0..3 {
+        say.send(word(number)).await.unwrap();
+    }
+    let mut client = client(path.address).await;
+    let answer =
+        tokio::spawn(async move { client.streaming(request, method(service::CHAT), BytesCodec).await });
+    path.until_held().await;
+    // Nobody answers, and the caller may go on.
+    say.send(word(3)).await.unwrap();
+    assert!(!answer.is_finished());
+
+    path.wakes().await;
+    let conversation = async {
+        let mut answers = answer.await.unwrap().unwrap().into_inner();
+        for number in 0..4 {
+            assert_eq!(answers.message().await.unwrap().unwrap(), word(number));
+        }
+        for number in 4..50 {
+            say.send(word(number)).await.unwrap();
+            assert_eq!(answers.message().await.unwrap().unwrap(), word(number));
+        }
+        drop(say);
+        assert!(answers.message().await.unwrap().is_none());
+        assert!(answers.trailers().await.unwrap().is_some());
+    };
+    tokio::time::timeout(DEADLINE, conversation).await.expect("a conversation");
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ mod backpressure;
 mod caller;
 mod curl;
 mod grpc;
+mod pattern;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,15 +1,14 @@
 //! Bodies that go on: events as they happen, conversations inside one request, answers before the question has ended.
 
 use bytes::Bytes;
-use futures::stream;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::BodyExt;
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 
-use crate::app::{self, Body};
+use crate::app;
 use crate::caller::{VERSIONS, next, send, take};
-use crate::through_both;
+use crate::{pattern, through_both};
 
 #[tokio::test]
 async fn each_server_sent_event_comes_before_the_next_is_sent_and_who_leaves_is_gone() {
@@ -128,10 +127,10 @@ async fn a_stream_without_an_end_in_sight_comes_back_whole() {
     let app = app::serve(async |request| Response::new(request.into_body().boxed_unsync())).await;
     through_both(app, async |proxy| {
         for version in VERSIONS {
-            let mut response = send(proxy, version, Request::post("/").body(pattern(ALL)).unwrap()).await;
+            let mut response = send(proxy, version, Request::post("/").body(pattern::of(ALL)).unwrap()).await;
             let mut received = 0;
             while let Some(bytes) = next(response.body_mut()).await {
-                assert!(is_part(received, &bytes), "{version:?}: damaged after {received} bytes");
+                assert!(pattern::is_part(received, &bytes), "{version:?}: damaged after {received} bytes");
                 received += bytes.len() as u64;
             }
             assert_eq!(received, ALL, "{version:?}");
@@ -139,39 +138,3 @@ async fn a_stream_without_an_end_in_sight_comes_back_whole() {
     })
     .await;
 }
-
-/// Of no length that divides that of any buffer.
-const PIECE: usize = 16_411;
-
-/// A body of so many bytes, made as they are asked for.
-fn pattern(all: u64) -> Body {
-    let piece = Bytes::from_static(&PATTERN);
-    let pieces = (0..all).step_by(PIECE).map(move |start| {
-        let length = PIECE.min((all - start) as usize);
-        Ok(Frame::data(piece.slice(..length)))
-    });
-    StreamBody::new(stream::iter(pieces)).boxed_unsync()
-}
-
-/// Whether these are the bytes of such a body that stand there.
-fn is_part(at: u64, mut bytes: &[u8]) -> bool {
-    let mut start = (at % PIECE as u64) as usize;
-    while !bytes.is_empty() {
-        let (now, later) = bytes.split_at(bytes.len().min(PIECE - start));
-        if now != &PATTERN[start..start + now.len()] {
-            return false;
-        }
-        (bytes, start) = (later, 0);
-    }
-    true
-}
-
-static PATTERN: [u8; PIECE] = {
-    let mut pattern = [0; PIECE];
-    let mut at = 0;
-    while at < PIECE {
-        pattern[at] = (at % 251) as u8;
-        at += 1;
-    }
-    pattern
-};

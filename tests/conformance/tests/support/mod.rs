@@ -2,8 +2,10 @@
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
+pub(crate) mod asleep;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use autoscaler::{Key, Protocol};
 use chassis::readiness::Readiness;
 use clap::Parser;
 use conformance::runner::{Running, Setup};
+use prometheus::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -25,6 +28,17 @@ pub(crate) struct Sidecar {
     pub(crate) traffic: SocketAddr,
     pub(crate) stats: SocketAddr,
     run: AbortOnDrop,
+}
+
+/// An activator with one workload; it ends when this is dropped.
+pub(crate) struct Activator {
+    pub(crate) address: SocketAddr,
+    pod: IpAddr,
+    registry: Registry,
+    changes: mpsc::Sender<Change>,
+    /// Whom it could report to: nobody.
+    _nobody: [watch::Sender<BTreeSet<SocketAddr>>; 2],
+    _run: AbortOnDrop,
 }
 
 /// A queue-proxy that knows its app to be ready.
@@ -39,53 +53,78 @@ pub(crate) async fn queue_proxy(setup: Setup) -> Running {
 
 /// An activator with one workload, whose one pod is ready.
 pub(crate) async fn activator(setup: Setup) -> Running {
-    let limits = Limits {
-        queue_depth: 100,
-        total_queue_depth: 100,
-        total_queue_bytes: 1 << 30,
-        wake_timeout: Duration::from_secs(5),
-        longest_wake_timeout: Duration::from_secs(60),
-        slow_wake: Duration::ZERO,
-        drain_grace: Duration::ZERO,
-        drain_timeout: Duration::ZERO,
-        tcp_silence: Duration::from_secs(5),
-        tcp_answer_time: Duration::from_secs(5),
-        header_timeout: setup.header_timeout,
-    };
-    let (changes, received) = mpsc::channel(2);
-    let ((no_adapters, adapters), (no_scalers, zero_scalers)) =
-        (watch::channel(BTreeSet::new()), watch::channel(BTreeSet::new()));
-    let app =
-        activator::app::App::new("activator".into(), limits, &[], &prometheus::Registry::new()).unwrap();
-    let sources = Sources { changes: received, adapters, zero_scalers, position: None };
-    let run = AbortOnDrop(tokio::spawn(async move {
-        app.run(sources, &Readiness::default(), CancellationToken::new()).await;
-    }));
-    let port = free_port();
-    let workload = Workload {
-        selector: Some(Selector::parse("app=web").unwrap()),
-        ports: vec![Lease { activator_port: port, pod_port: setup.app.port(), protocol: Protocol::Http }],
-        ..Workload::default()
-    };
-    changes.send(Change::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();
-    let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
-    let pod = Pod {
-        uid: "1".into(),
-        labels,
-        ip: Some(setup.app.ip()),
-        scheduled: true,
-        ready: true,
-        ending: false,
-    };
-    changes.send(Change::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    while TcpStream::connect(address).await.is_err() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let activator = Activator::start(setup, Duration::from_secs(5)).await;
+    activator.pod_seen(true).await;
+    activator.listening().await;
     Running {
-        address,
+        address: activator.address,
         probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: activator\r\n\r\n",
-        guard: Box::new((run, changes, no_adapters, no_scalers)),
+        guard: Box::new(activator),
+    }
+}
+
+// === impl Activator ===
+
+impl Activator {
+    /// Knows of no pod; the one to come is what `setup` calls the app. Requests wait for it as long as `wake_timeout`.
+    pub(crate) async fn start(setup: Setup, wake_timeout: Duration) -> Self {
+        let limits = Limits {
+            queue_depth: 100,
+            total_queue_depth: 100,
+            total_queue_bytes: 1 << 30,
+            wake_timeout,
+            longest_wake_timeout: Duration::from_secs(60),
+            slow_wake: Duration::ZERO,
+            drain_grace: Duration::ZERO,
+            drain_timeout: Duration::ZERO,
+            tcp_silence: Duration::from_secs(5),
+            tcp_answer_time: Duration::from_secs(5),
+            header_timeout: setup.header_timeout,
+        };
+        let (changes, received) = mpsc::channel(2);
+        let (adapters, zero_scalers) =
+            (watch::Sender::new(BTreeSet::new()), watch::Sender::new(BTreeSet::new()));
+        let sources = Sources {
+            changes: received,
+            adapters: adapters.subscribe(),
+            zero_scalers: zero_scalers.subscribe(),
+            position: None,
+        };
+        let registry = Registry::new();
+        let app = activator::app::App::new("activator".into(), limits, &[], &registry).unwrap();
+        let run = AbortOnDrop(tokio::spawn(async move {
+            app.run(sources, &Readiness::default(), CancellationToken::new()).await;
+        }));
+        let port = free_port();
+        let workload = Workload {
+            selector: Some(Selector::parse("app=web").unwrap()),
+            ports: vec![Lease { activator_port: port, pod_port: setup.app.port(), protocol: Protocol::Http }],
+            ..Workload::default()
+        };
+        changes.send(Change::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Self { address, pod: setup.app.ip(), registry, changes, _nobody: [adapters, zero_scalers], _run: run }
+    }
+
+    /// The pod has an address, and may be ready for all the cluster knows.
+    pub(crate) async fn pod_seen(&self, ready: bool) {
+        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        let pod = Pod { uid: "1".into(), labels, ip: Some(self.pod), scheduled: true, ready, ending: false };
+        self.changes.send(Change::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
+    }
+
+    /// Comes back when callers can connect.
+    pub(crate) async fn listening(&self) {
+        while TcpStream::connect(self.address).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Requests that wait now.
+    pub(crate) fn held(&self) -> f64 {
+        let families = self.registry.gather();
+        let held = families.iter().filter(|family| family.name() == "rouse_activator_held_requests");
+        held.flat_map(|family| family.get_metric()).map(|metric| metric.get_gauge().get_value()).sum()
     }
 }
 

@@ -1,0 +1,29 @@
+//! What the kernel knows of this process and its sockets.
+
+use std::fs;
+
+/// The most that this process had in memory at a time, in bytes.
+pub(crate) fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    peak.expect("in kibibytes").parse::<u64>().unwrap() << 10
+}
+
+/// Bytes on their way over connections to a local port, at both ends, that nobody has read.
+pub(crate) fn in_sockets(port: u16) -> u64 {
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
+    let sockets = tables.iter().flat_map(|table| table.lines().skip(1));
+    sockets.map(|socket| queued(socket, port)).sum()
+}
+
+/// The fields: number, local address, remote address, state, both queues; listeners have other things in their queues.
+fn queued(socket: &str, port: u16) -> u64 {
+    const LISTEN: &str = "0A";
+    let fields: Vec<&str> = socket.split_whitespace().collect();
+    let port = format!(":{port:04X}");
+    if fields[3] == LISTEN || !fields[1..3].iter().any(|address| address.ends_with(&port)) {
+        return 0;
+    }
+    fields[4].split(':').map(|queue| u64::from_str_radix(queue, 16).unwrap()).sum()
+}
