@@ -49,16 +49,16 @@ pub fn to_next_hop<B>(request: &mut Request<B>, ends: &Connection) {
     }
 }
 
-/// Makes a response one for the caller, who has asked to upgrade or not: nothing of the connection it came on.
+/// Makes a response one for the caller, who has asked to upgrade or not: nothing of the connection it came on. Where it ends was
+/// checked when it was taken in (`upstream`).
 ///
 /// # Errors
-/// When two peers could read it differently, or it switches to what nobody asked for.
+/// When it switches to what nobody asked for.
 pub fn to_caller<B>(response: &mut Response<B>, asked_to_upgrade: bool) -> Result<(), BadResponse> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         // The connection is handed on, headers and all.
         return if asked_to_upgrade { Ok(()) } else { Err(BadResponse::Switch) };
     }
-    check::framing(response.headers_mut())?;
     hop_by_hop::strip(response.headers_mut());
     // How a body ends between us and the caller depends on the caller's version.
     response.headers_mut().remove(header::TRANSFER_ENCODING);

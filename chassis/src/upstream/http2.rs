@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::{Cause, Error, ResponseBody};
+use crate::gateway;
 
 /// A connection that all requests share.
 pub struct SharedConnection<B> {
@@ -53,7 +54,10 @@ where
         loop {
             let (mut sender, is_new) = self.sender(&connect).await?;
             let mut failed = match sender.try_send_request(unsent).await {
-                Ok(response) => return Ok(response.map(ResponseBody::from)),
+                Ok(mut response) => {
+                    gateway::framing(response.headers_mut())?;
+                    return Ok(response.map(ResponseBody::from));
+                }
                 Err(failed) => failed,
             };
             match failed.take_message() {
