@@ -98,10 +98,6 @@ fn first_round(key: &Key, now: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::collection::{Measure, Windows};
-    use autoscaler::decider::DeciderSpec;
-    use autoscaler::selector::Selector;
-    use autoscaler::settings::Aggregation;
 
     use super::*;
     use crate::workloads::Workload;
@@ -109,20 +105,7 @@ mod tests {
     const T0: Duration = Duration::from_secs(1000);
 
     fn table(names: &[&str]) -> Workloads {
-        let workload = |name: &&str| Workload {
-            key: Key::new("shop", *name),
-            service: (*name).to_owned(),
-            selector: Selector::parse("app=web").unwrap(),
-            windows: Windows {
-                stable: Duration::from_secs(60),
-                panic: Duration::from_secs(6),
-                aggregation: Aggregation::Linear,
-            },
-            measure: Measure::Concurrency,
-            target_milli: 1000,
-            spec: DeciderSpec::default(),
-        };
-        names.iter().map(workload).collect()
+        names.iter().copied().map(Workload::sample).collect()
     }
 
     fn names(rounds: &[Round]) -> Vec<&str> {

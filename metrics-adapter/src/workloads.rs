@@ -42,6 +42,26 @@ pub struct Workloads {
     by_service: HashMap<(String, String), Vec<Key>>,
 }
 
+// === impl Workload ===
+
+#[cfg(test)]
+impl Workload {
+    /// One of this name in the namespace `shop`, with a window of a minute.
+    pub(crate) fn sample(name: &str) -> Self {
+        let (stable, panic) = (std::time::Duration::from_secs(60), std::time::Duration::from_secs(6));
+        let aggregation = autoscaler::settings::Aggregation::Linear;
+        Self {
+            key: Key::new("shop", name),
+            service: name.to_owned(),
+            selector: Selector::parse("app=web").unwrap(),
+            windows: Windows { stable, panic, aggregation },
+            measure: Measure::Concurrency,
+            target_milli: 1000,
+            spec: DeciderSpec::default(),
+        }
+    }
+}
+
 // === impl Workloads ===
 
 impl FromIterator<Workload> for Workloads {

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::namespace::{CLIENT_POD, CLIENT_PORT, TestNamespace};
+use crate::wait;
 
 /// Answers that may wait to be looked at.
 const ANSWERS: usize = 100_000;
@@ -171,6 +172,18 @@ impl Running {
         self.reader.await??;
         Ok(all)
     }
+}
+
+/// Waits until an activator answers at `url`, as for a workload that was applied asleep: kube-proxy may not know it yet.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_activators_answer(namespace: &TestNamespace, url: &str) -> Result<()> {
+    wait::until("an activator in the path", Duration::from_secs(60), || async {
+        let answers = Load::probe(url).run(namespace).await?;
+        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
+    })
+    .await
 }
 
 /// Fails if any request was not answered 200, and says which.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use system_tests::load::{self, Load};
+use system_tests::installation;
+use system_tests::load::{self, Load, until_activators_answer};
 use system_tests::namespace::TestNamespace;
 use system_tests::workload::{Workload, until_replicas};
-use system_tests::{installation, wait};
 
 /// Requests that are held.
 const HELD: u32 = 500;
@@ -22,11 +22,7 @@ async fn a_rolling_restart_of_the_activators_loses_no_held_request() -> Result<(
     let workload = Workload { replicas: 0, start: START, target: "100".to_owned(), ..Workload::new("slow") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    wait::until("an activator in the path", Duration::from_secs(60), || async {
-        let answers = Load::probe(&url).run(&namespace).await?;
-        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
-    })
-    .await?;
+    until_activators_answer(&namespace, &url).await?;
 
     // Each of them is sent once: nobody is answered before the last is on its way.
     let held =

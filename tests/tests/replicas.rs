@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::Value;
-use system_tests::load::{self, Load};
+use system_tests::load::{self, Load, until_activators_answer};
 use system_tests::namespace::{TestNamespace, is_ready};
 use system_tests::workload::{Workload, replicas, state, until_replicas};
 use system_tests::{installation, wait};
@@ -137,11 +137,7 @@ async fn a_sleeper_wakes_while_no_zero_scaler_leads() -> Result<()> {
     let workload = Workload { replicas: 0, ..Workload::new("sleeper") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    wait::until("an activator in the path", Duration::from_secs(60), || async {
-        let answers = Load::probe(&url).run(&namespace).await?;
-        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
-    })
-    .await?;
+    until_activators_answer(&namespace, &url).await?;
     let lost = leader(&client, "zero-scaler").await?;
     of_ours::<Pod>(&client).delete(&lost, &DeleteParams::default().grace_period(0)).await?;
     load::all_ok(&Load::one(&url).run(&namespace).await?).context("the request that finds no leader")?;

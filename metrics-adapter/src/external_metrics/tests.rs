@@ -5,12 +5,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use autoscaler::collection::{Averages, Measure, Round, Windows};
-use autoscaler::decider::{Decider, DeciderSpec};
-use autoscaler::selector::Selector;
-use autoscaler::settings::Aggregation;
+use autoscaler::Decision;
+use autoscaler::collection::{Averages, Round};
+use autoscaler::decider::Decider;
 use autoscaler::stats::Stat;
-use autoscaler::{Decision, Key};
 use chassis::reviews::{Access, ReviewError, Reviewer, User};
 use fake_api::FakeApi;
 use futures::future::BoxFuture;
@@ -192,19 +190,7 @@ impl Fixture {
 }
 
 fn workload() -> Workload {
-    Workload {
-        key: Key::new("shop", "web"),
-        service: "web".to_owned(),
-        selector: Selector::parse("app=web").unwrap(),
-        windows: Windows {
-            stable: Duration::from_secs(60),
-            panic: Duration::from_secs(6),
-            aggregation: Aggregation::Linear,
-        },
-        measure: Measure::Concurrency,
-        target_milli: 70_000,
-        spec: DeciderSpec::default(),
-    }
+    Workload { target_milli: 70_000, ..Workload::sample("web") }
 }
 
 fn request(path: &str, headers: &[(&str, &str)]) -> Request<()> {

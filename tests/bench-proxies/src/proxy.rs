@@ -81,6 +81,17 @@ pub(crate) fn soaked(queue_proxy: Option<&Path>, activator: Option<&Path>) -> Op
 // === impl Proxy ===
 
 impl Proxy {
+    /// One of ours: static, and held to bounds.
+    fn ours(
+        name: &'static str,
+        path: &Path,
+        arguments: fn(&Site) -> Result<Vec<OsString>>,
+        bounds: &'static Bounds,
+    ) -> Self {
+        let (path, bounds) = (path.to_owned(), Some(bounds));
+        Self { name, path, libraries: None, version_flag: "--version", arguments, bounds }
+    }
+
     /// Starts the process and returns at once.
     ///
     /// # Errors

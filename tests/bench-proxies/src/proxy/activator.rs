@@ -24,30 +24,16 @@ const WORKLOADS: &str = "workloads:
 ";
 
 pub(super) fn proxy(path: &Path) -> Proxy {
-    described("activator", path, |site| arguments(site, WORKLOADS))
+    Proxy::ours("activator", path, |site| arguments(site, WORKLOADS), &BOUNDS)
 }
 
 pub(super) fn soaked(path: &Path) -> Soaked {
-    let proxy = described("activator-soak", path, |site| {
+    let arguments = |site: &Site| {
         let limited = format!("{WORKLOADS}  containerConcurrency: {SOAKED_LIMIT}\n");
         Ok([arguments(site, &limited)?, vec!["--header-timeout=5s".into()]].concat())
-    });
+    };
+    let proxy = Proxy::ours("activator-soak", path, arguments, &BOUNDS);
     Soaked { proxy, in_flight: None, queued: "rouse_activator_held_requests" }
-}
-
-fn described(
-    name: &'static str,
-    path: &Path,
-    arguments: fn(&Site) -> anyhow::Result<Vec<OsString>>,
-) -> Proxy {
-    Proxy {
-        name,
-        path: path.to_owned(),
-        libraries: None,
-        version_flag: "--version",
-        arguments,
-        bounds: Some(&BOUNDS),
-    }
 }
 
 fn arguments(site: &Site, workloads: &str) -> anyhow::Result<Vec<OsString>> {

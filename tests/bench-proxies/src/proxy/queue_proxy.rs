@@ -18,31 +18,20 @@ const BOUNDS: Bounds = Bounds {
 };
 
 pub(super) fn unlimited(path: &Path) -> Proxy {
-    proxy("queue-proxy", path, |site| Ok(arguments(site, 0)))
+    Proxy::ours("queue-proxy", path, |site| Ok(arguments(site, 0)), &BOUNDS)
 }
 
 /// With 1000 connections, 100 requests are at the app and the others wait in the queue, which holds as many.
 pub(super) fn limited(path: &Path) -> Proxy {
-    proxy("queue-proxy-limit-100", path, |site| Ok(arguments(site, 100)))
+    Proxy::ours("queue-proxy-limit-100", path, |site| Ok(arguments(site, 100)), &BOUNDS)
 }
 
 pub(super) fn soaked(path: &Path) -> Soaked {
-    let proxy = proxy("queue-proxy-soak", path, |site| {
-        Ok([arguments(site, SOAKED_LIMIT), vec!["--header-timeout=5s".into()]].concat())
-    });
+    let arguments =
+        |site: &Site| Ok([arguments(site, SOAKED_LIMIT), vec!["--header-timeout=5s".into()]].concat());
+    let proxy = Proxy::ours("queue-proxy-soak", path, arguments, &BOUNDS);
     let (in_flight, queued) = ("rouse_queue_proxy_requests_in_flight", "rouse_queue_proxy_queue_depth");
     Soaked { proxy, in_flight: Some(in_flight), queued }
-}
-
-fn proxy(name: &'static str, path: &Path, arguments: fn(&Site) -> anyhow::Result<Vec<OsString>>) -> Proxy {
-    Proxy {
-        name,
-        path: path.to_owned(),
-        libraries: None,
-        version_flag: "--version",
-        arguments,
-        bounds: Some(&BOUNDS),
-    }
 }
 
 fn arguments(site: &Site, container_concurrency: u32) -> Vec<OsString> {
