@@ -6,24 +6,14 @@
 use std::sync::{Arc, OnceLock};
 
 use autoscaler::Key;
+use chassis::connection_outcome::{ConnectionOutcome, EndedConnections};
+use chassis::raised::Raised;
 use http::StatusCode;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 use crate::cold_start::{ColdStart, Part};
-
-/// How a connection ended: after it was with a pod, because its caller went away while it waited, or because it found no
-/// pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionOutcome {
-    /// It was with a pod.
-    Served,
-    /// Its caller went away.
-    Cancelled,
-    /// It found no pod, or no place to wait.
-    Refused,
-}
 
 const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -49,8 +39,7 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 pub struct WorkloadMetrics {
     requests: [IntCounter; CODE_CLASSES.len()],
-    /// In the order of [`ConnectionOutcome::ALL`].
-    connections: [IntCounter; ConnectionOutcome::ALL.len()],
+    connections: EndedConnections,
     held: IntGauge,
     queue_full: IntCounter,
     cold_start_family: HistogramVec,
@@ -79,10 +68,6 @@ pub struct ExchangeMetrics {
     said: IntCounter,
     heard: IntCounter,
 }
-
-/// Keeps a gauge raised by one until it is dropped.
-#[derive(Debug)]
-pub struct Raised(IntGauge);
 
 // === impl Metrics ===
 
@@ -129,8 +114,9 @@ impl Metrics {
         let [namespace, name] = labels;
         WorkloadMetrics {
             requests: CODE_CLASSES.map(|class| self.requests.with_label_values(&[namespace, name, class])),
-            connections: ConnectionOutcome::ALL
-                .map(|outcome| self.connections.with_label_values(&[namespace, name, outcome.label()])),
+            connections: EndedConnections::new(|outcome| {
+                self.connections.with_label_values(&[namespace, name, outcome])
+            }),
             held: self.held.with_label_values(&labels),
             queue_full: self.queue_full.with_label_values(&labels),
             cold_start_family: self.cold_start.clone(),
@@ -171,9 +157,7 @@ impl WorkloadMetrics {
 
     /// A connection has ended.
     pub fn connection_ended(&self, outcome: ConnectionOutcome) {
-        if let Some(connections) = self.connections.get(outcome as usize) {
-            connections.inc();
-        }
+        self.connections.count(outcome);
     }
 
     /// A request waits, until this is dropped.
@@ -190,20 +174,6 @@ impl WorkloadMetrics {
     /// A request was refused because too many wait.
     pub fn queue_full(&self) {
         self.queue_full.inc();
-    }
-}
-
-// === impl ConnectionOutcome ===
-
-impl ConnectionOutcome {
-    const ALL: [Self; 3] = [Self::Served, Self::Cancelled, Self::Refused];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Served => "served",
-            Self::Cancelled => "cancelled",
-            Self::Refused => "refused",
-        }
     }
 }
 
@@ -281,20 +251,5 @@ impl ExchangeMetrics {
     /// So much was heard from one of them.
     pub fn heard(&self, words: usize) {
         self.heard.inc_by(words as u64);
-    }
-}
-
-// === impl Raised ===
-
-impl Raised {
-    fn new(gauge: &IntGauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for Raised {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }

@@ -18,11 +18,13 @@ mod roster;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use autoscaler::slot_lending::Word;
+use chassis::clock;
+use chassis::server::Acceptor;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -41,8 +43,6 @@ const HEARD: usize = 256;
 const MOST_LINKS: usize = 256;
 /// Handshakes under way at a time.
 const HANDSHAKES: usize = 64;
-/// Wait after a failed accept.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// Where an activator stands among the others.
 #[derive(Debug)]
@@ -136,23 +136,16 @@ pub fn exchange(
 
 /// Takes connections of others.
 async fn accept(listener: TcpListener, own: IpAddr, events: mpsc::Sender<Event>) {
-    let mut handshakes = tokio::task::JoinSet::new();
+    let acceptor = Acceptor::new(listener, HANDSHAKES);
+    let mut handshakes = JoinSet::new();
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "accept failed");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-                continue;
-            }
-        };
+        let accepted = acceptor.accept().await;
         while handshakes.try_join_next().is_some() {}
-        if handshakes.len() >= HANDSHAKES {
-            handshakes.join_next().await;
-        }
         let events = events.clone();
         handshakes.spawn(async move {
-            match link::accept(stream).await {
+            // As a whole: its place among the handshakes is kept as long.
+            let accepted = accepted;
+            match link::accept(accepted.stream).await {
                 Ok((peer, socket)) if peer != own => {
                     let _ = events.send(Event::Connected { peer, dialed: false, socket }).await;
                 }
@@ -176,7 +169,7 @@ impl SlotExchange {
             tokio::select! {
                 () = changed(&mut activators) => {}
                 Some(event) = events.recv() => self.take_in(event),
-                () = at(change) => {}
+                () = clock::sleep_until(change) => {}
             }
         }
     }
@@ -258,13 +251,6 @@ impl Drop for Link {
     /// Whoever still knows the link says nothing that anybody keeps.
     fn drop(&mut self) {
         self.outbox.close();
-    }
-}
-
-async fn at(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant).await,
-        None => std::future::pending().await,
     }
 }
 

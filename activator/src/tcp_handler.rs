@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use chassis::connection_outcome::ConnectionOutcome;
 use chassis::liveness::{ask_silent_peer, hung_up};
 use chassis::relay::Relay;
 use chassis::server::{Acceptor, Options};
@@ -21,7 +22,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::cold_start::ColdStart;
 use crate::concurrency_reporter::Counted;
-use crate::metrics::ConnectionOutcome;
 use crate::slot_queue::Slot;
 use crate::throttler::Shared;
 use crate::tunnel::{self, Tunnel};

@@ -1,9 +1,11 @@
-//! Wall time, read in one place.
+//! Wall time, read in one place, and waits for what may have no time.
 //!
-//! Only for what leaves the process: timestamps in stats, decisions and Kubernetes objects. Durations are measured with
-//! `tokio::time::Instant`, which tests can pause.
+//! Wall time is only for what leaves the process: timestamps in stats, decisions and Kubernetes objects. Durations are
+//! measured with `tokio::time::Instant`, which tests can pause.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
 
 /// Time since the Unix epoch; zero on a machine whose clock stands before it.
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
@@ -19,4 +21,12 @@ pub fn unix_seconds() -> i64 {
 /// Whole Unix milliseconds.
 pub fn unix_millis() -> i64 {
     i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Until `due`; for ever, if there is nothing to wait for.
+pub async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
 }

@@ -34,6 +34,8 @@ pub use leadership::Leadership;
 use election::{Election, Step};
 use leadership::Publisher;
 
+use crate::clock;
+
 /// How long a lease holds after a renewal was seen: how long nobody leads after a leader was lost without a word. A whole
 /// number of seconds, as the object has it.
 pub const DURATION: Duration = Duration::from_secs(9);
@@ -96,7 +98,7 @@ impl Lease {
                     Some(Err(error)) => tracing::warn!(lease = self.name, %error, "watch failed; it is tried again"),
                     None => return,
                 },
-                () = sleep_until(due) => self.attempt(&mut election, &publisher).await,
+                () = clock::sleep_until(due) => self.attempt(&mut election, &publisher).await,
             }
         }
     }
@@ -108,7 +110,7 @@ impl Lease {
         let led = election.leads(Instant::now());
         for _ in 0..ATTEMPTS {
             let began = Instant::now();
-            let Some(step) = election.step(began, crate::clock::since_epoch()) else { break };
+            let Some(step) = election.step(began, clock::since_epoch()) else { break };
             match self.write(step, patience(election, began)).await {
                 Ok(object) => {
                     election.written(object, began);
@@ -160,7 +162,7 @@ impl Lease {
     /// Gives the lease away, so that nobody has to wait for its end.
     async fn give_away(&self, election: &mut Election, publisher: &Publisher) {
         for _ in 0..ATTEMPTS {
-            let step = election.resign(crate::clock::since_epoch());
+            let step = election.resign(clock::since_epoch());
             // Nothing is done as the leader any more when the next one begins.
             publisher.publish(election, Instant::now());
             let Some(step) = step else { break };
@@ -201,14 +203,6 @@ async fn bounded<T>(
     patience: Duration,
 ) -> Result<T, LeaseError> {
     Ok(tokio::time::timeout(patience, request).await.map_err(|_| LeaseError::Timeout(patience))??)
-}
-
-/// Never, if there is nothing to wait for.
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[cfg(test)]

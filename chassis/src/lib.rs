@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod build_info;
 pub mod clock;
+pub mod connection_outcome;
 pub mod gateway;
 pub mod health_checks;
 #[cfg(feature = "kube")]
@@ -20,6 +21,7 @@ pub mod liveness;
 #[cfg(feature = "kube")]
 pub mod peers;
 pub mod projected_token;
+pub mod raised;
 pub mod read_ahead;
 mod read_buffer;
 pub mod readiness;
@@ -32,4 +34,5 @@ pub mod telemetry;
 #[cfg(feature = "kube")]
 pub mod token_guard;
 pub mod tracked_body;
+pub mod upgraded;
 pub mod upstream;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use chassis::gateway;
 use chassis::health_checks::HealthChecks;
 use chassis::server::{self, Accepted, Connection, Options};
+use chassis::upgraded;
 use chassis::upstream::ResponseBody;
 use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response, Version};
@@ -24,7 +25,6 @@ use crate::error_response::Refusal;
 use crate::forward::forward;
 use crate::request_counter::{InFlight, RequestCounter};
 use crate::timeouts::{Stopwatch, Stopwatches};
-use crate::tunnel;
 use crate::upstream::Upstream;
 use crate::workers::Serve;
 
@@ -108,7 +108,7 @@ impl Handler {
         };
         in_flight.answered(response.status());
         if let (Some(caller), Some(app)) = (caller, response.body_mut().take_switched()) {
-            tokio::spawn(tunnel::carry(caller, app, in_flight, stopwatch.idle()));
+            tokio::spawn(upgraded::carry(caller, app, in_flight, stopwatch.idle()));
             return response.map(|_| Either::Right(Full::default()));
         }
         relay(response, version, Some(in_flight), stopwatch)

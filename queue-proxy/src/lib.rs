@@ -36,7 +36,6 @@ mod screened;
 mod stats_endpoint;
 mod tcp_proxy;
 mod timeouts;
-mod tunnel;
 mod upstream;
 mod workers;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use chassis::connection_outcome::{ConnectionOutcome, EndedConnections};
+use chassis::raised::Raised;
 use http::StatusCode;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
@@ -22,22 +24,8 @@ pub(crate) struct Metrics {
 /// Handles of connections that are not HTTP's.
 #[derive(Clone, Debug)]
 pub(crate) struct TcpMetrics {
-    /// In the order of [`ConnectionOutcome::ALL`].
-    connections: [IntCounter; ConnectionOutcome::ALL.len()],
+    connections: EndedConnections,
     open: IntGauge,
-}
-
-/// A connection that is with the app, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Open(IntGauge);
-
-/// How a connection ended: after it was with the app, because its caller went away while it waited, or because it got no
-/// slot or no app.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConnectionOutcome {
-    Served,
-    Cancelled,
-    Refused,
 }
 
 /// How a request ended: the class of its status, or without one because its caller went away first.
@@ -105,41 +93,17 @@ impl TcpMetrics {
         let open = IntGauge::new("rouse_queue_proxy_tcp_connections", "Connections that are with the app")?;
         registry.register(Box::new(connections.clone()))?;
         registry.register(Box::new(open.clone()))?;
-        let of = |outcome: ConnectionOutcome| connections.with_label_values(&[outcome.label()]);
-        Ok(Self { connections: ConnectionOutcome::ALL.map(of), open })
+        let connections = EndedConnections::new(|outcome| connections.with_label_values(&[outcome]));
+        Ok(Self { connections, open })
     }
 
     pub(crate) fn ended(&self, outcome: ConnectionOutcome) {
-        if let Some(connections) = self.connections.get(outcome as usize) {
-            connections.inc();
-        }
+        self.connections.count(outcome);
     }
 
-    pub(crate) fn open(&self) -> Open {
-        self.open.inc();
-        Open(self.open.clone())
-    }
-}
-
-// === impl Open ===
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
-// === impl ConnectionOutcome ===
-
-impl ConnectionOutcome {
-    const ALL: [Self; 3] = [Self::Served, Self::Cancelled, Self::Refused];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Served => "served",
-            Self::Cancelled => "cancelled",
-            Self::Refused => "refused",
-        }
+    /// A connection is with the app, until this is dropped.
+    pub(crate) fn open(&self) -> Raised {
+        Raised::new(&self.open)
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use autoscaler::breaker::{Breaker, Permit};
 use autoscaler::contract::{PROXIED_HEADER, TUNNEL_PROTOCOL};
 use bytes::Bytes;
+use chassis::connection_outcome::ConnectionOutcome;
 use chassis::liveness::hung_up;
 use chassis::relay::{Relay, Silences};
 use chassis::server::{Accepted, Options};
@@ -33,7 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::availability::{Availability, PATIENCE};
 use crate::error_response::Refusal;
-use crate::metrics::{ConnectionOutcome, TcpMetrics};
+use crate::metrics::TcpMetrics;
 use crate::request_counter::{Flowing, RequestCounter};
 use crate::screened::screened;
 use crate::workers::Serve;

@@ -183,7 +183,7 @@ impl Judge {
                     Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed; it is tried again"),
                     None => return,
                 },
-                () = sleep_until(self.patience_ends()) => {}
+                () = chassis::clock::sleep_until(self.patience_ends()) => {}
             }
             if !self.listed {
                 continue;
@@ -236,13 +236,6 @@ impl Judge {
     fn now(&self) -> i64 {
         let (then, instant) = self.epoch;
         then.saturating_add(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX))
-    }
-}
-
-async fn sleep_until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -1,10 +1,9 @@
 //! Upgrades (websocket): after a 101 the two connections become one tunnel.
 
-use chassis::gateway;
 use chassis::upstream::ResponseBody;
+use chassis::{gateway, upgraded};
 use http::{Request, Response};
 use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 
 /// The caller's connection, in case the pod agrees to another protocol.
 #[derive(Debug)]
@@ -20,19 +19,8 @@ impl Upgrade {
 
     /// If the pod agreed, passes bytes both ways until both sides are done, and drops `guard` then; gives it back if not.
     pub fn tunnel<G: Send + 'static>(self, response: &mut Response<ResponseBody>, guard: G) -> Option<G> {
-        let Some(mut pod) = response.body_mut().take_switched() else { return Some(guard) };
-        tokio::spawn(async move {
-            match self.0.await {
-                Ok(caller) => {
-                    let mut caller = TokioIo::new(caller);
-                    if let Err(error) = tokio::io::copy_bidirectional(&mut caller, &mut pod).await {
-                        tracing::debug!(%error, "tunnel ended");
-                    }
-                }
-                Err(error) => tracing::debug!(%error, "upgrade failed"),
-            }
-            drop(guard);
-        });
+        let Some(pod) = response.body_mut().take_switched() else { return Some(guard) };
+        tokio::spawn(upgraded::carry(self.0, pod, guard, None));
         None
     }
 }

@@ -118,7 +118,6 @@ async fn connect(address: SocketAddr, own: IpAddr) -> Result<Box<Socket>, Ended>
 pub(super) async fn accept(stream: TcpStream) -> Result<(IpAddr, Box<Socket>), Ended> {
     let mut peer = None;
     let handshake = async {
-        stream.set_nodelay(true)?;
         #[expect(clippy::result_large_err, reason = "the library's type")]
         let answer = |request: &Request<()>, response: Response<()>| {
             peer = caller(request);

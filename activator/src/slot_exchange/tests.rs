@@ -1,6 +1,7 @@
 //! Exchanges on loopback, and strangers who connect to them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::contract::{ACTIVATOR_HEADER, SLOTS_PATH};

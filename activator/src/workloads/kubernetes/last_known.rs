@@ -75,10 +75,7 @@ impl<K: Clone + Serialize + DeserializeOwned> LastKnown<K> {
 
     /// Ends when there is something to write.
     pub(super) async fn due(&self) {
-        match self.due {
-            Some(due) => tokio::time::sleep_until(due).await,
-            None => std::future::pending().await,
-        }
+        chassis::clock::sleep_until(self.due).await;
     }
 
     /// Writes all of it.
