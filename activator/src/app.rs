@@ -16,6 +16,7 @@ use chassis::health_checks::HealthChecks;
 use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::server::Options;
+use chassis::workers::Workers;
 use http::Method;
 use prometheus::Registry;
 use tokio::net::TcpListener;
@@ -56,6 +57,7 @@ pub struct Sources {
 pub struct App {
     limits: Limits,
     shared: Arc<Shared>,
+    workers: Workers<Forwarder>,
     outlet: StatReporter,
 }
 
@@ -126,7 +128,7 @@ impl App {
     /// An activator that reports as `pod_name`, and knows health checks by how their user agents begin.
     ///
     /// # Errors
-    /// When its metrics are in the registry already.
+    /// When its metrics are in the registry already, or the system gives it no threads.
     pub fn new(
         pod_name: String,
         limits: Limits,
@@ -136,7 +138,7 @@ impl App {
         let metrics = Metrics::register(registry).context("metrics")?;
         let outlet = StatReporter::new(metrics.push.clone());
         let shared = Arc::new(Shared {
-            forwarder: Forwarder::default(),
+            prober: Forwarder::default(),
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
             held: HeldPlaces::new(limits.total_queue_depth, limits.total_queue_bytes),
@@ -146,7 +148,9 @@ impl App {
             expected_probes: ExpectedProbes::default(),
             draining: AtomicBool::new(false),
         });
-        Ok(Self { limits, shared, outlet })
+        let forwarders = std::iter::repeat_with(Forwarder::default).take(limits.workers());
+        let workers = Workers::start(forwarders).context("threads")?;
+        Ok(Self { limits, shared, workers, outlet })
     }
 
     /// Receivers of reports know us by this token.
@@ -170,7 +174,7 @@ impl App {
             http2_window: held_places::BODY,
             ..Options::default()
         };
-        let listeners = Listeners::new(options, close.clone(), requests.clone());
+        let listeners = Listeners::new(options, self.workers.clone(), close.clone(), requests.clone());
         let throttler = Throttler::new(self.shared.clone(), listeners);
         let (others, exchange) =
             slot_exchange::exchange(sources.position, self.shared.metrics.exchange.clone());

@@ -1,15 +1,20 @@
 //! What an activator can be told.
 
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use chassis::health_checks;
 use chassis::relay::Silences;
+use chassis::workers;
 use clap::Parser;
 
 use crate::workloads::Workload;
+
+/// More would be a mistake.
+const MOST_WORKERS: usize = 64;
 
 /// Holds requests of sleeping workloads, wakes them, and forwards.
 #[derive(Clone, Debug, Parser)]
@@ -79,6 +84,10 @@ pub struct Limits {
     #[arg(long, default_value_t = 600 << 20)]
     pub total_queue_bytes: u64,
 
+    /// Threads that carry the traffic. As many as there are processors for this process, unless told.
+    #[arg(long, env = "ROUSE_WORKERS")]
+    pub workers: Option<NonZeroUsize>,
+
     /// How long a request may wait for a pod, unless its workload says otherwise: a number with the unit ms or s (s if there
     /// is none).
     #[arg(long, default_value = "60s", value_parser = duration)]
@@ -124,6 +133,10 @@ impl Limits {
     /// How long each of them may.
     pub fn wake_timeout(&self, workload: &Workload) -> Duration {
         workload.wake_timeout.map_or(self.wake_timeout, |asked| asked.min(self.longest_wake_timeout))
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.unwrap_or_else(workers::for_each_processor).get().min(MOST_WORKERS)
     }
 
     pub(crate) fn silences(&self) -> Silences {

@@ -1,8 +1,7 @@
 //! Forwarder: sends requests and probes to pods.
 //!
-//! HTTP/1 callers reach pods by HTTP/1.1, HTTP/2 callers by h2c. Probes go through the same pool of kept-alive connections as
-//! HTTP/1.1 requests do, so the connection on which a pod answered its probe carries the first of them. Heads come here
-//! ready for the next hop (`chassis::gateway`).
+//! HTTP/1 callers reach pods by HTTP/1.1, HTTP/2 callers by h2c. Each worker has a Forwarder, so that a request and its
+//! connection never leave their thread, and one more probes. Heads come here ready for the next hop (`chassis::gateway`).
 
 mod pod_connections;
 mod upgrade;
@@ -33,8 +32,8 @@ const PING: Duration = Duration::from_secs(10);
 /// More than this is no answer to a probe.
 const PROBE_ANSWER_BYTES: usize = 256;
 
-/// The connections to all pods. Clones share them.
-#[derive(Clone, Debug, Default)]
+/// The connections to all pods.
+#[derive(Debug, Default)]
 pub struct Forwarder(PodConnections);
 
 /// Why a request got no response of a pod that could be passed on.

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use crate::cold_start::{ColdStart, SERVER_TIMING};
 use crate::concurrency_reporter::Counted;
 use crate::error_response::{self, Error};
-use crate::forward::{self, Upgrade};
+use crate::forward::{self, Forwarder, Upgrade};
 use crate::health_check::{self, OwnBody};
 use crate::held_body::HeldBody;
 use crate::slot_queue::Slot;
@@ -48,7 +48,7 @@ pub struct Running {
 }
 
 /// Handles what arrives on one leased port.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Handler {
     shared: Arc<Shared>,
     workload: Arc<WorkloadThrottler>,
@@ -74,11 +74,16 @@ impl Handler {
         Self { shared, workload, pod_port }
     }
 
-    /// The response to a request that came on `ends`.
+    /// The response to a request that came on `ends`, and goes to a pod by the `forwarder` of its thread.
     ///
     /// Each connection keeps the room for this future, and a held request keeps it filled: what would be moved from function
     /// to function, and what is rare, is boxed.
-    pub async fn handle(&self, request: Request<Incoming>, ends: &Connection) -> Response<AnswerBody> {
+    pub async fn handle(
+        &self,
+        request: Request<Incoming>,
+        ends: &Connection,
+        forwarder: &Forwarder,
+    ) -> Response<AnswerBody> {
         if let Err(malformed) = gateway::check(&request) {
             return self.refuse(malformed, request.version());
         }
@@ -88,9 +93,11 @@ impl Handler {
         let version = request.version();
         let request = Box::new(request);
         let mut response = if self.shared.health_checks.sent(request.headers()) {
-            Box::pin(self.check_health(request, ends)).await.unwrap_or_else(|error| self.fail(&error))
+            let answered = Box::pin(self.check_health(request, ends, forwarder)).await;
+            answered.unwrap_or_else(|error| self.fail(&error))
         } else {
-            let response = self.serve(request, ends).await.unwrap_or_else(|error| self.fail(&error));
+            let answered = self.serve(request, ends, forwarder).await;
+            let response = answered.unwrap_or_else(|error| self.fail(&error));
             self.workload.metrics().answered(response.status());
             response
         };
@@ -118,6 +125,7 @@ impl Handler {
         &self,
         mut request: Box<Request<Incoming>>,
         ends: &Connection,
+        forwarder: &Forwarder,
     ) -> Result<Response<AnswerBody>, Error> {
         self.workload.admits()?;
         let asleep = health_check::yes(&*request).map(Either::Right);
@@ -125,7 +133,7 @@ impl Handler {
         to_pod(&mut *request, ends);
         let (head, body) = (*request).into_parts();
         let to = (pod.ip, self.pod_port).into();
-        match self.shared.forwarder.send(to, &head, &HeldBody::new(body)).await {
+        match forwarder.send(to, &head, &HeldBody::new(body)).await {
             Ok(mut response) => {
                 gateway::to_caller(&mut response, false).map_err(forward::Error::from)?;
                 Ok(response.map(|body| Either::Left(TrackedBody::new(body, None))))
@@ -140,6 +148,7 @@ impl Handler {
         &self,
         request: Box<Request<Incoming>>,
         ends: &Connection,
+        forwarder: &Forwarder,
     ) -> Result<Response<AnswerBody>, Error> {
         let request = self.count_in(request, ends)?;
         let deadline = request.received + self.workload.wake_timeout();
@@ -149,7 +158,7 @@ impl Handler {
             held |= slot.waited();
             let forwarded = Instant::now();
             let to = (slot.pod().ip, self.pod_port).into();
-            match self.shared.forwarder.send(to, &request.head, &request.body).await {
+            match forwarder.send(to, &request.head, &request.body).await {
                 Ok(mut response) => {
                     gateway::to_caller(&mut response, request.upgrade.is_some())
                         .map_err(forward::Error::from)?;
@@ -249,7 +258,9 @@ mod tests {
     /// What a connection keeps room for, and a held request fills.
     const MOST: usize = 2048;
 
-    fn size_of<'a, F>(_: impl FnOnce(&'a Handler, Request<Incoming>, &'a Connection) -> F) -> usize {
+    fn size_of<'a, F>(
+        _: impl FnOnce(&'a Handler, Request<Incoming>, &'a Connection, &'a Forwarder) -> F,
+    ) -> usize {
         std::mem::size_of::<F>()
     }
 

@@ -12,11 +12,15 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use chassis::server::{self, Connection, Options};
+use chassis::workers::Workers;
 use futures::future::join_all;
+use http::Request;
+use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::forward::Forwarder;
 use crate::handler::Handler;
 use crate::tcp_handler::TcpHandler;
 use crate::workloads::Lease;
@@ -31,6 +35,7 @@ pub struct Listeners {
     options: Options,
     open: HashMap<u16, Open>,
     ports: HashMap<Key, Vec<Lease>>,
+    workers: Workers<Forwarder>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -46,7 +51,7 @@ struct Open {
 #[derive(Clone, Debug)]
 pub enum Service {
     /// By requests.
-    Http(Handler),
+    Http(Arc<Handler>),
     /// As they are.
     Tcp(TcpHandler),
 }
@@ -54,9 +59,14 @@ pub enum Service {
 // === impl Listeners ===
 
 impl Listeners {
-    /// None yet. All end with `stop`, and run as `tasks`.
-    pub fn new(options: Options, stop: CancellationToken, tasks: TaskTracker) -> Self {
-        Self { options, open: HashMap::new(), ports: HashMap::new(), stop, tasks }
+    /// None yet. What they let in is carried by `workers`. All end with `stop`, and run as `tasks`.
+    pub fn new(
+        options: Options,
+        workers: Workers<Forwarder>,
+        stop: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self { options, open: HashMap::new(), ports: HashMap::new(), workers, stop, tasks }
     }
 
     /// Opens what the workload leases and has not open, and closes what it leases no more.
@@ -82,7 +92,8 @@ impl Listeners {
 
     fn open_port(&mut self, key: &Key, lease: Lease, service: Service) {
         let stop = self.stop.child_token();
-        self.tasks.spawn(listen(lease.activator_port, service, self.options, stop.clone()));
+        let workers = self.workers.clone();
+        self.tasks.spawn(listen(lease.activator_port, service, workers, self.options, stop.clone()));
         let open = Open { key: key.clone(), lease, _close: stop.drop_guard() };
         // The newest lease of a port wins; the listener of the one before closes with its guard.
         self.open.insert(lease.activator_port, open);
@@ -95,17 +106,26 @@ impl Listeners {
     }
 }
 
-async fn listen(port: u16, service: Service, options: Options, stop: CancellationToken) {
+async fn listen(
+    port: u16,
+    service: Service,
+    workers: Workers<Forwarder>,
+    options: Options,
+    stop: CancellationToken,
+) {
     let Some(sockets) = stop.run_until_cancelled(bind_at_last(port)).await else { return };
     let handler = match service {
         Service::Http(handler) => handler,
-        Service::Tcp(handler) => return handler.serve(sockets, options, stop).await,
+        Service::Tcp(handler) => return handler.serve(sockets, workers, options, stop).await,
     };
-    let service = move |request, ends: &Arc<Connection>| {
-        let (handler, ends) = (handler.clone(), ends.clone());
-        async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
+    let service = move |forwarder: Arc<Forwarder>| {
+        let handler = handler.clone();
+        move |request: Request<Incoming>, ends: &Arc<Connection>| {
+            let (handler, forwarder, ends) = (handler.clone(), forwarder.clone(), ends.clone());
+            async move { Ok::<_, Infallible>(handler.handle(request, &ends, &forwarder).await) }
+        }
     };
-    let serve = |socket| server::serve(socket, service.clone(), options, stop.clone());
+    let serve = |socket| server::serve_on(&workers, socket, service.clone(), options, stop.clone());
     join_all(sockets.into_iter().map(serve)).await;
 }
 

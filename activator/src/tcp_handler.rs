@@ -15,6 +15,7 @@ use chassis::connection_outcome::ConnectionOutcome;
 use chassis::liveness::{ask_silent_peer, hung_up};
 use chassis::relay::Relay;
 use chassis::server::{Acceptor, Options};
+use chassis::workers::Workers;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cold_start::ColdStart;
 use crate::concurrency_reporter::Counted;
+use crate::forward::Forwarder;
 use crate::slot_queue::Slot;
 use crate::throttler::Shared;
 use crate::tunnel::{self, Tunnel};
@@ -67,8 +69,14 @@ impl TcpHandler {
         Self { shared, workload, lease }
     }
 
-    /// Serves what comes to `listeners` until `stop`; then waits for what runs, at most the options' time.
-    pub async fn serve(self, listeners: Vec<TcpListener>, options: Options, stop: CancellationToken) {
+    /// Has `workers` serve what comes to `listeners` until `stop`; then waits for what runs, at most the options' time.
+    pub async fn serve(
+        self,
+        listeners: Vec<TcpListener>,
+        workers: Workers<Forwarder>,
+        options: Options,
+        stop: CancellationToken,
+    ) {
         let port = self.shared.expected_probes.open(self.lease.activator_port, self.workload.key().clone());
         let (port, connections) = (Arc::new(port), TaskTracker::new());
         let accept = async |listener: TcpListener| {
@@ -78,9 +86,10 @@ impl TcpHandler {
             let acceptor = Acceptor::new(listener, options.max_connections);
             while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
                 let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
-                connections.spawn(async move {
+                let running = connections.token();
+                workers.deal(accepted, async move |_, accepted| {
                     // As a whole: its place among the open connections is kept as long.
-                    let accepted = accepted;
+                    let (accepted, _running) = (accepted, running);
                     if let Some(caller) = port.pass(accepted.stream).await {
                         handler.handle(caller, stop).await;
                     }

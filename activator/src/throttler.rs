@@ -30,8 +30,8 @@ use crate::workloads::{Change, Index, Update, Workload};
 /// What all workloads of the process share.
 #[derive(Debug)]
 pub struct Shared {
-    /// To the pods.
-    pub forwarder: Forwarder,
+    /// Probes pods. Requests go by the workers' own.
+    pub prober: Forwarder,
     /// To the adapters and zero-scalers.
     pub reporter: ConcurrencyReporter,
     /// All families.
@@ -146,7 +146,9 @@ impl Throttler {
         };
         let shared = &self.shared;
         self.listeners.keep(&key, &ports, |lease| match lease.protocol {
-            Protocol::Http => Service::Http(Handler::new(shared.clone(), throttler.clone(), lease.pod_port)),
+            Protocol::Http => {
+                Service::Http(Arc::new(Handler::new(shared.clone(), throttler.clone(), lease.pod_port)))
+            }
             Protocol::Tcp => Service::Tcp(TcpHandler::new(shared.clone(), throttler.clone(), lease)),
         });
     }

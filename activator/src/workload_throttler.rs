@@ -282,7 +282,7 @@ impl WorkloadThrottler {
             let address = SocketAddr::new(pod.ip, self.probe_port());
             let proven = tokio::select! {
                 () = pod.gone() => return,
-                proven = pod_prober::prove(&self.shared.forwarder, address, || self.is_wanted()) => proven,
+                proven = pod_prober::prove(&self.shared.prober, address, || self.is_wanted()) => proven,
             };
             if !proven && self.is_wanted() {
                 continue;

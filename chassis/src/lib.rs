@@ -36,3 +36,4 @@ pub mod token_guard;
 pub mod tracked_body;
 pub mod upgraded;
 pub mod upstream;
+pub mod workers;

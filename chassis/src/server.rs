@@ -24,6 +24,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::workers::Workers;
+
 pub use ending::{close, send_away};
 
 /// Wait after a failed accept (out of file descriptors, mostly) before the next try.
@@ -54,6 +56,22 @@ pub struct Connection {
     pub(crate) peer: (IpAddr, HeaderValue),
 }
 
+// === impl Service ===
+
+impl<S, F, B> Service for S
+where
+    S: Fn(Request<Incoming>, &Arc<Connection>) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<Cause>> + Send + 'static,
+{
+    type Body = B;
+    type Answer = F;
+
+    fn answer(&self, request: Request<Incoming>, ends: &Arc<Connection>) -> F {
+        self(request, ends)
+    }
+}
+
 // === impl Options ===
 
 impl Default for Options {
@@ -66,6 +84,17 @@ impl Default for Options {
             drain_timeout: Duration::from_secs(30),
         }
     }
+}
+
+/// What answers the requests of a connection: any function of a request and the two ends that it came by.
+pub trait Service: Clone + Send + 'static {
+    /// The answer's body.
+    type Body: Body<Data: Send, Error: Into<Cause>> + Send + 'static;
+    /// The answer to come.
+    type Answer: Future<Output = Result<Response<Self::Body>, Infallible>> + Send + 'static;
+
+    /// Answers `request`.
+    fn answer(&self, request: Request<Incoming>, ends: &Arc<Connection>) -> Self::Answer;
 }
 
 /// A connection that somebody made, and its place among those that may be open.
@@ -95,6 +124,21 @@ struct Server {
     first_bytes: Duration,
 }
 
+/// The open connections of a listener.
+#[derive(Debug)]
+struct Connections {
+    server: Arc<Server>,
+    drain_timeout: Duration,
+    stop: watch::Sender<()>,
+}
+
+/// One of them. It keeps its end of the channel until it has ended.
+#[derive(Debug)]
+struct Open {
+    server: Arc<Server>,
+    stopped: watch::Receiver<()>,
+}
+
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// A listener and the bound on what it lets in.
@@ -104,53 +148,35 @@ pub struct Acceptor {
     places: Arc<Semaphore>,
 }
 
-/// Accepts until `stop`, serves requests with what they came on, and then waits for the running requests, at most `options.drain_timeout`.
-pub async fn serve<S, F, B>(listener: TcpListener, service: S, options: Options, stop: CancellationToken)
-where
-    S: Fn(Request<Incoming>, &Arc<Connection>) -> F + Clone + Send + 'static,
-    F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Cause>,
-{
-    let acceptor = Acceptor::new(listener, options.max_connections);
-    // Owns the listener, which closes with it: before what runs is waited for.
-    let next = async move || stop.run_until_cancelled(acceptor.accept()).await;
-    serve_connections(next, service, options).await;
+/// Accepts until `stop`, serves requests with what they came on, and then waits for the running requests, at most
+/// `options.drain_timeout`.
+pub async fn serve(listener: TcpListener, service: impl Service, options: Options, stop: CancellationToken) {
+    let (acceptor, connections) =
+        (Acceptor::new(listener, options.max_connections), Connections::new(options));
+    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+        tokio::spawn(connections.open().serve(accepted, service.clone()));
+    }
+    // Before what runs is waited for.
+    drop(acceptor);
+    connections.end().await;
 }
 
-/// Serves the connections that `next` gives, until it gives none; then waits for the running requests, at most
-/// `options.drain_timeout`.
-pub async fn serve_connections<S, F, B>(
-    mut next: impl AsyncFnMut() -> Option<Accepted>,
-    service: S,
+/// The same on `workers`, with the service that a connection gets from what its worker keeps.
+pub async fn serve_on<T: Send + Sync + 'static, S: Service>(
+    workers: &Workers<T>,
+    listener: TcpListener,
+    service: impl Fn(Arc<T>) -> S + Clone + Send + 'static,
     options: Options,
-) where
-    S: Fn(Request<Incoming>, &Arc<Connection>) -> F + Clone + Send + 'static,
-    F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Cause>,
-{
-    let server = Arc::new(Server::new(options));
-    let stop = watch::Sender::new(());
-    while let Some(Accepted { stream, connection, place }) = next().await {
-        let (server, service, stopped) = (server.clone(), service.clone(), stop.subscribe());
-        tokio::spawn(async move {
-            let ends = Arc::new(connection);
-            if let Err(error) = server.serve(stream, service, &ends, stopped).await {
-                // The caller's doing: it went away or spoke no HTTP.
-                tracing::debug!(peer = %ends.peer.0, %error, "connection ended");
-            }
-            drop(place);
-        });
+    stop: CancellationToken,
+) {
+    let (acceptor, connections) =
+        (Acceptor::new(listener, options.max_connections), Connections::new(options));
+    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+        let (open, service) = (connections.open(), service.clone());
+        workers.deal(accepted, move |keeps, accepted| open.serve(accepted, service(keeps)));
     }
-    drop(next);
-    stop.send_replace(());
-    // Each connection keeps its end of the channel until it has ended.
-    if tokio::time::timeout(options.drain_timeout, stop.closed()).await.is_err() {
-        tracing::warn!(after = ?options.drain_timeout, "connections were cut: their requests did not end in time");
-    }
+    drop(acceptor);
+    connections.end().await;
 }
 
 // === impl Connection ===
@@ -230,6 +256,39 @@ impl Detached {
     }
 }
 
+// === impl Connections ===
+
+impl Connections {
+    fn new(options: Options) -> Self {
+        let (server, stop) = (Arc::new(Server::new(options)), watch::Sender::new(()));
+        Self { server, drain_timeout: options.drain_timeout, stop }
+    }
+
+    fn open(&self) -> Open {
+        Open { server: self.server.clone(), stopped: self.stop.subscribe() }
+    }
+
+    async fn end(self) {
+        self.stop.send_replace(());
+        if tokio::time::timeout(self.drain_timeout, self.stop.closed()).await.is_err() {
+            tracing::warn!(after = ?self.drain_timeout, "connections were cut: their requests did not end in time");
+        }
+    }
+}
+
+// === impl Open ===
+
+impl Open {
+    async fn serve(self, accepted: Accepted, service: impl Service) {
+        let Accepted { stream, connection, place: _place } = accepted;
+        let ends = Arc::new(connection);
+        if let Err(error) = self.server.serve(stream, service, &ends, self.stopped).await {
+            // The caller's doing: it went away or spoke no HTTP.
+            tracing::debug!(peer = %ends.peer.0, %error, "connection ended");
+        }
+    }
+}
+
 // === impl Server ===
 
 impl Server {
@@ -253,20 +312,13 @@ impl Server {
     }
 
     /// Serves one connection to its end, which comes gently after the stop.
-    async fn serve<S, F, B>(
+    async fn serve(
         &self,
         stream: TcpStream,
-        service: S,
+        service: impl Service,
         ends: &Arc<Connection>,
         mut stopped: watch::Receiver<()>,
-    ) -> Result<(), Cause>
-    where
-        S: Fn(Request<Incoming>, &Arc<Connection>) -> F + Clone + Send + 'static,
-        F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Cause>,
-    {
+    ) -> Result<(), Cause> {
         let recognized = tokio::select! {
             biased;
             recognized = Protocol::of(stream, self.first_bytes) => recognized?,
@@ -280,13 +332,14 @@ impl Server {
         };
         match protocol {
             Protocol::Http1 => {
-                let service = service_fn(move |request| service(request, &ends));
+                let service = service_fn(move |request| service.answer(request, &ends));
                 Ending::new(self.http1.serve_connection(stream, service).with_upgrades(), stop, None).await?;
             }
             Protocol::Http2 => {
                 let word = Arc::new(Word::default());
                 let heeds = word.clone();
-                let service = service_fn(move |request| Heeded::new(service(request, &ends), heeds.clone()));
+                let service =
+                    service_fn(move |request| Heeded::new(service.answer(request, &ends), heeds.clone()));
                 // Boxed: connections of HTTP/1 would have the room for one of these.
                 Box::pin(Ending::new(self.http2.serve_connection(stream, service), stop, Some(word))).await?;
             }

@@ -10,7 +10,10 @@ use autoscaler::Protocol;
 use autoscaler::breaker::Breaker;
 use chassis::health_checks::HealthChecks;
 use chassis::liveness::ask_silent_peer;
-use chassis::server::{self, Acceptor, Options};
+use chassis::server::{self, Acceptor, Connection, Options};
+use chassis::workers::Workers;
+use http::Request;
+use hyper::body::Incoming;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -22,6 +25,7 @@ use crate::admin::Admin;
 use crate::app_readiness::{AppProbe, AppReadiness};
 use crate::args::Args;
 use crate::availability::Availability;
+use crate::caller_body::CallerBody;
 use crate::drain::Drain;
 use crate::handler::Handler;
 use crate::metrics::{Metrics, TcpMetrics};
@@ -31,7 +35,6 @@ use crate::stats_endpoint::StatsEndpoint;
 use crate::tcp_proxy::{self, TcpProxy};
 use crate::timeouts::Stopwatches;
 use crate::upstream::Upstream;
-use crate::workers::Workers;
 
 /// Time for open connections to close after the drain, which has waited for requests already.
 const CLOSE: Duration = Duration::from_secs(1);
@@ -61,7 +64,7 @@ pub struct Addresses {
 /// What the tasks share.
 struct Parts {
     app: AppReadiness,
-    servers: Servers,
+    server: Server,
     stats: StatsEndpoint,
     admin: Admin,
 }
@@ -73,10 +76,10 @@ struct Load {
     availability: Availability,
 }
 
-/// What takes the traffic's connections, one for each worker.
-enum Servers {
-    Http(Vec<Handler>),
-    Tcp(Vec<TcpProxy>),
+/// What takes the traffic's connections.
+enum Server {
+    Http(Load),
+    Tcp(TcpProxy),
 }
 
 // === impl App ===
@@ -127,17 +130,20 @@ impl App {
         let mut admin_bounds = few;
 
         let mut tasks = JoinSet::new();
-        let workers = match parts.servers {
-            Servers::Http(handlers) => Workers::start(handlers, bounds)?,
-            Servers::Tcp(proxies) => {
+        match parts.server {
+            Server::Http(load) => {
+                let workers = Workers::start(handlers(&args, &load))?;
+                tasks.spawn(serve_traffic(workers, traffic, bounds, close_traffic.clone()));
+            }
+            Server::Tcp(proxy) => {
                 ask_silent_peer(&traffic)?;
                 ask_silent_peer(&admin)?;
                 // Here they wait for a slot, and nobody may take the kubelet's place for that.
                 admin_bounds.max_connections = args.max_connections.saturating_add(FEW_CONNECTIONS);
-                Workers::start(proxies, bounds)?
+                let workers = Workers::start(vec![(); args.workers()])?;
+                tasks.spawn(proxy.serve(workers, Acceptor::new(traffic, args.max_connections), bounds));
             }
-        };
-        tasks.spawn(workers.serve(Acceptor::new(traffic, args.max_connections), close_traffic.clone()));
+        }
         tasks.spawn(serve_stats(stats, Arc::new(parts.stats), few, close.clone()));
         tasks.spawn(serve_admin(admin, Arc::new(parts.admin), admin_bounds, close.clone()));
         tasks.spawn({
@@ -179,18 +185,19 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Parts> {
         Protocol::Http => None,
         Protocol::Tcp => Some(tcp_proxy(args, &load, TcpMetrics::register(&registry)?, stop)),
     };
-    let servers = match &tcp {
-        None => Servers::Http(handlers(args, &load)),
-        Some(proxy) => Servers::Tcp(vec![proxy.clone(); args.workers()]),
+    let server = match &tcp {
+        None => Server::Http(load),
+        Some(proxy) => Server::Tcp(proxy.clone()),
     };
     Ok(Parts {
         app,
-        servers,
+        server,
         stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
         admin: Admin { availability, drain, tcp },
     })
 }
 
+/// One for each worker, with connections to the app of its own.
 fn handlers(args: &Args, load: &Load) -> Vec<Handler> {
     let health_checks = Arc::new(HealthChecks::new(&args.health_check_agents));
     let handler = || Handler {
@@ -234,6 +241,22 @@ fn readiness_probe(args: &Args) -> anyhow::Result<ReadinessProbe> {
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
+
+async fn serve_traffic(
+    workers: Workers<Handler>,
+    listener: TcpListener,
+    bounds: Options,
+    stop: CancellationToken,
+) {
+    let service = |handler: Arc<Handler>| {
+        move |request: Request<Incoming>, ends: &Arc<Connection>| {
+            let (handler, ends) = (handler.clone(), ends.clone());
+            let request = Box::new(request.map(CallerBody::from));
+            async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
+        }
+    };
+    server::serve_on(&workers, listener, service, bounds, stop).await;
 }
 
 /// Answers for, and keeps, the stats.

@@ -13,6 +13,7 @@ use autoscaler::settings::parse_duration;
 use autoscaler::{Protocol, contract};
 use chassis::health_checks;
 use chassis::relay::Silences;
+use chassis::workers;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
 use crate::timeouts::Timeouts;
@@ -118,7 +119,8 @@ pub struct Args {
     #[arg(long, env = "QUEUE_PROXY_HEADER_TIMEOUT", default_value = "30s", value_parser = duration)]
     pub header_timeout: Duration,
 
-    /// Threads that carry the traffic. As many as there are processors for this process by default, but no more than 2.
+    /// Threads that carry the traffic, at most 64. As many as there are processors for this process by default, but no more
+    /// than 2.
     #[arg(long, env = "QUEUE_PROXY_WORKERS")]
     pub workers: Option<NonZeroUsize>,
 
@@ -148,8 +150,7 @@ impl Args {
 
     /// Threads that carry the traffic.
     pub(crate) fn workers(&self) -> usize {
-        let processors =
-            || std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_WORKERS);
+        let processors = || workers::for_each_processor().get().min(MOST_WORKERS);
         self.workers.map_or_else(processors, NonZeroUsize::get).min(MOST_WORKERS_ASKED_FOR)
     }
 

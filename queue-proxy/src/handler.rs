@@ -1,6 +1,5 @@
 //! One request, from top to bottom: probe? count, wait for a slot, forward, count out when the body has ended.
 
-use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -9,13 +8,12 @@ use autoscaler::contract;
 use bytes::Bytes;
 use chassis::gateway;
 use chassis::health_checks::HealthChecks;
-use chassis::server::{self, Accepted, Connection, Options};
+use chassis::server::{self, Connection};
 use chassis::upgraded;
 use chassis::upstream::ResponseBody;
 use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response, Version};
 use http_body_util::{Either, Full};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::app_body::AppBody;
@@ -26,7 +24,6 @@ use crate::forward::forward;
 use crate::request_counter::{InFlight, RequestCounter};
 use crate::timeouts::{Stopwatch, Stopwatches};
 use crate::upstream::Upstream;
-use crate::workers::Serve;
 
 const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
 const PROXIED: HeaderName = HeaderName::from_static(contract::PROXIED_HEADER);
@@ -125,18 +122,6 @@ impl Handler {
         in_flight.admitted(self.breaker.acquire().await?);
         self.availability.app_within(PATIENCE).await?;
         forward(&self.upstream, request, ends, asked_to_upgrade).await
-    }
-}
-
-impl Serve for Handler {
-    async fn serve(self, next: impl AsyncFnMut() -> Option<Accepted>, options: Options) {
-        let handler = Arc::new(self);
-        let service = move |request: Request<Incoming>, ends: &Arc<Connection>| {
-            let (handler, ends) = (handler.clone(), ends.clone());
-            let request = Box::new(request.map(CallerBody::from));
-            async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
-        };
-        server::serve_connections(next, service, options).await;
     }
 }
 

@@ -37,7 +37,6 @@ mod stats_endpoint;
 mod tcp_proxy;
 mod timeouts;
 mod upstream;
-mod workers;
 
 pub use app::App;
 pub use args::Args;

@@ -19,7 +19,8 @@ use bytes::Bytes;
 use chassis::connection_outcome::ConnectionOutcome;
 use chassis::liveness::hung_up;
 use chassis::relay::{Relay, Silences};
-use chassis::server::{Accepted, Options};
+use chassis::server::{Accepted, Acceptor, Options};
+use chassis::workers::Workers;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -37,7 +38,6 @@ use crate::error_response::Refusal;
 use crate::metrics::TcpMetrics;
 use crate::request_counter::{Flowing, RequestCounter};
 use crate::screened::screened;
-use crate::workers::Serve;
 
 /// Carries connections to the app. Clones share everything.
 #[derive(Clone, Debug)]
@@ -109,23 +109,28 @@ impl TcpProxy {
         Ok(switching())
     }
 
+    /// Takes connections from `acceptor` until the stop, to be carried by `workers`; then waits for what still runs, at most the
+    /// options' time.
+    pub(crate) async fn serve(self, workers: Workers<()>, acceptor: Acceptor, options: Options) {
+        let connections = TaskTracker::new();
+        while let Some(accepted) = self.0.stop.run_until_cancelled(acceptor.accept()).await {
+            let (proxy, running) = (self.clone(), connections.token());
+            workers.deal(accepted, move |_, accepted| async move {
+                proxy.direct(accepted).await;
+                drop(running);
+            });
+        }
+        drop(acceptor);
+        connections.close();
+        if timeout(options.drain_timeout, connections.wait()).await.is_err() {
+            tracing::warn!(after = ?options.drain_timeout, "connections were cut");
+        }
+    }
+
     async fn direct(self, accepted: Accepted) {
         match self.0.admit(false, hung_up(&accepted.stream)).await {
             Ok(admitted) => self.0.carry(screened(accepted.stream), admitted, false).await,
             Err(error) => tracing::debug!(%error, "connection not carried"),
-        }
-    }
-}
-
-impl Serve for TcpProxy {
-    async fn serve(self, mut next: impl AsyncFnMut() -> Option<Accepted>, options: Options) {
-        let connections = TaskTracker::new();
-        while let Some(accepted) = next().await {
-            connections.spawn(self.clone().direct(accepted));
-        }
-        connections.close();
-        if timeout(options.drain_timeout, connections.wait()).await.is_err() {
-            tracing::warn!(after = ?options.drain_timeout, "connections were cut");
         }
     }
 }

@@ -13,10 +13,10 @@ use hyper::body::Incoming;
 use super::{PING, POOL};
 use crate::held_body::LentBody;
 
-/// The connections to all pods. Clones share them.
-#[derive(Clone, Debug, Default)]
+/// The connections to all pods.
+#[derive(Debug, Default)]
 pub(super) struct PodConnections {
-    by_pod: Arc<Mutex<HashMap<SocketAddr, Arc<PodConnection>>>>,
+    by_pod: Mutex<HashMap<SocketAddr, Arc<PodConnection>>>,
 }
 
 /// The connections to one pod.

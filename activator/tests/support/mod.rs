@@ -39,6 +39,7 @@ pub const LIMITS: Limits = Limits {
     queue_depth: 100,
     total_queue_depth: 1000,
     total_queue_bytes: 1 << 30,
+    workers: None,
     wake_timeout: Duration::from_secs(60),
     longest_wake_timeout: Duration::from_secs(3600),
     slow_wake: Duration::ZERO,

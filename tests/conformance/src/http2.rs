@@ -117,6 +117,8 @@ pub enum Act {
     ReadsHead,
     /// Sends frames; stream 1 stands for that of the last request.
     Sends(Vec<Frame>),
+    /// Reads nothing more, and so gives no more credit.
+    Stalls,
     /// Closes the connection.
     Closes,
 }
@@ -557,6 +559,7 @@ async fn act(peer: &mut Peer, shared: &Shared) -> anyhow::Result<()> {
                 let frames: Vec<_> = frames.into_iter().map(|frame| frame.on(current)).collect();
                 peer.send_all(&frames).await;
             }
+            Act::Stalls => std::future::pending().await,
             Act::Closes => return Ok(()),
         }
     }

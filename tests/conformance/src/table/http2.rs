@@ -1,7 +1,7 @@
 //! HTTP/2 with prior knowledge: what must pass, what must not, and floods.
 
 use crate::case::{answer, ok, problem, seen};
-use crate::http2::Act::{Closes, Reads, ReadsHead, Sends};
+use crate::http2::Act::{Closes, Reads, ReadsHead, Sends, Stalls};
 use crate::http2::code::*;
 use crate::http2::{
     Case, Field, Frame, Step, block, case, continuation, data, frame, get, goaway, headers, request, reset,
@@ -373,8 +373,10 @@ fn streams() -> Vec<Case> {
         .gets(1, ok())
         .sends([frame(2, 0, 3, [0, 0, 0, 0, 0])]),
         case("DATA beyond the window", "RFC 9113, 6.9.1")
+            .app([ReadsHead, Stalls])
             .sends([request(1, "POST", "/", &[])])
-            .sends((0..5).map(|_| data(1, [b'x'; 16_384])))
+            // More than its window, the app's, and what is on its way between the two.
+            .sends((0..12).map(|_| data(1, [b'x'; 16_384])))
             .sees_whatever()
             .is_given_up(FLOW_CONTROL_ERROR),
         case("a caller that says goodbye gets what it asked for", "RFC 9113, 6.8")

@@ -72,6 +72,7 @@ impl Activator {
             queue_depth: 100,
             total_queue_depth: 100,
             total_queue_bytes: 1 << 30,
+            workers: None,
             wake_timeout,
             longest_wake_timeout: Duration::from_secs(60),
             slow_wake: Duration::ZERO,
