@@ -29,7 +29,7 @@ use std::io;
 use crate::gateway::BadResponse;
 
 pub use http2::SharedConnection;
-pub use pool::{Options, Pool};
+pub use pool::{Options, Pool, exchange};
 pub use response_body::{BodyError, ResponseBody, Switched};
 
 /// What errors are when nobody looks into them.

@@ -18,14 +18,13 @@ use autoscaler::contract::{
 };
 use autoscaler::{Key, Protocol};
 use bytes::Bytes;
+use chassis::upstream;
 use futures::future::try_join_all;
 use http::{Request, StatusCode};
 use http_body_util::Empty;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_util::task::AbortOnDropHandle;
 
 /// An activator answers probes itself, so all this time is the network's.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -61,7 +60,7 @@ pub enum ProbeError {
     Connect(SocketAddr, std::io::Error),
     /// No HTTP.
     #[error("{0}: {1}")]
-    Http(SocketAddr, hyper::Error),
+    Http(SocketAddr, upstream::Error),
     /// The question itself could not be made.
     #[error(transparent)]
     Request(#[from] http::Error),
@@ -161,17 +160,16 @@ fn is_of(
 
 /// The status of an answer, and the workload that it names.
 async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Option<String>), ProbeError> {
-    let stream = TcpStream::connect(address).await.map_err(|e| ProbeError::Connect(address, e))?;
-    let failed = |error| ProbeError::Http(address, error);
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     let request = Request::get(path)
         .header(http::header::HOST, address.to_string())
         .header(http::header::CONNECTION, "close")
         .header(PROBE_HEADER, PROBE_ACTIVATOR)
         .body(Empty::<Bytes>::new())?;
-    let response = sender.send_request(request).await.map_err(failed)?;
+    let response = upstream::exchange(request, || TcpStream::connect(address)).await;
+    let response = response.map_err(|error| match error {
+        upstream::Error::Unreachable(error) => ProbeError::Connect(address, error),
+        error => ProbeError::Http(address, error),
+    })?;
     let workload =
         response.headers().get(WORKLOAD_HEADER).map(|w| String::from_utf8_lossy(w.as_bytes()).into_owned());
     Ok((response.status(), workload))

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -158,6 +158,23 @@ impl Pool {
         // Every update is whole before anything can fail.
         self.0.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One request over a connection of its own, which ends with the response.
+///
+/// # Errors
+/// See [`Error`].
+pub async fn exchange<B, F>(
+    request: Request<B>,
+    connect: impl Fn() -> F,
+) -> Result<Response<ResponseBody>, Error>
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Cause>,
+    F: Future<Output = io::Result<TcpStream>>,
+{
+    let (head, body) = request.into_parts();
+    Pool::new(Options { idle: Duration::ZERO, most_idle: 0 }).send(head, body, connect).await
 }
 
 /// Boxed, as all that is rare: each request would have the room for it.
