@@ -7,7 +7,7 @@ export CARGO_TARGET_DIR ?= $(ROUSE_CACHE)/target
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 BINARIES := $(CARGO_TARGET_DIR)/$(HOST)/release
-SIDECAR := $(CARGO_TARGET_DIR)/$(HOST)/sidecar
+PROXIES := $(CARGO_TARGET_DIR)/$(HOST)/proxy
 IMAGE_NAMES := queue-proxy activator metrics-adapter zero-scaler sample-app
 export IMAGES := $(ROUSE_CACHE)/images/v$(VERSION)
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
@@ -33,10 +33,16 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 # Static, so that an image needs nothing but the binary. --target keeps the flag away from build scripts and macros.
 .PHONY: binaries
 binaries: export RUSTFLAGS := -C target-feature=+crt-static
-binaries: ## Build the binaries
-	cargo build --release --locked --target $(HOST) --workspace --exclude queue-proxy --bins
-	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
-	@ln -f $(SIDECAR)/queue-proxy $(BINARIES)/queue-proxy
+binaries: proxies ## Build the binaries
+	cargo build --release --locked --target $(HOST) --workspace --exclude queue-proxy --exclude activator --bins
+	@ln -f $(PROXIES)/queue-proxy $(PROXIES)/activator $(BINARIES)/
+
+# Each alone: see Cargo.toml.
+.PHONY: proxies
+proxies: export RUSTFLAGS := -C target-feature=+crt-static
+proxies:
+	cargo build --profile proxy --locked --target $(HOST) --package queue-proxy
+	cargo build --profile proxy --locked --target $(HOST) --package activator
 
 .PHONY: cluster-ready
 cluster-ready: $(CLUSTER)
@@ -76,41 +82,38 @@ bench: ## Measure what a report, a decision and a request cost, and compare with
 # The proxy as it is shipped.
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
-bench-proxies: ## Compare our proxies with nginx and haproxy (6 minutes; ARGS=--quick for a short look)
-	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
-	cargo build --release --locked --target $(HOST) --package activator
+bench-proxies: proxies ## Compare our proxies with nginx and haproxy (6 minutes; ARGS=--quick for a short look)
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
-	  --queue-proxy $(SIDECAR)/queue-proxy --activator $(BINARIES)/activator $(ARGS)
+	  --queue-proxy $(PROXIES)/queue-proxy --activator $(PROXIES)/activator $(ARGS)
 
 .PHONY: bench-held
 bench-held: export RUSTFLAGS := -C target-feature=+crt-static
-bench-held: ## What the activator takes while it holds requests, and how fast it lets them go
-	cargo build --release --locked --target $(HOST) --package activator
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --held $(ARGS)
+bench-held: proxies ## What the activator takes while it holds requests, and how fast it lets them go
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(PROXIES)/activator --held $(ARGS)
 
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 soak-proxies: SOAK_SECONDS ?= 3600
-soak-proxies: ## Half of queue-proxy's full load among bad callers for SOAK_SECONDS (3600), and nothing may leak
-	cargo build --profile sidecar --locked --target $(HOST) --package queue-proxy
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(SIDECAR)/queue-proxy --soak $(SOAK_SECONDS)
+soak-proxies: proxies ## Half of queue-proxy's full load among bad callers for SOAK_SECONDS (3600), and nothing may leak
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(PROXIES)/queue-proxy --soak $(SOAK_SECONDS)
 
 .PHONY: soak-activator
 soak-activator: export RUSTFLAGS := -C target-feature=+crt-static
 soak-activator: SOAK_SECONDS ?= 3600
-soak-activator: ## The same for the activator
-	cargo build --release --locked --target $(HOST) --package activator
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --soak $(SOAK_SECONDS)
+soak-activator: proxies ## The same for the activator
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(PROXIES)/activator --soak $(SOAK_SECONDS)
 
 # Symbols and frame pointers for perf, in a target directory of their own, because other flags rebuild everything.
 .PHONY: bench-proxies-profile
 bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
-bench-proxies-profile: export CARGO_PROFILE_SIDECAR_STRIP := none
+bench-proxies-profile: export CARGO_PROFILE_PROXY_STRIP := none
 bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
-bench-proxies-profile: ## Where queue-proxy (or PROXY=nginx, haproxy) spends its CPU time under load, by perf
-	cargo build --profile sidecar --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
+bench-proxies-profile: ## Where queue-proxy (or PROXY=activator, nginx, haproxy) spends its CPU time under load, by perf
+	cargo build --profile proxy --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
+	cargo build --profile proxy --locked --target $(HOST) --target-dir $(PROFILE) --package activator
 	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \
-	  --queue-proxy $(PROFILE)/$(HOST)/sidecar/queue-proxy --profile $(or $(PROXY),queue-proxy)
+	  --queue-proxy $(PROFILE)/$(HOST)/proxy/queue-proxy --activator $(PROFILE)/$(HOST)/proxy/activator \
+	  --profile $(or $(PROXY),queue-proxy)
 
 .PHONY: test-cluster
 test-cluster: cluster-ready ## Tests of the cluster tool itself
