@@ -1,10 +1,14 @@
-//! A Kubernetes API in memory: objects by their paths, resource versions, conflicts, watches and outages.
+//! A Kubernetes API in memory: objects by their paths, resource versions, conflicts, server-side apply, the subresources
+//! `status` and `scale`, watches and outages.
 //!
-//! For tests of code that talks to the API through a [`kube::Client`], on a paused clock if they like: there is no socket. It
-//! keeps what it is given and knows nothing of kinds; reviews are answered by a function of the test. What a real API server
-//! does beyond that (validation, admission, garbage collection) it does not: such tests belong on a cluster.
+//! For tests of code that talks to the API through a [`kube::Client`], on a paused clock if they like: there is no socket,
+//! unless a test has another process use it ([`FakeApi::serve`]). It keeps what it is given and knows nothing of kinds; reviews
+//! are answered by a function of the test. What a real API server does beyond that (validation, admission, garbage
+//! collection) it does not: such tests belong on a cluster.
 
+mod merge;
 mod path;
+mod serve;
 mod store;
 mod watch;
 
@@ -16,6 +20,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use http::header::CONTENT_TYPE;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -24,8 +29,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch as latest;
 use tower_service::Service;
 
+pub use serve::kubeconfig;
+
 use path::{Path, Query};
 use store::{Refusal, Store};
+
+/// The content type of server-side apply.
+const APPLY: &str = "application/apply-patch+yaml";
 
 /// The API. Clones share it.
 #[derive(Clone, Debug)]
@@ -53,6 +63,14 @@ struct State {
     outage: Option<Outage>,
     answering: Vec<(String, Answering)>,
     requests: Vec<String>,
+    /// Writes until the process that writes is lost, if it is to be.
+    writes_left: Option<usize>,
+    /// A resource whose watches say nothing.
+    silenced: Option<String>,
+    /// How often the watches were ended.
+    watches_broken: usize,
+    /// The version before which nothing can be watched any more.
+    forgotten: usize,
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -78,7 +96,7 @@ impl FakeApi {
 
     /// Takes an object away.
     pub fn remove(&self, path: &str) {
-        self.change(|store| drop(store.remove(&Path::of(path))));
+        self.change(|store| drop(store.remove(&Path::of(path), None)));
     }
 
     /// The object at a path.
@@ -100,6 +118,54 @@ impl FakeApi {
     /// All requests since the start, as `METHOD path`.
     pub fn requests(&self) -> Vec<String> {
         self.lock().requests.clone()
+    }
+
+    /// The same, without so many of the first.
+    pub fn requests_since(&self, first: usize) -> Vec<String> {
+        self.lock().requests.get(first..).unwrap_or_default().to_vec()
+    }
+
+    /// The requests since the start that were to change something, as `METHOD path`.
+    pub fn writes(&self) -> Vec<String> {
+        self.requests().into_iter().filter(|request| !request.starts_with("GET ")).collect()
+    }
+
+    /// How many changes there have been.
+    pub fn version(&self) -> usize {
+        self.lock().store.log().len()
+    }
+
+    /// All objects, with their paths.
+    pub fn objects(&self) -> Vec<(String, Value)> {
+        self.lock().store.all().map(|(id, object)| (id.to_string(), object.as_ref().clone())).collect()
+    }
+
+    /// Carries out so many more writes, and then answers nobody, not even who sent the last of them: as if that process had
+    /// crashed right after it. Ends with `set_outage(None)`.
+    pub fn crash_after(&self, writes: usize) {
+        self.lock().writes_left = Some(writes);
+    }
+
+    /// Whether nobody is answered now.
+    pub fn is_hanging(&self) -> bool {
+        self.lock().outage == Some(Outage::Hanging)
+    }
+
+    /// From now on watches of this resource (`/apis/apps/v1/deployments`) say nothing, until that is taken back.
+    pub fn silence(&self, resource: Option<&str>) {
+        self.lock().silenced = resource.map(str::to_owned);
+        self.changes.send_modify(|_| {});
+    }
+
+    /// Ends all watches. With `forgetting` those that begin anew hear that their version is too old, and have to list.
+    pub fn break_watches(&self, forgetting: bool) {
+        let mut state = self.lock();
+        state.watches_broken += 1;
+        if forgetting {
+            state.forgotten = state.store.log().len();
+        }
+        drop(state);
+        self.changes.send_modify(|_| {});
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
@@ -131,10 +197,28 @@ impl FakeApi {
         }
         let body = body.collect_bytes().await.unwrap_or_default();
         let object = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        match self.carry_out(&parts.method, parts.uri.path(), &query, object) {
+        let applied = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == APPLY);
+        let outcome = self.carry_out(&parts.method, parts.uri.path(), &query, object, applied);
+        if parts.method != Method::GET && self.is_last_write() {
+            return std::future::pending().await;
+        }
+        match outcome {
             Ok((status, value)) => json_answer(status, &value),
             Err(refusal) => refused(refusal),
         }
+    }
+
+    /// Counts a write; whether it was the last before a crash.
+    fn is_last_write(&self) -> bool {
+        let mut state = self.lock();
+        let Some(left) = state.writes_left.as_mut() else { return false };
+        *left = left.saturating_sub(1);
+        let last = *left == 0;
+        if last {
+            state.writes_left = None;
+            state.outage = Some(Outage::Hanging);
+        }
+        last
     }
 
     fn carry_out(
@@ -143,6 +227,7 @@ impl FakeApi {
         path: &str,
         query: &Query,
         object: Value,
+        applied: bool,
     ) -> Result<(StatusCode, Value), Refusal> {
         let answering =
             self.lock().answering.iter().find(|(at, _)| at == path).map(|(_, answer)| answer.clone());
@@ -154,8 +239,16 @@ impl FakeApi {
                 self.change(|store| store.create(&path, object)).map(|value| (StatusCode::CREATED, value))
             }
             (&Method::PUT, _) => self.change(|store| store.replace(&path, object)).map(ok),
-            (&Method::PATCH, _) => self.change(|store| store.merge(&path, &object)).map(ok),
-            (&Method::DELETE, _) => self.change(|store| store.remove(&path)).map(ok),
+            (&Method::PATCH, _) if applied => {
+                self.change(|store| store.apply(&path, object, &query.field_manager)).map(ok)
+            }
+            (&Method::PATCH, _) => {
+                self.change(|store| store.merge(&path, &object, &query.field_manager)).map(ok)
+            }
+            (&Method::DELETE, _) => {
+                let uid = object.pointer("/preconditions/uid").and_then(Value::as_str);
+                self.change(|store| store.remove(&path, uid)).map(ok)
+            }
             _ if path.is_collection() => Ok(ok(self.lock().store.list(&path, query))),
             _ => self.lock().store.get(&path).map(ok),
         }

@@ -1,12 +1,31 @@
-//! Where an object is: the collection, and its name there.
+//! Where an object is: its resource, its namespace and its name there.
+
+use std::fmt;
 
 /// A path of the API, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// `/api/v1/namespaces/shop/secrets`
-    pub(crate) collection: String,
+    /// `/api/v1/secrets`: the collection without its namespace, which is the same for all namespaces.
+    pub(crate) resource: String,
+    pub(crate) namespace: Option<String>,
     /// The object's name, if the path is an object's.
     pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<Subresource>,
+}
+
+/// A part of an object that is read and written by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subresource {
+    Scale,
+    Status,
+}
+
+/// The one place of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id {
+    pub(crate) resource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
 }
 
 /// What of a query matters here.
@@ -17,28 +36,64 @@ pub(crate) struct Query {
     pub(crate) since: usize,
     /// The one name that a field selector asks for.
     pub(crate) name: Option<String>,
+    /// Objects on one page of a list, and how many of them were on pages before; 0 is all.
+    pub(crate) limit: usize,
+    pub(crate) skip: usize,
+    /// Labels that must be so.
+    pub(crate) labels: Vec<(String, String)>,
+    /// Who writes.
+    pub(crate) field_manager: String,
 }
 
 // === impl Path ===
 
 impl Path {
     pub(crate) fn of(path: &str) -> Self {
-        let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+        let mut segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
         // api/v1 or apis/group/version
         let root = if segments.first() == Some(&"api") { 2 } else { 3 };
         let within = segments.len().saturating_sub(root);
         let namespaced = segments.get(root) == Some(&"namespaces") && within >= 3;
-        let names_one = if namespaced { within >= 4 } else { within >= 2 };
-        match segments.split_last() {
-            Some((name, collection)) if names_one => {
-                Self { collection: format!("/{}", collection.join("/")), name: Some((*name).to_owned()) }
-            }
-            _ => Self { collection: format!("/{}", segments.join("/")), name: None },
-        }
+        let namespace =
+            namespaced.then(|| segments.drain(root..root + 2).nth(1).map(str::to_owned)).flatten();
+        let [name, subresource] = [root + 1, root + 2].map(|at| segments.get(at).copied());
+        let subresource = match subresource {
+            Some("scale") => Some(Subresource::Scale),
+            Some("status") => Some(Subresource::Status),
+            _ => None,
+        };
+        let name = name.map(str::to_owned);
+        segments.truncate(root + 1);
+        Self { resource: format!("/{}", segments.join("/")), namespace, name, subresource }
     }
 
     pub(crate) fn is_collection(&self) -> bool {
         self.name.is_none()
+    }
+
+    /// Whether an object is of this collection, be it of one namespace or of all.
+    pub(crate) fn holds(&self, id: &Id) -> bool {
+        self.resource == id.resource
+            && self.namespace.as_ref().is_none_or(|namespace| *namespace == id.namespace)
+    }
+
+    /// The place of the object of that name.
+    pub(crate) fn id_of(&self, name: &str) -> Id {
+        Id {
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, namespace, name } = self;
+        match (namespace.is_empty(), resource.rsplit_once('/')) {
+            (false, Some((group, plural))) => write!(f, "{group}/namespaces/{namespace}/{plural}/{name}"),
+            _ => write!(f, "{resource}/{name}"),
+        }
     }
 }
 
@@ -48,13 +103,18 @@ impl Query {
     pub(crate) fn parse(query: &str) -> Self {
         let mut parsed = Self::default();
         for (key, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            let value = value.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
             match key {
                 "watch" => parsed.watch = value == "true",
                 "resourceVersion" => parsed.since = value.parse().unwrap_or_default(),
-                "fieldSelector" => {
-                    let value = value.replace("%3D", "=");
-                    parsed.name = value.strip_prefix("metadata.name=").map(str::to_owned);
+                "fieldSelector" => parsed.name = value.strip_prefix("metadata.name=").map(str::to_owned),
+                "labelSelector" => {
+                    let pairs = value.split(',').filter_map(|pair| pair.split_once('='));
+                    parsed.labels = pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
                 }
+                "limit" => parsed.limit = value.parse().unwrap_or_default(),
+                "continue" => parsed.skip = value.parse().unwrap_or_default(),
+                "fieldManager" => parsed.field_manager = value,
                 _ => {}
             }
         }
@@ -68,15 +128,22 @@ mod tests {
 
     #[test]
     fn objects_are_told_from_collections() {
-        for (path, collection, name) in [
-            ("/api/v1/namespaces/shop/secrets", "/api/v1/namespaces/shop/secrets", None),
-            ("/api/v1/namespaces/shop/secrets/a", "/api/v1/namespaces/shop/secrets", Some("a")),
-            ("/api/v1/namespaces/shop", "/api/v1/namespaces", Some("shop")),
-            ("/apis/a.b/v1/apiservices", "/apis/a.b/v1/apiservices", None),
-            ("/apis/a.b/v1/apiservices/x", "/apis/a.b/v1/apiservices", Some("x")),
+        for (path, resource, namespace, name) in [
+            ("/api/v1/secrets", "/api/v1/secrets", None, None),
+            ("/api/v1/namespaces/shop/secrets", "/api/v1/secrets", Some("shop"), None),
+            ("/api/v1/namespaces/shop/secrets/a", "/api/v1/secrets", Some("shop"), Some("a")),
+            ("/api/v1/namespaces/shop", "/api/v1/namespaces", None, Some("shop")),
+            ("/apis/a.b/v1/apiservices", "/apis/a.b/v1/apiservices", None, None),
+            ("/apis/a.b/v1/apiservices/x", "/apis/a.b/v1/apiservices", None, Some("x")),
         ] {
-            let expected = Path { collection: collection.to_owned(), name: name.map(str::to_owned) };
-            assert_eq!(Path::of(path), expected, "{path}");
+            let parsed = Path::of(path);
+            assert_eq!(parsed.resource, resource, "{path}");
+            assert_eq!((parsed.namespace.as_deref(), parsed.name.as_deref()), (namespace, name), "{path}");
+            if let Some(name) = name {
+                assert_eq!(parsed.id_of(name).to_string(), path);
+            }
         }
+        let scale = Path::of("/apis/apps/v1/namespaces/shop/deployments/web/scale");
+        assert_eq!((scale.name.as_deref(), scale.subresource), (Some("web"), Some(Subresource::Scale)));
     }
 }
