@@ -67,6 +67,12 @@ impl Decision {
         }
     }
 
+    /// Whether two say the same, apart from their averages and times.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let essence = |d: &Self| (d.desired, d.panicking, d.excess_burst_capacity, d.ready, d.idle_since);
+        essence(self) == essence(other)
+    }
+
     /// The least that the HPA may be told of the metric the workload scales on, in thousandths: what an average cannot say.
     ///
     /// An HPA that followed the bare average would take away what is held. So while something is, the floor is the value at

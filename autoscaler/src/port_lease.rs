@@ -29,15 +29,15 @@ pub fn lease(
     key: &Key,
     service_ports: &BTreeSet<u16>,
     current: &BTreeMap<u16, u16>,
-    held_by_others: &BTreeSet<u16>,
+    held_by_others: impl Fn(u16) -> bool,
 ) -> Result<BTreeMap<u16, u16>, Exhausted> {
-    let mut leases = keep(service_ports, current, held_by_others);
+    let mut leases = keep(service_ports, current, &held_by_others);
     for service_port in service_ports {
         if leases.contains_key(service_port) {
             continue;
         }
         let taken: BTreeSet<u16> = leases.values().copied().collect();
-        let port = first_free(key, *service_port, |p| held_by_others.contains(&p) || taken.contains(&p));
+        let port = first_free(key, *service_port, |p| held_by_others(p) || taken.contains(&p));
         leases.insert(*service_port, port.ok_or(Exhausted { service_port: *service_port })?);
     }
     Ok(leases)
@@ -46,15 +46,13 @@ pub fn lease(
 fn keep(
     service_ports: &BTreeSet<u16>,
     current: &BTreeMap<u16, u16>,
-    held_by_others: &BTreeSet<u16>,
+    held_by_others: impl Fn(u16) -> bool,
 ) -> BTreeMap<u16, u16> {
     let mut seen = BTreeSet::new();
     current
         .iter()
         .filter(|(service_port, _)| service_ports.contains(service_port))
-        .filter(|(_, port)| {
-            LEASED_PORTS.contains(port) && !held_by_others.contains(port) && seen.insert(**port)
-        })
+        .filter(|(_, port)| LEASED_PORTS.contains(port) && !held_by_others(**port) && seen.insert(**port))
         .map(|(service_port, port)| (*service_port, *port))
         .collect()
 }
@@ -87,23 +85,23 @@ mod tests {
     #[test]
     fn a_new_workload_gets_one_port_each_and_the_same_when_asked_again() {
         let key = Key::new("shop", "web");
-        let leases = lease(&key, &ports(&[80, 443]), &BTreeMap::new(), &BTreeSet::new()).unwrap();
+        let leases = lease(&key, &ports(&[80, 443]), &BTreeMap::new(), |_| false).unwrap();
         assert_eq!(leases.keys().copied().collect::<Vec<_>>(), [80, 443]);
         assert_ne!(leases[&80], leases[&443]);
         assert!(leases.values().all(|port| LEASED_PORTS.contains(port)));
-        assert_eq!(lease(&key, &ports(&[80, 443]), &BTreeMap::new(), &BTreeSet::new()), Ok(leases));
+        assert_eq!(lease(&key, &ports(&[80, 443]), &BTreeMap::new(), |_| false), Ok(leases));
     }
 
     #[test]
     fn leases_are_kept_while_their_service_port_exists_and_nobody_else_holds_them() {
         let key = Key::new("shop", "web");
         let current = BTreeMap::from([(80, 20001), (443, 20002)]);
-        assert_eq!(lease(&key, &ports(&[80, 443]), &current, &BTreeSet::new()), Ok(current.clone()));
+        assert_eq!(lease(&key, &ports(&[80, 443]), &current, |_| false), Ok(current.clone()));
         assert_eq!(
-            lease(&key, &ports(&[443]), &current, &ports(&[20001])),
+            lease(&key, &ports(&[443]), &current, |port| port == 20001),
             Ok(BTreeMap::from([(443, 20002)]))
         );
-        let moved = lease(&key, &ports(&[80, 443]), &current, &ports(&[20001])).unwrap();
+        let moved = lease(&key, &ports(&[80, 443]), &current, |port| port == 20001).unwrap();
         assert_eq!(moved[&443], 20002);
         assert!(![20001, 20002].contains(&moved[&80]));
     }
@@ -112,7 +110,7 @@ mod tests {
     fn leases_outside_the_range_or_given_twice_are_replaced() {
         let key = Key::new("shop", "web");
         let current = BTreeMap::from([(80, 8080), (443, 20002), (444, 20002)]);
-        let leases = lease(&key, &ports(&[80, 443, 444]), &current, &BTreeSet::new()).unwrap();
+        let leases = lease(&key, &ports(&[80, 443, 444]), &current, |_| false).unwrap();
         assert_eq!(leases.values().collect::<BTreeSet<_>>().len(), 3);
         assert!(leases.values().all(|port| LEASED_PORTS.contains(port)));
     }
@@ -120,12 +118,13 @@ mod tests {
     #[test]
     fn the_last_free_port_is_found_and_after_it_there_is_an_error() {
         let key = Key::new("shop", "web");
-        let all_but_one: BTreeSet<u16> = LEASED_PORTS.filter(|port| *port != 23456).collect();
         assert_eq!(
-            lease(&key, &ports(&[80]), &BTreeMap::new(), &all_but_one),
+            lease(&key, &ports(&[80]), &BTreeMap::new(), |port| port != 23456),
             Ok(BTreeMap::from([(80, 23456)]))
         );
-        let all: BTreeSet<u16> = LEASED_PORTS.collect();
-        assert_eq!(lease(&key, &ports(&[80]), &BTreeMap::new(), &all), Err(Exhausted { service_port: 80 }));
+        assert_eq!(
+            lease(&key, &ports(&[80]), &BTreeMap::new(), |_| true),
+            Err(Exhausted { service_port: 80 })
+        );
     }
 }

@@ -123,8 +123,7 @@ fn encode(event: &DecisionEvent) -> Option<Utf8Bytes> {
 
 /// Whether a reader who knows `sent` learns something from `decision`.
 fn is_news(sent: &Decision, decision: &Decision) -> bool {
-    let essence = |d: &Decision| (d.desired, d.panicking, d.excess_burst_capacity, d.ready, d.idle_since);
-    essence(sent) != essence(decision) || decision.decided_at - sent.decided_at >= REFRESH_MS
+    !sent.is_like(decision) || decision.decided_at - sent.decided_at >= REFRESH_MS
 }
 
 #[cfg(test)]

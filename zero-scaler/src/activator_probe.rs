@@ -10,6 +10,7 @@
 //! On a port that is not HTTP's a question looks like any caller's connection. So the activators are told beforehand, on their
 //! admin port, that one comes: who calls then and says the agreed words is not counted and wakes nobody.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use autoscaler::contract::{
 use autoscaler::{Key, Protocol};
 use bytes::Bytes;
 use chassis::upstream;
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,6 +50,16 @@ pub struct Door {
     pub activators: Vec<SocketAddr>,
 }
 
+/// Asks at doors. A trait, so that reconcilers can be run without a network.
+pub trait Ask: fmt::Debug + Send + Sync + 'static {
+    /// Asks at one door for an activator of this workload.
+    fn ask<'a>(&'a self, door: &'a Door, key: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>>;
+}
+
+/// Asks over the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Network;
+
 /// Why a question was not answered by an activator of the workload.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
@@ -75,11 +86,15 @@ pub enum ProbeError {
     OtherWorkload(SocketAddr, String),
 }
 
-/// Asks at one door for an activator of this workload.
-///
-/// # Errors
-/// Anything but the expected answer.
-pub async fn ask(door: &Door, key: &Key) -> Result<(), ProbeError> {
+// === impl Network ===
+
+impl Ask for Network {
+    fn ask<'a>(&'a self, door: &'a Door, key: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
+        Box::pin(ask(door, key))
+    }
+}
+
+async fn ask(door: &Door, key: &Key) -> Result<(), ProbeError> {
     let asked = async {
         match door.protocol {
             Protocol::Http => http_question(door.address, key).await,
@@ -96,24 +111,24 @@ pub async fn ask(door: &Door, key: &Key) -> Result<(), ProbeError> {
 ///
 /// # Errors
 /// What stood against it.
-pub async fn prove(doors: &[Door], key: &Key, managed: bool) -> Result<(), ProbeError> {
+pub async fn prove(prober: &dyn Ask, doors: &[Door], key: &Key, managed: bool) -> Result<(), ProbeError> {
     for door in doors {
         if managed {
             for _ in 0..HITS_IN_A_ROW {
-                ask(door, key).await?;
+                prober.ask(door, key).await?;
             }
         } else {
-            at_least_once(door, key).await?;
+            at_least_once(prober, door, key).await?;
         }
     }
     Ok(())
 }
 
-async fn at_least_once(door: &Door, key: &Key) -> Result<(), ProbeError> {
+async fn at_least_once(prober: &dyn Ask, door: &Door, key: &Key) -> Result<(), ProbeError> {
     let mut asked = 0;
     loop {
         asked += 1;
-        match ask(door, key).await {
+        match prober.ask(door, key).await {
             // Only a pod's answer leaves hope for the next question.
             Err(ProbeError::SomebodyElse(..) | ProbeError::Stranger(_)) if asked < ATTEMPTS => {}
             end => return end,
@@ -233,11 +248,11 @@ mod tests {
     async fn without_http_each_question_is_announced_and_only_the_agreed_words_are_an_answer() {
         let key = Key::new("shop", "web");
         let (activators, told) = tcp_answering(&["activator shop/web\r\n"]).await;
-        assert!(prove(&[activators], &key, true).await.is_ok());
+        assert!(prove(&Network, &[activators], &key, true).await.is_ok());
         assert_eq!(told.load(Ordering::Relaxed), HITS_IN_A_ROW);
         let (mixed, told) = tcp_answering(&["", "220 ready\r\n", "activator shop/web\r\n"]).await;
         assert!(matches!(ask(&mixed, &key).await, Err(ProbeError::Stranger(_))));
-        assert!(prove(&[mixed], &key, false).await.is_ok());
+        assert!(prove(&Network, &[mixed], &key, false).await.is_ok());
         assert_eq!(told.load(Ordering::Relaxed), 3);
         let (other, _) = tcp_answering(&["activator shop/api\r\n"]).await;
         assert!(matches!(ask(&other, &key).await, Err(ProbeError::Stranger(_))));
@@ -256,21 +271,24 @@ mod tests {
     async fn a_managed_service_must_be_answered_by_activators_alone() {
         let key = Key::new("shop", "web");
         let (activators, asked) = answering("shop/web", 1).await;
-        assert!(prove(&[http(activators)], &key, true).await.is_ok());
+        assert!(prove(&Network, &[http(activators)], &key, true).await.is_ok());
         assert_eq!(asked.load(Ordering::Relaxed), HITS_IN_A_ROW);
         let (mixed, _) = answering("shop/web", 2).await;
         let doors = [http(activators), http(mixed)];
-        assert!(matches!(prove(&doors, &key, true).await, Err(ProbeError::SomebodyElse(..))));
+        assert!(matches!(prove(&Network, &doors, &key, true).await, Err(ProbeError::SomebodyElse(..))));
     }
 
     #[tokio::test]
     async fn an_attached_service_must_be_answered_by_one_among_the_pods() {
         let key = Key::new("shop", "web");
         let (mixed, asked) = answering("shop/web", 7).await;
-        assert!(prove(&[http(mixed)], &key, false).await.is_ok());
+        assert!(prove(&Network, &[http(mixed)], &key, false).await.is_ok());
         assert_eq!(asked.load(Ordering::Relaxed), 7);
         let (pods, asked) = answering("shop/web", 1000).await;
-        assert!(matches!(prove(&[http(pods)], &key, false).await, Err(ProbeError::SomebodyElse(..))));
+        assert!(matches!(
+            prove(&Network, &[http(pods)], &key, false).await,
+            Err(ProbeError::SomebodyElse(..))
+        ));
         assert_eq!(asked.load(Ordering::Relaxed), ATTEMPTS);
     }
 

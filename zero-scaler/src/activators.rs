@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use autoscaler::endpoint_subset::endpoint_subset;
 use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;
 
-use crate::activator_probe::{Door, ask};
+use crate::activator_probe::{Ask, Door};
 use crate::objects::Objects;
 use crate::pod_endpoints::{PodEndpoint, carried, is_ready};
 use crate::watches::ACTIVATOR_SERVICE;
@@ -33,6 +34,8 @@ const LAST_RETRY: Duration = Duration::from_secs(5);
 pub struct Activators {
     objects: Arc<Objects>,
     system_namespace: String,
+    prober: Arc<dyn Ask>,
+    leaving: AtomicBool,
     listening: Mutex<HashMap<IpAddr, HashSet<(u16, Key)>>>,
     none_since: Mutex<Option<Instant>>,
     misses: Mutex<HashMap<Key, u32>>,
@@ -42,10 +45,12 @@ pub struct Activators {
 
 impl Activators {
     /// The activators as the watches know them.
-    pub fn new(objects: Arc<Objects>, system_namespace: String) -> Self {
+    pub fn new(objects: Arc<Objects>, system_namespace: String, prober: Arc<dyn Ask>) -> Self {
         Self {
             objects,
             system_namespace,
+            prober,
+            leaving: AtomicBool::new(false),
             listening: Mutex::default(),
             none_since: Mutex::default(),
             misses: Mutex::default(),
@@ -72,8 +77,21 @@ impl Activators {
         ready
     }
 
-    /// For how long there has been none; `None` while there is one.
+    /// They are all about to go, and will not come back.
+    pub fn leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they are.
+    pub fn are_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// For how long there has been none; `None` while there is one that stays.
     pub fn absent_for(&self, now: Instant) -> Option<Duration> {
+        if self.are_leaving() {
+            return Some(Duration::MAX);
+        }
         let mut none_since = lock(&self.none_since);
         if !self.ready().is_empty() {
             *none_since = None;
@@ -137,7 +155,7 @@ impl Activators {
                 activator_port: port,
                 activators: vec![SocketAddr::new(ip, ADMIN_PORT)],
             };
-            if let Err(error) = ask(&door, key).await {
+            if let Err(error) = self.prober.ask(&door, key).await {
                 tracing::debug!(workload = %key, %error, "activator not taken into the slices yet");
                 return false;
             }

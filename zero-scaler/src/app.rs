@@ -19,19 +19,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::activator_probe::{Ask, Network};
 use crate::activators::Activators;
 use crate::args::Args;
-use crate::context::Context;
+use crate::context::{Clock, Context};
 use crate::decisions::Decisions;
 use crate::events::{self, Events};
 use crate::metrics::Metrics;
 use crate::scale_target::ScaleTargets;
-use crate::serverless_service::Leases;
 use crate::start_watch::StartWatches;
 use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
-use crate::{cluster_config, hpa, pod_autoscaler, push, reconciler, serverless_service, watches};
+use crate::{cluster_config, departure, hpa, pod_autoscaler, push, reconciler, serverless_service, watches};
 
 /// The Service whose endpoints are the adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
@@ -41,6 +41,16 @@ const SYNC_POLL: Duration = Duration::from_millis(5);
 const WARM_EVERY: Duration = Duration::from_secs(15);
 /// How often memory of workloads that are gone is freed.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
+
+/// What the controllers reach the world by.
+pub struct Edges {
+    /// The API server.
+    pub client: kube::Client,
+    /// What time it is, for objects.
+    pub clock: Clock,
+    /// Who asks activators.
+    pub prober: Arc<dyn Ask>,
+}
 
 /// Runs until a signal comes, or a part ends that should not.
 ///
@@ -58,16 +68,15 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
     let mut tasks = JoinSet::new();
     tasks.spawn(chassis::admin::serve(admin, registry.clone(), readiness.clone(), CancellationToken::new()));
-    let (context, config) = context(&args, client.clone(), metrics.clone(), &readiness, &mut tasks);
-    tasks.spawn(follow_config(&args, &context, config, &readiness));
-    follow_adapters(&args, &context, &mut tasks);
     let lease = Lease::new(client.clone(), &args.system_namespace, crate::FIELD_MANAGER, &args.pod_name);
     let (mut leadership, election) = lease.elect(stop.clone());
     leadership.register(&registry)?;
     tasks.spawn(election);
-    reconcilers(&context, &readiness, &leadership, &mut tasks);
+    let edges = Edges { client: client.clone(), clock: Clock::system(), prober: Arc::new(Network) };
+    let context = controllers(&args, edges, &leadership, metrics.clone(), &readiness, &mut tasks);
+    follow_adapters(&args, &context, &mut tasks);
     tasks.spawn(prune(context.clone()));
-    tasks.spawn(keep_warm(context.client.clone()));
+    tasks.spawn(keep_warm(client.clone()));
     let guard = guard(&args, client);
     let pushes = push::serve(stats, context.wake.clone(), metrics, guard, stop.clone());
     let pushes = tokio::spawn(pushes);
@@ -85,6 +94,22 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The watches, the settings and the reconcilers: all that works by objects alone.
+pub fn controllers(
+    args: &Args,
+    edges: Edges,
+    leadership: &Leadership,
+    metrics: Metrics,
+    readiness: &Readiness,
+    tasks: &mut JoinSet<()>,
+) -> Arc<Context> {
+    let (context, config) = context(args, edges, leadership, metrics, readiness, tasks);
+    tasks.spawn(follow_config(args, &context, config, readiness));
+    tasks.spawn(follow_namespace(args, &context));
+    reconcilers(&context, readiness, leadership, tasks);
+    context
+}
+
 fn guard(args: &Args, client: kube::Client) -> TokenGuard {
     if args.open_stats_port {
         return TokenGuard::open();
@@ -99,11 +124,13 @@ async fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
 
 fn context(
     args: &Args,
-    client: kube::Client,
+    edges: Edges,
+    leadership: &Leadership,
     metrics: Metrics,
     readiness: &Readiness,
     tasks: &mut JoinSet<()>,
 ) -> (Arc<Context>, watch::Sender<Arc<AutoscalerConfig>>) {
+    let Edges { client, clock, prober } = edges;
     let triggers = Arc::new(Triggers::default());
     let (objects, watches) =
         watches::watches(&client, &args.system_namespace, triggers.clone(), &metrics.watch_errors, readiness);
@@ -120,7 +147,14 @@ fn context(
     ));
     let sleepers = Watched { objects: objects.clone(), scales: scales.clone(), config: config.clone() };
     let woken = triggers.autoscalers.clone();
-    let wake = Arc::new(Wake::new(scales.clone(), sleepers, woken, events.clone(), metrics.clone()));
+    let wake = Arc::new(Wake::new(
+        scales.clone(),
+        sleepers,
+        leadership.clone(),
+        woken,
+        events.clone(),
+        metrics.clone(),
+    ));
     let context = Context {
         starts: StartWatches::new(client.clone(), triggers.clone()),
         client,
@@ -131,14 +165,15 @@ fn context(
             metrics.clone(),
             ProjectedToken::at(&args.token_file),
         )),
-        activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone())),
+        activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone(), prober.clone())),
+        clock,
+        prober,
         objects,
         config,
         custom_metrics: args.custom_metrics,
         events,
         metrics,
         triggers,
-        leases: Leases::default(),
         overrides: pod_autoscaler::Overrides::default(),
         warnings: Told::default(),
         modes: Told::default(),
@@ -153,15 +188,19 @@ fn follow_config(
     readiness: &Readiness,
 ) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
-    let everything = move || {
-        for key in shared.objects.workloads() {
-            shared.triggers.hpas.fire(key.clone());
-            shared.triggers.autoscalers.fire(key);
-        }
-    };
+    let everything = move || shared.look_at_everything();
     let (client, events) = (context.client.clone(), context.events.clone());
     let unread = readiness.awaits("cluster settings");
     cluster_config::follow(client, args.system_namespace.clone(), events, config, everything, unread)
+}
+
+fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output = ()> + Send + use<> {
+    let shared = context.clone();
+    let leave = move || {
+        shared.activators.leave();
+        shared.look_at_everything();
+    };
+    departure::follow(context.client.clone(), args.system_namespace.clone(), leave)
 }
 
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {

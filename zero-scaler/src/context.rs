@@ -1,5 +1,6 @@
 //! What all reconcilers share.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use autoscaler::config::AutoscalerConfig;
 use kube::Client;
 use tokio::sync::watch;
 
+use crate::activator_probe::Ask;
 use crate::activators::Activators;
 use crate::decisions::Decisions;
 use crate::events::Events;
@@ -14,7 +16,6 @@ use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::pod_autoscaler::Overrides;
 use crate::scale_target::ScaleTargets;
-use crate::serverless_service::Leases;
 use crate::start_watch::StartWatches;
 use crate::told::Told;
 use crate::triggers::Triggers;
@@ -23,10 +24,18 @@ use crate::wake::{Wake, Watched};
 /// The wake path over real targets.
 pub type ClusterWake = Wake<ScaleTargets, Watched<ScaleTargets>>;
 
+/// The wall clock, for objects.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>);
+
 /// What all reconcilers share.
 pub struct Context {
     /// The API server.
     pub client: Client,
+    /// What time it is, for objects.
+    pub clock: Clock,
+    /// Who asks activators.
+    pub prober: Arc<dyn Ask>,
     /// What the watches know.
     pub objects: Arc<Objects>,
     /// The sizes of targets.
@@ -47,8 +56,6 @@ pub struct Context {
     pub metrics: Metrics,
     /// Who asks for a look.
     pub triggers: Arc<Triggers>,
-    /// Activator ports granted and not yet seen in a status.
-    pub leases: Leases,
     /// Why waking workloads get no pod.
     pub starts: StartWatches,
     /// Sizes written ahead of the HPA.
@@ -59,15 +66,49 @@ pub struct Context {
     pub modes: Told,
 }
 
+// === impl Clock ===
+
+impl Clock {
+    /// The machine's.
+    pub fn system() -> Self {
+        Self::by(|| jiff::Timestamp::from_millisecond(chassis::clock::unix_millis()).unwrap_or_default())
+    }
+
+    /// Another one.
+    pub fn by(now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// Now.
+    pub fn now(&self) -> jiff::Timestamp {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.now()).finish()
+    }
+}
+
 // === impl Context ===
 
-impl std::fmt::Debug for Context {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").finish_non_exhaustive()
     }
 }
 
 impl Context {
+    /// Asks for a look at every workload.
+    pub fn look_at_everything(&self) {
+        for key in self.objects.workloads() {
+            self.triggers.hpas.fire(key.clone());
+            self.triggers.autoscalers.fire(key.clone());
+            self.triggers.serverless_services.fire(key);
+        }
+    }
+
     /// The cluster's settings now in force.
     pub fn config(&self) -> Arc<AutoscalerConfig> {
         self.config.borrow().clone()
@@ -77,9 +118,4 @@ impl Context {
 /// The monotonic clock, read at the edge.
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-/// The wall clock, for objects.
-pub fn wall_clock() -> jiff::Timestamp {
-    jiff::Timestamp::from_millisecond(chassis::clock::unix_millis()).unwrap_or_default()
 }

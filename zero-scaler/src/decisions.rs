@@ -59,6 +59,19 @@ struct Heard {
     at: Instant,
 }
 
+// === impl Heard ===
+
+impl Heard {
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) <= FRESH_FOR
+    }
+
+    /// Whether a decision tells those who still know this one nothing new.
+    fn is_repeated_by(&self, decision: &Decision, at: Instant) -> bool {
+        self.is_fresh(at) && self.decision.is_like(decision)
+    }
+}
+
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
 enum StreamError {
@@ -77,7 +90,7 @@ enum StreamError {
 // === impl Decisions ===
 
 impl Decisions {
-    /// Knows nothing yet; fires `changed` with every workload whose decision changes. Adapters know us by `token`.
+    /// Knows nothing yet; fires `changed` with every workload whose decision changes in more than its averages. Adapters know us by `token`.
     pub fn new(changed: Arc<Trigger>, metrics: Metrics, token: ProjectedToken) -> Self {
         Self { by_peer: Mutex::default(), changed, metrics, token }
     }
@@ -85,8 +98,7 @@ impl Decisions {
     /// The newest decision on a workload; `None` while no connected adapter has one that still holds.
     pub fn newest(&self, key: &Key, now: Instant) -> Option<Decision> {
         let by_peer = self.lock();
-        let fresh = |heard: &&Heard| now.saturating_duration_since(heard.at) <= FRESH_FOR;
-        let heard = by_peer.values().filter_map(|known| known.get(key)).filter(fresh);
+        let heard = by_peer.values().filter_map(|known| known.get(key)).filter(|heard| heard.is_fresh(now));
         heard.map(|heard| &heard.decision).max_by_key(|decision| decision.decided_at).cloned()
     }
 
@@ -160,7 +172,7 @@ impl Decisions {
 
     fn take(&self, peer: SocketAddr, text: &str) {
         match serde_json::from_str(text) {
-            Ok(event) => self.apply(peer, event, now()),
+            Ok(event) => self.hear(peer, event, now()),
             Err(error) => {
                 self.metrics.decisions_dropped.inc();
                 tracing::warn!(%peer, %error, "a decision that makes no sense is dropped");
@@ -168,7 +180,8 @@ impl Decisions {
         }
     }
 
-    fn apply(&self, peer: SocketAddr, event: DecisionEvent, at: Instant) {
+    /// Takes in what an adapter said at that moment.
+    pub fn hear(&self, peer: SocketAddr, event: DecisionEvent, at: Instant) {
         let mut by_peer = self.lock();
         let known = by_peer.entry(peer).or_default();
         let touched: Vec<Key> = match event {
@@ -188,8 +201,9 @@ impl Decisions {
                     return;
                 }
                 let key = decision.key.clone();
+                let repeated = known.get(&key).is_some_and(|heard| heard.is_repeated_by(&decision, at));
                 known.insert(key.clone(), Heard { decision, at });
-                vec![key]
+                if repeated { Vec::new() } else { vec![key] }
             }
             DecisionEvent::Removed(key) => {
                 known.remove(&key);
@@ -286,16 +300,16 @@ mod tests {
     #[test]
     fn the_newest_word_counts_and_goes_with_its_connection() {
         let (decisions, _) = decisions();
-        decisions.apply(
+        decisions.hear(
             peer(1),
             DecisionEvent::Snapshot(vec![decision("web", 3, 10), decision("api", 1, 10)]),
             now(),
         );
-        decisions.apply(peer(2), DecisionEvent::Snapshot(vec![decision("web", 5, 20)]), now());
+        decisions.hear(peer(2), DecisionEvent::Snapshot(vec![decision("web", 5, 20)]), now());
         assert_eq!((desired(&decisions, "web"), desired(&decisions, "api")), (Some(5), Some(1)));
         decisions.forget(peer(2));
         assert_eq!(desired(&decisions, "web"), Some(3));
-        decisions.apply(peer(1), DecisionEvent::Removed(Key::new("shop", "web")), now());
+        decisions.hear(peer(1), DecisionEvent::Removed(Key::new("shop", "web")), now());
         assert_eq!(desired(&decisions, "web"), None);
         decisions.forget(peer(1));
         assert_eq!(desired(&decisions, "api"), None);
@@ -304,8 +318,8 @@ mod tests {
     #[test]
     fn a_snapshot_replaces_and_asks_for_a_look_at_what_it_no_longer_names() {
         let (decisions, trigger) = decisions();
-        decisions.apply(peer(1), DecisionEvent::Snapshot(vec![decision("old", 1, 1)]), now());
-        decisions.apply(peer(1), DecisionEvent::Snapshot(vec![decision("new", 1, 1)]), now());
+        decisions.hear(peer(1), DecisionEvent::Snapshot(vec![decision("old", 1, 1)]), now());
+        decisions.hear(peer(1), DecisionEvent::Snapshot(vec![decision("new", 1, 1)]), now());
         assert_eq!(desired(&decisions, "old"), None);
         let fired: Vec<_> = trigger.stream().take(2).collect::<Vec<_>>().now_or_never().unwrap();
         assert_eq!(fired, [Key::new("shop", "new"), Key::new("shop", "old")]);
@@ -314,13 +328,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_not_repeated_is_forgotten() {
         let (decisions, _) = decisions();
-        decisions.apply(peer(1), DecisionEvent::Decided(decision("web", 3, 10)), now());
+        decisions.hear(peer(1), DecisionEvent::Decided(decision("web", 3, 10)), now());
         tokio::time::advance(FRESH_FOR).await;
         assert_eq!(desired(&decisions, "web"), Some(3));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(desired(&decisions, "web"), None);
-        decisions.apply(peer(1), DecisionEvent::Decided(decision("web", 3, 10)), now());
+        decisions.hear(peer(1), DecisionEvent::Decided(decision("web", 3, 10)), now());
         assert_eq!(desired(&decisions, "web"), Some(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_news_asks_for_a_look() {
+        let (decisions, trigger) = decisions();
+        let stream = trigger.stream();
+        futures::pin_mut!(stream);
+        let mut say = |desired, decided_at| {
+            decisions.hear(peer(1), DecisionEvent::Decided(decision("web", desired, decided_at)), now());
+            stream.next().now_or_never().is_some()
+        };
+        assert!(say(3, 10));
+        assert!(!say(3, 20));
+        assert!(say(4, 30));
+        tokio::time::advance(FRESH_FOR + Duration::from_millis(1)).await;
+        assert!(say(4, 40), "it was forgotten meanwhile");
     }
 
     #[test]

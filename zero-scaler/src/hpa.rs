@@ -52,7 +52,7 @@ pub async fn reconcile(
 
 /// The verdict on an HPA as the watches know its neighbours.
 pub fn verdict(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Verdict {
-    let siblings = context.objects.sibling_hpas(key);
+    let siblings = context.objects.sibling_hpas(key, hpa);
     accept(hpa, siblings.iter().map(AsRef::as_ref), &context.config(), context.custom_metrics)
 }
 

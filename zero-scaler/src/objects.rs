@@ -3,10 +3,11 @@
 //! Filled by [`watches`](crate::watches), read by everybody. Custom resources are held behind a guard: one object that does
 //! not fit our types (written by another version of Rouse, say) is skipped, and the rest of its kind stays visible.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{Metric, PodAutoscaler, ScaleTargetRef, ServerlessService, key_of};
+use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
@@ -14,10 +15,15 @@ use kube::Resource;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 
+use crate::leases::Leases;
+use crate::referrers::{Named, Referrers};
 use crate::slice_index::SliceIndex;
 
 /// A custom resource, or what was wrong with it.
 pub type Guarded<K> = DeserializeGuard<K>;
+
+/// The kind of a Service.
+const SERVICE: &str = "Service";
 
 /// What the watches know.
 pub struct Objects {
@@ -37,6 +43,14 @@ pub struct Objects {
     pub deployments: Store<Deployment>,
     /// All StatefulSets, trimmed to their size.
     pub stateful_sets: Store<StatefulSet>,
+    /// Who holds which activator port.
+    pub leases: Leases,
+    /// HPAs by what they scale.
+    pub(crate) hpas_by_target: Referrers,
+    /// Workloads by what is scaled.
+    pub(crate) workloads_by_target: Referrers,
+    /// Workloads by their Services, public and private.
+    pub(crate) workloads_by_service: Referrers,
 }
 
 // === impl Objects ===
@@ -78,12 +92,15 @@ impl Objects {
         get(&self.services, namespace, name)
     }
 
-    /// The other HPAs of a namespace.
-    pub fn sibling_hpas(&self, key: &Key) -> Vec<Arc<HorizontalPodAutoscaler>> {
-        self.hpas.state_filter(|hpa| {
-            hpa.metadata.namespace.as_deref() == Some(&key.namespace)
-                && hpa.metadata.name.as_deref() != Some(&key.name)
-        })
+    /// The other HPAs that scale what this one scales.
+    pub fn sibling_hpas(
+        &self,
+        key: &Key,
+        hpa: &HorizontalPodAutoscaler,
+    ) -> Vec<Arc<HorizontalPodAutoscaler>> {
+        let target = &hpa.spec.scale_target_ref;
+        let all = self.hpas_by_target.of(&Named::new(&key.namespace, &target.kind, &target.name));
+        all.iter().filter(|other| *other != key).filter_map(|other| self.hpa(other)).collect()
     }
 
     /// All workloads.
@@ -93,32 +110,79 @@ impl Objects {
 
     /// The workloads whose requests come through this Service, or whose private Service it is.
     pub fn workloads_of_service(&self, namespace: &str, service: &str) -> Vec<Key> {
-        let concerned = |sks: &ServerlessService| {
-            let private = sks.status.as_ref().and_then(|s| s.private_service.as_deref());
-            sks.spec.service == service || private == Some(service)
-        };
-        self.serverless_services
-            .state_filter(|object| {
-                object.meta().namespace.as_deref() == Some(namespace)
-                    && object.0.as_ref().is_ok_and(concerned)
-            })
-            .iter()
-            .filter_map(|object| key_of(object.as_ref()))
-            .collect()
+        self.workloads_by_service.of(&Named::new(namespace, SERVICE, service))
     }
 
     /// The workloads that scale this object.
     pub fn workloads_of_target(&self, namespace: &str, kind: &str, name: &str) -> Vec<Key> {
-        let targets = |target: &ScaleTargetRef| target.kind == kind && target.name == name;
-        self.autoscalers
-            .state_filter(|object| {
-                object.meta().namespace.as_deref() == Some(namespace)
-                    && object.0.as_ref().is_ok_and(|pa| targets(&pa.spec.scale_target_ref))
-            })
-            .iter()
-            .filter_map(|object| key_of(object.as_ref()))
-            .collect()
+        self.workloads_by_target.of(&Named::new(namespace, kind, name))
     }
+
+    /// Takes in what an HPA scales, or that it is gone; which others scale that, or what it scaled before?
+    pub(crate) fn index_hpa(&self, key: &Key) -> BTreeSet<Key> {
+        self.hpas_by_target.set(key, self.hpa(key).map(|hpa| target_of(key, &hpa)).unwrap_or_default())
+    }
+
+    /// The same for a PodAutoscaler.
+    pub(crate) fn index_autoscaler(&self, key: &Key) {
+        let named = self.autoscaler(key).map(|autoscaler| scaled_by(key, &autoscaler)).unwrap_or_default();
+        self.workloads_by_target.set(key, named);
+    }
+
+    /// The same for a ServerlessService, and which ports it holds.
+    pub(crate) fn index_serverless_service(&self, key: &Key) {
+        let sks = self.serverless_service(key);
+        self.leases.see(key, sks.as_ref());
+        self.workloads_by_service.set(key, sks.map(|sks| services_of(key, &sks)).unwrap_or_default());
+    }
+
+    /// Takes in all HPAs, after a fresh list.
+    pub(crate) fn index_hpas(&self) {
+        let all = self.hpas.state();
+        let named = |hpa: &Arc<HorizontalPodAutoscaler>| {
+            let key = key_of(hpa.as_ref())?;
+            Some((key.clone(), target_of(&key, hpa)))
+        };
+        self.hpas_by_target.replace(all.iter().filter_map(named));
+    }
+
+    /// Takes in all PodAutoscalers, after a fresh list.
+    pub(crate) fn index_autoscalers(&self) {
+        let all = self.autoscalers.state();
+        let named = |object: &Arc<Guarded<PodAutoscaler>>| {
+            let key = key_of(object.as_ref())?;
+            Some((key.clone(), scaled_by(&key, object.0.as_ref().ok()?)))
+        };
+        self.workloads_by_target.replace(all.iter().filter_map(named));
+    }
+
+    /// Takes in all ServerlessServices, after a fresh list.
+    pub(crate) fn index_serverless_services(&self) {
+        let all: BTreeSet<Key> =
+            self.serverless_services.state().iter().filter_map(|sks| key_of(sks.as_ref())).collect();
+        self.leases.keep(&all);
+        self.workloads_by_service.replace(None);
+        all.iter().for_each(|key| self.index_serverless_service(key));
+    }
+}
+
+/// What an HPA scales.
+fn target_of(key: &Key, hpa: &HorizontalPodAutoscaler) -> Vec<Named> {
+    let target = &hpa.spec.scale_target_ref;
+    vec![Named::new(&key.namespace, &target.kind, &target.name)]
+}
+
+/// What is scaled for a PodAutoscaler.
+fn scaled_by(key: &Key, autoscaler: &PodAutoscaler) -> Vec<Named> {
+    let target = &autoscaler.spec.scale_target_ref;
+    vec![Named::new(&key.namespace, &target.kind, &target.name)]
+}
+
+/// The Services of a ServerlessService.
+fn services_of(key: &Key, sks: &ServerlessService) -> Vec<Named> {
+    let private = sks.status.as_ref().and_then(|status| status.private_service.as_ref());
+    let names = [Some(&sks.spec.service), private];
+    names.into_iter().flatten().map(|name| Named::new(&key.namespace, SERVICE, name)).collect()
 }
 
 fn get<K>(store: &Store<K>, namespace: &str, name: &str) -> Option<Arc<K>>

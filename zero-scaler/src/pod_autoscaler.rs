@@ -57,13 +57,15 @@ pub async fn reconcile(
     }
     follow_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
-    let conflict = matches!(written, Ok(apply::Written::Conflict));
     apply::children(&observed, &plan, &context).await?;
     apply::status(&observed, &plan, &written, proof.as_ref(), &context).await?;
-    written?;
     let next =
         plan.recheck.unwrap_or(RESYNC).min(if observed.watched { RESYNC } else { observe::POLL_EVERY });
-    Ok(Action::requeue(if conflict { CONFLICT_RETRY } else { next }))
+    Ok(Action::requeue(match written? {
+        apply::Written::Conflict => CONFLICT_RETRY,
+        apply::Written::Later => overrides::PAUSE,
+        apply::Written::Nothing | apply::Written::Size(_) => next,
+    }))
 }
 
 /// Has the pods watched that are wanted and not there.

@@ -26,8 +26,8 @@ use crate::triggers::Trigger;
 const CONCURRENCY: u16 = 16;
 /// Until a look that failed is tried again. What it waits for usually fires a trigger earlier.
 const RETRY: Duration = Duration::from_secs(2);
-/// Until everything is looked at again although nothing changed, in case that a change was missed.
-pub const RESYNC: Duration = Duration::from_secs(300);
+/// Until everything is looked at again although nothing changed, in case that a change was missed. Nothing waits for it.
+pub const RESYNC: Duration = Duration::from_secs(1800);
 
 /// Why a look failed.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
-use autoscaler::Protocol;
 use autoscaler::api::ScaleTargetRef;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -20,7 +19,8 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource};
 
-use crate::{FIELD_MANAGER, sidecar_protocol};
+use crate::FIELD_MANAGER;
+use crate::sidecar::{self, Sidecar, sidecar_of};
 
 /// Kinds whose resource is remembered.
 const KNOWN_KINDS: usize = 256;
@@ -143,16 +143,16 @@ impl ScaleTargets {
         Self { client, deployments, stateful_sets, kinds: Mutex::default(), written: Mutex::default() }
     }
 
-    /// What the sidecars of its pods speak, if the target is watched and says so.
-    pub fn sidecars_speak(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Protocol> {
+    /// What its pods' template says of the sidecar, if the target is watched.
+    pub fn sidecar(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Sidecar> {
         match (target.api_version.as_str(), target.kind.as_str()) {
             ("apps/v1", "Deployment") => {
                 let object = self.deployments.get(&ObjectRef::new(&target.name).within(namespace))?;
-                sidecar_protocol::spoken(&object.spec.template)
+                Some(sidecar_of(&object.spec.template))
             }
             ("apps/v1", "StatefulSet") => {
                 let object = self.stateful_sets.get(&ObjectRef::new(&target.name).within(namespace))?;
-                sidecar_protocol::spoken(&object.spec.template)
+                Some(sidecar_of(&object.spec.template))
             }
             _ => None,
         }
@@ -310,14 +310,14 @@ pub(crate) fn last_writer(meta: &ObjectMeta) -> Writer {
 pub(crate) fn trim_deployment(deployment: &mut Deployment) {
     trim_meta(&mut deployment.metadata);
     deployment.status = None;
-    sidecar_protocol::trim(&mut deployment.spec.template);
+    sidecar::trim(&mut deployment.spec.template);
 }
 
 /// As [`trim_deployment`].
 pub(crate) fn trim_stateful_set(stateful_set: &mut StatefulSet) {
     trim_meta(&mut stateful_set.metadata);
     stateful_set.status = None;
-    sidecar_protocol::trim(&mut stateful_set.spec.template);
+    sidecar::trim(&mut stateful_set.spec.template);
     stateful_set.spec.volume_claim_templates = None;
 }
 

@@ -9,7 +9,6 @@
 
 mod apply;
 mod desired;
-mod leases;
 mod observe;
 mod status;
 
@@ -22,7 +21,6 @@ use crate::context::Context;
 use crate::objects::Guarded;
 use crate::reconciler::{RESYNC, ReconcileError};
 
-pub use leases::Leases;
 pub use status::ACTIVATORS_POPULATED;
 
 /// Looks at one Service.
@@ -43,7 +41,7 @@ pub async fn reconcile(
         Ok(observed) => observed,
         Err(unfit) => {
             apply::withdraw(&key, sks, &context).await?;
-            apply::status(sks, status::unfit(sks, &unfit), &context).await?;
+            apply::status(sks, status::unfit(sks, &unfit, context.clock.now()), &context).await?;
             return Ok(Action::requeue(RESYNC));
         }
     };

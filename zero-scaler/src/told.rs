@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use autoscaler::Key;
 
 /// Objects that are remembered.
-const MOST: usize = 10_000;
+const MOST: usize = 100_000;
 
 /// The last words on each object.
 #[derive(Debug, Default)]

@@ -4,10 +4,11 @@
 //!  activator ── Push frame ──► /push ──► hear ──► asleep? ──► patch /scale ──► look at the PodAutoscaler
 //! ```
 //!
-//! Not through the reconcile queue, without the decider's word and without a leader: every replica does this, and the second
-//! patch of the same size changes nothing. An activator pushes once a second while requests wait, so a patch that fails is
-//! tried again by the next push. The first size is minReplicas or the activation scale; what the decider wants beyond
-//! that follows by the ordinary way.
+//! Not through the reconcile queue and without the decider's word. Every replica hears of the request: the one that leads
+//! patches at once, and the others only if the workload still sleeps a moment later, because two patches at a time make each
+//! other slow. So no wake needs a leader, and two that patch all the same do no harm. An activator pushes once a
+//! second while requests wait, so a patch that fails is tried again by the next push. The first size is minReplicas or the
+//! activation scale; what the decider wants beyond that follows by the ordinary way.
 //!
 //! Also kept here: when somebody last asked for a workload. It stops the way to zero even if the decider has not heard yet.
 
@@ -22,6 +23,7 @@ use autoscaler::scale_bounds::ScaleBounds;
 use autoscaler::scale_to_zero::is_allowed;
 use autoscaler::settings::Settings;
 use autoscaler::stats::{Push, StatMessage};
+use chassis::lease::Leadership;
 use kube::ResourceExt;
 use tokio::sync::watch;
 
@@ -38,6 +40,9 @@ const MOST_AT_ONCE: usize = 1024;
 const MOST_REMEMBERED: usize = 100_000;
 /// How long a stopping process waits for patches in flight.
 const SETTLE: Duration = Duration::from_secs(1);
+/// How long the replicas that follow leave a wake to the one that leads: several times what a patch takes with its way back
+/// through the watch, and not much against the start of a pod, should the leader be gone without a word.
+const LEADERS_TURN: Duration = Duration::from_millis(100);
 /// Reads of a target that keeps changing under our patch.
 const ATTEMPTS: u32 = 3;
 
@@ -78,6 +83,7 @@ pub struct Watched<S> {
 pub struct Wake<S, W> {
     scales: Arc<S>,
     sleepers: W,
+    leadership: Leadership,
     in_flight: Mutex<HashSet<Key>>,
     last_asked: Mutex<HashMap<Key, i64>>,
     woken: Arc<Trigger>,
@@ -128,10 +134,18 @@ pub fn first_size(autoscaler: &PodAutoscaler, settings: &Settings) -> i32 {
 
 impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
     /// Nobody has asked for anything yet.
-    pub fn new(scales: Arc<S>, sleepers: W, woken: Arc<Trigger>, events: Events, metrics: Metrics) -> Self {
+    pub fn new(
+        scales: Arc<S>,
+        sleepers: W,
+        leadership: Leadership,
+        woken: Arc<Trigger>,
+        events: Events,
+        metrics: Metrics,
+    ) -> Self {
         Self {
             scales,
             sleepers,
+            leadership,
             in_flight: Mutex::default(),
             last_asked: Mutex::default(),
             woken,
@@ -187,8 +201,19 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         tokio::spawn(async move {
             // Dropped at the end, however that comes.
             let _in_flight = InFlight { set: &wake.in_flight, key: &key };
-            wake.wake(&key, sleeper, received).await;
+            if let Some(sleeper) = wake.after_the_leader(&key, sleeper).await {
+                wake.wake(&key, sleeper, received).await;
+            }
         });
+    }
+
+    /// The sleeper, if it is ours to wake: at once where this replica leads or nobody does, else if the leader left it asleep.
+    async fn after_the_leader(&self, key: &Key, sleeper: Sleeper) -> Option<Sleeper> {
+        if self.leadership.leads() || self.leadership.leader().is_none() {
+            return Some(sleeper);
+        }
+        tokio::time::sleep(LEADERS_TURN).await;
+        self.sleepers.asleep(key)
     }
 
     async fn wake(&self, key: &Key, sleeper: Sleeper, received: Instant) {
@@ -377,10 +402,14 @@ pub(crate) mod tests {
     type TestWake = Arc<Wake<FakeTarget, OneSleeper>>;
 
     pub(crate) fn wake(target: FakeTarget, sleeper: Option<Sleeper>) -> TestWake {
+        wake_of(Leadership::alone(), target, sleeper)
+    }
+
+    fn wake_of(leadership: Leadership, target: FakeTarget, sleeper: Option<Sleeper>) -> TestWake {
         let metrics = Metrics::register(&Registry::new()).unwrap();
         let (events, _) = Events::new(metrics.events_dropped.clone());
         let sleepers = OneSleeper(Mutex::new(sleeper));
-        Arc::new(Wake::new(Arc::new(target), sleepers, Arc::default(), events, metrics))
+        Arc::new(Wake::new(Arc::new(target), sleepers, leadership, Arc::default(), events, metrics))
     }
 
     pub(crate) fn push(name: &str, concurrency: f64) -> Push {
@@ -423,6 +452,35 @@ pub(crate) mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(writes.try_recv().is_err());
         assert_eq!(wake.metrics.wakes.with_label_values(&["awake"]).get(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_that_follows_wakes_whom_the_leader_leaves_asleep() {
+        let (target, mut writes) = FakeTarget::new(Duration::ZERO);
+        let wake = wake_of(Leadership::of("another"), target, Some(sleeper("1")));
+        let asked = tokio::time::Instant::now();
+        for _ in 0..100 {
+            wake.hear(push("web", 1.0), now());
+        }
+        assert_eq!(writes.recv().await, Some((2, Some("1".into()))));
+        assert_eq!(asked.elapsed(), LEADERS_TURN);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(writes.try_recv().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_that_follows_leaves_alone_whom_the_leader_woke() {
+        let (target, mut writes) = FakeTarget::new(Duration::ZERO);
+        let wake = wake_of(Leadership::of("another"), target, Some(sleeper("1")));
+        wake.hear(push("web", 1.0), now());
+        tokio::time::sleep(LEADERS_TURN / 2).await;
+        *lock(&wake.sleepers.0) = None;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(writes.try_recv().is_err());
+        // Nothing was in its way, so the next sleep is woken, too.
+        *lock(&wake.sleepers.0) = Some(sleeper("1"));
+        wake.hear(push("web", 1.0), now());
+        assert_eq!(writes.recv().await, Some((2, Some("1".into()))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
+use autoscaler::contract::GROUP;
 use chassis::readiness::Readiness;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -22,7 +23,9 @@ use kube::{Api, Client, Resource};
 use prometheus::IntCounterVec;
 use serde::de::DeserializeOwned;
 
+use crate::leases::Leases;
 use crate::objects::{Guarded, Objects};
+use crate::referrers::Referrers;
 use crate::scale_target::{trim_deployment, trim_stateful_set};
 use crate::slice_index::{SliceIndex, service_of};
 use crate::triggers::Triggers;
@@ -65,16 +68,26 @@ pub fn watches(
         slices,
         deployments,
         stateful_sets,
+        leases: Leases::default(),
+        hpas_by_target: Referrers::default(),
+        workloads_by_target: Referrers::default(),
+        workloads_by_service: Referrers::default(),
     });
     let links =
         Arc::new(Links { objects: objects.clone(), triggers, system_namespace: system_namespace.to_owned() });
     let kinds = Kinds { client, links, errors, readiness };
     let watches = vec![
-        kinds.stored("HPAs", hpa_writer, trim, Links::hpa, Links::everything),
-        kinds.stored("PodAutoscalers", autoscaler_writer, trim, Links::autoscaler, Links::everything),
+        kinds.stored("HPAs", hpa_writer, trim_hpa, Links::hpa, Links::all_hpas),
+        kinds.stored("PodAutoscalers", autoscaler_writer, trim, Links::autoscaler, Links::all_autoscalers),
         kinds.stored("Metrics", metric_writer, trim, Links::metric, Links::everything),
-        kinds.stored("ServerlessServices", sks_writer, trim, Links::serverless_service, Links::everything),
-        kinds.stored("Services", service_writer, trim, Links::service, Links::everything),
+        kinds.stored(
+            "ServerlessServices",
+            sks_writer,
+            trim,
+            Links::serverless_service,
+            Links::fresh_serverless_services,
+        ),
+        kinds.stored("Services", service_writer, trim_service, Links::service, Links::everything),
         kinds.stored("Deployments", deployment_writer, trim_deployment, Links::deployment, Links::everything),
         kinds.stored(
             "StatefulSets",
@@ -183,6 +196,21 @@ impl Links {
         self.all_serverless_services();
     }
 
+    fn all_hpas(&self) {
+        self.objects.index_hpas();
+        self.everything();
+    }
+
+    fn all_autoscalers(&self) {
+        self.objects.index_autoscalers();
+        self.everything();
+    }
+
+    fn fresh_serverless_services(&self) {
+        self.objects.index_serverless_services();
+        self.everything();
+    }
+
     fn all_serverless_services(&self) {
         let all = self.objects.serverless_services.state();
         all.iter().filter_map(|o| key_of(o.as_ref())).for_each(|k| self.triggers.serverless_services.fire(k));
@@ -190,13 +218,9 @@ impl Links {
 
     fn hpa(&self, hpa: &HorizontalPodAutoscaler) {
         let Some(key) = key_of(hpa) else { return };
-        for sibling in self.objects.sibling_hpas(&key) {
-            if sibling.spec.scale_target_ref == hpa.spec.scale_target_ref
-                && let Some(sibling) = key_of(sibling.as_ref())
-            {
-                self.triggers.hpas.fire(sibling.clone());
-                self.triggers.autoscalers.fire(sibling);
-            }
+        for sibling in self.objects.index_hpa(&key) {
+            self.triggers.hpas.fire(sibling.clone());
+            self.triggers.autoscalers.fire(sibling);
         }
         self.triggers.autoscalers.fire(key.clone());
         self.triggers.hpas.fire(key);
@@ -213,6 +237,7 @@ impl Links {
             );
         }
         let Some(key) = key_of(autoscaler) else { return };
+        self.objects.index_autoscaler(&key);
         self.triggers.hpas.fire(key.clone());
         self.triggers.autoscalers.fire(key);
     }
@@ -223,6 +248,7 @@ impl Links {
 
     fn serverless_service(&self, sks: &Guarded<ServerlessService>) {
         let Some(key) = key_of(sks) else { return };
+        self.objects.index_serverless_service(&key);
         self.triggers.autoscalers.fire(key.clone());
         self.triggers.serverless_services.fire(key);
     }
@@ -261,6 +287,21 @@ impl Links {
             self.triggers.autoscalers.fire(key);
         }
     }
+}
+
+/// What others keep in annotations may be as large as the object: kubectl keeps the whole of it.
+fn trim_hpa(hpa: &mut HorizontalPodAutoscaler) {
+    trim(hpa);
+    hpa.status = None;
+    if let Some(annotations) = &mut hpa.metadata.annotations {
+        annotations.retain(|key, _| key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP));
+    }
+}
+
+fn trim_service(service: &mut Service) {
+    trim(service);
+    service.status = None;
+    service.metadata.annotations = None;
 }
 
 /// Nobody here reads managed fields, except of scale targets.

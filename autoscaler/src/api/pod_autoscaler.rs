@@ -57,6 +57,12 @@ use crate::target::{Target, TargetError};
         json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
         priority = 1
     ),
+    printcolumn(
+        name = "On the way to zero",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Active")].message"#,
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

@@ -46,6 +46,11 @@ impl Leadership {
         Self(watch::channel(Standing { leads: true, ..Standing::default() }).1)
     }
 
+    /// The leadership of a process that follows `leader` for ever, for tests.
+    pub fn of(leader: &str) -> Self {
+        Self(watch::channel(Standing { leader: Some(leader.to_owned()), ..Standing::default() }).1)
+    }
+
     /// Registers the metric `rouse_leader`: 1 while this replica leads.
     ///
     /// # Errors

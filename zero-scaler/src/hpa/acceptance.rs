@@ -128,7 +128,8 @@ pub fn accept<'a>(
     match read(hpa, spec, metric) {
         Ok(pod_autoscaler) => {
             let annotations = our_annotations(hpa);
-            let mut advice = behavior_advice(spec);
+            let mut advice: Vec<Problem> = stuck_at_zero(spec).into_iter().collect();
+            advice.extend(behavior_advice(spec));
             let (_, errors) = pod_autoscaler.settings(config, &annotations);
             advice.extend(errors.iter().map(|e| Problem::new("BadSetting", format!("{e}; it is ignored"))));
             Verdict::Accepted(Box::new(Accepted { spec: pod_autoscaler, annotations, advice }))
@@ -256,6 +257,22 @@ fn our_annotations(hpa: &HorizontalPodAutoscaler) -> BTreeMap<String, String> {
         .filter(|(k, _)| k.starts_with(&prefix))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect()
+}
+
+/// A percentage of no pods is none.
+fn stuck_at_zero(spec: &HorizontalPodAutoscalerSpec) -> Option<Problem> {
+    let rules = spec.behavior.as_ref()?.scale_up.as_ref()?;
+    let policies = rules.policies.as_ref()?;
+    let stuck = spec.min_replicas == Some(0)
+        && !policies.is_empty()
+        && policies.iter().all(|policy| policy.type_ == "Percent");
+    stuck.then(|| {
+        Problem::new(
+            "OnlyPercentPolicies",
+            "with minReplicas: 0 and nothing but Percent policies in spec.behavior.scaleUp the HPA never leaves zero by itself; \
+             add a policy of type: Pods, or leave zero to Rouse by minReplicas: 1 and the annotation scale-to-zero",
+        )
+    })
 }
 
 fn behavior_advice(spec: &HorizontalPodAutoscalerSpec) -> Vec<Problem> {
@@ -443,6 +460,22 @@ mod tests {
         elsewhere.spec.scale_target_ref.name = "api".into();
         let verdict = accept(&hpa, [&elsewhere], &AutoscalerConfig::default(), false);
         assert!(matches!(verdict, Verdict::Accepted(_)));
+    }
+
+    #[test]
+    fn an_hpa_that_could_not_leave_zero_is_told_so() {
+        let percent = json!({"type": "Percent", "value": 900, "periodSeconds": 15});
+        let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+        let with_policies = |policies: Value, least: i32| {
+            let up = json!({"tolerance": "0", "policies": policies});
+            let mut hpa = with("/spec/behavior", json!({"scaleUp": up, "scaleDown": {"tolerance": "0"}}));
+            hpa["spec"]["minReplicas"] = json!(least);
+            hpa
+        };
+        assert_eq!(reason(with_policies(json!([percent]), 0)), "OnlyPercentPolicies");
+        assert_eq!(reason(with_policies(json!([percent]), 1)), "");
+        assert_eq!(reason(with_policies(json!([percent, pods]), 0)), "");
+        assert_eq!(reason(with_policies(json!([]), 0)), "");
     }
 
     #[test]

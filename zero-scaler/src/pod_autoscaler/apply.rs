@@ -16,8 +16,10 @@ use crate::server_side_apply::{apply, apply_status};
 /// What became of the size.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// Nothing was to be written, or not yet.
+    /// Nothing was to be written.
     Nothing,
+    /// It is too early to write it again.
+    Later,
     /// This.
     Size(i32),
     /// The target changed since it was observed.
@@ -39,7 +41,7 @@ pub(super) async fn scale(
         _ => Admission::Write,
     };
     if admission == Admission::Later {
-        return Ok(Written::Nothing);
+        return Ok(Written::Later);
     }
     let version = Some(scale.resource_version.as_str()).filter(|v| write.cause.is_guarded() && !v.is_empty());
     let target = &observed.autoscaler.spec.scale_target_ref;

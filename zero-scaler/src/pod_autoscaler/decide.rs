@@ -148,7 +148,7 @@ fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, prob
 /// At zero with nobody asking: fine for as long as somebody is there to hold a request.
 fn asleep(observed: &Observed) -> Position {
     match observed.without_activators {
-        Some(absent) if absent >= FAIL_OPEN_AFTER => wake(observed, Cause::NoActivator),
+        Some(_) if is_failing_open(observed) => wake(observed, Cause::NoActivator),
         absent => Position {
             wanted: Some(0),
             write: None,
@@ -157,6 +157,11 @@ fn asleep(observed: &Observed) -> Position {
             recheck: absent.map(|absent| FAIL_OPEN_AFTER.saturating_sub(absent)),
         },
     }
+}
+
+/// Whether there has been nobody to hold requests for too long.
+fn is_failing_open(observed: &Observed) -> bool {
+    observed.without_activators.is_some_and(|absent| absent >= FAIL_OPEN_AFTER)
 }
 
 fn wake(observed: &Observed, cause: Cause) -> Position {
@@ -243,7 +248,8 @@ fn machine(
 
 /// The decider's word, and no idleness that began before an activator last spoke of a request.
 fn demand(observed: &Observed) -> Option<Demand> {
-    let decision = observed.decision.as_ref()?;
+    // Without anybody to hold requests nobody is put to zero, whatever was decided.
+    let decision = observed.decision.as_ref().filter(|_| !is_failing_open(observed))?;
     let idle_since = decision
         .idle_since
         .filter(|since| observed.last_asked.is_none_or(|asked| asked <= since.saturating_add(CLOCK_SLACK)));

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::pod_autoscaler::apply::Written;
 use crate::pod_autoscaler::status;
+use crate::sidecar::Sidecar;
 
 const NOW: i64 = 1_800_000_000;
 
@@ -101,7 +102,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> Observed {
         }),
         watched: true,
         decision: Some(decision(1, None)),
-        sidecars_speak: None,
+        sidecar: None,
         last_asked: None,
         ready: u32::try_from(replicas).unwrap(),
         service: None,
@@ -295,18 +296,19 @@ fn a_service_and_pods_that_speak_differently_are_told_how_to_agree() {
     let mut service = sks("Serve", None);
     let redis = json!({"servicePort": 6379, "activatorPort": 20001, "podPort": 8012, "protocol": "tcp"});
     service.status.as_mut().unwrap().ports = vec![serde_json::from_value(redis).unwrap()];
-    let ready = |sidecars_speak| {
-        let observed = Observed { sidecars_speak, serverless_service: Some(service.clone()), ..active() };
+    let ready = |sidecar| {
+        let observed = Observed { sidecar, serverless_service: Some(service.clone()), ..active() };
         let plan = decide(&observed, None);
         let status = status::status(&observed, &plan, &Ok(Written::Nothing), None);
         condition(&status.conditions, "Ready").unwrap().clone()
     };
-    let says = ready(Some(Protocol::Http));
+    let says = ready(Some(Sidecar::Speaks(Protocol::Http)));
     assert_eq!((says.status.as_str(), says.reason.as_str()), ("False", "ProtocolMismatch"));
     for word in ["6379", "autoscaling.rouse.dev/protocol: tcp"] {
         assert!(says.message.contains(word), "{}", says.message);
     }
-    assert_eq!(ready(Some(Protocol::Tcp)).status, "True");
+    assert_eq!(ready(Some(Sidecar::Speaks(Protocol::Tcp))).status, "True");
+    assert_eq!(ready(Some(Sidecar::Missing)).reason, "SidecarMissing");
     assert_eq!(ready(None).status, "True", "nothing is said where nothing is known");
 }
 

@@ -9,17 +9,18 @@ use autoscaler::api::{
     Metric, Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition,
 };
 use autoscaler::settings::{SettingError, Settings};
-use autoscaler::{Decision, Key, Protocol};
+use autoscaler::{Decision, Key};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use kube::ResourceExt;
 
 use crate::activator_probe::{Door, ProbeError, prove};
 use crate::conditions;
-use crate::context::{Context, now, wall_clock};
+use crate::context::{Context, now};
 use crate::hpa::{Problem, Verdict, verdict};
 use crate::pod_endpoints::{is_managed, pods, ready, tcp_ports};
 use crate::scale_target::{Scale, ScaleAccess, ScaleError};
 use crate::serverless_service::ACTIVATORS_POPULATED;
+use crate::sidecar::Sidecar;
 
 /// How often targets of unwatched kinds are read.
 pub(super) const POLL_EVERY: Duration = Duration::from_secs(15);
@@ -36,8 +37,8 @@ pub(super) struct Observed {
     /// Whether a change of the size asks for a look by itself.
     pub(super) watched: bool,
     pub(super) decision: Option<Decision>,
-    /// What the pods' sidecars are told to speak, if that can be seen.
-    pub(super) sidecars_speak: Option<Protocol>,
+    /// What is said of the pods' sidecars, if that can be seen.
+    pub(super) sidecar: Option<Sidecar>,
     /// When an activator last spoke of a request, in Unix milliseconds.
     pub(super) last_asked: Option<i64>,
     /// Ready pods.
@@ -94,7 +95,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         scale,
         watched,
         decision: context.decisions.newest(key, now()),
-        sidecars_speak: context.scales.sidecars_speak(&key.namespace, target),
+        sidecar: context.scales.sidecar(&key.namespace, target),
         last_asked: context.wake.last_asked(key),
         ready,
         service: service.map(|service| service.as_ref().clone()),
@@ -103,7 +104,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         serverless_service,
         hpa: hpa(key, autoscaler, context),
         without_activators: context.activators.absent_for(now()),
-        now: wall_clock(),
+        now: context.clock.now(),
     }
 }
 
@@ -116,7 +117,7 @@ pub(super) fn known_failure(sks: Option<&ServerlessService>) -> Option<&StartFai
 pub(super) fn refresh_demand(observed: &mut Observed, context: &Context) {
     observed.decision = context.decisions.newest(&observed.key, now());
     observed.last_asked = context.wake.last_asked(&observed.key);
-    observed.now = wall_clock();
+    observed.now = context.clock.now();
 }
 
 /// Asks the Service's own address who answers.
@@ -127,7 +128,7 @@ pub(super) async fn probe(observed: &Observed, context: &Context) -> Result<(), 
     if doors.is_empty() {
         return Err("the Service has no TCP port to ask".to_owned());
     }
-    let proof = prove(&doors, &observed.key, is_managed(service)).await;
+    let proof = prove(context.prober.as_ref(), &doors, &observed.key, is_managed(service)).await;
     context
         .metrics
         .probes

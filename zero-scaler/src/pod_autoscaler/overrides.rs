@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use autoscaler::Key;
 
 /// Time between writes of the same size.
-const PAUSE: Duration = Duration::from_secs(2);
+pub(super) const PAUSE: Duration = Duration::from_secs(2);
 /// How often one size may be taken back before it is said.
 const TOLERATED: u32 = 2;
 /// Workloads that may panic at a time and be remembered.

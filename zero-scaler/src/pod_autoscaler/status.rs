@@ -1,7 +1,7 @@
 //! The status of a workload, for people. Pure: an observation, a plan and what was written in, a status out.
 
 use autoscaler::api::{PodAutoscalerStatus, StartFailure, condition};
-use autoscaler::contract::PROTOCOL;
+use autoscaler::contract::{INJECT_LABEL, PROTOCOL};
 use autoscaler::reachability::State;
 use autoscaler::scale_to_zero::{Phase, Why};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,6 +11,7 @@ use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan, min_ready};
 use super::observe::Observed;
 use crate::conditions::{INITIALIZED, Says, is_true, set};
 use crate::scale_target::ScaleError;
+use crate::sidecar::Sidecar;
 
 const READY: &str = "Ready";
 const HPA_ACCEPTED: &str = "HPAAccepted";
@@ -192,6 +193,12 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
         }
         Some(_) => {}
     }
+    if observed.sidecar == Some(Sidecar::Missing) {
+        let words = format!(
+            "the pods have no sidecar, so nobody counts their requests: label the target's pod template with {INJECT_LABEL}: \"true\""
+        );
+        return Says::no("SidecarMissing", words);
+    }
     if let Some(words) = protocol_mismatch(observed) {
         return Says::no("ProtocolMismatch", words);
     }
@@ -208,7 +215,7 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
 
 /// A port of the Service on which something else is spoken than the pods' sidecars do.
 fn protocol_mismatch(observed: &Observed) -> Option<String> {
-    let pods = observed.sidecars_speak?;
+    let Some(Sidecar::Speaks(pods)) = observed.sidecar else { return None };
     let lease = observed.leases().iter().find(|lease| lease.protocol != pods)?;
     let (port, protocol) = (lease.service_port, lease.protocol);
     Some(format!(

@@ -40,8 +40,8 @@ impl Path {
     /// The path, given the activators that proved to listen.
     pub(super) fn new(observed: &Observed, listening: Vec<PodEndpoint>) -> Self {
         let wanted = match observed.sks.spec.mode {
-            Mode::Proxy => SksMode::Proxy,
-            Mode::Serve => SksMode::Serve,
+            Mode::Proxy if !observed.activators_leave => SksMode::Proxy,
+            Mode::Proxy | Mode::Serve => SksMode::Serve,
         };
         let activators = if listening.is_empty() { last_resort(observed) } else { listening };
         let count = u32::try_from(activators.len()).unwrap_or(u32::MAX);

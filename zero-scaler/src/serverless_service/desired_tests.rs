@@ -40,6 +40,7 @@ fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> Observed {
         pods: pods.to_vec(),
         slices: Vec::new(),
         activators: vec![endpoint("10.2.0.1", true), endpoint("10.2.0.2", true)],
+        activators_leave: false,
         start_failure: None,
         bypassing: Vec::new(),
         now: jiff::Timestamp::UNIX_EPOCH,

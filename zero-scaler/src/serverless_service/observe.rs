@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure, key_of};
+use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use autoscaler::{Key, Protocol};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
@@ -11,8 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::desired::private_name;
-use super::leases::Holder;
-use crate::context::{Context, wall_clock};
+use crate::context::Context;
 use crate::pod_endpoints::{PodEndpoint, is_managed, is_ours, pods, ready, tcp_ports};
 
 /// One Service and who could answer its requests.
@@ -35,6 +34,8 @@ pub(super) struct Observed {
     pub(super) slices: Vec<Arc<EndpointSlice>>,
     /// The ready activators.
     pub(super) activators: Vec<PodEndpoint>,
+    /// Whether they are all about to go for good.
+    pub(super) activators_leave: bool,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
     /// Service ports that lead past the sidecar.
@@ -90,9 +91,10 @@ pub(super) fn observe(key: &Key, sks: &ServerlessService, context: &Context) -> 
             .starts
             .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
         activators: context.activators.ready(),
+        activators_leave: context.activators.are_leaving(),
         bypassing: if managed { Vec::new() } else { bypassing(&service) },
         service,
-        now: wall_clock(),
+        now: context.clock.now(),
     })
 }
 
@@ -142,16 +144,15 @@ fn ports(
 ) -> Result<Vec<PortLease>, Unfit> {
     let ports: Vec<(&ServicePort, u16)> =
         tcp_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
-    let own = Holder::of(key.clone(), sks);
-    let others = holders(key, context);
     let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();
     if wanted.is_empty() {
         let message = format!("the Service {} has no TCP port", sks.spec.service);
         return Err(Unfit { reason: "ServiceHasNoPort", message });
     }
     let leased = context
+        .objects
         .leases
-        .grant(&own, &wanted, &others)
+        .grant(key, &wanted)
         .map_err(|error| Unfit { reason: "PortsExhausted", message: error.to_string() })?;
     Ok(ports
         .into_iter()
@@ -165,14 +166,6 @@ fn ports(
             })
         })
         .collect())
-}
-
-fn holders(key: &Key, context: &Context) -> Vec<Holder> {
-    let all = context.objects.serverless_services.state();
-    all.iter()
-        .filter_map(|object| Some(Holder::of(key_of(object.as_ref())?, object.0.as_ref().ok()?)))
-        .filter(|holder| holder.key != *key)
-        .collect()
 }
 
 /// Ports of an attached Service that lead to the app itself: their requests would be neither counted nor limited.

@@ -7,7 +7,6 @@ use autoscaler::sks_mode::SksMode;
 use super::desired::Path;
 use super::observe::{Observed, Unfit};
 use crate::conditions::{Says, set};
-use crate::context::wall_clock;
 
 const READY: &str = "Ready";
 const ENDPOINTS_POPULATED: &str = "EndpointsPopulated";
@@ -20,9 +19,9 @@ pub(super) fn leased(observed: &Observed) -> ServerlessServiceStatus {
 }
 
 /// A Service that cannot be steered.
-pub(super) fn unfit(sks: &ServerlessService, unfit: &Unfit) -> ServerlessServiceStatus {
+pub(super) fn unfit(sks: &ServerlessService, unfit: &Unfit, now: jiff::Timestamp) -> ServerlessServiceStatus {
     let before = sks.status.clone().unwrap_or_default();
-    let (generation, now) = (sks.metadata.generation, wall_clock());
+    let generation = sks.metadata.generation;
     let mut conditions = before.conditions;
     set(&mut conditions, READY, Says::no(unfit.reason, unfit.message.clone()), generation, now);
     set(&mut conditions, ENDPOINTS_POPULATED, Says::no(unfit.reason, ""), generation, now);

@@ -1,4 +1,4 @@
-//! What the sidecars of a target's pods are told to speak, read from its pod template.
+//! Whether a target's pods get a sidecar, and what it is told to speak, read from the pod template.
 //!
 //! The watches keep no templates, which are most of a Deployment; what is said here is left of them. A Service says on its own
 //! what is spoken on its ports, and the two must agree.
@@ -11,7 +11,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 /// How a sidecar that was written by hand is told.
 const VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
 
-/// Leaves of a template what [`spoken`] reads.
+/// What a pod template says of the sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sidecar {
+    /// The pods have none, and are given none.
+    Missing,
+    /// It speaks this.
+    Speaks(Protocol),
+    /// What it is told makes no sense: then it does not start, and says why.
+    Senseless,
+}
+
+/// Leaves of a template what [`sidecar_of`] reads.
 pub(crate) fn trim(template: &mut PodTemplateSpec) {
     let said = if has_sidecar(template) { Some(said(template).unwrap_or_default()) } else { None };
     *template = PodTemplateSpec::default();
@@ -21,18 +32,20 @@ pub(crate) fn trim(template: &mut PodTemplateSpec) {
     }
 }
 
-/// What a trimmed template's sidecar speaks; `None` without one, or if what it is told makes no sense: then it does not start,
-/// and says why.
-pub(crate) fn spoken(template: &PodTemplateSpec) -> Option<Protocol> {
-    match template.metadata.as_ref()?.annotations.as_ref()?.get(PROTOCOL)?.as_str() {
-        "" => Some(Protocol::default()),
-        said => said.parse().ok(),
+/// What a trimmed template says.
+pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
+    let annotations = template.metadata.as_ref().and_then(|meta| meta.annotations.as_ref());
+    match annotations.and_then(|annotations| annotations.get(PROTOCOL)).map(String::as_str) {
+        None => Sidecar::Missing,
+        Some("") => Sidecar::Speaks(Protocol::default()),
+        Some(said) => said.parse().map_or(Sidecar::Senseless, Sidecar::Speaks),
     }
 }
 
 fn has_sidecar(template: &PodTemplateSpec) -> bool {
     let labels = template.metadata.as_ref().and_then(|meta| meta.labels.as_ref());
-    labels.is_some_and(|labels| labels.get(INJECT_LABEL).is_some_and(|value| value == "true"))
+    let injected = labels.is_some_and(|labels| labels.get(INJECT_LABEL).is_some_and(|value| value == "true"));
+    injected || containers(template).any(|container| container.name == QUEUE_PROXY)
 }
 
 /// By the sidecar in the template, or else by the annotation, of which one will be made.
@@ -56,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    fn speaks(annotations: &Value, sidecar: &Value) -> Option<Protocol> {
+    fn read(annotations: &Value, sidecar: &Value) -> Sidecar {
         let mut template: PodTemplateSpec = serde_json::from_value(json!({
             "metadata": {"labels": {INJECT_LABEL: "true"}, "annotations": annotations},
             "spec": {"containers": [{"name": "app"}], "initContainers": sidecar},
@@ -64,28 +77,32 @@ mod tests {
         .unwrap();
         trim(&mut template);
         assert!(template.spec.is_none(), "it is kept small");
-        spoken(&template)
+        sidecar_of(&template)
     }
 
     #[test]
     fn a_sidecar_is_told_by_the_annotation_or_by_its_own_variable() {
         let none = json!([]);
-        assert_eq!(speaks(&json!({}), &none), Some(Protocol::Http));
-        assert_eq!(speaks(&json!({PROTOCOL: "tcp"}), &none), Some(Protocol::Tcp));
-        assert_eq!(speaks(&json!({PROTOCOL: "udp"}), &none), None);
+        assert_eq!(read(&json!({}), &none), Sidecar::Speaks(Protocol::Http));
+        assert_eq!(read(&json!({PROTOCOL: "tcp"}), &none), Sidecar::Speaks(Protocol::Tcp));
+        assert_eq!(read(&json!({PROTOCOL: "udp"}), &none), Sidecar::Senseless);
         let told = |env: Value| json!([{"name": "other", "env": [{"name": VARIABLE, "value": "http"}]}, {"name": "queue-proxy", "env": env}]);
         assert_eq!(
-            speaks(&json!({}), &told(json!([{"name": VARIABLE, "value": "tcp"}]))),
-            Some(Protocol::Tcp)
+            read(&json!({}), &told(json!([{"name": VARIABLE, "value": "tcp"}]))),
+            Sidecar::Speaks(Protocol::Tcp)
         );
         // A sidecar that is there already is not given another.
-        assert_eq!(speaks(&json!({PROTOCOL: "tcp"}), &told(json!([]))), Some(Protocol::Http));
+        assert_eq!(read(&json!({PROTOCOL: "tcp"}), &told(json!([]))), Sidecar::Speaks(Protocol::Http));
     }
 
     #[test]
-    fn nothing_is_said_of_pods_without_a_sidecar() {
+    fn pods_without_a_sidecar_are_known_and_one_by_hand_needs_no_label() {
         let mut template = PodTemplateSpec::default();
         trim(&mut template);
-        assert_eq!(spoken(&template), None);
+        assert_eq!(sidecar_of(&template), Sidecar::Missing);
+        let by_hand = json!({"spec": {"containers": [{"name": "app"}, {"name": "queue-proxy"}]}});
+        let mut template: PodTemplateSpec = serde_json::from_value(by_hand).unwrap();
+        trim(&mut template);
+        assert_eq!(sidecar_of(&template), Sidecar::Speaks(Protocol::Http));
     }
 }

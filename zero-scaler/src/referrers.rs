@@ -1,0 +1,116 @@
+//! Who speaks of an object: workloads by what their objects name.
+//!
+//! Fed by the watches as the objects change; read when what is named changes, so that a change costs a look-up and not a walk
+//! over all workloads.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use autoscaler::Key;
+
+/// Something that is named: its namespace, kind and name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Named {
+    namespace: String,
+    kind: String,
+    name: String,
+}
+
+/// Who names what.
+#[derive(Debug, Default)]
+pub struct Referrers(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    by_named: HashMap<Named, BTreeSet<Key>>,
+    by_referrer: HashMap<Key, Vec<Named>>,
+}
+
+// === impl Named ===
+
+impl Named {
+    /// An object.
+    pub fn new(namespace: &str, kind: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
+    }
+}
+
+// === impl Referrers ===
+
+impl Referrers {
+    /// `referrer` names these, and nothing else. Who else names what it named, or names now?
+    pub fn set(&self, referrer: &Key, named: Vec<Named>) -> BTreeSet<Key> {
+        let mut inner = self.lock();
+        let mut others = inner.others(referrer);
+        inner.set(referrer, named);
+        others.extend(inner.others(referrer));
+        others
+    }
+
+    /// All that is named, after a fresh list.
+    pub fn replace(&self, all: impl IntoIterator<Item = (Key, Vec<Named>)>) {
+        let mut inner = Inner::default();
+        all.into_iter().for_each(|(referrer, named)| inner.set(&referrer, named));
+        *self.lock() = inner;
+    }
+
+    /// Who names this.
+    pub fn of(&self, named: &Named) -> Vec<Key> {
+        self.lock().by_named.get(named).into_iter().flatten().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn others(&self, referrer: &Key) -> BTreeSet<Key> {
+        let named = self.by_referrer.get(referrer).into_iter().flatten();
+        let all = named.filter_map(|named| self.by_named.get(named)).flatten();
+        all.filter(|other| *other != referrer).cloned().collect()
+    }
+
+    fn set(&mut self, referrer: &Key, named: Vec<Named>) {
+        for before in self.by_referrer.remove(referrer).into_iter().flatten() {
+            if let Some(referrers) = self.by_named.get_mut(&before) {
+                referrers.remove(referrer);
+                if referrers.is_empty() {
+                    self.by_named.remove(&before);
+                }
+            }
+        }
+        for now in &named {
+            self.by_named.entry(now.clone()).or_default().insert(referrer.clone());
+        }
+        if !named.is_empty() {
+            self.by_referrer.insert(referrer.clone(), named);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(name: &str) -> Named {
+        Named::new("shop", "Service", name)
+    }
+
+    #[test]
+    fn who_names_something_else_is_found_by_that_alone() {
+        let (referrers, web, api) = (Referrers::default(), Key::new("shop", "web"), Key::new("shop", "api"));
+        referrers.set(&web, vec![service("a"), service("b")]);
+        assert_eq!(referrers.set(&api, vec![service("b")]), BTreeSet::from([web.clone()]));
+        assert_eq!(referrers.of(&service("b")), vec![api.clone(), web.clone()]);
+        assert_eq!(referrers.set(&web, vec![service("c")]), BTreeSet::from([api.clone()]));
+        assert_eq!(referrers.of(&service("b")), vec![api]);
+        assert_eq!(referrers.of(&service("a")), []);
+        referrers.set(&web, Vec::new());
+        assert_eq!(referrers.of(&service("c")), []);
+        referrers.replace([(web.clone(), vec![service("a")])]);
+        assert_eq!((referrers.of(&service("a")), referrers.of(&service("b"))), (vec![web], vec![]));
+    }
+}
