@@ -1,0 +1,17 @@
+//! The controllers against an API in memory, step by step, on a paused clock: what a cluster cannot show, because there nobody can
+//! say when a process dies, a watch is lost or a neighbour writes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "integration tests"
+)]
+
+mod cluster;
+mod crash;
+mod departure;
+mod neighbours;
+mod story;
+mod watches;
