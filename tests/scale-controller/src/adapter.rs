@@ -1,0 +1,49 @@
+//! A metrics-adapter that has decided long ago: all decisions at a connection's begin, and each again every ten seconds.
+
+use std::io;
+use std::time::Duration;
+
+use anyhow::Result;
+use autoscaler::{Decision, DecisionEvent};
+use futures::SinkExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_tungstenite::accept_async;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::world::World;
+
+/// Decisions are repeated in parts, ten a second, all of them in ten seconds.
+const PARTS: usize = 100;
+const PART_EVERY: Duration = Duration::from_millis(100);
+
+/// Tells its decisions to whoever connects, until the listener fails.
+pub(crate) async fn serve(listener: TcpListener, world: World) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        // A reader that goes is replaced by the next.
+        tokio::spawn(async move { tell(stream, world).await });
+    }
+}
+
+async fn tell(stream: TcpStream, world: World) -> Result<()> {
+    let mut socket = accept_async(stream).await?;
+    let decisions: Vec<Decision> = (0..world.workloads).map(|i| world.decision(i)).collect();
+    socket.send(message(&DecisionEvent::Snapshot(decisions.clone()))?).await?;
+    let mut ticks = interval(PART_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for part in (0..PARTS).cycle() {
+        ticks.tick().await;
+        for decision in decisions.iter().skip(part).step_by(PARTS) {
+            let decided_at = chassis::clock::unix_millis();
+            let repeated = Decision { decided_at, ..decision.clone() };
+            socket.feed(message(&DecisionEvent::Decided(repeated))?).await?;
+        }
+        socket.flush().await?;
+    }
+    Ok(())
+}
+
+fn message(event: &DecisionEvent) -> Result<Message> {
+    Ok(Message::text(serde_json::to_string(event)?))
+}

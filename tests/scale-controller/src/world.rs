@@ -1,0 +1,186 @@
+//! The users' objects: a Deployment, a Service and an HPA each, as large as such objects are, and the pods' slices of those
+//! that are awake. And where our own parts are.
+
+#![allow(clippy::indexing_slicing, reason = "a value of JSON gives null for what it does not have")]
+use autoscaler::contract::{
+    INJECT_LABEL, QUEUE_PROXY, QUEUE_PROXY_PORT, SCALE_TO_ZERO, SERVICE_SELECTOR, STATS_PORT_NAME,
+    SYSTEM_NAMESPACE,
+};
+use autoscaler::{Decision, Key};
+use fake_api::FakeApi;
+use serde_json::{Value, json};
+
+/// Workloads in one namespace.
+const IN_ONE_NAMESPACE: usize = 100;
+/// When the sleepers fell asleep, in Unix milliseconds.
+const ASLEEP_SINCE: i64 = 1_790_000_000_000;
+/// Variables in a pod's environment: about what makes a Deployment 4 KiB large.
+const VARIABLES: usize = 24;
+
+/// How much of it there is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct World {
+    pub(crate) workloads: usize,
+    /// Port of the decision stream.
+    pub(crate) decisions: u16,
+}
+
+// === impl World ===
+
+impl World {
+    /// Puts everything there.
+    pub(crate) fn make(&self, api: &FakeApi) {
+        for i in 0..self.workloads {
+            let (namespace, name) = (namespace(i), name(i));
+            let put = |group: &str, plural: &str, object| {
+                api.put(&format!("{group}/namespaces/{namespace}/{plural}/{name}"), object);
+            };
+            put("/apis/autoscaling/v2", "horizontalpodautoscalers", hpa(&name));
+            put("/api/v1", "services", service(i, &name));
+            put("/apis/apps/v1", "deployments", deployment(i, &name));
+            if is_awake(i) {
+                put("/apis/discovery.k8s.io/v1", "endpointslices", pods(i, &name));
+            }
+        }
+        self.parts(api);
+    }
+
+    /// Another bound for one workload.
+    pub(crate) fn change_one(&self, api: &FakeApi) {
+        let (namespace, name) = (namespace(0), name(0));
+        let path = format!("/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers/{name}");
+        let mut changed = hpa(&name);
+        changed["spec"]["maxReplicas"] = 51.into();
+        api.put(&path, changed);
+    }
+
+    pub(crate) fn decision(&self, i: usize) -> Decision {
+        let awake = is_awake(i);
+        Decision {
+            key: Key::new(namespace(i), name(i)),
+            desired: u32::from(awake),
+            panicking: false,
+            held: false,
+            excess_burst_capacity: if awake { 100 } else { -211 },
+            stable: if awake { 12.5 } else { 0.0 },
+            panic: if awake { 12.5 } else { 0.0 },
+            ready: u32::from(awake),
+            idle_since: (!awake).then_some(ASLEEP_SINCE),
+            decided_at: chassis::clock::unix_millis(),
+        }
+    }
+
+    /// The slices of our own Services.
+    fn parts(&self, api: &FakeApi) {
+        let ports = [("activator", "http", 0), ("metrics-adapter", STATS_PORT_NAME, self.decisions)];
+        for (service, port, number) in ports {
+            let path =
+                format!("/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices/{service}-x");
+            api.put(&path, slice(service, port, number, "127.0.0.1"));
+        }
+    }
+}
+
+fn namespace(i: usize) -> String {
+    format!("shop-{}", i / IN_ONE_NAMESPACE)
+}
+
+fn name(i: usize) -> String {
+    format!("web-{i}")
+}
+
+fn is_awake(i: usize) -> bool {
+    i.is_multiple_of(2)
+}
+
+fn address(i: usize) -> String {
+    format!("10.{}.{}.{}", 1 + i / 65_536, i / 256 % 256, i % 256)
+}
+
+fn hpa(name: &str) -> Value {
+    json!({
+        "metadata": {"annotations": {SCALE_TO_ZERO: "true"}, "labels": {"app": name, "team": "shop"},
+            "managedFields": fields("kubectl-client-side-apply", 40)},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": 1, "maxReplicas": 50,
+            "metrics": [{"type": "External", "external": {
+                "metric": {"name": "concurrency", "selector": {"matchLabels": {SERVICE_SELECTOR: name}}},
+                "target": {"type": "AverageValue", "averageValue": "70"}}}],
+            "behavior": {
+                "scaleUp": {"stabilizationWindowSeconds": 0, "tolerance": "0", "selectPolicy": "Max", "policies": [
+                    {"type": "Percent", "value": 99900, "periodSeconds": 15},
+                    {"type": "Pods", "value": 1000, "periodSeconds": 15}]},
+                "scaleDown": {"stabilizationWindowSeconds": 0, "tolerance": "0", "selectPolicy": "Max",
+                    "policies": [{"type": "Percent", "value": 50, "periodSeconds": 15}]},
+            },
+        },
+        "status": {"currentReplicas": 1, "desiredReplicas": 1, "conditions": [
+            condition("AbleToScale", "recommended size matches current size"),
+            condition("ScalingActive", "the HPA was able to successfully calculate a replica count"),
+            condition("ScalingLimited", "the desired count is within the acceptable range")]},
+    })
+}
+
+fn condition(r#type: &str, message: &str) -> Value {
+    json!({"type": r#type, "status": "True", "reason": "ReadyForNewScale", "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+fn service(i: usize, name: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": name, "team": "shop"}, "managedFields": fields("kubectl", 20)},
+        "spec": {
+            "clusterIP": address(i + 100_000), "clusterIPs": [address(i + 100_000)], "type": "ClusterIP",
+            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None",
+            "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": QUEUE_PROXY}],
+        },
+    })
+}
+
+fn deployment(i: usize, name: &str) -> Value {
+    let variables: Vec<Value> = (0..VARIABLES)
+        .map(|n| json!({"name": format!("VARIABLE_{n}"), "value": format!("the value of variable {n} of {name}")}))
+        .collect();
+    let labels = json!({"app": name, "team": "shop", INJECT_LABEL: "true"});
+    json!({
+        "metadata": {"labels": labels, "managedFields": fields("kubectl", 60),
+            "annotations": {"deployment.kubernetes.io/revision": "1"}},
+        "spec": {
+            "replicas": i32::from(is_awake(i)),
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{
+                "name": "app", "image": "registry.example/shop/web:1.0", "env": variables,
+                "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+                "ports": [{"containerPort": 8080}],
+                "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}}]}},
+        },
+        "status": {"replicas": i32::from(is_awake(i)), "conditions": [condition("Available", "it has minimum availability")]},
+    })
+}
+
+/// Managed fields, which make up much of many an object.
+fn fields(manager: &str, count: usize) -> Value {
+    let fields: serde_json::Map<String, Value> =
+        (0..count).map(|n| (format!("f:someFieldOfIt{n}"), json!({".": {}, "f:value": {}}))).collect();
+    json!([{"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}])
+}
+
+/// The slice that Kubernetes writes for the private Service.
+fn pods(i: usize, name: &str) -> Value {
+    slice(&format!("{name}-private"), "http", QUEUE_PROXY_PORT, &address(i))
+}
+
+fn slice(service: &str, port: &str, number: u16, address: &str) -> Value {
+    json!({
+        "metadata": {"labels": {
+            "kubernetes.io/service-name": service,
+            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": true, "serving": true, "terminating": false},
+            "nodeName": "node-1", "targetRef": {"kind": "Pod", "name": format!("{service}-5d8f7c6b9-abcde"),
+                "namespace": "shop", "uid": "0a1b2c3d-0000-4000-8000-000000000000"}}],
+        "ports": [{"name": port, "port": number, "protocol": "TCP"}],
+    })
+}
