@@ -91,6 +91,14 @@ bench-held: export RUSTFLAGS := -C target-feature=+crt-static
 bench-held: proxies ## What the activator takes while it holds requests, and how fast it lets them go
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(PROXIES)/activator --held $(ARGS)
 
+# The processes as they are shipped, and an API in memory.
+.PHONY: scale-controller
+scale-controller: export RUSTFLAGS := -C target-feature=+crt-static
+scale-controller: ## What 100, 1,000 and 10,000 workloads cost the zero-scaler, without a cluster (2 minutes)
+	cargo build --release --locked --target $(HOST) --package zero-scaler --package activator
+	cargo run --release --locked --target $(HOST) --package scale-controller -- \
+	  --zero-scaler $(BINARIES)/zero-scaler --activator $(BINARIES)/activator $(ARGS)
+
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 soak-proxies: SOAK_SECONDS ?= 3600
@@ -124,6 +132,11 @@ test-system: images cluster-ready ## Tests of the whole loop on a whole cluster
 	cargo test --package system-tests --locked --no-run
 	tests/on-cluster rouse-test --hpa-sync-period 5s -- \
 	  cargo test --package system-tests --locked -- --ignored --nocapture --test-threads 1
+
+# With the HPA at its stock period. ARGS=--help tells the scenarios and their sizes.
+.PHONY: soak
+soak: images cluster-ready ## The long promises on a cluster, with a table (about 2 hours; ARGS='--only crowd,wakes --wakes 10')
+	tests/on-cluster rouse-soak -- $(BINARIES)/soak $(ARGS)
 
 .PHONY: check-purity
 check-purity: ## Prove that the brain is pure and that the sidecar holds no kube

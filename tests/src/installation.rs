@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use crate::namespace::is_ready;
 use crate::wait;
 
 /// Namespace of the installation.
@@ -74,6 +76,62 @@ pub async fn restart_part(client: &Client, part: &str) -> Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     deployments.restart(part).await?;
     Ok(())
+}
+
+/// Waits until all pods of one of our own Deployments are the newest ones.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_rolled_out(client: &Client, part: &str, deadline: Duration) -> Result<()> {
+    let deployments: Api<Deployment> = of_ours(client);
+    wait::until(&format!("{part} to be rolled out"), deadline, || async {
+        let deployment = deployments.get(part).await?;
+        let wanted = deployment.spec.replicas.unwrap_or(1);
+        let status = deployment.status.clone().unwrap_or_default();
+        let newest = status.updated_replicas == Some(wanted) && status.replicas == Some(wanted);
+        Ok((newest && is_available(&deployment)).then_some(()))
+    })
+    .await
+}
+
+/// The pod of a part that leads.
+///
+/// # Errors
+/// When nobody does.
+pub async fn leader(client: &Client, part: &str) -> Result<String> {
+    let lease: Lease = of_ours(client).get(part).await?;
+    let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
+    let holder = holder.with_context(|| format!("nobody holds the Lease {part}"))?;
+    // An adapter's name has its address behind it.
+    Ok(holder.split_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned())
+}
+
+/// The ready pods of a part.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn pods(client: &Client, part: &str) -> Result<Vec<String>> {
+    let selector = ListParams::default().labels(&format!("app.kubernetes.io/name={part}"));
+    let pods: Vec<Pod> = of_ours(client).list(&selector).await?.items;
+    Ok(pods.iter().filter(|pod| is_ready(pod)).map(ResourceExt::name_any).collect())
+}
+
+/// Kills one of our own pods, so that it has no time to say anything.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn kill_pod(client: &Client, pod: &str) -> Result<()> {
+    of_ours::<Pod>(client).delete(pod, &DeleteParams::default().grace_period(0)).await?;
+    Ok(())
+}
+
+/// An API of our own namespace.
+pub fn of_ours<K>(client: &Client) -> Api<K>
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    Api::namespaced(client.clone(), NAMESPACE)
 }
 
 /// Whether all replicas are ready. Kubernetes calls them available later: a metrics-adapter has to fill its windows first.

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use autoscaler::quantity::parse_milli;
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams};
 use serde_json::Value;
+use system_tests::installation::{self, leader, of_ours};
 use system_tests::load::{self, Load, until_activators_answer};
 use system_tests::namespace::{TestNamespace, is_ready};
+use system_tests::wait;
 use system_tests::workload::{Workload, replicas, state, until_replicas};
-use system_tests::{installation, wait};
 
 /// Longer than a lease, the watch of it and a pod's start.
 const TAKE_OVER: Duration = Duration::from_secs(40);
@@ -23,23 +23,6 @@ async fn start(name: &str) -> Result<TestNamespace> {
     let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
     installation::until_ready(&client, Duration::from_secs(90)).await?;
     TestNamespace::create(client, &format!("rouse-test-{name}")).await
-}
-
-fn of_ours<K>(client: &Client) -> Api<K>
-where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
-    K::DynamicType: Default,
-{
-    Api::namespaced(client.clone(), installation::NAMESPACE)
-}
-
-/// The pod of a part that leads.
-async fn leader(client: &Client, part: &str) -> Result<String> {
-    let lease: Lease = of_ours(client).get(part).await?;
-    let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
-    let holder = holder.with_context(|| format!("nobody holds the Lease {part}"))?;
-    // An adapter's name has its address behind it.
-    Ok(holder.split_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned())
 }
 
 async fn until_other_leader(client: &Client, part: &str, than: &str) -> Result<()> {

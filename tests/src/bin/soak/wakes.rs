@@ -1,0 +1,151 @@
+//! What a wake takes beyond the start of its pod: wakes and bare starts of the same pod, in turn.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use system_tests::installation;
+use system_tests::load::{self, Answer, Load};
+use system_tests::namespace::{TestNamespace, pods_of};
+use system_tests::timeline::{Entry, Happening, Timeline, now_ms};
+use system_tests::wait;
+use system_tests::workload::{Workload, replicas};
+use tokio::time::sleep;
+
+use crate::report::Report;
+
+const UP: Duration = Duration::from_secs(60);
+/// Until it is put to zero once more.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Knocks at a bare pod's door, a second.
+const KNOCKS: f64 = 200.0;
+const KNOCKING: Duration = Duration::from_secs(3);
+/// The sidecar's port, where a bare pod answers.
+const DOOR: u16 = autoscaler::contract::QUEUE_PROXY_PORT;
+
+/// Milliseconds of each wake.
+#[derive(Default)]
+struct Wakes {
+    patched: Vec<f64>,
+    after_start: Vec<f64>,
+    whole: Vec<f64>,
+    /// From the patch to the first answer, without us.
+    bare: Vec<f64>,
+}
+
+pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Report) -> Result<()> {
+    installation::set_grace_period(client, "30s").await?;
+    let namespace = TestNamespace::create(client.clone(), "rouse-soak-wakes").await?;
+    let workload = Workload { replicas: 0, ..Workload::new("sleeper") }.annotated("window", "60s");
+    let mut timeline = Timeline::follow(&namespace, &workload.name);
+    workload.create(&namespace).await?;
+    let url = workload.url(&namespace).await?;
+    let mut wakes = Wakes::default();
+    for i in 0..sizes.wakes {
+        asleep(&namespace, &workload.name, &url).await?;
+        timeline.drain();
+        let answers = Load::one(&url).run(&namespace).await?;
+        load::all_ok(&answers).with_context(|| format!("wake {i}"))?;
+        let answer = answers.first().context("the client pod sent nothing")?;
+        wakes.take(answer, &mut timeline).await?;
+
+        asleep(&namespace, &workload.name, &url).await?;
+        timeline.drain();
+        wakes.bare.push(bare_start(&namespace, &workload.name, &mut timeline).await?);
+    }
+    wakes.tell(report);
+    namespace.delete().await
+}
+
+/// Puts it to zero, and waits until activators and nobody else answer. While its last requests are not a second old it is woken
+/// for them, so that it may have to be put to zero again.
+async fn asleep(namespace: &TestNamespace, name: &str, url: &str) -> Result<()> {
+    wait::until("no pod and an activator in the path", UP, || async {
+        if replicas(namespace, name).await? > 0 {
+            scale(namespace, name, 0).await?;
+            sleep(AGAIN).await;
+            return Ok(None);
+        }
+        if !pods_of(namespace, name).await?.is_empty() {
+            return Ok(None);
+        }
+        let answers = Load::probe(url).run(namespace).await?;
+        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
+    })
+    .await
+}
+
+async fn scale(namespace: &TestNamespace, name: &str, replicas: i32) -> Result<()> {
+    let deployments: Api<Deployment> = namespace.api();
+    let patch = json!({"spec": {"replicas": replicas}});
+    deployments.patch_scale(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Milliseconds from the patch to the pod's first answer at its own address.
+async fn bare_start(namespace: &TestNamespace, name: &str, timeline: &mut Timeline) -> Result<f64> {
+    let patched = now_ms();
+    scale(namespace, name, 1).await?;
+    seen(timeline, |what| matches!(what, Happening::Addressed(_))).await?;
+    let pods = pods_of(namespace, name).await?;
+    let ip =
+        pods.iter().find_map(|pod| pod.status.as_ref()?.pod_ip.clone()).context("no pod has an address")?;
+    let mut knocks = Load::rate(&format!("http://{ip}:{DOOR}/"), KNOCKS, KNOCKING).start(namespace).await?;
+    while let Some(answer) = knocks.next().await {
+        if answer.status == 200 {
+            return Ok(answer.sent_ms + answer.ms - patched);
+        }
+    }
+    bail!("the bare pod did not answer within {KNOCKING:?}")
+}
+
+/// The moment at which this was seen.
+async fn seen(timeline: &mut Timeline, wanted: impl Fn(&Happening) -> bool) -> Result<f64> {
+    let waited = async {
+        loop {
+            let entry = timeline.next().await?;
+            if wanted(&entry.what) {
+                return Ok(entry.at_ms);
+            }
+        }
+    };
+    tokio::time::timeout(UP, waited).await.context("not seen within a minute")?
+}
+
+// === impl Wakes ===
+
+impl Wakes {
+    async fn take(&mut self, answer: &Answer, timeline: &mut Timeline) -> Result<()> {
+        let mut entries = timeline.drain();
+        let started = |entry: &Entry| matches!(entry.what, Happening::Started(_));
+        while !entries.iter().any(started) {
+            entries.push(tokio::time::timeout(UP, timeline.next()).await.context("the containers to run")??);
+        }
+        let at = |wanted: fn(&Entry) -> bool| entries.iter().find(|e| wanted(e)).map(|e| e.at_ms);
+        let patched = at(|e| matches!(e.what, Happening::Scaled { .. })).context("no new size was seen")?;
+        let started = at(|e| matches!(e.what, Happening::Started(_))).context("no start was seen")?;
+        self.patched.push(patched - answer.sent_ms);
+        // The kubelet tells of it later than it is; a request may be answered before.
+        self.after_start.push((answer.sent_ms + answer.ms - started).max(0.0));
+        self.whole.push(answer.ms);
+        Ok(())
+    }
+
+    fn tell(&self, report: &mut Report) {
+        let q = |values: &[f64], share| load::quantile(values, share);
+        report.time("request to /scale, p50", q(&self.patched, 0.5), 10.0);
+        report.time("request to /scale, p99", q(&self.patched, 0.99), 60.0);
+        report.time("containers started to answer, p50", q(&self.after_start, 0.5), 20.0);
+        report.time("containers started to answer, p90", q(&self.after_start, 0.9), 50.0);
+        let [whole, bare] = [&self.whole, &self.bare].map(|values| q(values, 0.5));
+        report.time("wake beyond the bare start, p50", whole - bare, 30.0);
+        report.note(
+            "wake, p50, p90, max",
+            format!("{whole:.0}, {:.0}, {:.0} ms", q(&self.whole, 0.9), q(&self.whole, 1.0)),
+        );
+        report.note("bare start, p50, p90", format!("{bare:.0}, {:.0} ms", q(&self.bare, 0.9)));
+    }
+}
