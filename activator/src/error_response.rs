@@ -85,7 +85,9 @@ fn problem(error: &Error) -> Problem {
         Error::Malformed(malformed) => (malformed.status(), "Malformed", None),
         Error::OtherProbe => (StatusCode::BAD_REQUEST, "OtherProbe", None),
         Error::Forward(forward::Error::Unreachable(_)) => (StatusCode::BAD_GATEWAY, "PodUnreachable", None),
-        Error::Forward(forward::Error::Failed(_)) => (StatusCode::BAD_GATEWAY, "PodFailed", None),
+        Error::Forward(forward::Error::Unanswered(_) | forward::Error::Failed(_)) => {
+            (StatusCode::BAD_GATEWAY, "PodFailed", None)
+        }
         Error::Forward(forward::Error::BadResponse(_)) => (StatusCode::BAD_GATEWAY, "BadResponse", None),
         Error::Forward(forward::Error::CallerFailed) => (StatusCode::BAD_REQUEST, "CallerFailed", None),
     };

@@ -42,6 +42,10 @@ pub enum Error {
     /// There is no connection to it: nothing was sent, so another pod may be asked.
     #[error("no connection to the pod: {0}")]
     Unreachable(#[source] io::Error),
+    /// The connection ended before anything of a response came, and the request may be sent twice (RFC 9110, 9.2.2): another
+    /// pod may be asked.
+    #[error("the pod closed the connection without an answer: {0}")]
+    Unanswered(#[source] io::Error),
     /// The request was sent, perhaps in part, and failed.
     #[error("the pod closed the connection or broke the protocol: {0}")]
     Failed(#[source] io::Error),
@@ -76,7 +80,8 @@ impl Forwarder {
     /// Sends a request, made ready for the next hop, to the pod at `to`; ends with the response's head.
     ///
     /// # Errors
-    /// See [`Error`]. After [`Error::Unreachable`], `body` is whole and the request may be sent to another pod.
+    /// See [`Error`]. After [`Error::Unreachable`] and [`Error::Unanswered`], `body` is whole and the request may be sent to
+    /// another pod.
     pub async fn send(
         &self,
         to: SocketAddr,
@@ -93,7 +98,12 @@ impl Forwarder {
         };
         sent.map_err(|error| match error {
             upstream::Error::Unreachable(cause) if body.is_whole() => Error::Unreachable(cause),
-            upstream::Error::Unreachable(cause) | upstream::Error::Failed(cause) => Error::Failed(cause),
+            upstream::Error::Unanswered(cause) if head.method.is_idempotent() && body.is_whole() => {
+                Error::Unanswered(cause)
+            }
+            upstream::Error::Unreachable(cause)
+            | upstream::Error::Unanswered(cause)
+            | upstream::Error::Failed(cause) => Error::Failed(cause),
             upstream::Error::BadResponse(bad) => Error::BadResponse(bad),
             upstream::Error::Caller(_) => Error::CallerFailed,
         })

@@ -3,7 +3,7 @@
 //! ```text
 //! probe? ─► health check? ─► admitted? ─► counted in (pokes) ─► throttled: held until a pod has a place ─► forwarded
 //!                                                                 ▲                                          │  │
-//!                                                                 └───── the pod refused the connection ─────┘  ▼
+//!                                                                 └───── the pod is not there, after all ─────┘  ▼
 //!                                                                                                     tracked body
 //! ```
 //!
@@ -37,6 +37,9 @@ use crate::throttler::Shared;
 use crate::workload_throttler::WorkloadThrottler;
 use crate::{held_places, probe};
 
+/// How often a request that a pod left without an answer goes to another: what kills whoever gets it must not get them all.
+const MOST_RESENT: u32 = 3;
+
 /// A pod's body, or one of our own.
 pub type AnswerBody = Either<TrackedBody<ResponseBody, Option<Running>>, OwnBody>;
 
@@ -64,6 +67,10 @@ struct OnItsWay {
     body: HeldBody<Incoming>,
     upgrade: Option<Upgrade>,
     counted: Counted,
+    /// Whether it had to wait for a pod.
+    held: bool,
+    /// How often it was sent anew.
+    resent: u32,
 }
 
 // === impl Handler ===
@@ -139,7 +146,7 @@ impl Handler {
                 Ok(response.map(|body| Either::Left(TrackedBody::new(body, None))))
             }
             // So would a request be held.
-            Err(forward::Error::Unreachable(_)) => Ok(asleep),
+            Err(forward::Error::Unreachable(_) | forward::Error::Unanswered(_)) => Ok(asleep),
             Err(error) => Err(error.into()),
         }
     }
@@ -150,27 +157,29 @@ impl Handler {
         ends: &Connection,
         forwarder: &Forwarder,
     ) -> Result<Response<AnswerBody>, Error> {
-        let request = self.count_in(request, ends)?;
+        let mut request = self.count_in(request, ends)?;
         let deadline = request.received + self.workload.wake_timeout();
-        let mut held = false;
         loop {
             let slot = self.throttle(&request, deadline).await?;
-            held |= slot.waited();
+            request.held |= slot.waited();
             let forwarded = Instant::now();
             let to = (slot.pod().ip, self.pod_port).into();
             match forwarder.send(to, &request.head, &request.body).await {
                 Ok(mut response) => {
                     gateway::to_caller(&mut response, request.upgrade.is_some())
                         .map_err(forward::Error::from)?;
-                    if held {
+                    if request.held {
                         self.tell_times(&mut response, &request, &slot, forwarded);
                     }
                     return Ok(request.answer(response, slot));
                 }
-                Err(forward::Error::Unreachable(error)) if Instant::now() < deadline => {
+                Err(error @ (forward::Error::Unreachable(_) | forward::Error::Unanswered(_)))
+                    if request.resent < MOST_RESENT && Instant::now() < deadline =>
+                {
                     tracing::debug!(workload = %self.workload.key(), %to, %error, "pod set aside");
                     self.workload.set_aside(slot);
-                    held = true;
+                    request.held = true;
+                    request.resent += u32::from(matches!(error, forward::Error::Unanswered(_)));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -191,7 +200,7 @@ impl Handler {
         let (head, body) = (*request).into_parts();
         let length = body.size_hint().upper();
         let body = HeldBody::new(body);
-        Ok(Box::new(OnItsWay { received, head, length, body, upgrade, counted }))
+        Ok(Box::new(OnItsWay { received, head, length, body, upgrade, counted, held: false, resent: 0 }))
     }
 
     async fn throttle(&self, request: &OnItsWay, deadline: Instant) -> Result<Slot, Error> {

@@ -1,7 +1,9 @@
 //! HeldBody: a request's body that can be offered to one pod after another until one starts to read it.
 //!
-//! The client library does not give a request back when its connection is refused. So the body stays here, and what is sent
-//! takes it out with its first read: as long as it was not taken, nothing was sent, and the request may go elsewhere.
+//! What sends a request does not give it back when that fails. So the body stays here, and an attempt takes it out with its
+//! first read. If it ends before its second frame, it puts everything back: a first frame stays in memory as long as its
+//! attempt does, and most bodies have no other. So a small body may be sent again whole, and a large one as long as little of
+//! it was asked for.
 //!
 //! While a request waits, [`HeldBody::peek`] reads its first frame (which has arrived with the head, mostly, and is in
 //! memory in any case). An HTTP/1 server notices that a caller hung up only when it has nothing left to read.
@@ -10,21 +12,21 @@ use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http_body::{Body, Frame, SizeHint};
 
-/// A body that waits to be taken.
+/// A body that is not with an attempt, or is not whole any more.
 #[derive(Debug)]
 pub struct HeldBody<B: Body> {
     rest: Arc<Mutex<Option<Peeked<B>>>>,
 }
 
 /// What is sent; empty until its first read.
-#[derive(Debug)]
 pub struct LentBody<B: Body> {
     held: Arc<Mutex<Option<Peeked<B>>>>,
     taken: Option<Peeked<B>>,
+    read: Read,
     is_end_stream: bool,
     size_hint: SizeHint,
 }
@@ -38,6 +40,15 @@ pub enum Error<E> {
     /// The caller's side failed.
     #[error(transparent)]
     Caller(E),
+}
+
+/// What an attempt has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    Nothing,
+    /// The first frame, which is still there.
+    First,
+    More,
 }
 
 type ReadFrame<B> = Result<Frame<<B as Body>::Data>, <B as Body>::Error>;
@@ -68,13 +79,14 @@ impl<B: Body + Unpin> HeldBody<B> {
 
     /// The body for one attempt.
     pub fn lend(&self) -> LentBody<B> {
-        let (is_end_stream, size_hint) = lock(&self.rest)
-            .as_ref()
-            .map_or((true, SizeHint::with_exact(0)), |peeked| (peeked.is_end_stream(), peeked.size_hint()));
-        LentBody { held: self.rest.clone(), taken: None, is_end_stream, size_hint }
+        let (is_end_stream, size_hint) =
+            lock(&self.rest).as_ref().map_or((true, SizeHint::with_exact(0)), |peeked| {
+                (peeked.is_end_stream(Read::Nothing), peeked.size_hint(Read::Nothing))
+            });
+        LentBody { held: self.rest.clone(), taken: None, read: Read::Nothing, is_end_stream, size_hint }
     }
 
-    /// Whether no attempt has read any of it.
+    /// Whether all of it is here, and with no attempt.
     pub fn is_whole(&self) -> bool {
         lock(&self.rest).is_some()
     }
@@ -84,32 +96,47 @@ impl<B: Body + Unpin> HeldBody<B> {
 
 impl<B: Body + Unpin> Body for LentBody<B>
 where
-    B::Data: Unpin,
+    B::Data: Clone + Unpin,
     B::Error: Unpin,
 {
     type Data = B::Data;
     type Error = Error<B::Error>;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        if self.taken.is_none() {
-            let taken = lock(&self.held).take();
-            self.taken = taken;
+        let this = self.get_mut();
+        if this.taken.is_none() {
+            this.taken = lock(&this.held).take();
         }
-        match &mut self.taken {
-            Some(peeked) => peeked.poll_frame(cx).map_err(Error::Caller),
-            None => Poll::Ready(Some(Err(Error::Taken))),
-        }
+        let Some(peeked) = &mut this.taken else { return Poll::Ready(Some(Err(Error::Taken))) };
+        let frame = ready!(peeked.poll_next(&mut this.read, cx));
+        Poll::Ready(frame.map(|frame| frame.map_err(Error::Caller)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.taken.as_ref().map_or(self.is_end_stream, Peeked::is_end_stream)
+        self.taken.as_ref().map_or(self.is_end_stream, |taken| taken.is_end_stream(self.read))
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.taken.as_ref().map_or(self.size_hint, Peeked::size_hint)
+        self.taken.as_ref().map_or(self.size_hint, |taken| taken.size_hint(self.read))
+    }
+}
+
+impl<B: Body> Drop for LentBody<B> {
+    fn drop(&mut self) {
+        if self.read != Read::More
+            && let Some(peeked) = self.taken.take()
+        {
+            *lock(&self.held) = Some(peeked);
+        }
+    }
+}
+
+impl<B: Body> fmt::Debug for LentBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LentBody").field("taken", &self.taken).finish_non_exhaustive()
     }
 }
 
@@ -131,20 +158,35 @@ impl<B: Body + Unpin> Peeked<B> {
         }
     }
 
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<ReadFrame<B>>> {
-        match self.first.take() {
-            Some(frame) => Poll::Ready(Some(frame)),
-            None => Pin::new(&mut self.body).poll_frame(cx),
+    /// The next frame for who has `read` so much. The first one stays until there is a second, if it can.
+    fn poll_next(&mut self, read: &mut Read, cx: &mut Context<'_>) -> Poll<Option<ReadFrame<B>>>
+    where
+        B::Data: Clone,
+    {
+        if *read == Read::Nothing && self.first.is_none() {
+            self.first = ready!(Pin::new(&mut self.body).poll_frame(cx));
         }
+        if *read == Read::Nothing {
+            let kept = self.first.as_ref().and_then(|first| first.as_ref().ok()?.data_ref()).cloned();
+            *read = if kept.is_some() { Read::First } else { Read::More };
+            return Poll::Ready(kept.map_or_else(|| self.first.take(), |data| Some(Ok(Frame::data(data)))));
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_some() {
+            *read = Read::More;
+            self.first = None;
+        }
+        Poll::Ready(frame)
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.body.is_end_stream()
+    fn is_end_stream(&self, read: Read) -> bool {
+        (read != Read::Nothing || self.first.is_none()) && self.body.is_end_stream()
     }
 
     /// What is in memory and what is still to come.
-    fn size_hint(&self) -> SizeHint {
-        let data = self.first.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
+    fn size_hint(&self, read: Read) -> SizeHint {
+        let first = self.first.as_ref().filter(|_| read == Read::Nothing);
+        let data = first.and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
         let first = data.map_or(0, |data| bytes::Buf::remaining(data) as u64);
         let rest = self.body.size_hint();
         let mut hint = SizeHint::new();
@@ -180,6 +222,24 @@ mod tests {
         assert_eq!(held.lend().collect().await.unwrap().to_bytes(), "ab");
         assert!(!held.is_whole());
         assert!(matches!(held.lend().collect().await, Err(Error::Taken)));
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_reads_one_frame_gives_it_back() {
+        let held = HeldBody::new(body());
+        let mut attempt = held.lend();
+        assert_eq!(attempt.frame().await.unwrap().unwrap().into_data().unwrap(), "a");
+        assert!(!held.is_whole(), "the attempt may go on");
+        drop(attempt);
+        assert!(held.is_whole());
+        assert_eq!(held.lend().collect().await.unwrap().to_bytes(), "ab");
+
+        let small = HeldBody::new(http_body_util::Full::new(Bytes::from("all")));
+        for _ in 0..2 {
+            let attempt = small.lend();
+            assert_eq!(attempt.size_hint().exact(), Some(3));
+            assert_eq!(attempt.collect().await.unwrap().to_bytes(), "all");
+        }
     }
 
     #[tokio::test]

@@ -38,10 +38,13 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no connection, so nothing was sent.
+    /// There is no connection, or it took nothing: nothing was sent.
     #[error("no connection: {0}")]
     Unreachable(#[source] io::Error),
-    /// The request was sent, perhaps in part.
+    /// The request was sent, perhaps in part, and the connection ended before anything of a response came.
+    #[error("the connection ended before the response: {0}")]
+    Unanswered(#[source] io::Error),
+    /// The request was sent, perhaps in part, and its response broke off in its head, or this request alone was given up.
     #[error("the connection failed before the response: {0}")]
     Failed(#[source] io::Error),
     /// What came is no response, or none that everybody reads alike.

@@ -55,7 +55,7 @@ impl From<upstream::Error> for Refusal {
     fn from(error: upstream::Error) -> Self {
         match error {
             upstream::Error::Unreachable(_) => Self::AppUnreachable,
-            upstream::Error::Failed(_) => Self::AppFailed,
+            upstream::Error::Unanswered(_) | upstream::Error::Failed(_) => Self::AppFailed,
             upstream::Error::BadResponse(bad) => Self::BadResponse(bad),
             upstream::Error::Caller(_) => Self::CallerFailed,
         }

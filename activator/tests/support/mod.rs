@@ -33,7 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// More than anything here takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(20);
 
 pub const LIMITS: Limits = Limits {
     queue_depth: 100,
@@ -211,7 +211,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    async fn of(response: Response<hyper::body::Incoming>) -> Self {
+    pub async fn of(response: Response<hyper::body::Incoming>) -> Self {
         let (head, body) = response.into_parts();
         Self { head, body: body.collect().await.unwrap().to_bytes() }
     }

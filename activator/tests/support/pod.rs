@@ -1,21 +1,24 @@
 //! A pod: a queue-proxy and its app in one, on a loopback address of its own.
 
 use std::convert::Infallible;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use autoscaler::contract::{PROBE_HEADER, PROXIED_HEADER, TUNNEL_PATH};
 use bytes::Bytes;
 use chassis::server::{self, Options};
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::DEADLINE;
 use super::work_log::{self, Work};
 
 /// Answers `/echo` with the request's body as it comes, `/upgrade` and `/tunnel` with an echoing tunnel, and all else with its
@@ -37,7 +40,45 @@ struct State {
     log: Mutex<Vec<Work>>,
 }
 
+/// A pod with a runtime of its own, as one in a process of its own: all of its sockets end at once.
+pub struct MortalPod {
+    pod: FakePod,
+    runtime: Option<Runtime>,
+}
+
 type Body = Either<Full<Bytes>, Incoming>;
+
+impl MortalPod {
+    /// Ready.
+    pub async fn start(ip: &'static str, port: u16) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let pod = runtime.spawn(FakePod::ready(ip, port)).await.unwrap();
+        Self { pod, runtime: Some(runtime) }
+    }
+
+    /// Comes back when nobody listens any more.
+    pub async fn kill(mut self) {
+        let runtime = self.runtime.take().unwrap();
+        tokio::task::spawn_blocking(|| runtime.shutdown_timeout(DEADLINE)).await.unwrap();
+    }
+}
+
+impl Drop for MortalPod {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Deref for MortalPod {
+    type Target = FakePod;
+
+    fn deref(&self) -> &FakePod {
+        &self.pod
+    }
+}
 
 impl FakePod {
     /// Its app is not ready yet; its requests are answered at once when it is.
@@ -130,6 +171,9 @@ impl State {
         if let Some((number, takes)) = work_log::asked_of(&request) {
             let _logged = Logged { log: &self.log, number, began: Instant::now() };
             tokio::time::sleep(takes).await;
+        }
+        if request.method() == Method::HEAD {
+            return Response::new(Either::Left(Full::default()));
         }
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let text = if body.is_empty() { Bytes::from(self.ip.clone()) } else { body };

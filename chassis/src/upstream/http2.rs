@@ -1,5 +1,6 @@
 //! SharedConnection: the one HTTP/2 connection to an address, made when it is needed and made anew when it has ended.
 
+use std::error::Error as _;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -62,7 +63,8 @@ where
             };
             match failed.take_message() {
                 Some(again) if !is_new => unsent = again,
-                _ => return Err(failed.into_error().into()),
+                Some(_) => return Err(Error::Unreachable(io::Error::other(failed.into_error()))),
+                None => return Err(failed.into_error().into()),
             }
         }
     }
@@ -116,6 +118,12 @@ impl<B> fmt::Debug for SharedConnection<B> {
 impl From<hyper::Error> for Error {
     fn from(error: hyper::Error) -> Self {
         // What we bring into the connection, the caller's body, is what the library calls the user's.
-        if error.is_user() { Self::Caller(error.into()) } else { Self::Failed(io::Error::other(error)) }
+        if error.is_user() {
+            return Self::Caller(error.into());
+        }
+        // Another cause is the protocol's, and concerns this request or is the other side's word.
+        let ended = error.is_canceled() || error.source().is_some_and(|cause| cause.is::<io::Error>());
+        let error = io::Error::other(error);
+        if ended { Self::Unanswered(error) } else { Self::Failed(error) }
     }
 }

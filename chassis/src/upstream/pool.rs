@@ -60,7 +60,9 @@ struct Exchange<B> {
     method: Method,
     upload: Upload<B>,
     /// Why the upload ended before its end. The other side may have answered before it closed.
-    broken: Option<Error>,
+    broken: Option<io::Error>,
+    /// Whether anything came back, if only that more is to come.
+    heard: bool,
     read: Bytes,
 }
 
@@ -75,9 +77,9 @@ impl Pool {
     /// Sends over a resting connection, or one that `connect` makes; ends with the response's head. A request's head that is
     /// given away is dropped once it is sent: what it came in may be as large as a connection's buffer.
     ///
-    /// A resting connection may have been closed while the request was on its way. One that may be sent twice (RFC 9110, 9.2.2),
-    /// and has no body that would be gone, then goes out again over a new connection; any other is lost, for the other side
-    /// may have seen it.
+    /// A resting connection may have been closed while the request was on its way. One of which nothing was sent then goes out
+    /// over a new connection, and so does one that may be sent twice (RFC 9110, 9.2.2) and has no body that would be gone; of any
+    /// other the other side may have seen something.
     ///
     /// # Errors
     /// See [`Error`].
@@ -99,7 +101,7 @@ impl Pool {
         let mut exchange = Exchange::new(link, head.borrow(), body);
         drop(head);
         let answered = match exchange.head().await {
-            Err(Error::Failed(_)) if rested && exchange.may_be_sent_again() => {
+            Err(Error::Unreachable(_) | Error::Unanswered(_)) if rested && exchange.may_be_sent_again() => {
                 exchange.restart(open(&connect).await?);
                 exchange.head().await
             }
@@ -194,7 +196,7 @@ where
 {
     fn new(mut link: Link, head: &Parts, body: B) -> Self {
         let upload = Upload::new(head, body, std::mem::take(&mut link.head));
-        Self { link, method: head.method.clone(), upload, broken: None, read: Bytes::new() }
+        Self { link, method: head.method.clone(), upload, broken: None, heard: false, read: Bytes::new() }
     }
 
     async fn head(&mut self) -> Result<ResponseHead, Error> {
@@ -204,7 +206,7 @@ where
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, Error>> {
         if self.broken.is_none() && !self.upload.is_done() {
             match self.upload.poll(cx, &mut self.link.stream) {
-                Poll::Ready(Err(error @ Error::Failed(_))) => self.broken = Some(error),
+                Poll::Ready(Err(Error::Failed(error))) => self.broken = Some(error),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
@@ -212,7 +214,7 @@ where
         loop {
             match ready!(read_buffer::poll_read(&mut self.link.stream, cx, &mut self.read)) {
                 Ok(0) => return Poll::Ready(Err(self.failed(io::ErrorKind::UnexpectedEof.into()))),
-                Ok(_) => {}
+                Ok(_) => self.heard = true,
                 Err(error) => return Poll::Ready(Err(self.failed(error))),
             }
             if let Some(head) = ResponseHead::take(&mut self.read, &self.method)? {
@@ -222,11 +224,16 @@ where
     }
 
     fn failed(&mut self, error: io::Error) -> Error {
-        self.broken.take().unwrap_or(Error::Failed(error))
+        let error = self.broken.take().unwrap_or(error);
+        match (self.heard, self.upload.has_begun()) {
+            (false, false) => Error::Unreachable(error),
+            (false, true) => Error::Unanswered(error),
+            (true, _) => Error::Failed(error),
+        }
     }
 
     fn may_be_sent_again(&self) -> bool {
-        self.method.is_idempotent() && self.read.is_empty() && self.upload.can_rewind()
+        self.upload.can_rewind() && (self.method.is_idempotent() || !self.upload.has_begun())
     }
 
     fn restart(&mut self, link: Link) {

@@ -135,10 +135,21 @@ async fn only_what_may_be_sent_twice_goes_out_again_when_a_kept_connection_ends(
             assert_eq!(send(&pool, &app, request()).await.unwrap().status(), 204);
             match send(&pool, &app, request()).await {
                 Ok(response) => assert!(again && response.status() == 200),
-                Err(error) => assert!(!again && matches!(error, Error::Failed(_)), "{error}"),
+                Err(error) => assert!(!again && matches!(error, Error::Unanswered(_)), "{error}"),
             }
         };
         tokio::join!(serve, ask);
+    }
+}
+
+#[tokio::test]
+async fn an_end_without_an_answer_is_told_apart_from_an_answer_that_breaks_off() {
+    let (app, pool) = (App::start().await, Pool::new(OPTIONS));
+    for (reply, unanswered) in [("", true), ("HTTP/1.1 200 OK\r\nx", false)] {
+        let serve = async { answer(&mut app.accept().await, "\r\n\r\n", reply).await };
+        let (_, response) = tokio::join!(serve, send(&pool, &app, get()));
+        let error = response.unwrap_err();
+        assert_eq!(matches!(error, Error::Unanswered(_)), unanswered, "{error}");
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Upload<B> {
     /// Goes out first: heads, sizes of chunks, small parts.
     head: Vec<u8>,
     sent: usize,
+    /// Whether anything of it was sent.
+    has_begun: bool,
     /// Goes out then: a large part as it came.
     part: Bytes,
 }
@@ -62,17 +64,24 @@ where
             Framing::Length(_) => Vec::new(),
         };
         let is_head_alone = body.is_none();
-        Self { body, is_head_alone, announced, framing, head, sent: 0, part: Bytes::new() }
+        let (sent, has_begun, part) = (0, false, Bytes::new());
+        Self { body, is_head_alone, announced, framing, head, sent, has_begun, part }
+    }
+
+    /// Whether anything of it was sent.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Whether it is kept as a whole, to be sent once more.
     pub(super) fn can_rewind(&self) -> bool {
-        self.is_head_alone
+        self.is_head_alone || !self.has_begun
     }
 
     /// Sends it once more from its start.
     pub(super) fn rewind(&mut self) {
         self.sent = 0;
+        self.has_begun = false;
     }
 
     /// Whether all of it was sent.
@@ -194,6 +203,7 @@ where
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+            self.has_begun = true;
             if is_part {
                 self.part.advance(written);
                 if self.part.is_empty() {

@@ -105,11 +105,6 @@ fn kept_alive() -> Vec<Case> {
             .sends("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
             .app_sees("GET /2 HTTP/1.1\nhost: a")
             .passes("GET /2 HTTP/1.1\nhost: a"),
-        case("on a new connection it is not: the app has read it and died of it", "RFC 9110, 9.2.2")
-            .app([Reads, Closes])
-            .sends("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
-            .app_sees("GET /2 HTTP/1.1\nhost: a")
-            .gets(problem(502)),
         first("an answer that nobody asked for is given to nobody", "RFC 9112, 9.2")
             .app([Sends(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil".to_vec())])
             .step(Step::AwaitsProxy)

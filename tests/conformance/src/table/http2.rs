@@ -481,10 +481,10 @@ fn app() -> Vec<Case> {
         )
         .app([Closes])
         .gets(1, problem(502)),
-        case("an app that closes instead of answering", "RFC 9110, 15.6.3")
-            .sends([get(1, "/")])
+        case("an app that closes instead of answering", "RFC 9110, 9.2.2")
+            .sends([request(1, "POST", "/", &[]), data(1, "hello").ending()])
             .app([Reads, Closes])
-            .app_sees("GET / HTTP/2\n:authority: a")
+            .app_sees("POST / HTTP/2\n:authority: a\n\nhello")
             .gets(1, problem(502)),
         row(
             "a body that ends with the connection is cut",

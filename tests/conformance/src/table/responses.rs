@@ -320,6 +320,12 @@ fn broken() -> Vec<Case> {
     let get = |name, source| {
         case(name, source).sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n").app_sees("GET / HTTP/1.1\nhost: a")
     };
+    // What may be sent twice is, where there is another pod to send it to.
+    let post = |name, source| {
+        case(name, source)
+            .sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+            .app_sees("POST / HTTP/1.1\ncontent-length: 5\nhost: a\n\nhello")
+    };
     let sized = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello".to_vec();
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n".to_vec();
     let bad_chunk = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nx\r\n".to_vec();
@@ -327,10 +333,10 @@ fn broken() -> Vec<Case> {
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello!\r\n0\r\n\r\n".to_vec();
     let cut = || answer(200).body("hello").cut();
     vec![
-        get("an app that closes instead of answering", "RFC 9110, 15.6.3")
+        post("an app that closes instead of answering", "RFC 9110, 9.2.2")
             .app([Reads, Closes])
             .gets(problem(502)),
-        get("an app that resets instead of answering", "knative/serving#9888")
+        post("an app that resets instead of answering", "knative/serving#9888")
             .app([Reads, Resets])
             .gets(problem(502)),
         get("an app that closes in its head", "RFC 9112, 8")
