@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use autoscaler::contract::{SLOTS_PORT_NAME, STATS_PORT_NAME};
+use autoscaler::contract::{SLOTS_PORT_NAME, STATS_AUDIENCE, STATS_PORT_NAME};
 use chassis::health_checks::HealthChecks;
 use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
+use chassis::reviews::KubernetesReviewer;
 use chassis::server::Options;
+use chassis::token_guard::TokenGuard;
 use chassis::workers::Workers;
 use http::Method;
 use prometheus::Registry;
@@ -110,7 +112,13 @@ async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness)
             let address = SocketAddr::new(own, args.slots_port);
             let listener =
                 TcpListener::bind(address).await.with_context(|| format!("slots port {address}"))?;
-            Some(Position { own, listener, activators: peers("activator", SLOTS_PORT_NAME) })
+            Some(Position {
+                own,
+                listener,
+                guard: guard(client.clone(), args),
+                token: ProjectedToken::at(&args.token_file),
+                activators: peers("activator", SLOTS_PORT_NAME),
+            })
         }
         None => None,
     };
@@ -120,6 +128,13 @@ async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness)
         zero_scalers: peers("zero-scaler", STATS_PORT_NAME),
         position,
     })
+}
+
+fn guard(client: kube::Client, args: &Args) -> TokenGuard {
+    if args.open_slots_port {
+        return TokenGuard::open();
+    }
+    TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
 }
 
 // === impl App ===

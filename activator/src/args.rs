@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, env = "POD_NAME", default_value = "activator")]
     pub pod_name: String,
 
-    /// File with the token by which the receivers of reports know us; read anew for each connection.
+    /// File with the token by which the receivers of reports and other activators know us; read anew for each connection.
     #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
     pub token_file: PathBuf,
 
@@ -60,6 +60,10 @@ pub struct Args {
     /// Port on which other activators connect, to lend slots.
     #[arg(long, default_value_t = SLOTS_PORT)]
     pub slots_port: u16,
+
+    /// Let other activators connect without a token. For trials on one machine.
+    #[arg(long, env = "ROUSE_OPEN_SLOTS_PORT")]
+    pub open_slots_port: bool,
 
     #[command(flatten)]
     pub limits: Limits,

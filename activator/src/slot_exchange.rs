@@ -7,8 +7,7 @@
 //!
 //! Of each pair the one with the lower address connects, and so does whoever is not behind the Service, for it is starting
 //! or stopping and the others may not know it; its requests need slots like all others. Connections last as long as both
-//! processes do. They are neither encrypted nor authenticated: who can connect can take slots, which makes requests
-//! wait, and cannot make a pod take more than its sidecar lets in.
+//! processes do. Who connects shows an activator's token, since who could lend and borrow could make requests wait.
 
 mod link;
 mod neighbours;
@@ -21,7 +20,9 @@ use std::sync::Arc;
 
 use autoscaler::slot_lending::Word;
 use chassis::clock;
+use chassis::projected_token::ProjectedToken;
 use chassis::server::Acceptor;
+use chassis::token_guard::TokenGuard;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -30,7 +31,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::metrics::ExchangeMetrics;
 use crate::stat_reporter::{Addresses, changed};
-use link::Socket;
+use link::{Ended, Socket};
 use outbox::Outbox;
 use roster::Roster;
 
@@ -51,6 +52,10 @@ pub struct Position {
     pub own: IpAddr,
     /// Where they connect.
     pub listener: TcpListener,
+    /// Whether those who connect are activators.
+    pub guard: TokenGuard,
+    /// By which the others know it.
+    pub token: ProjectedToken,
     /// The addresses of all that are ready, its own among them.
     pub activators: Addresses,
 }
@@ -77,6 +82,7 @@ pub struct News {
 #[derive(Debug)]
 struct SlotExchange {
     roster: Roster,
+    token: ProjectedToken,
     links: BTreeMap<IpAddr, Link>,
     dials: BTreeMap<SocketAddr, AbortOnDropHandle<()>>,
     next_link: u64,
@@ -113,7 +119,7 @@ pub fn exchange(
     let (heard, heard_receiver) = mpsc::channel(HEARD);
     let news = News { neighbours: receiver, heard: heard_receiver };
     let run = async move {
-        let Some(Position { own, listener, activators }) = position else {
+        let Some(Position { own, listener, guard, token, activators }) = position else {
             // The channels stay open: nobody comes, and nobody has left.
             let _open = (neighbours, heard);
             return std::future::pending().await;
@@ -121,6 +127,7 @@ pub fn exchange(
         let (events, receiver) = mpsc::channel(HANDSHAKES);
         let exchange = SlotExchange {
             roster: Roster::new(own),
+            token,
             links: BTreeMap::new(),
             dials: BTreeMap::new(),
             next_link: 0,
@@ -129,27 +136,30 @@ pub fn exchange(
             events: events.clone(),
             metrics,
         };
-        tokio::join!(exchange.run(activators, receiver), accept(listener, own, events));
+        tokio::join!(exchange.run(activators, receiver), accept(listener, guard, own, events));
     };
     (news, run)
 }
 
 /// Takes connections of others.
-async fn accept(listener: TcpListener, own: IpAddr, events: mpsc::Sender<Event>) {
+async fn accept(listener: TcpListener, guard: TokenGuard, own: IpAddr, events: mpsc::Sender<Event>) {
     let acceptor = Acceptor::new(listener, HANDSHAKES);
     let mut handshakes = JoinSet::new();
     loop {
         let accepted = acceptor.accept().await;
         while handshakes.try_join_next().is_some() {}
-        let events = events.clone();
+        let (guard, events) = (guard.clone(), events.clone());
         handshakes.spawn(async move {
             // As a whole: its place among the handshakes is kept as long.
             let accepted = accepted;
-            match link::accept(accepted.stream).await {
+            match link::accept(accepted.stream, &guard).await {
                 Ok((peer, socket)) if peer != own => {
                     let _ = events.send(Event::Connected { peer, dialed: false, socket }).await;
                 }
                 Ok((peer, _)) => tracing::warn!(%peer, "another activator goes by our own address"),
+                Err(error @ Ended::Refused(_)) => {
+                    tracing::warn!(%error, "somebody is refused at the slots port")
+                }
                 Err(error) => tracing::debug!(%error, "no activator connected"),
             }
         });
@@ -220,10 +230,10 @@ impl SlotExchange {
         let wanted = self.roster.to_dial();
         self.dials.retain(|address, _| wanted.iter().any(|(wanted, _)| wanted == address));
         for (address, met) in wanted {
-            let (own, events) = (self.roster.own(), self.events.clone());
+            let (own, token, events) = (self.roster.own(), self.token.clone(), self.events.clone());
             self.dials.entry(address).or_insert_with(|| {
                 AbortOnDropHandle::new(tokio::spawn(async move {
-                    let socket = link::connect_at_last(address, own, met).await;
+                    let socket = link::connect_at_last(address, own, &token, met).await;
                     let connected = Event::Connected { peer: address.ip(), dialed: true, socket };
                     let _ = events.send(connected).await;
                 }))

@@ -7,26 +7,32 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::contract::{ACTIVATOR_HEADER, SLOTS_PATH};
+use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
 use autoscaler::slot_lending::Word;
+use chassis::projected_token::{ProjectedToken, TokenError};
+use chassis::token_guard::{Refusal, TokenGuard};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use http::{Request, Response, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::handshake::server::ErrorResponse;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::handshake::machine::TryParse;
+use tokio_tungstenite::tungstenite::handshake::server::{create_response, write_response};
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 
 use super::Heard;
 use super::outbox::{Outbox, Overflow};
 use crate::metrics::ExchangeMetrics;
 
-/// Time for the connection and its handshake.
-const HANDSHAKE: Duration = Duration::from_secs(1);
+/// Time for the connection and its handshake, in which the cluster is asked whose token it is.
+const HANDSHAKE: Duration = Duration::from_secs(3);
+/// Longest head of who connects, in bytes; a token has one or two thousand.
+const MOST_HEAD: usize = 16 * 1024;
 /// How often each side shows that it is there.
 const PING: Duration = Duration::from_secs(1);
 /// A peer that said nothing for so long is gone.
@@ -54,6 +60,12 @@ pub(super) enum Ended {
     Handshake,
     #[error("the caller did not say who it is")]
     Nameless,
+    #[error("the caller's head is longer than {MOST_HEAD} bytes")]
+    LongHead,
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Token(#[from] TokenError),
     #[error("silent for {SILENCE:?}")]
     Silent,
     #[error("closed by the other side")]
@@ -85,28 +97,40 @@ impl LinkId {
 }
 
 /// Connects as the activator `own`, however often it takes; the first try waits a moment if the last connection broke.
-pub(super) async fn connect_at_last(address: SocketAddr, own: IpAddr, broke: bool) -> Box<Socket> {
+pub(super) async fn connect_at_last(
+    address: SocketAddr,
+    own: IpAddr,
+    token: &ProjectedToken,
+    broke: bool,
+) -> Box<Socket> {
     let mut retry = FIRST_RETRY;
-    let mut first = !broke;
+    let (mut first, mut refused) = (!broke, false);
     loop {
         if !std::mem::take(&mut first) {
             // Up to half is taken off, so that activators do not return all at once.
             tokio::time::sleep(retry.mul_f64(rand::random_range(0.5..=1.0))).await;
             retry = (retry * 2).min(LAST_RETRY);
         }
-        match connect(address, own).await {
+        match connect(address, own, token).await {
             Ok(socket) => return socket,
+            // Said once: it is tried again each second.
+            Err(Ended::WebSocket(tungstenite::Error::Http(answer))) if !refused => {
+                refused = true;
+                let words = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+                tracing::error!(%address, status = %answer.status(), words = words.trim(), "refused by activator");
+            }
             Err(error) => tracing::debug!(%address, %error, "activator not reached"),
         }
     }
 }
 
-async fn connect(address: SocketAddr, own: IpAddr) -> Result<Box<Socket>, Ended> {
+async fn connect(address: SocketAddr, own: IpAddr, token: &ProjectedToken) -> Result<Box<Socket>, Ended> {
     let handshake = async {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let mut request = format!("ws://{address}{SLOTS_PATH}").into_client_request()?;
         request.headers_mut().insert(ACTIVATOR_HEADER, own.to_string().parse().map_err(|_| Ended::Nameless)?);
+        token.authorize(request.headers_mut())?;
         let (socket, _) =
             tokio_tungstenite::client_async_with_config(request, stream, Some(config())).await?;
         Ok(Box::new(socket))
@@ -114,20 +138,50 @@ async fn connect(address: SocketAddr, own: IpAddr) -> Result<Box<Socket>, Ended>
     tokio::time::timeout(HANDSHAKE, handshake).await.unwrap_or(Err(Ended::Handshake))
 }
 
-/// Answers who has connected, and says who that is.
-pub(super) async fn accept(stream: TcpStream) -> Result<(IpAddr, Box<Socket>), Ended> {
-    let mut peer = None;
+/// Answers who has connected, if `guard` knows it for an activator, and says which.
+pub(super) async fn accept(
+    mut stream: TcpStream,
+    guard: &TokenGuard,
+) -> Result<(IpAddr, Box<Socket>), Ended> {
     let handshake = async {
-        #[expect(clippy::result_large_err, reason = "the library's type")]
-        let answer = |request: &Request<()>, response: Response<()>| {
-            peer = caller(request);
-            if peer.is_some() { Ok(response) } else { Err(refusal()) }
+        // By hand, because the library wants its answer at once, and the cluster takes its time to say whose token it is.
+        let (request, read) = read_head(&mut stream).await?;
+        let (peer, response) = match admit(&request, guard).await {
+            Ok(admitted) => admitted,
+            Err(ended) => {
+                stream.write_all(&refusal(&ended)).await?;
+                return Err(ended);
+            }
         };
-        let socket = tokio_tungstenite::accept_hdr_async_with_config(stream, answer, Some(config())).await?;
-        Ok(Box::new(socket))
+        let mut answer = Vec::new();
+        write_response(&mut answer, &response)?;
+        stream.write_all(&answer).await?;
+        let socket = WebSocketStream::from_partially_read(stream, read, Role::Server, Some(config())).await;
+        Ok((peer, Box::new(socket)))
     };
-    let socket = tokio::time::timeout(HANDSHAKE, handshake).await.unwrap_or(Err(Ended::Handshake))?;
-    Ok((peer.ok_or(Ended::Nameless)?, socket))
+    tokio::time::timeout(HANDSHAKE, handshake).await.unwrap_or(Err(Ended::Handshake))
+}
+
+/// The head of who has connected, and what came behind it.
+async fn read_head(stream: &mut TcpStream) -> Result<(Request<()>, Vec<u8>), Ended> {
+    let mut read = Vec::new();
+    loop {
+        if let Some((length, request)) = Request::try_parse(&read)? {
+            return Ok((request, read.split_off(length)));
+        }
+        if read.len() > MOST_HEAD {
+            return Err(Ended::LongHead);
+        }
+        if stream.read_buf(&mut read).await? == 0 {
+            return Err(Ended::Closed);
+        }
+    }
+}
+
+async fn admit(request: &Request<()>, guard: &TokenGuard) -> Result<(IpAddr, Response<()>), Ended> {
+    let peer = caller(request).ok_or(Ended::Nameless)?;
+    guard.admit(request.headers(), &[ACTIVATOR_ACCOUNT]).await?;
+    Ok((peer, create_response(request)?))
 }
 
 /// Carries words in both directions until the connection ends.
@@ -195,11 +249,18 @@ fn caller(request: &Request<()>) -> Option<IpAddr> {
     named.to_str().ok()?.parse().ok()
 }
 
-fn refusal() -> ErrorResponse {
-    let words = format!("activators connect to {SLOTS_PATH} and say who they are in {ACTIVATOR_HEADER}\n");
-    let mut response = Response::new(Some(words));
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    response
+fn refusal(ended: &Ended) -> Vec<u8> {
+    let (status, words) = match ended {
+        Ended::Refused(refusal) => (refusal.status(), refusal.to_string()),
+        _ => {
+            let words =
+                format!("activators connect to {SLOTS_PATH} and say who they are in {ACTIVATOR_HEADER}");
+            (StatusCode::BAD_REQUEST, words)
+        }
+    };
+    let length = words.len() + 1;
+    format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{words}\n")
+        .into_bytes()
 }
 
 // === impl Pace ===

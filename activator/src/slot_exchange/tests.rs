@@ -4,9 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::contract::{ACTIVATOR_HEADER, SLOTS_PATH};
+use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
 use autoscaler::slot_lending::Message;
+use chassis::reviews::{Access, ReviewError, Reviewer, User};
+use futures::future::BoxFuture;
 use futures::{SinkExt, StreamExt};
+use http::header::AUTHORIZATION;
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use prometheus::Registry;
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
@@ -28,9 +32,19 @@ struct Running {
 
 impl Running {
     async fn start(ip: &str, activators: &watch::Sender<BTreeSet<SocketAddr>>) -> Self {
+        Self::guarded(ip, activators, TokenGuard::open(), ProjectedToken::default()).await
+    }
+
+    async fn guarded(
+        ip: &str,
+        activators: &watch::Sender<BTreeSet<SocketAddr>>,
+        guard: TokenGuard,
+        token: ProjectedToken,
+    ) -> Self {
         let listener = TcpListener::bind((ip, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let position = Position { own: address.ip(), listener, activators: activators.subscribe() };
+        let (own, activators) = (address.ip(), activators.subscribe());
+        let position = Position { own, listener, guard, token, activators };
         let metrics = Metrics::register(&Registry::new()).unwrap().exchange.clone();
         let (news, run) = exchange(Some(position), metrics);
         Self { address, news, _task: AbortOnDropHandle::new(tokio::spawn(run)) }
@@ -52,12 +66,47 @@ impl Running {
 
     /// Connects as `name`.
     async fn stranger(&self, name: Option<&str>) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
+        self.stranger_with(None, name).await
+    }
+
+    async fn stranger_with(
+        &self,
+        token: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<WebSocketStream<TcpStream>, tungstenite::Error> {
         let mut request = format!("ws://{}{SLOTS_PATH}", self.address).into_client_request().unwrap();
         if let Some(name) = name {
             request.headers_mut().insert(ACTIVATOR_HEADER, name.parse().unwrap());
         }
+        if let Some(token) = token {
+            request.headers_mut().insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        }
         let stream = TcpStream::connect(self.address).await.unwrap();
         tokio_tungstenite::client_async(request, stream).await.map(|(socket, _)| socket)
+    }
+}
+
+/// Knows one token, of an activator, and one of somebody else.
+#[derive(Debug)]
+struct TwoTokens;
+
+impl Reviewer for TwoTokens {
+    fn token<'a>(
+        &'a self,
+        token: &'a str,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
+        let account = match token {
+            "ours" => Some(ACTIVATOR_ACCOUNT),
+            "theirs" => Some("default"),
+            _ => None,
+        };
+        let name = account.map(|account| format!("system:serviceaccount:rouse-system:{account}"));
+        Box::pin(async { Ok(name.map(|name| User { name, ..User::default() })) })
+    }
+
+    fn access(&self, _: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {
+        Box::pin(async { Err(ReviewError::Empty) })
     }
 }
 
@@ -97,6 +146,28 @@ async fn who_does_not_say_who_it_is_is_refused() {
             "{refused:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn only_who_shows_an_activators_token_comes_in() {
+    let guard = TokenGuard::new(Arc::new(TwoTokens), "rouse-system", "ours");
+    let path = std::env::temp_dir().join(format!("slots-token-{}", std::process::id()));
+    std::fs::write(&path, "ours").unwrap();
+    let activators = watch::Sender::default();
+    let token = ProjectedToken::at(&path);
+    let mut one = Running::guarded("127.0.8.6", &activators, guard.clone(), token.clone()).await;
+    for (token, status) in [(None, 401), (Some("unknown"), 401), (Some("theirs"), 403)] {
+        let refused = one.stranger_with(token, Some("127.0.8.9")).await;
+        let is_as_expected =
+            matches!(&refused, Err(tungstenite::Error::Http(answer)) if answer.status() == status);
+        assert!(is_as_expected, "{token:?}: {refused:?}");
+    }
+    let mut other = Running::guarded("127.0.8.7", &activators, guard, token).await;
+    activators.send_replace(BTreeSet::from([one.address, other.address]));
+    let (to_other, _) = (one.linked_to(1).await[0], other.linked_to(1).await[0]);
+    one.say(to_other, Message::Begin);
+    assert_eq!(other.heard().await.words, [word(Message::Begin)]);
+    std::fs::remove_file(path).unwrap();
 }
 
 #[tokio::test]
