@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::stats::SlowWake;
 use http::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 
@@ -166,24 +167,49 @@ impl Part {
 // === impl SlowWakes ===
 
 impl SlowWakes {
-    /// Logs a way that held its request for `slow` or longer; once for all requests of one wake.
-    pub fn tell(&self, way: &ColdStart, slow: Duration, workload: &Key) {
+    /// What is to be told of a way that held its request for `slow` or longer; once for all requests of one wake.
+    pub fn tell(&self, way: &ColdStart, slow: Duration, workload: &Key) -> Option<SlowWake> {
         if slow.is_zero() || way.part(Part::Hold).is_none_or(|hold| hold < slow) {
-            return;
+            return None;
         }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|last| way.answered.saturating_duration_since(last) < slow) {
-            return;
+            return None;
         }
         *last = Some(way.answered);
         let parts: Vec<_> = way.parts().map(|(part, took)| format!("{} {took:.1?}", part.as_str())).collect();
-        tracing::warn!(%workload, parts = parts.join(", "), "slow wake");
+        let parts = parts.join(", ");
+        tracing::warn!(%workload, parts, "slow wake");
+        Some(SlowWake { key: workload.clone(), parts })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slow_wake_is_told_once() {
+        let start = Instant::now() + Duration::from_secs(60);
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let way = |received, forwarded| ColdStart {
+            received: at(received),
+            poked: None,
+            appeared: None,
+            scheduled: None,
+            seen: at(forwarded),
+            proven: at(forwarded),
+            forwarded: at(forwarded),
+            answered: at(forwarded),
+        };
+        let (wakes, key) = (SlowWakes::default(), Key::new("shop", "web"));
+        let tell = |way: ColdStart| wakes.tell(&way, Duration::from_secs(10), &key).map(|told| told.parts);
+        assert_eq!(tell(way(0, 9)), None, "it was not slow");
+        let told = tell(way(0, 12)).unwrap();
+        assert_eq!(told, "hold 12.0s, pod 12.0s, probe 0.0ns, forward 0.0ns");
+        assert_eq!(tell(way(1, 12)), None, "another request of the same wake");
+        assert!(tell(way(100, 111)).is_some());
+    }
 
     #[test]
     fn parts_are_told_in_milliseconds() {

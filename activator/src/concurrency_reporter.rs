@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::stats::{Push, RequestStats, Stat, StatMessage};
+use autoscaler::stats::{Push, RequestStats, SlowWake, Stat, StatMessage};
 use chassis::clock;
 use tokio::time::Instant;
 
@@ -24,11 +24,15 @@ pub type PokeSent = Arc<OnceLock<Instant>>;
 /// Shortest wait for the next whole second. A timer that fired early must not report a period of no length.
 const SHORTEST_PERIOD_MS: u64 = 100;
 
+/// Slow wakes that wait for the next report; the log has what is beyond that.
+const MOST_SLOW_WAKES: usize = 64;
+
 /// All workloads carried, and where reports go.
 #[derive(Debug)]
 pub struct ConcurrencyReporter {
     activator: String,
     carried: Mutex<HashMap<Key, Arc<Counter>>>,
+    slow_wakes: Mutex<Vec<SlowWake>>,
     outlet: StatReporter,
 }
 
@@ -59,7 +63,7 @@ pub struct Counted {
 impl ConcurrencyReporter {
     /// Reports go to `outlet` in the name of the pod `activator`.
     pub fn new(activator: String, outlet: StatReporter) -> Self {
-        Self { activator, carried: Mutex::default(), outlet }
+        Self { activator, carried: Mutex::default(), slow_wakes: Mutex::default(), outlet }
     }
 
     /// Counts a request in; the first of a workload that is not carried pokes.
@@ -67,9 +71,18 @@ impl ConcurrencyReporter {
         if let Some(sent) = counter.enter(Instant::now()) {
             lock(&self.carried).insert(counter.key.clone(), counter.clone());
             let stat = self.stat(1.0, 1.0);
-            self.outlet.poke(&self.push(vec![StatMessage { key: counter.key.clone(), stat }]), sent);
+            self.outlet
+                .poke(&self.push(vec![StatMessage { key: counter.key.clone(), stat }], Vec::new()), sent);
         }
         Counted { counter: counter.clone() }
+    }
+
+    /// Tells of a wake that took long with the next report.
+    pub fn slow_wake(&self, slow: SlowWake) {
+        let mut waiting = lock(&self.slow_wakes);
+        if waiting.len() < MOST_SLOW_WAKES {
+            waiting.push(slow);
+        }
     }
 
     /// Reports at every whole second of wall time, until dropped.
@@ -77,7 +90,7 @@ impl ConcurrencyReporter {
         loop {
             tokio::time::sleep(until_next_second(clock::since_epoch())).await;
             let push = self.report(Instant::now());
-            if !push.messages.is_empty() {
+            if !push.messages.is_empty() || !push.slow_wakes.is_empty() {
                 self.outlet.report(&push);
             }
         }
@@ -92,7 +105,7 @@ impl ConcurrencyReporter {
             messages.push(StatMessage { key: key.clone(), stat });
             !report.was_idle
         });
-        self.push(messages)
+        self.push(messages, std::mem::take(&mut lock(&self.slow_wakes)))
     }
 
     fn stat(&self, concurrency: f64, requests_per_second: f64) -> Stat {
@@ -105,8 +118,8 @@ impl ConcurrencyReporter {
         }
     }
 
-    fn push(&self, messages: Vec<StatMessage>) -> Push {
-        Push { activator: self.activator.clone(), messages }
+    fn push(&self, messages: Vec<StatMessage>, slow_wakes: Vec<SlowWake>) -> Push {
+        Push { activator: self.activator.clone(), messages, slow_wakes }
     }
 }
 

@@ -145,7 +145,9 @@ impl WorkloadThrottler {
     /// A request was held, and has its answer now.
     pub fn cold_start(&self, way: &ColdStart) {
         self.metrics().cold_start(way);
-        self.slow_wakes.tell(way, self.shared.limits.slow_wake, &self.key);
+        if let Some(slow) = self.slow_wakes.tell(way, self.shared.limits.slow_wake, &self.key) {
+            self.shared.reporter.slow_wake(slow);
+        }
     }
 
     /// Its pods on their way.

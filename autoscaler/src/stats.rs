@@ -9,4 +9,4 @@ mod stat;
 
 pub use request_stats::{Report, RequestStats};
 pub use sample_size::{extrapolate, sample_size, widened_sample};
-pub use stat::{Push, Stat, StatMessage};
+pub use stat::{Push, SlowWake, Stat, StatMessage};

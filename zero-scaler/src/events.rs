@@ -32,7 +32,7 @@ pub struct Events {
 pub struct Said {
     about: ObjectReference,
     warning: bool,
-    reason: &'static str,
+    pub(crate) reason: &'static str,
     note: String,
 }
 

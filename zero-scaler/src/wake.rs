@@ -11,6 +11,7 @@
 //! activation scale; what the decider wants beyond that follows by the ordinary way.
 //!
 //! Also kept here: when somebody last asked for a workload. It stops the way to zero even if the decider has not heard yet.
+//! And what was woken from here: if an activator says that it took long, this replica tells it, and no other does.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +37,7 @@ use crate::triggers::Trigger;
 
 /// Wakes that may run at a time.
 const MOST_AT_ONCE: usize = 1024;
-/// Workloads whose last request is remembered.
+/// Workloads whose last request is remembered, and whose last wake.
 const MOST_REMEMBERED: usize = 100_000;
 /// How long a stopping process waits for patches in flight.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -86,6 +87,8 @@ pub struct Wake<S, W> {
     leadership: Leadership,
     in_flight: Mutex<HashSet<Key>>,
     last_asked: Mutex<HashMap<Key, i64>>,
+    /// Workloads whose last wake was from here, with what events speak of.
+    woken_here: Mutex<HashMap<Key, PodAutoscaler>>,
     woken: Arc<Trigger>,
     events: Events,
     metrics: Metrics,
@@ -148,6 +151,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
             leadership,
             in_flight: Mutex::default(),
             last_asked: Mutex::default(),
+            woken_here: Mutex::default(),
             woken,
             events,
             metrics,
@@ -168,11 +172,22 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
                 self.asked_for(message, received);
             }
         }
+        for slow in push.slow_wakes {
+            // Once for each wake, however many activators and replicas hear of it.
+            if let Some(autoscaler) = lock(&self.woken_here).remove(&slow.key) {
+                self.events.warning(
+                    &autoscaler,
+                    "SlowWake",
+                    format!("a request was held for long: {}", slow.parts),
+                );
+            }
+        }
     }
 
     /// Forgets workloads that are gone; to be called now and then.
     pub fn prune(&self) {
         lock(&self.last_asked).retain(|key, _| self.sleepers.exists(key));
+        lock(&self.woken_here).retain(|key, _| self.sleepers.exists(key));
     }
 
     /// Waits for patches in flight, but not for long.
@@ -192,7 +207,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         if !self.sleepers.exists(&key) {
             return;
         }
-        self.remember(&key);
+        remember(&self.last_asked, &key, chassis::clock::unix_millis());
         let Some(sleeper) = self.sleepers.asleep(&key) else { return };
         if !self.begin(&key) {
             return;
@@ -224,6 +239,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
                 self.metrics.wake_seconds.observe(took.as_secs_f64());
                 self.metrics.wakes.with_label_values(&["woken"]).inc();
                 self.tell(&sleeper, took);
+                remember(&self.woken_here, key, sleeper.autoscaler);
             }
             Ok(Outcome::AwakeAlready) => self.metrics.wakes.with_label_values(&["awake"]).inc(),
             Err(error) => {
@@ -274,13 +290,6 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         self.events.normal(&sleeper.autoscaler, "Woken", note);
     }
 
-    fn remember(&self, key: &Key) {
-        let mut last_asked = lock(&self.last_asked);
-        if last_asked.len() < MOST_REMEMBERED || last_asked.contains_key(key) {
-            last_asked.insert(key.clone(), chassis::clock::unix_millis());
-        }
-    }
-
     fn begin(&self, key: &Key) -> bool {
         let mut in_flight = lock(&self.in_flight);
         in_flight.len() < MOST_AT_ONCE && in_flight.insert(key.clone())
@@ -301,6 +310,13 @@ impl Drop for InFlight<'_> {
     }
 }
 
+fn remember<T>(of: &Mutex<HashMap<Key, T>>, key: &Key, what: T) {
+    let mut of = lock(of);
+    if of.len() < MOST_REMEMBERED || of.contains_key(key) {
+        of.insert(key.clone(), what);
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Every use leaves the collection whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -309,7 +325,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use autoscaler::api::PodAutoscalerSpec;
-    use autoscaler::stats::Stat;
+    use autoscaler::stats::{SlowWake, Stat};
     use prometheus::Registry;
     use tokio::sync::mpsc;
 
@@ -414,7 +430,8 @@ pub(crate) mod tests {
 
     pub(crate) fn push(name: &str, concurrency: f64) -> Push {
         let stat = Stat { average_concurrent_requests: concurrency, ..Stat::default() };
-        Push { activator: "a".into(), messages: vec![StatMessage { key: Key::new("shop", name), stat }] }
+        let messages = vec![StatMessage { key: Key::new("shop", name), stat }];
+        Push { activator: "a".into(), messages, ..Push::default() }
     }
 
     fn now() -> Instant {
@@ -433,6 +450,27 @@ pub(crate) mod tests {
         assert!(writes.try_recv().is_err());
         assert_eq!(wake.metrics.wake_seconds.get_sample_count(), 1);
         assert!(wake.last_asked(&Key::new("shop", "web")).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_wake_is_an_event_of_the_replica_that_woke() {
+        let (target, mut writes) = FakeTarget::new(Duration::ZERO);
+        let mut wake = wake(target, Some(sleeper("1")));
+        let (events, mut told) = Events::new(wake.metrics.events_dropped.clone());
+        Arc::get_mut(&mut wake).unwrap().events = events;
+        let slow = SlowWake { key: Key::new("shop", "web"), parts: "hold 12.0s".into() };
+        let slow = || Push { slow_wakes: vec![slow.clone()], ..Push::default() };
+        wake.hear(slow(), now());
+        assert!(told.try_recv().is_err(), "another replica woke it");
+        wake.hear(push("web", 1.0), now());
+        writes.recv().await.unwrap();
+        assert_eq!(told.recv().await.unwrap().reason, "Woken");
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        for _activator in 0..3 {
+            wake.hear(slow(), now());
+        }
+        assert_eq!(told.recv().await.unwrap().reason, "SlowWake");
+        assert!(told.try_recv().is_err());
     }
 
     #[tokio::test(start_paused = true)]

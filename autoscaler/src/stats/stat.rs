@@ -46,6 +46,18 @@ pub struct Push {
     pub activator: String,
     /// The workloads that it carries or has just stopped to carry.
     pub messages: Vec<StatMessage>,
+    /// Requests that were held for long, and have their answers since the last report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow_wakes: Vec<SlowWake>,
+}
+
+/// What people are told of a wake that took long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowWake {
+    /// The workload.
+    pub key: Key,
+    /// How long the parts of one held request's way took, in words.
+    pub parts: String,
 }
 
 // === impl Stat ===

@@ -193,7 +193,7 @@ pub(crate) fn push(concurrency: f64) -> Message {
         ..Stat::default()
     };
     let messages = vec![StatMessage { key: key(), stat }];
-    let push = Push { activator: "activator-1".to_owned(), messages };
+    let push = Push { activator: "activator-1".to_owned(), messages, ..Push::default() };
     Message::text(serde_json::to_string(&push).unwrap())
 }
 
