@@ -28,8 +28,9 @@ use crate::pod_tracker::PodTracker;
 use crate::slot_exchange::{LinkId, Neighbours};
 use crate::workloads::Workload;
 
-/// Callers that are given their places under one hold of the lock.
-const AT_ONCE: usize = 64;
+/// Callers that have their places and did not run yet. Of a crowd the next ones follow when these had their turns: it must not
+/// stand before the requests of other workloads, and finds the first ones' connections to the pods free again.
+const ENTERING: usize = 64;
 
 /// One workload's queue.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub struct SlotQueue {
     state: Mutex<State>,
 }
 
-/// Invariant, whenever the lock is free and no `after` is under way: nobody waits or no place is free.
+/// Invariant, whenever the lock is free and no `after` is under way: nobody waits, no place is free, or a crowd enters.
 #[derive(Debug)]
 struct State {
     pods: PodSet,
@@ -47,6 +48,10 @@ struct State {
     next_ticket: u64,
     /// How many may wait.
     bound: usize,
+    /// Those who were given a place and did not run yet.
+    entering: usize,
+    /// Whether others wait only until these have run.
+    is_crowd: bool,
 }
 
 /// A caller's turn: by its arrival, and then by its ticket.
@@ -63,6 +68,9 @@ struct Waiter<'a> {
     slot: oneshot::Receiver<Slot>,
 }
 
+/// Places, and the callers that are to have them.
+type Granted = Vec<(oneshot::Sender<Slot>, Slot)>;
+
 /// A place on a pod. Given back when dropped.
 pub struct Slot {
     queue: Arc<SlotQueue>,
@@ -77,7 +85,15 @@ pub struct Slot {
 impl SlotQueue {
     /// A queue in which at most `bound` callers wait.
     pub(crate) fn new(slots: PodSlots, bound: usize) -> Arc<Self> {
-        let state = State { pods: PodSet::default(), slots, waiting: BTreeMap::new(), next_ticket: 0, bound };
+        let state = State {
+            pods: PodSet::default(),
+            slots,
+            waiting: BTreeMap::new(),
+            next_ticket: 0,
+            bound,
+            entering: 0,
+            is_crowd: false,
+        };
         Arc::new(Self { state: Mutex::new(state) })
     }
 
@@ -147,23 +163,23 @@ impl SlotQueue {
     /// Does what may free places, and gives them to those who wait. They wake when the lock is free: a waker may drop a task
     /// that holds a place of this very queue.
     fn after<T>(self: &Arc<Self>, event: impl FnOnce(&mut State) -> T) -> T {
-        let (outcome, mut granted) = {
+        let (outcome, granted) = {
             let mut state = self.lock();
             let outcome = event(&mut state);
             (outcome, state.serve(self))
         };
-        while !granted.is_empty() {
-            let more = granted.len() == AT_ONCE;
-            for (caller, slot) in granted {
-                let _ = caller.send(slot);
-            }
-            granted = if more { self.lock().serve(self) } else { Vec::new() };
-        }
+        hand_out(granted);
         outcome
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn hand_out(granted: Granted) {
+    for (caller, slot) in granted {
+        let _ = caller.send(slot);
     }
 }
 
@@ -185,20 +201,28 @@ impl State {
         (turn, granted)
     }
 
-    /// The callers who wait longest with the places that are free, as many as go at once; and when that was all, tells the
-    /// other activators what still waits.
-    fn serve(&mut self, queue: &Arc<SlotQueue>) -> Vec<(oneshot::Sender<Slot>, Slot)> {
+    /// The callers who wait longest with the places that are free, as many as may enter; and when that was all, tells the other
+    /// activators what still waits.
+    fn serve(&mut self, queue: &Arc<SlotQueue>) -> Granted {
         let mut granted = Vec::new();
-        while granted.len() < AT_ONCE
+        while self.entering < ENTERING
             && let Some(first) = self.waiting.first_entry()
+            && let Some((pod, used)) = self.slots.take(&self.pods)
         {
-            let Some((pod, used)) = self.slots.take(&self.pods) else { break };
             granted.push((first.remove(), Slot::new(queue, pod, used, true)));
+            self.entering += 1;
         }
-        if granted.len() < AT_ONCE {
+        self.is_crowd = self.entering >= ENTERING && !self.waiting.is_empty();
+        if !self.is_crowd {
             self.settle();
         }
         granted
+    }
+
+    /// Somebody who was given a place has run, or will not.
+    fn entered(&mut self, queue: &Arc<SlotQueue>) -> Granted {
+        self.entering = self.entering.saturating_sub(1);
+        if self.is_crowd && self.entering <= ENTERING / 2 { self.serve(queue) } else { Vec::new() }
     }
 
     fn settle(&mut self) {
@@ -211,11 +235,17 @@ impl State {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut state = self.queue.lock();
-        // Otherwise it was given a place, which goes back with the receiver unless it was taken out of it.
-        if state.waiting.remove(&self.turn).is_some() {
-            state.settle();
-        }
+        let granted = {
+            let mut state = self.queue.lock();
+            if state.waiting.remove(&self.turn).is_some() {
+                state.settle();
+                Vec::new()
+            } else {
+                // Its place goes back with the receiver, unless it was taken out of it.
+                state.entered(self.queue)
+            }
+        };
+        hand_out(granted);
     }
 }
 

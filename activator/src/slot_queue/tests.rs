@@ -1,5 +1,7 @@
 //! A queue without neighbours: who gets a place, and when.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures::FutureExt;
 
 use super::*;
@@ -140,9 +142,33 @@ fn a_changed_limit_holds_at_once_and_interrupts_nobody() {
 #[test]
 fn a_crowd_is_let_in_as_a_whole() {
     let slots = PodSlots::new(autoscaler::Key::new("shop", "web"), &workload(0), Arc::default());
-    let queue = SlotQueue::new(slots, 10 * AT_ONCE);
-    let mut crowd: Vec<_> = (0..3 * AT_ONCE).map(|_| Box::pin(queue.wait(Instant::now()))).collect();
+    let queue = SlotQueue::new(slots, 10 * ENTERING);
+    let mut crowd: Vec<_> = (0..3 * ENTERING).map(|_| Box::pin(queue.wait(Instant::now()))).collect();
     assert!(crowd.iter_mut().all(|caller| caller.now_or_never().is_none()));
     add(&queue, 1);
     assert!(crowd.iter_mut().all(|caller| caller.now_or_never().is_some()));
+}
+
+#[tokio::test]
+async fn others_have_their_turn_while_a_crowd_is_let_in() {
+    let slots = PodSlots::new(autoscaler::Key::new("shop", "web"), &workload(0), Arc::default());
+    let (queue, let_in) = (SlotQueue::new(slots, 10 * ENTERING), Arc::new(AtomicUsize::new(0)));
+    let mut crowd = tokio::task::JoinSet::new();
+    for _ in 0..10 * ENTERING {
+        let (queue, let_in) = (queue.clone(), let_in.clone());
+        crowd.spawn(async move {
+            let slot = queue.wait(Instant::now()).await.unwrap();
+            let_in.fetch_add(1, Ordering::SeqCst);
+            slot
+        });
+    }
+    while queue.lock().waiting.len() < 10 * ENTERING {
+        tokio::task::yield_now().await;
+    }
+    add(&queue, 1);
+    let seen = let_in.clone();
+    let neighbour = tokio::spawn(async move { seen.load(Ordering::SeqCst) });
+    let before = neighbour.await.unwrap();
+    assert!(before <= 2 * ENTERING, "{before} were let in before it");
+    assert_eq!(crowd.join_all().await.len(), 10 * ENTERING);
 }
