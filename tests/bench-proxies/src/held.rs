@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::process::{Resource, Rlimit};
 
 use self::callers::Callers;
+use crate::cpu_time::CpuTime;
 use crate::load::{Generator, Pace};
 use crate::process::{Process, Program};
 use crate::{clock, memory};
@@ -35,9 +36,9 @@ const RELEASED_PER_SECOND: f64 = 20_000.0;
 /// Requests a second for a workload that is awake, and for how long at a time.
 const NEIGHBOUR: Pace = Pace::PerSecond(100.0);
 const NEIGHBOUR_TIME: Duration = Duration::from_secs(2);
-/// How much longer its 99th percentile may get while the other workload's requests are held.
+/// How much longer its 99th percentile may get while the other workload's requests come, are held, and go.
 const NEIGHBOUR_P99: f64 = 2.0;
-/// Of the pod; its connections need files as well.
+/// Of a pod with a limit; its connections need files as well.
 const CONTAINER_CONCURRENCY: u32 = 100;
 /// Files for everything but the callers' connections.
 const OTHER_FILES: u64 = 1500;
@@ -53,14 +54,22 @@ struct Activator {
     file: PathBuf,
 }
 
-/// Measures both, prints it, and tells whether every bound was met.
+/// Requests for a workload that is awake, while another's callers flood the activator.
+struct Neighbour {
+    address: SocketAddr,
+    /// The 99th percentile of its latencies when it is alone.
+    alone: Duration,
+}
+
+/// Measures all, prints it, and tells whether every bound was met.
 ///
 /// # Errors
 /// When the activator cannot be run or loses a request.
 pub(crate) fn run(activator: &Path, backend: SocketAddr, directory: &Path) -> Result<bool> {
     let listening = listeners(activator, directory)?;
-    let holding = requests(activator, backend, directory)?;
-    Ok(listening && holding)
+    let holding = requests(activator, backend, directory, CONTAINER_CONCURRENCY)?;
+    let crowding = requests(activator, backend, directory, 0)?;
+    Ok(listening && holding && crowding)
 }
 
 fn listeners(path: &Path, directory: &Path) -> Result<bool> {
@@ -78,49 +87,50 @@ fn listeners(path: &Path, directory: &Path) -> Result<bool> {
     Ok(verdict(&format!("{count} open ports"), resident, bound))
 }
 
-fn requests(path: &Path, backend: SocketAddr, directory: &Path) -> Result<bool> {
+fn requests(path: &Path, backend: SocketAddr, directory: &Path, limit: u32) -> Result<bool> {
     let count = usize::try_from(open_files().saturating_sub(OTHER_FILES))?.min(REQUESTS);
     let pod = format!("{{ip: {}, ready: true}}", backend.ip());
     let workloads = |pods: &str| {
         let (held, neighbour) = (FIRST_PORT, FIRST_PORT + 1);
-        let of = |port, pods: &str| workload_at(port, backend.port(), pods);
+        let of = |port, pods: &str| workload_at(port, backend.port(), limit, pods);
         format!("workloads:\n{}{}", of(held, pods), of(neighbour, &pod))
     };
     let mut activator = Activator::start(path, directory, &workloads(""))?;
-    let neighbour = SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST_PORT + 1));
     activator.process.wait_for_listening((Ipv4Addr::LOCALHOST, FIRST_PORT).into())?;
-    activator.process.wait_for_listening(neighbour)?;
-    let alone = p99(neighbour)?;
+    let neighbour = Neighbour::meet((Ipv4Addr::LOCALHOST, FIRST_PORT + 1).into(), &mut activator)?;
     let at_rest = activator.resident()?;
 
-    let mut callers = Callers::connect(FIRST_PORT, count)?;
+    println!(
+        "{count} callers of a pod {}:",
+        if limit == 0 { "without a limit".to_owned() } else { format!("that takes {limit} at a time") }
+    );
+    let (callers, arriving) = neighbour.beside(|| Callers::connect(FIRST_PORT, count));
+    let mut callers = callers?;
     wait("hold every request", || Ok(held()? == count))?;
     let resident = activator.resident()?;
-    let bound = share(REQUESTS_MEMORY, count, REQUESTS);
     let each = (resident - at_rest.min(resident)) / count as u64;
-    println!("{count} held requests: {each} bytes each");
-    let small = verdict(&format!("{count} held requests"), resident, bound);
+    println!("  {each} bytes for each held request");
+    let small = verdict(&format!("{count} held requests"), resident, share(REQUESTS_MEMORY, count, REQUESTS));
+    let ((), waiting) = neighbour.beside(|| ());
 
-    let beside = p99(neighbour)?;
-    let unmoved = beside <= alone.mul_f64(NEIGHBOUR_P99);
-    println!("{} p99 of a neighbour: {beside:.0?}, alone {alone:.0?}", mark(unmoved));
-
+    let before = activator.cpu_time()?;
     activator.say(&workloads(&pod))?;
-    let (answers, beside) = thread::scope(|scope| {
-        let beside = scope.spawn(|| p99(neighbour));
-        let answers = callers.answers(PATIENCE);
-        (answers, beside.join())
-    });
+    let (answers, leaving) = neighbour.beside(|| callers.answers(PATIENCE));
     let answers = answers?;
-    if let Ok(beside) = beside {
-        println!("  p99 of the neighbour while they are released: {:.0?}", beside?);
-    }
     ensure!(answers.lost == 0, "{} of {count} requests were lost: {}", answers.lost, answers.last_loss);
+    let used = activator.cpu_time()?.since(&before).total.as_secs_f64() / count as f64;
     let rate = count as f64 / answers.took.as_secs_f64();
     let fast = rate >= RELEASED_PER_SECOND;
     println!("{} released: {rate:.0} a second, of at least {RELEASED_PER_SECOND:.0}", mark(fast));
-    println!("  after that {:.1} MiB", mebibytes(activator.resident()?));
-    Ok(small && unmoved && fast)
+    println!(
+        "  {:.1} µs of CPU time each; after that {:.1} MiB",
+        used * 1e6,
+        mebibytes(activator.resident()?)
+    );
+    let phases = [("arrive", arriving), ("wait", waiting), ("leave", leaving)];
+    let unmoved =
+        phases.into_iter().map(|(what, p99)| neighbour.is_unmoved(what, p99)).collect::<Result<Vec<_>>>()?;
+    Ok(small && fast && unmoved.into_iter().all(|unmoved| unmoved))
 }
 
 fn p99(of: SocketAddr) -> Result<Duration> {
@@ -149,13 +159,13 @@ fn share(bound: u64, count: usize, of: usize) -> u64 {
 }
 
 fn workload(port: u16, pods: &str) -> String {
-    workload_at(port, 8012, pods)
+    workload_at(port, 8012, CONTAINER_CONCURRENCY, pods)
 }
 
-fn workload_at(listen: u16, pod: u16, pods: &str) -> String {
+fn workload_at(listen: u16, pod: u16, limit: u32, pods: &str) -> String {
     format!(
         "- {{name: bench/w{listen}, ports: [{{listen: {listen}, pod: {pod}}}], pods: [{pods}], \
-         containerConcurrency: {CONTAINER_CONCURRENCY}}}\n"
+         containerConcurrency: {limit}}}\n"
     )
 }
 
@@ -179,6 +189,31 @@ fn wait(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
+}
+
+// === impl Neighbour ===
+
+impl Neighbour {
+    fn meet(address: SocketAddr, activator: &mut Activator) -> Result<Self> {
+        activator.process.wait_for_listening(address)?;
+        Ok(Self { address, alone: p99(address)? })
+    }
+
+    /// Its 99th percentile while something is done.
+    fn beside<T>(&self, something: impl FnOnce() -> T) -> (T, Result<Duration>) {
+        thread::scope(|scope| {
+            let beside = scope.spawn(|| p99(self.address));
+            let done = something();
+            (done, beside.join().unwrap_or_else(|_| Err(anyhow!("the neighbour's thread panicked"))))
+        })
+    }
+
+    fn is_unmoved(&self, what: &str, p99: Result<Duration>) -> Result<bool> {
+        let (p99, alone) = (p99?, self.alone);
+        let unmoved = p99 <= alone.mul_f64(NEIGHBOUR_P99);
+        println!("{} p99 of a neighbour while they {what}: {p99:.0?}, alone {alone:.0?}", mark(unmoved));
+        Ok(unmoved)
+    }
 }
 
 // === impl Activator ===
@@ -206,6 +241,10 @@ impl Activator {
 
     fn resident(&self) -> Result<u64> {
         memory::resident(&[self.process.id()])
+    }
+
+    fn cpu_time(&self) -> Result<CpuTime> {
+        CpuTime::of(&[self.process.id()])
     }
 
     fn files(&self) -> Result<usize> {
