@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use system_tests::load::{self, Answer, Load};
 use system_tests::namespace::{TestNamespace, pods_of};
 use system_tests::timeline::{Entry, Happening, Timeline};
-use system_tests::workload::{Workload, replicas, state, until_replicas};
+use system_tests::workload::{Workload, replicas, state, until_mode, until_replicas};
 use system_tests::{installation, wait};
 
 /// Enough for a pod's start on a loaded machine.
@@ -25,21 +25,6 @@ async fn start(name: &str) -> Result<TestNamespace> {
     installation::until_ready(&client, Duration::from_secs(90)).await?;
     installation::set_grace_period(&client, "3s").await?;
     TestNamespace::create(client, &format!("rouse-test-{name}")).await
-}
-
-async fn until_mode(namespace: &TestNamespace, name: &str, mode: Mode) -> Result<()> {
-    let services: Api<ServerlessService> = namespace.api();
-    wait::until(&format!("{name} to be in mode {mode:?}"), Duration::from_secs(60), || async {
-        let Some(service) = services.get_opt(name).await? else { return Ok(None) };
-        let status = service.status.unwrap_or_default();
-        let reachable = mode == Mode::Serve || status.activators > 0;
-        if status.mode == Some(mode) && reachable {
-            Ok(Some(()))
-        } else {
-            bail!(state(namespace, name).await)
-        }
-    })
-    .await
 }
 
 /// A workload that was applied at zero replicas and is held there.
