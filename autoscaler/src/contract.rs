@@ -38,7 +38,8 @@ pub const QUEUE_PROXY: &str = "queue-proxy";
 
 /// Traffic through the sidecar: HTTP/1.1 and h2c on one port, or the bytes of a pod that speaks something else.
 pub const QUEUE_PROXY_PORT: u16 = 8012;
-/// The sidecar's `/stat` for the collector and `/metrics` for Prometheus.
+/// The sidecar's `/stat` for the collector and `/metrics` for Prometheus, over TCP; over UDP the same
+/// [stat](crate::stats::datagram) by datagrams.
 pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
 /// The sidecar's `/ready` and `/app-ready` for the kubelet, `/wait-for-drain` for the app's preStop hook, and what activators
 /// send to pods that do not speak HTTP: probes, and connections by [`TUNNEL_PATH`].

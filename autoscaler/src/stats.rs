@@ -1,8 +1,9 @@
 //! From request events to what a process reports.
 //!
-//! A queue-proxy answers a [`Stat`] to whoever reads `/stat`; an activator pushes a [`Push`] of [`StatMessage`]s to every
+//! A queue-proxy answers a [`Stat`] to whoever reads `/stat` or asks by a [`datagram`]; an activator pushes a [`Push`] of [`StatMessage`]s to every
 //! metrics-adapter and zero-scaler. Both count with [`RequestStats`].
 
+pub mod datagram;
 mod request_stats;
 mod sample_size;
 mod stat;

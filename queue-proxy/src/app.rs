@@ -15,7 +15,7 @@ use chassis::workers::Workers;
 use http::Request;
 use hyper::body::Incoming;
 use prometheus::Registry;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -47,6 +47,8 @@ pub struct App {
     args: Args,
     traffic: TcpListener,
     stats: TcpListener,
+    /// The same port of UDP.
+    datagrams: Option<UdpSocket>,
     admin: TcpListener,
 }
 
@@ -90,9 +92,11 @@ impl App {
     /// # Errors
     /// When an address is taken or not ours.
     pub async fn bind(args: Args) -> anyhow::Result<Self> {
+        let stats = listen(args.stats_listen).await?;
         Ok(Self {
             traffic: listen(args.listen).await?,
-            stats: listen(args.stats_listen).await?,
+            datagrams: datagrams(stats.local_addr()?).await,
+            stats,
             admin: listen(args.admin_listen).await?,
             args,
         })
@@ -115,7 +119,7 @@ impl App {
     /// # Errors
     /// When the arguments contradict themselves or a task ends unexpectedly.
     pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
-        let Self { args, traffic, stats, admin } = self;
+        let Self { args, traffic, stats, datagrams, admin } = self;
         tracing::info!(?args, "queue-proxy {}", env!("CARGO_PKG_VERSION"));
         let (close_traffic, close) = (CancellationToken::new(), CancellationToken::new());
         let parts = build(&args, &close_traffic)?;
@@ -144,7 +148,7 @@ impl App {
                 tasks.spawn(proxy.serve(workers, Acceptor::new(traffic, args.max_connections), bounds));
             }
         }
-        tasks.spawn(serve_stats(stats, Arc::new(parts.stats), few, close.clone()));
+        tasks.spawn(serve_stats(stats, datagrams, Arc::new(parts.stats), few, close.clone()));
         tasks.spawn(serve_admin(admin, Arc::new(parts.admin), admin_bounds, close.clone()));
         tasks.spawn({
             let drain = drain.clone();
@@ -259,9 +263,21 @@ async fn serve_traffic(
     server::serve_on(&workers, listener, service, bounds, stop).await;
 }
 
+/// Who asks by datagrams and gets no answer asks by HTTP, so that a sidecar does without.
+async fn datagrams(address: SocketAddr) -> Option<UdpSocket> {
+    match UdpSocket::bind(address).await {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            tracing::warn!(%address, %error, "stats are answered by HTTP alone");
+            None
+        }
+    }
+}
+
 /// Answers for, and keeps, the stats.
 async fn serve_stats(
     listener: TcpListener,
+    datagrams: Option<UdpSocket>,
     stats: Arc<StatsEndpoint>,
     bounds: Options,
     stop: CancellationToken,
@@ -270,9 +286,16 @@ async fn serve_stats(
         let stats = stats.clone();
         move |request, _: &_| std::future::ready(Ok::<_, Infallible>(stats.answer(&request)))
     };
+    let answer_datagrams = async {
+        match &datagrams {
+            Some(socket) => stats.answer_datagrams(socket).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = server::serve(listener, service, bounds, stop) => {}
         () = stats.report_periods() => {}
+        () = answer_datagrams => {}
     }
 }
 

@@ -1,12 +1,14 @@
 //! `/stat`: what the collector reads, and `/metrics`: what Prometheus reads.
 //!
 //! The reporter finishes a period at each whole second of the wall clock and keeps its [`Stat`]. Reading returns that and
-//! changes nothing, so several collectors see the same numbers, and one that asks twice is not told zero.
+//! changes nothing, so several collectors see the same numbers, and one that asks twice is not told zero. A collector that reads very
+//! many pods asks by a datagram instead, on the same port of UDP.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use autoscaler::breaker::Breaker;
+use autoscaler::stats::datagram::{Answer, LENGTH, Question};
 use autoscaler::stats::{Report, Stat};
 use bytes::Bytes;
 use chassis::admin::{metrics, plain};
@@ -14,23 +16,34 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use prometheus::Registry;
+use tokio::net::UdpSocket;
 
 use crate::metrics::Metrics;
 use crate::request_counter::RequestCounter;
 
 /// Length of a period.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Wait after a socket failed.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// The last finished period, and what it takes to answer for the process.
 #[derive(Debug)]
 pub(crate) struct StatsEndpoint {
     pod: String,
-    /// Encoded once, when its period ends; none before the first.
-    stat: Mutex<Option<Bytes>>,
+    /// None before the first period has ended.
+    last: Mutex<Option<Last>>,
     counter: std::sync::Arc<RequestCounter>,
     breaker: Breaker,
     metrics: Metrics,
     registry: Registry,
+}
+
+/// The last finished period.
+#[derive(Clone, Debug)]
+struct Last {
+    stat: Stat,
+    /// Encoded once, when the period ends.
+    json: Bytes,
 }
 
 // === impl StatsEndpoint ===
@@ -43,7 +56,7 @@ impl StatsEndpoint {
         metrics: Metrics,
         registry: Registry,
     ) -> Self {
-        Self { pod, stat: Mutex::new(None), counter, breaker, metrics, registry }
+        Self { pod, last: Mutex::new(None), counter, breaker, metrics, registry }
     }
 
     /// Finishes a period at each whole second. Never returns.
@@ -57,6 +70,28 @@ impl StatsEndpoint {
             let timestamp = i64::try_from(end.as_secs()).unwrap_or(i64::MAX);
             self.finish_period(tokio::time::Instant::now().into_std(), timestamp);
             rest = until_next_second(chassis::clock::since_epoch());
+        }
+    }
+
+    /// Answers questions by datagrams. Never returns.
+    pub(crate) async fn answer_datagrams(&self, socket: &UdpSocket) {
+        // One more byte than a question has, so that a longer one is seen to be no question.
+        let mut buffer = [0; LENGTH + 1];
+        loop {
+            match socket.recv_from(&mut buffer).await {
+                Ok((length, from)) => {
+                    let question = buffer.get(..length).and_then(Question::decode);
+                    if let Some(Question { nonce }) = question {
+                        let answer = Answer::encode(nonce, self.lock().as_ref().map(|last| &last.stat));
+                        // An answer that cannot leave at once is lost, as any datagram may be.
+                        let _ = socket.try_send_to(&answer, from);
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "no datagram");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
         }
     }
 
@@ -74,18 +109,22 @@ impl StatsEndpoint {
     fn finish_period(&self, now: Instant, timestamp: i64) {
         let stat = stat(&self.pod, self.counter.report(now), timestamp);
         match serde_json::to_vec(&stat) {
-            Ok(json) => *self.stat.lock().unwrap_or_else(PoisonError::into_inner) = Some(Bytes::from(json)),
+            Ok(json) => *self.lock() = Some(Last { stat, json: Bytes::from(json) }),
             Err(error) => tracing::error!(%error, "a stat has no JSON form"),
         }
     }
 
     fn last_stat(&self) -> Response<Full<Bytes>> {
-        let Some(json) = self.stat.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
+        let Some(json) = self.lock().as_ref().map(|last| last.json.clone()) else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "the first period has not ended\n");
         };
         let mut response = Response::new(Full::new(json));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Last>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,5 +198,37 @@ mod tests {
         assert_eq!(read(&endpoint).await, expected);
         drop(direct);
         assert_eq!(read(&endpoint).await, expected);
+    }
+
+    #[tokio::test]
+    async fn a_question_by_datagram_is_answered_and_nothing_else_is() {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).unwrap();
+        let start = tokio::time::Instant::now().into_std();
+        let counter = Arc::new(RequestCounter::new(start, Duration::ZERO, metrics.clone()));
+        let breaker = Breaker::new(autoscaler::breaker::Limit::Unlimited, 0);
+        let endpoint = StatsEndpoint::new("web-1".into(), counter, breaker, metrics, registry);
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let caller = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        caller.connect(socket.local_addr().unwrap()).await.unwrap();
+        let ask = async {
+            let mut answers = Vec::new();
+            for nonce in [1, 2] {
+                caller.send(b"hello").await.unwrap();
+                caller.send(&[Question { nonce }.encode(), vec![0]].concat()).await.unwrap();
+                caller.send(&Question { nonce }.encode()).await.unwrap();
+                let mut buffer = [0; 100];
+                let length = caller.recv(&mut buffer).await.unwrap();
+                answers.push(Answer::decode(&buffer[..length]).unwrap());
+                endpoint.finish_period(start + Duration::from_secs(1), 42);
+            }
+            answers
+        };
+        let answers = tokio::select! {
+            () = endpoint.answer_datagrams(&socket) => unreachable!(),
+            answers = ask => answers,
+        };
+        assert_eq!(answers[0], Answer { nonce: 1, stat: None });
+        assert_eq!(answers[1], Answer { nonce: 2, stat: Some(Stat { timestamp: 42, ..Stat::default() }) });
     }
 }
