@@ -33,6 +33,7 @@ use crate::ready_pods::ReadyPods;
 use crate::relay::{self, Relay};
 use crate::scrape_client::ScrapeClient;
 use crate::serving_certificate::{Certificates, ServingCertificate, mounted};
+use crate::stat_datagrams::StatDatagrams;
 use crate::stat_server::StatServer;
 use crate::stats_scraper::StatsScraper;
 use crate::workloads::Workloads;
@@ -87,10 +88,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(pods.clone().follow(client.clone(), readiness.awaits("pods")));
     let latch = readiness.awaits("configmap extension-apiserver-authentication");
     tasks.spawn(auth::follow(client.clone(), front_proxy.clone(), latch));
+    let datagrams = StatDatagrams::bind(args.pod_stats_port);
+    tasks.spawn(datagrams.clone().receive());
     tasks.spawn(collector::follow(StatsScraper {
         collector: collector.clone(),
         pods: pods.clone(),
-        client: ScrapeClient::default(),
+        client: ScrapeClient::new(args.pod_stats_port, Some(datagrams)),
         workloads: workloads.clone(),
         metrics: metrics.clone(),
     }));

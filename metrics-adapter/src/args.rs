@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoscaler::contract::{ADMIN_PORT, API_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
+use autoscaler::contract::{
+    ADMIN_PORT, API_PORT, QUEUE_PROXY_STATS_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE,
+};
 use autoscaler::settings::parse_duration;
 use clap::{Parser, Subcommand};
 
@@ -72,6 +74,9 @@ pub struct Args {
     /// Port for the activators' pushes and the decision stream (websockets).
     #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
     pub stats_port: u16,
+    /// Port on which the pods' sidecars answer for their load. For trials on one machine.
+    #[arg(long, env = "ROUSE_POD_STATS_PORT", default_value_t = QUEUE_PROXY_STATS_PORT)]
+    pub pod_stats_port: u16,
     /// Take pushes and readers of decisions without a token. For trials on one machine.
     #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
     pub open_stats_port: bool,

@@ -3,7 +3,7 @@
 //! ```text
 //!  activators ─ws /push─► stat_server ──┐                     ┌─► decisions ─ws /decisions─► zero-scaler
 //!                                       ├─► collector ─► multi_scaler
-//!  queue-proxies ◄─GET /stat─ stats_scraper               ▲   └─► external_metrics ─TLS─► kube-apiserver ─► HPA
+//!  queue-proxies ◄─ /stat ─ stats_scraper                 ▲   └─► external_metrics ─TLS─► kube-apiserver ─► HPA
 //!                                                         │
 //!  Metric, PodAutoscaler, ConfigMap ─► metric_watch ─► workloads        Pods ─► ready_pods
 //! ```
@@ -31,6 +31,7 @@ pub mod scrape_client;
 pub mod scrape_schedule;
 pub mod serving_certificate;
 pub mod simulate;
+pub mod stat_datagrams;
 pub mod stat_server;
 pub mod stats_scraper;
 pub mod tls_server;

@@ -2,9 +2,10 @@
 //!
 //! A workload is in the table when its Metric and its PodAutoscaler are both there and make sense; what does not is logged
 //! once. A bad ConfigMap changes nothing: the last good one stays in force. Changes are gathered for a moment, so that a
-//! start with thousands of objects makes a few tables and not thousands.
+//! start with thousands of objects makes a few tables and not thousands; and only what changed is looked at, for the status of one
+//! or the other PodAutoscaler changes all the time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use chassis::readiness::{Latch, Readiness};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::reflector::{self, Store};
+use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
@@ -39,6 +40,8 @@ pub struct MetricWatch {
     metrics: Store<Metric>,
     pod_autoscalers: Store<PodAutoscaler>,
     events: BoxStream<'static, Seen>,
+    /// What the table does not know of yet.
+    news: News,
     latches: HashMap<Kind, Latch>,
     config: AutoscalerConfig,
     /// The last complaint about each workload, so that each is logged once.
@@ -56,10 +59,19 @@ enum Kind {
 
 /// What a watch brought.
 enum Seen {
-    Object,
+    Object(Option<Key>),
+    /// Something of a list that is not whole yet.
+    Listing,
     Listed(Kind),
     Config(BTreeMap<String, String>),
     Failed(Kind, watcher::Error),
+}
+
+/// Which workloads may have changed.
+#[derive(Debug, PartialEq)]
+enum News {
+    Of(HashSet<Key>),
+    OfAll,
 }
 
 /// Why a workload is not in the table.
@@ -87,10 +99,15 @@ impl MetricWatch {
         let all = watcher::Config::default;
         let metric_events = watcher(Api::<Metric>::all(client.clone()), all())
             .default_backoff()
+            .modify(|metric| metric.metadata.managed_fields = None)
             .reflect(metric_writer)
             .map(|event| seen(Kind::Metric, event));
         let pod_autoscaler_events = watcher(Api::<PodAutoscaler>::all(client.clone()), all())
             .default_backoff()
+            .modify(|autoscaler| {
+                autoscaler.metadata.managed_fields = None;
+                autoscaler.status = None;
+            })
             .reflect(pod_autoscaler_writer)
             .map(|event| seen(Kind::PodAutoscaler, event));
         let only_ours = all().fields(&format!("metadata.name={CONFIG_MAP}"));
@@ -102,6 +119,7 @@ impl MetricWatch {
             metrics,
             pod_autoscalers,
             events: stream::select_all(events).boxed(),
+            news: News::OfAll,
             latches: HashMap::from([
                 (Kind::Metric, readiness.awaits("metrics")),
                 (Kind::PodAutoscaler, readiness.awaits("podautoscalers")),
@@ -137,8 +155,12 @@ impl MetricWatch {
     /// Whether the table may have changed.
     fn take_in(&mut self, seen: Seen) -> bool {
         match seen {
-            Seen::Object => {}
-            Seen::Listed(kind) => drop(self.latches.remove(&kind)),
+            Seen::Object(key) => self.news.add(key),
+            Seen::Listing => return false,
+            Seen::Listed(kind) => {
+                self.latches.remove(&kind);
+                self.news = News::OfAll;
+            }
             Seen::Config(data) => self.reload(&data),
             Seen::Failed(kind, error) => {
                 tracing::warn!(?kind, %error, "a watch failed; it is tried again");
@@ -146,7 +168,7 @@ impl MetricWatch {
             }
         }
         // Until every list has come, a table would be missing what is only not known yet.
-        self.latches.is_empty()
+        self.latches.is_empty() && self.news != News::default()
     }
 
     fn reload(&mut self, data: &BTreeMap<String, String>) {
@@ -154,6 +176,7 @@ impl MetricWatch {
             Ok(config) => {
                 if config != self.config {
                     tracing::info!(?config, "new settings");
+                    self.news = News::OfAll;
                 }
                 self.config = config;
             }
@@ -167,43 +190,82 @@ impl MetricWatch {
     }
 
     fn rebuild(&mut self) {
-        let mut metrics: HashMap<Key, Arc<Metric>> =
-            self.metrics.state().into_iter().filter_map(|m| Some((key_of(m.as_ref())?, m))).collect();
-        let mut complaints = BTreeMap::new();
-        let mut workloads = Vec::new();
-        for autoscaler in self.pod_autoscalers.state() {
-            let Some(key) = key_of(autoscaler.as_ref()) else { continue };
-            let Some(metric) = metrics.remove(&key) else { continue };
-            let (settings, errors) = autoscaler.spec.settings(&self.config, autoscaler.annotations());
-            let mut complaint: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            match workload(&key, &metric.spec, &autoscaler, &settings) {
-                Ok(workload) => workloads.push(workload),
-                Err(bad) => complaint.push(bad.to_string()),
-            }
-            if !complaint.is_empty() {
-                complaints.insert(key, complaint.join("; "));
+        let known = self.table.borrow().clone();
+        let keys = match std::mem::take(&mut self.news) {
+            News::Of(keys) => keys,
+            News::OfAll => self.all(&known),
+        };
+        let mut changes = Vec::new();
+        for key in keys {
+            let new = self.look_at(&key);
+            if known.get(&key).map(Arc::as_ref) != new.as_ref() {
+                changes.push((key, new));
             }
         }
-        self.complain(complaints);
-        let table: Workloads = workloads.into_iter().collect();
-        self.table.send_if_modified(|known| {
-            let changed = **known != table;
-            if changed {
-                tracing::info!(workloads = table.len(), "workloads");
-                *known = Arc::new(table);
+        if changes.is_empty() {
+            return;
+        }
+        let mut table = Workloads::clone(&known);
+        for (key, new) in changes {
+            match new {
+                Some(workload) => table.insert(workload),
+                None => table.remove(&key),
             }
-            changed
-        });
+        }
+        tracing::info!(workloads = table.len(), "workloads");
+        self.table.send_replace(Arc::new(table));
     }
 
-    fn complain(&mut self, complaints: BTreeMap<Key, String>) {
-        for (key, complaint) in &complaints {
-            if self.complaints.get(key) != Some(complaint) {
-                self.counters.setting_errors.inc();
-                tracing::warn!(workload = %key, %complaint, "something of this workload is not accepted");
-            }
+    /// Those that are there, and those that were.
+    fn all(&self, known: &Workloads) -> HashSet<Key> {
+        let autoscalers = self.pod_autoscalers.state();
+        let there = autoscalers.iter().filter_map(|autoscaler| key_of(autoscaler.as_ref()));
+        there
+            .chain(known.iter().map(|workload| workload.key.clone()))
+            .chain(self.complaints.keys().cloned())
+            .collect()
+    }
+
+    /// The workload of this name, if there is one that makes sense.
+    fn look_at(&mut self, key: &Key) -> Option<Workload> {
+        let autoscaler = self.pod_autoscalers.get(&ObjectRef::new(&key.name).within(&key.namespace));
+        let metric = self.metrics.get(&ObjectRef::new(&key.name).within(&key.namespace));
+        let (Some(autoscaler), Some(metric)) = (autoscaler, metric) else {
+            self.complaints.remove(key);
+            return None;
+        };
+        let (settings, errors) = autoscaler.spec.settings(&self.config, autoscaler.annotations());
+        let mut complaint: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let workload = workload(key, &metric.spec, &autoscaler, &settings);
+        complaint.extend(workload.as_ref().err().map(ToString::to_string));
+        self.complain(key, complaint.join("; "));
+        workload.ok()
+    }
+
+    fn complain(&mut self, key: &Key, complaint: String) {
+        if complaint.is_empty() {
+            self.complaints.remove(key);
+        } else if self.complaints.get(key) != Some(&complaint) {
+            self.counters.setting_errors.inc();
+            tracing::warn!(workload = %key, %complaint, "something of this workload is not accepted");
+            self.complaints.insert(key.clone(), complaint);
         }
-        self.complaints = complaints;
+    }
+}
+
+// === impl News ===
+
+impl Default for News {
+    fn default() -> Self {
+        Self::Of(HashSet::new())
+    }
+}
+
+impl News {
+    fn add(&mut self, key: Option<Key>) {
+        if let (Self::Of(keys), Some(key)) = (self, key) {
+            keys.insert(key);
+        }
     }
 }
 
@@ -213,10 +275,11 @@ impl std::fmt::Debug for MetricWatch {
     }
 }
 
-fn seen<K>(kind: Kind, event: Result<Event<K>, watcher::Error>) -> Seen {
+fn seen<K: ResourceExt>(kind: Kind, event: Result<Event<K>, watcher::Error>) -> Seen {
     match event {
+        Ok(Event::Init | Event::InitApply(_)) => Seen::Listing,
         Ok(Event::InitDone) => Seen::Listed(kind),
-        Ok(_) => Seen::Object,
+        Ok(Event::Apply(object) | Event::Delete(object)) => Seen::Object(key_of(&object)),
         Err(error) => Seen::Failed(kind, error),
     }
 }

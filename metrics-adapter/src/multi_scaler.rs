@@ -1,7 +1,7 @@
 //! MultiScaler: one task owns all deciders, so nothing else can touch their memory.
 //!
-//! It decides on every workload every two seconds, and on one at once when it is poked: a request came for a workload that
-//! sleeps. Input are the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided,
+//! It decides on every workload every two seconds, on some of them at a time so that nothing else has to wait for all, and on one at
+//! once when it is poked: a request came for a workload that sleeps. Input are the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided,
 //! and the old decision grows old.
 //!
 //! Only the leader's decisions go out. A follower decides all the same, on its own windows and for nobody, so that
@@ -9,6 +9,7 @@
 //! in case the other knew more.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ use crate::workloads::{Workload, Workloads, WorkloadsReceiver};
 
 /// Time between decisions.
 const TICK: Duration = Duration::from_secs(2);
+/// Parts of that time. Each workload has its own.
+const TURNS: u32 = 40;
 /// Pokes that may wait. One that finds no room is not lost: the next tick decides on its workload too.
 pub const MAX_POKES: usize = 1024;
 
@@ -68,7 +71,8 @@ impl MultiScaler {
     pub async fn run(mut self, mut pokes: mpsc::Receiver<Key>) {
         let mut units = Units::new();
         let mut led = false;
-        let mut tick = tokio::time::interval(TICK);
+        let mut turn = 0;
+        let mut tick = tokio::time::interval(TICK / TURNS);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let leads = self.leadership.leads();
@@ -78,7 +82,10 @@ impl MultiScaler {
             }
             tokio::select! {
                 () = self.leadership.until(!led) => {}
-                _ = tick.tick() => self.decide_all(&mut units),
+                _ = tick.tick() => {
+                    self.decide_on(&mut units, |key| turn_of(key) == turn);
+                    turn = (turn + 1) % TURNS;
+                }
                 poked = pokes.recv() => match poked {
                     Some(key) => self.poked(&mut units, &key),
                     None => return,
@@ -91,9 +98,9 @@ impl MultiScaler {
         }
     }
 
-    fn decide_all(&self, units: &mut Units) {
+    fn decide_on(&self, units: &mut Units, chosen: impl Fn(&Key) -> bool) {
         let table = self.workloads.borrow().clone();
-        for workload in table.iter() {
+        for workload in table.iter().filter(|workload| chosen(&workload.key)) {
             self.decide(units, workload);
         }
     }
@@ -110,7 +117,7 @@ impl MultiScaler {
                 unit.decider.take_over(ready, now);
             }
         }
-        self.decide_all(units);
+        self.decide_on(units, |_| true);
     }
 
     fn poked(&self, units: &mut Units, key: &Key) {
@@ -179,4 +186,11 @@ impl MultiScaler {
         });
         unit.idle.map(|(_, millis)| millis)
     }
+}
+
+/// When in each tick a workload is decided on.
+fn turn_of(key: &Key) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    u32::try_from(hasher.finish() % u64::from(TURNS)).unwrap_or_default()
 }

@@ -1,7 +1,8 @@
 //! ReadyPods: the pods that have our sidecar, and which of them are ready.
 //!
 //! Fed by a watch of all pods with the inject label, cut down to what is read here. The scrapers ask it whom to read, the
-//! multi-scaler how many are ready. Until the first list has come it knows nothing, which is not the same as no pods.
+//! multi-scaler how many are ready: each second for each workload, so pods are found by their labels and not looked through.
+//! Until the first list has come it knows nothing, which is not the same as no pods.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use autoscaler::contract::INJECT_LABEL;
-use autoscaler::selector::Selector;
+use autoscaler::selector::{Requirement, Selector};
 use chassis::readiness::Latch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
@@ -47,8 +48,17 @@ struct Index {
     listing: Namespaces,
 }
 
-/// Namespace to pod name to pod.
-type Namespaces = HashMap<String, HashMap<String, Arc<Pod>>>;
+/// The pods of all namespaces.
+#[derive(Debug, Default)]
+struct Namespaces(HashMap<String, Namespace>);
+
+/// The pods of one namespace.
+#[derive(Debug, Default)]
+struct Namespace {
+    by_name: HashMap<String, Arc<Pod>>,
+    /// Label to value to pods; without the label that all of them have.
+    by_label: HashMap<String, HashMap<String, Vec<Arc<Pod>>>>,
+}
 
 // === impl ReadyPods ===
 
@@ -84,13 +94,16 @@ impl ReadyPods {
         if !index.synced {
             return None;
         }
-        let pods = index.namespaces.get(namespace).into_iter().flat_map(HashMap::values);
-        Some(pods.filter(|pod| selector.matches(&pod.labels)).cloned().collect())
+        Some(index.namespaces.select(namespace, selector).cloned().collect())
     }
 
     /// How many of them are ready.
     pub fn count_ready(&self, namespace: &str, selector: &Selector) -> Option<u32> {
-        let ready = self.select(namespace, selector)?.iter().filter(|pod| pod.ready).count();
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        if !index.synced {
+            return None;
+        }
+        let ready = index.namespaces.select(namespace, selector).filter(|pod| pod.ready).count();
         Some(u32::try_from(ready).unwrap_or(u32::MAX))
     }
 }
@@ -100,29 +113,93 @@ impl ReadyPods {
 impl Index {
     fn apply(&mut self, event: Event<KubernetesPod>) {
         match event {
-            Event::Init => self.listing.clear(),
-            Event::InitApply(pod) => insert(&mut self.listing, &pod),
+            Event::Init => self.listing.0.clear(),
+            Event::InitApply(pod) => self.listing.insert(&pod),
             Event::InitDone => {
                 self.namespaces = std::mem::take(&mut self.listing);
                 self.synced = true;
             }
-            Event::Apply(pod) => insert(&mut self.namespaces, &pod),
-            Event::Delete(pod) => {
-                let namespace = pod.namespace().unwrap_or_default();
-                if let Some(pods) = self.namespaces.get_mut(&namespace) {
-                    pods.remove(&pod.name_any());
-                    if pods.is_empty() {
-                        self.namespaces.remove(&namespace);
-                    }
-                }
-            }
+            Event::Apply(pod) => self.namespaces.insert(&pod),
+            Event::Delete(pod) => self.namespaces.remove(&pod),
         }
     }
 }
 
-fn insert(namespaces: &mut Namespaces, pod: &KubernetesPod) {
-    let pods = namespaces.entry(pod.namespace().unwrap_or_default()).or_default();
-    pods.insert(pod.name_any(), Arc::new(Pod::from(pod)));
+// === impl Namespaces ===
+
+impl Namespaces {
+    fn insert(&mut self, pod: &KubernetesPod) {
+        let namespace = self.0.entry(pod.namespace().unwrap_or_default()).or_default();
+        namespace.insert(Arc::new(Pod::from(pod)));
+    }
+
+    fn remove(&mut self, pod: &KubernetesPod) {
+        let name = pod.namespace().unwrap_or_default();
+        if let Some(namespace) = self.0.get_mut(&name) {
+            namespace.remove(&pod.name_any());
+            if namespace.by_name.is_empty() {
+                self.0.remove(&name);
+            }
+        }
+    }
+
+    fn select(&self, namespace: &str, selector: &Selector) -> impl Iterator<Item = &Arc<Pod>> {
+        let namespace = self.0.get(namespace);
+        let fewest = selector
+            .requirements()
+            .iter()
+            .filter_map(|it| namespace?.labelled(it))
+            .min_by_key(|pods| pods.len());
+        // A selector that names no value is looked for everywhere.
+        let all = namespace.filter(|_| fewest.is_none()).into_iter().flat_map(|all| all.by_name.values());
+        fewest.unwrap_or_default().iter().chain(all).filter(|pod| selector.matches(&pod.labels))
+    }
+}
+
+// === impl Namespace ===
+
+impl Namespace {
+    fn insert(&mut self, pod: Arc<Pod>) {
+        self.remove(&pod.name);
+        for (label, value) in indexed(&pod) {
+            let by_value = self.by_label.entry(label.clone()).or_default();
+            by_value.entry(value.clone()).or_default().push(pod.clone());
+        }
+        self.by_name.insert(pod.name.clone(), pod);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(pod) = self.by_name.remove(name) else { return };
+        for (label, value) in indexed(&pod) {
+            let Some(by_value) = self.by_label.get_mut(label) else { continue };
+            let Some(pods) = by_value.get_mut(value) else { continue };
+            pods.retain(|other| !Arc::ptr_eq(other, &pod));
+            if pods.is_empty() {
+                by_value.remove(value);
+            }
+            if by_value.is_empty() {
+                self.by_label.remove(label);
+            }
+        }
+    }
+
+    /// The pods with a label's one value; `None` if the requirement does not name one that is indexed.
+    fn labelled(&self, requirement: &Requirement) -> Option<&[Arc<Pod>]> {
+        match requirement {
+            Requirement::In(label, values) if label != INJECT_LABEL => match values.as_slice() {
+                [value] => {
+                    let pods = self.by_label.get(label).and_then(|by_value| by_value.get(value));
+                    Some(pods.map_or(&[], Vec::as_slice))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn indexed(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
+    pod.labels.iter().filter(|(label, _)| *label != INJECT_LABEL)
 }
 
 // === impl Pod ===
@@ -189,5 +266,51 @@ mod tests {
         assert_eq!(pods.count_ready("other", &selector), Some(0));
         pods.apply(Event::Delete(pod("a", "Running", "True", false)));
         assert_eq!(pods.count_ready("shop", &selector), Some(0));
+    }
+
+    #[test]
+    fn pods_are_found_by_any_selector_whatever_their_labels_become() {
+        let pods = ReadyPods::default();
+        pods.apply(Event::Init);
+        pods.apply(Event::InitDone);
+        let labelled = |name: &str, labels: serde_json::Value| {
+            let mut pod = pod(name, "Running", "True", false);
+            pod.metadata.labels = serde_json::from_value(labels).unwrap();
+            pod
+        };
+        let inject = INJECT_LABEL;
+        for (name, app) in [("a", "web"), ("b", "web"), ("c", "api")] {
+            let labels = serde_json::json!({"app": app, "tier": "front", "pod": name, inject: "true"});
+            pods.apply(Event::Apply(labelled(name, labels)));
+        }
+        let found = |selector: &str| {
+            let selected = pods.select("shop", &Selector::parse(selector).unwrap()).unwrap();
+            let mut names: Vec<_> = selected.iter().map(|pod| pod.name.clone()).collect();
+            names.sort_unstable();
+            names.concat()
+        };
+        for (selector, expected) in [
+            ("app=web", "ab"),
+            ("app=web,pod!=a", "b"),
+            ("tier=front,app=api", "c"),
+            ("app in (web, api)", "abc"),
+            ("autoscaling.rouse.dev/inject=true", "abc"),
+            ("!legacy", "abc"),
+            ("", "abc"),
+            ("app=none", ""),
+            ("none=web", ""),
+        ] {
+            assert_eq!(found(selector), expected, "{selector}");
+        }
+        pods.apply(Event::Apply(labelled("a", serde_json::json!({"app": "api"}))));
+        assert_eq!(
+            (found("app=web"), found("app=api"), found("tier=front")),
+            ("b".into(), "ac".into(), "bc".into())
+        );
+        for name in ["a", "b", "c"] {
+            pods.apply(Event::Delete(labelled(name, serde_json::json!({}))));
+        }
+        assert_eq!(found(""), "");
+        assert!(pods.index.read().unwrap().namespaces.0.is_empty());
     }
 }

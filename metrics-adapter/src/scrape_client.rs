@@ -1,18 +1,25 @@
-//! ScrapeClient: one GET of one pod's `/stat`.
+//! ScrapeClient: one look at one pod's stat, by a datagram if the pod answers those, else by a GET of `/stat`.
 //!
-//! Connections are kept alive, because the same pods are read every second. A pod that is slow or says too much is not heard.
+//! A pod that answers by HTTP alone (a policy lets only TCP through, its sidecar is older) is remembered, and asked so at once the
+//! next time. Connections are kept alive, because the same pods are read again and again, unless there would be too
+//! many of them. A pod that is slow or says too much is not heard.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use autoscaler::contract::QUEUE_PROXY_STATS_PORT;
 use autoscaler::stats::Stat;
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::stat_datagrams::StatDatagrams;
 
 /// Time for one pod to answer. A pod that needs longer has missed its second.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -20,11 +27,24 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_BODY: usize = 4096;
 /// Idle connections end with their pod or after this.
 const IDLE: Duration = Duration::from_secs(15);
+/// Requests under way at a time; others wait for a place, within their time.
+const MAX_REQUESTS: usize = 1024;
+/// Pods to which connections are kept; with more, each is closed after its answer. A process may have so many files open
+/// everywhere.
+const MAX_KEPT: usize = 4096;
+/// How long a pod that answers no datagrams is not sent any.
+const SILENT: Duration = Duration::from_secs(300);
+/// Pods of which that is remembered; of others it is found out each time.
+const MAX_SILENT: usize = 1 << 17;
 
 /// Reads pods. Clones share connections.
 #[derive(Clone, Debug)]
 pub struct ScrapeClient {
+    datagrams: Option<Arc<StatDatagrams>>,
+    /// The pods that answer no datagrams, and until when that is believed.
+    silent: Arc<Mutex<HashMap<IpAddr, Instant>>>,
     client: Client<HttpConnector, Empty<Bytes>>,
+    requests: Arc<Semaphore>,
     port: u16,
 }
 
@@ -59,15 +79,9 @@ pub enum ScrapeError {
 
 // === impl ScrapeClient ===
 
-impl Default for ScrapeClient {
-    fn default() -> Self {
-        Self::on_port(QUEUE_PROXY_STATS_PORT)
-    }
-}
-
 impl ScrapeClient {
-    /// A client that reads pods on this port.
-    pub fn on_port(port: u16) -> Self {
+    /// A client that reads pods on this port, by datagrams as well if it is given the means.
+    pub fn new(port: u16, datagrams: Option<Arc<StatDatagrams>>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(TIMEOUT));
         connector.set_nodelay(true);
@@ -76,7 +90,8 @@ impl ScrapeClient {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
             .build(connector);
-        Self { client, port }
+        let (silent, requests) = (Arc::default(), Arc::new(Semaphore::new(MAX_REQUESTS)));
+        Self { datagrams, silent, client, requests, port }
     }
 
     /// Reads one pod.
@@ -84,12 +99,33 @@ impl ScrapeClient {
     /// # Errors
     /// When it does not answer with a plausible Stat in time.
     pub async fn scrape(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
+        if let Some(datagrams) = self.datagrams.as_ref().filter(|_| !self.is_silent(ip)) {
+            if let Some(told) = datagrams.ask(ip).await {
+                return plausible(told.ok_or(ScrapeError::TooYoung)?);
+            }
+            let answer = self.scrape_by_http(ip).await;
+            // Whoever answers neither is gone, and may come back as somebody else.
+            if answer.is_ok() {
+                self.note_silence(ip);
+            }
+            return answer;
+        }
+        self.scrape_by_http(ip).await
+    }
+
+    async fn scrape_by_http(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
         tokio::time::timeout(TIMEOUT, self.get(ip)).await.unwrap_or(Err(ScrapeError::Timeout))
     }
 
     async fn get(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
+        // The semaphore is never closed.
+        let _place = self.requests.acquire().await;
         let url = format!("http://{}/stat", SocketAddr::new(ip, self.port));
-        let response = self.client.request(Request::get(url).body(Empty::new())?).await?;
+        let mut request = Request::get(url).body(Empty::new())?;
+        if self.lock().len() > MAX_KEPT {
+            request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        let response = self.client.request(request).await?;
         let status = response.status();
         // Read in any case, so that the connection can be used again.
         let body = Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(ScrapeError::Body)?;
@@ -99,7 +135,37 @@ impl ScrapeClient {
         if status != StatusCode::OK {
             return Err(ScrapeError::Status(status));
         }
-        let stat: Stat = serde_json::from_slice(&body.to_bytes())?;
-        if stat.is_plausible() { Ok(stat) } else { Err(ScrapeError::Implausible) }
+        plausible(serde_json::from_slice(&body.to_bytes())?)
     }
+
+    fn is_silent(&self, ip: IpAddr) -> bool {
+        let mut silent = self.lock();
+        match silent.get(&ip) {
+            Some(until) if *until > Instant::now() => true,
+            Some(_) => {
+                silent.remove(&ip);
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn note_silence(&self, ip: IpAddr) {
+        let now = Instant::now();
+        let mut silent = self.lock();
+        if silent.len() >= MAX_SILENT {
+            silent.retain(|_, until| *until > now);
+        }
+        if silent.len() < MAX_SILENT {
+            silent.insert(ip, now + SILENT);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn plausible(stat: Stat) -> Result<Stat, ScrapeError> {
+    if stat.is_plausible() { Ok(stat) } else { Err(ScrapeError::Implausible) }
 }

@@ -88,12 +88,12 @@ impl ScrapeSchedule {
     }
 }
 
-/// When to begin: in the middle half of a second, each workload at its own moment. Rounds that came near a second's edge
-/// could fall into the same second, and leave the next one empty.
+/// When to begin: each workload at its own moment of a second, and from then on at whole seconds after it, so that every round has
+/// a second of its own.
 fn first_round(key: &Key, now: Duration) -> Duration {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
-    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(250 + hasher.finish() % 500)
+    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(hasher.finish() % 1000)
 }
 
 #[cfg(test)]
@@ -155,11 +155,23 @@ mod tests {
     }
 
     #[test]
-    fn rounds_keep_clear_of_the_edges_of_a_second() {
-        for name in ["a", "b", "c", "d"] {
-            let due = first_round(&Key::new("shop", name), Duration::from_millis(5_999));
-            assert_eq!(due.as_secs(), 6);
-            assert!((250..750).contains(&due.subsec_millis()), "{due:?}");
+    fn every_round_has_a_second_of_its_own_however_late_it_begins() {
+        let names: Vec<_> = (0..100).map(|i| i.to_string()).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let mut schedule = ScrapeSchedule::default();
+        schedule.update(&table(&names), T0);
+        let mut seconds: HashMap<Key, Vec<u64>> = HashMap::new();
+        for step in 0..200 {
+            // Looks come at any time, some of them late by most of a second.
+            let now = T0 + Duration::from_millis(1000 + step * 50 + (step * 37) % 50);
+            for round in schedule.begin(now) {
+                seconds.entry(round.key.clone()).or_default().push(round.due.as_secs() - T0.as_secs());
+                schedule.ended(&round.key, false);
+            }
+        }
+        assert_eq!(seconds.len(), 100);
+        for (key, seconds) in seconds {
+            assert!(seconds.iter().copied().eq(1..=10), "{key}: {seconds:?}");
         }
     }
 }

@@ -223,7 +223,7 @@ mod tests {
         let scraper = StatsScraper {
             collector: Arc::default(),
             pods: ReadyPods::default(),
-            client: ScrapeClient::on_port(port),
+            client: ScrapeClient::new(port, None),
             workloads: tokio::sync::watch::channel(Arc::default()).1,
             metrics: Metrics::register(&prometheus::Registry::new()).unwrap(),
         };

@@ -105,7 +105,7 @@ async fn connection(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let stream = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await??;
     let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = PeerCertificates(shown.iter().map(|certificate| certificate.clone().into_owned()).collect());
+    let peer = PeerCertificates::new(shown.iter().map(|certificate| certificate.clone().into_owned()));
     let service = service_fn(move |request: Request<Incoming>| {
         let (api, peer) = (api.clone(), peer.clone());
         async move {

@@ -68,15 +68,33 @@ impl FromIterator<Workload> for Workloads {
     fn from_iter<I: IntoIterator<Item = Workload>>(workloads: I) -> Self {
         let mut table = Self::default();
         for workload in workloads {
-            let service = (workload.key.namespace.clone(), workload.service.clone());
-            table.by_service.entry(service).or_default().push(workload.key.clone());
-            table.by_key.insert(workload.key.clone(), Arc::new(workload));
+            table.insert(workload);
         }
         table
     }
 }
 
 impl Workloads {
+    /// Takes in a workload, in place of the one of its name.
+    pub fn insert(&mut self, workload: Workload) {
+        self.remove(&workload.key);
+        let service = (workload.key.namespace.clone(), workload.service.clone());
+        self.by_service.entry(service).or_default().push(workload.key.clone());
+        self.by_key.insert(workload.key.clone(), Arc::new(workload));
+    }
+
+    /// Forgets a workload.
+    pub fn remove(&mut self, key: &Key) {
+        let Some(workload) = self.by_key.remove(key) else { return };
+        let service = (key.namespace.clone(), workload.service.clone());
+        if let Some(keys) = self.by_service.get_mut(&service) {
+            keys.retain(|other| other != key);
+            if keys.is_empty() {
+                self.by_service.remove(&service);
+            }
+        }
+    }
+
     /// The workload of this name.
     pub fn get(&self, key: &Key) -> Option<&Arc<Workload>> {
         self.by_key.get(key)

@@ -13,8 +13,9 @@
 mod front_proxy;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use chassis::reviews::{Access, ReviewCache, Reviewer, User};
 use chassis::token_guard::bearer;
 use http::HeaderMap;
@@ -31,9 +32,20 @@ const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The certificate that a client showed, and its chain; the handshake has proven that it holds the key. Nothing else about
-/// it is proven. Empty if it showed none.
+/// it is proven. Empty if it showed none. Clones are of the same connection.
 #[derive(Clone, Debug, Default)]
-pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+pub struct PeerCertificates {
+    shown: Arc<[CertificateDer<'static>]>,
+    /// By whom it was last found to be the front proxy's, and until when that is believed.
+    found: Arc<ArcSwapOption<Found>>,
+}
+
+/// That a certificate is the front proxy's.
+#[derive(Debug)]
+struct Found {
+    by: Arc<FrontProxy>,
+    until: Duration,
+}
 
 /// Authentication and authorization.
 #[derive(Debug)]
@@ -43,6 +55,15 @@ pub struct Auth {
     tokens: ReviewCache<Option<User>>,
     accesses: ReviewCache<Access>,
     counts: Outcomes,
+}
+
+// === impl PeerCertificates ===
+
+impl PeerCertificates {
+    /// What this client showed in its handshake, its own certificate first.
+    pub fn new(shown: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
+        Self { shown: shown.into_iter().collect(), found: Arc::default() }
+    }
 }
 
 // === impl Auth ===
@@ -65,7 +86,7 @@ impl Auth {
     /// On a bearer token that is not accepted, or if nobody could be asked about it.
     pub async fn authenticate(&self, headers: &HeaderMap, peer: &PeerCertificates) -> Result<User, ApiError> {
         let front_proxy = self.front_proxy.load();
-        if let Some(user) = front_proxy.authenticate(headers, peer) {
+        if let Some(user) = FrontProxy::authenticate(&front_proxy, headers, peer) {
             return Ok(authenticated(user));
         }
         match bearer(headers) {

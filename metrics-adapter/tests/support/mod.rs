@@ -117,7 +117,7 @@ impl Adapter {
         tasks.spawn(collector::follow(StatsScraper {
             collector: collector.clone(),
             pods: pods.clone(),
-            client: ScrapeClient::on_port(stat_port),
+            client: ScrapeClient::new(stat_port, None),
             workloads: workloads.clone(),
             metrics: metrics.clone(),
         }));

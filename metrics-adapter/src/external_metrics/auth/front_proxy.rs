@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use chassis::readiness::Latch;
@@ -23,12 +24,14 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::PeerCertificates;
+use super::{Found, PeerCertificates};
 
 /// Where the cluster publishes it.
 const NAMESPACE: &str = "kube-system";
 /// Name of the ConfigMap.
 const CONFIG_MAP: &str = "extension-apiserver-authentication";
+/// For how long a certificate is not looked at again, unless what the cluster publishes changes.
+const BELIEVED: Duration = Duration::from_secs(10);
 
 /// Whom to believe, and where to read who asks.
 #[derive(Debug, Default)]
@@ -90,24 +93,38 @@ impl FrontProxy {
     }
 
     /// For whom the front proxy asks; `None` if it is not the front proxy, or does not say.
-    pub fn authenticate(&self, headers: &HeaderMap, peer: &PeerCertificates) -> Option<User> {
-        if !self.trusts(peer) {
+    pub fn authenticate(this: &Arc<Self>, headers: &HeaderMap, peer: &PeerCertificates) -> Option<User> {
+        if !Self::believes(this, peer) {
             return None;
         }
-        let name = self.username_headers.iter().flat_map(|name| values(headers, name)).next()?;
+        let name = this.username_headers.iter().flat_map(|name| values(headers, name)).next()?;
         Some(User {
             name,
-            uid: self.uid_headers.iter().flat_map(|name| values(headers, name)).next(),
-            groups: self.group_headers.iter().flat_map(|name| values(headers, name)).collect(),
-            extra: self.extra(headers),
+            uid: this.uid_headers.iter().flat_map(|name| values(headers, name)).next(),
+            groups: this.group_headers.iter().flat_map(|name| values(headers, name)).collect(),
+            extra: this.extra(headers),
         })
     }
 
-    fn trusts(&self, peer: &PeerCertificates) -> bool {
-        let (Some(verifier), Some((leaf, chain))) = (&self.verifier, peer.0.split_first()) else {
+    /// As [`trusts`](Self::trusts), which takes longer than all else of a request, but not with each request of a connection.
+    fn believes(this: &Arc<Self>, peer: &PeerCertificates) -> bool {
+        let now = chassis::clock::since_epoch();
+        let fresh = |found: &Found| Arc::ptr_eq(&found.by, this) && now < found.until;
+        if peer.found.load().as_deref().is_some_and(fresh) {
+            return true;
+        }
+        let trusted = this.trusts(peer, now);
+        if trusted {
+            peer.found.store(Some(Arc::new(Found { by: this.clone(), until: now + BELIEVED })));
+        }
+        trusted
+    }
+
+    fn trusts(&self, peer: &PeerCertificates, now: Duration) -> bool {
+        let (Some(verifier), Some((leaf, chain))) = (&self.verifier, peer.shown.split_first()) else {
             return false;
         };
-        let now = UnixTime::since_unix_epoch(chassis::clock::since_epoch());
+        let now = UnixTime::since_unix_epoch(now);
         if let Err(error) = verifier.verify_client_cert(leaf, chain, now) {
             tracing::debug!(%error, "a client certificate is not the front proxy's");
             return false;
