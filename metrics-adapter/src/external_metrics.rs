@@ -13,6 +13,7 @@ pub mod auth;
 mod discovery;
 mod error;
 mod object_metrics;
+mod openapi;
 mod route;
 mod value;
 mod why;
@@ -199,6 +200,9 @@ impl Api {
             Route::Resources => Ok(json(StatusCode::OK, &Group::External.resource_list())),
             Route::ObjectGroup => Ok(json(StatusCode::OK, &Group::Object.group())),
             Route::ObjectResources => Ok(json(StatusCode::OK, &Group::Object.resource_list())),
+            Route::OpenApi => Ok(openapi::index(self.groups)),
+            Route::OpenApiOf(group) => Ok(json(StatusCode::OK, &openapi::document(*group))),
+            Route::OpenApi2 => Ok(json(StatusCode::OK, &openapi::version_2(self.groups))),
             Route::Metric { .. }
             | Route::ObjectMetric { .. }
             | Route::Why { .. }

@@ -31,7 +31,7 @@ pub(super) fn wants_aggregated(headers: &HeaderMap) -> bool {
 }
 
 /// A group that is served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     /// Metrics by the name of a Service.
     External,
@@ -42,33 +42,37 @@ pub(super) enum Group {
 // === impl Group ===
 
 impl Group {
+    /// All.
+    pub(super) const ALL: [Self; 2] = [Self::External, Self::Object];
+
     /// Those that are served.
     pub(super) fn served(custom: bool) -> &'static [Self] {
-        if custom { &[Self::External, Self::Object] } else { &[Self::External] }
+        if custom { &Self::ALL } else { &[Self::External] }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::External => GROUP,
             Self::Object => object_metrics::GROUP,
         }
     }
 
-    fn version(self) -> &'static str {
+    pub(super) fn version(self) -> &'static str {
         match self {
             Self::External => VERSION,
             Self::Object => object_metrics::VERSION,
         }
     }
 
-    fn kind(self) -> &'static str {
+    pub(super) fn kind(self) -> &'static str {
         match self {
             Self::External => KIND,
             Self::Object => object_metrics::KIND,
         }
     }
 
-    fn resources(self) -> Vec<String> {
+    /// `concurrency`, or of objects `services/concurrency`.
+    pub(super) fn resources(self) -> Vec<String> {
         match self {
             Self::External => METRICS.map(str::to_owned).into(),
             Self::Object => Described::ALL
@@ -136,9 +140,7 @@ pub(super) fn aggregated(served: &[Group], headers: &HeaderMap) -> Answer {
         "items": items,
     });
     let body = list.to_string();
-    let mut hasher = DefaultHasher::new();
-    hasher.write(body.as_bytes());
-    let tag = format!("\"{:016x}\"", hasher.finish());
+    let tag = format!("\"{}\"", hash(&body));
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut response = if known.flat_map(|value| value.split(',')).any(|known| known.trim() == tag) {
         let mut unchanged = Response::new(Full::new(Bytes::new()));
@@ -151,6 +153,13 @@ pub(super) fn aggregated(served: &[Group], headers: &HeaderMap) -> Answer {
         response.headers_mut().insert(header::ETAG, tag);
     }
     with_vary(response)
+}
+
+/// What changes with a document.
+pub(super) fn hash(body: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(body.as_bytes());
+    format!("{:016x}", hasher.finish())
 }
 
 /// `/apis`

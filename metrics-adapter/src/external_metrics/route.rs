@@ -1,5 +1,6 @@
 //! Route: what a path asks for.
 
+use super::discovery::Group;
 use super::object_metrics::{self, Described};
 use super::{GROUP, VERSION};
 
@@ -47,7 +48,13 @@ pub(super) enum Route<'a> {
         /// Its name.
         name: &'a str,
     },
-    /// Nothing that is served; OpenAPI among it, which the aggregation layer does without.
+    /// `/openapi/v3`
+    OpenApi,
+    /// `/openapi/v3/apis/<group>/<version>`
+    OpenApiOf(Group),
+    /// `/openapi/v2`
+    OpenApi2,
+    /// Nothing that is served.
     Other,
 }
 
@@ -65,7 +72,13 @@ pub(super) enum Probe {
 impl<'a> Route<'a> {
     /// Whether it is there only if the custom metrics are.
     pub(super) fn is_custom(&self) -> bool {
-        matches!(self, Self::ObjectGroup | Self::ObjectResources | Self::ObjectMetric { .. })
+        matches!(
+            self,
+            Self::ObjectGroup
+                | Self::ObjectResources
+                | Self::ObjectMetric { .. }
+                | Self::OpenApiOf(Group::Object)
+        )
     }
 
     /// Whether the answer is known to the replica that leads, and to no other.
@@ -108,6 +121,13 @@ impl<'a> Route<'a> {
                 }
                 _ => Self::Other,
             },
+            [Some("openapi"), Some("v2"), None, ..] => Self::OpenApi2,
+            [Some("openapi"), Some("v3"), None, ..] => Self::OpenApi,
+            [Some("openapi"), Some("v3"), Some("apis"), Some(group), Some(version), None, ..] => {
+                let described =
+                    Group::ALL.into_iter().find(|it| (it.name(), it.version()) == (group, version));
+                described.map_or(Self::Other, Self::OpenApiOf)
+            }
             [Some("why"), Some(namespace), Some(name), None, ..]
                 if !namespace.is_empty() && !name.is_empty() =>
             {
@@ -162,7 +182,12 @@ mod tests {
             (format!("{base}/namespaces/shop"), Route::Other),
             (format!("{base}/namespaces//concurrency"), Route::Other),
             (format!("{base}/namespaces/shop/concurrency/x"), Route::Other),
-            ("/openapi/v3".to_owned(), Route::Other),
+            ("/openapi/v3".to_owned(), Route::OpenApi),
+            ("/openapi/v2".to_owned(), Route::OpenApi2),
+            ("/openapi/v2/x".to_owned(), Route::Other),
+            (format!("/openapi/v3{base}"), Route::OpenApiOf(Group::External)),
+            (format!("/openapi/v3{custom}"), Route::OpenApiOf(Group::Object)),
+            ("/openapi/v3/apis/external.metrics.k8s.io/v1".to_owned(), Route::Other),
             ("/readyz/x".to_owned(), Route::Other),
             ("/".to_owned(), Route::Other),
             ("*".to_owned(), Route::Other),

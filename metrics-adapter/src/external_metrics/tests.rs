@@ -89,7 +89,7 @@ impl Ca {
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        PeerCertificates([certificate.der().clone()].into())
+        PeerCertificates::new([certificate.der().clone()])
     }
 
     /// What the cluster publishes.
@@ -300,13 +300,29 @@ async fn missing_data_is_an_error_with_a_sentence_and_never_zero() {
         (format!("{METRIC}/concurrency?labelSelector=service%3Dweb%2Ca%3Db"), 400, "service=web,a=b"),
         (format!("{METRIC}/concurrency?labelSelector=service+in+%28a%2Cb%29"), 400, "in (a,b)"),
         (format!("{METRIC}/concurrency?labelSelector=%3D"), 400, "not a label selector"),
-        ("/openapi/v3".to_owned(), 404, "nothing at /openapi/v3"),
+        ("/openapi/v4".to_owned(), 404, "nothing at /openapi/v4"),
     ] {
         let (status, body) = fixture.get(&path).await;
         assert_eq!(status.as_u16(), code, "{path}: {body}");
         assert_eq!((&body["kind"], &body["code"]), (&json!("Status"), &json!(code)), "{path}");
         assert!(body["message"].as_str().unwrap().contains(part), "{path}: {body}");
     }
+}
+
+#[tokio::test]
+async fn the_openapi_index_leads_to_the_description_of_what_is_served_and_to_nothing_else() {
+    let fixture = Fixture::new(Played::default());
+    let (status, index) = fixture.get("/openapi/v3").await;
+    assert_eq!(status, StatusCode::OK);
+    let groups: Vec<_> = index["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(groups, ["apis/external.metrics.k8s.io/v1beta1"]);
+    let address = index["paths"][groups[0]]["serverRelativeURL"].as_str().unwrap();
+    let (status, document) = fixture.get(address).await;
+    assert_eq!((status, document["openapi"].as_str()), (StatusCode::OK, Some("3.0.0")));
+    let (status, document) = fixture.get("/openapi/v2").await;
+    assert_eq!((status, document["swagger"].as_str()), (StatusCode::OK, Some("2.0")));
+    let (status, _) = fixture.get("/openapi/v3/apis/custom.metrics.k8s.io/v1beta2").await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "custom metrics are off");
 }
 
 #[tokio::test]
