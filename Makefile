@@ -56,7 +56,7 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 # ── check
 
 .PHONY: test
-test: lint check-purity check-crds test-unit test-cluster test-system ## Run everything
+test: lint check-purity check-crds test-unit test-fuzz test-cluster test-system ## Run everything
 
 .PHONY: lint
 lint: ## Formatting and lints of Rust and Go; warnings are errors
@@ -72,8 +72,12 @@ test-unit: ## Tests of values, tasks and connections
 .PHONY: fuzz
 fuzz: export FUZZ_SECONDS ?= 300
 fuzz: export FUZZ_SEED ?= $(shell date +%s)
-fuzz: ## Odd bytes against both proxies for FUZZ_SECONDS (300), other ones each time
-	cargo test --package conformance --locked --test fuzz -- --nocapture
+fuzz: ## Odd bytes against the proxies, and then the metrics-adapter, for FUZZ_SECONDS (300) each, other ones each time
+	cargo test --workspace --all-features --locked --test fuzz -- --nocapture
+
+.PHONY: test-fuzz
+test-fuzz: ## The same for a minute each
+	@$(MAKE) fuzz FUZZ_SECONDS=60
 
 .PHONY: bench
 bench: ## Measure what a report, a decision and a request cost, and compare with the bounds
@@ -85,6 +89,15 @@ bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 bench-proxies: proxies ## Compare our proxies with nginx and haproxy (6 minutes; ARGS=--quick for a short look)
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
 	  --queue-proxy $(PROXIES)/queue-proxy --activator $(PROXIES)/activator $(ARGS)
+
+.PHONY: scale
+scale: ## What the metrics-adapter takes for up to 10,000 workloads (7 minutes; ARGS="--workloads 100" for a short look)
+	cargo build --release --locked --package metrics-adapter --package scale
+	$(CARGO_TARGET_DIR)/release/scale --metrics-adapter $(CARGO_TARGET_DIR)/release/metrics-adapter --cache $(ROUSE_CACHE) $(ARGS)
+
+.PHONY: scale-restarts
+scale-restarts: ## What two hundred HPAs are told while one of two metrics-adapters after the other goes (4 minutes)
+	@$(MAKE) scale ARGS=--restarts
 
 .PHONY: bench-held
 bench-held: export RUSTFLAGS := -C target-feature=+crt-static

@@ -8,9 +8,40 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
 use crate::input::{Input, Leaving};
-use crate::mutation;
+use fuzzing::mutate;
 
 const SETTINGS: u8 = 4;
+
+/// What has a meaning somewhere.
+const WORDS: &[&[u8]] = &[
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"\r\n\r\n",
+    b" ",
+    b"\t",
+    b"\0",
+    b":",
+    b",",
+    b";",
+    b"0\r\n\r\n",
+    b"ffffffffffffffff\r\n",
+    b"Content-Length: 5\r\n",
+    b"Content-Length: 0\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Transfer-Encoding: identity\r\n",
+    b"Connection: close\r\n",
+    b"Connection: upgrade\r\nUpgrade: x\r\n",
+    b"Expect: 100-continue\r\n",
+    b"Host: b\r\n",
+    b"Trailer: x\r\n",
+    b"GET /in HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"HTTP/1.0",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"\0\0\0\x04\0\0\0\0\0",
+    b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08",
+    b"\0\0\x04\x08\0\0\0\0\0\x7f\xff\xff\xff",
+];
 
 /// Seeds of inputs.
 pub(crate) struct Corpus {
@@ -52,12 +83,12 @@ impl Corpus {
         let mut bytes = seeds.choose(random).unwrap().clone();
         let other = seeds.choose(random).unwrap();
         for _ in 0..random.random_range(0..4) {
-            mutation::mutate(&mut bytes, other, random);
+            mutate(&mut bytes, other, WORDS, random);
         }
         if is_http2 {
             bytes.splice(..0, PREFACE.iter().copied());
             if random.random_ratio(1, 20) {
-                mutation::mutate(&mut bytes, other, random);
+                mutate(&mut bytes, other, WORDS, random);
             }
         }
         Input { segments: segments(&bytes, random), leaving: Leaving::any(random) }

@@ -17,14 +17,13 @@
 
 mod corpus;
 mod input;
-mod mutation;
 #[path = "../support/mod.rs"]
 mod support;
 mod target;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fuzzing::{Campaign, Panics};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::time::Instant;
@@ -37,14 +36,10 @@ const INPUTS: usize = 150;
 /// Pairs at a time: much of an input's time is waiting.
 const AT_A_TIME: u64 = 4;
 
-static PANICS: AtomicUsize = AtomicUsize::new(0);
-
 #[tokio::test]
 async fn no_bytes_do_any_harm() {
-    let seconds = from_environment("FUZZ_SECONDS").unwrap_or(4);
-    let seed = from_environment("FUZZ_SEED").unwrap_or(1);
-    let until = Instant::now() + Duration::from_secs(seconds);
-    count_panics();
+    let Campaign { until, seed } = Campaign::from_environment();
+    let panics = Panics::count();
     let corpus = Corpus::of_the_table();
     let rounds = (0..AT_A_TIME).map(async |lane| {
         let mut inputs = 0;
@@ -59,7 +54,7 @@ async fn no_bytes_do_any_harm() {
     });
     let before = open_files();
     let inputs: usize = futures::future::join_all(rounds).await.into_iter().sum();
-    assert_eq!(PANICS.load(Ordering::Relaxed), 0, "panics, with seed {seed}");
+    assert_eq!(panics.so_far(), 0, "panics, with seed {seed}");
     // The proxies' own threads end a little later than they do.
     while open_files() > before {
         assert!(
@@ -70,7 +65,7 @@ async fn no_bytes_do_any_harm() {
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    println!("{inputs} inputs in {seconds} s, with seed {seed}");
+    println!("{inputs} inputs, with seed {seed}");
     assert!(inputs > 100, "only {inputs} inputs");
 }
 
@@ -94,18 +89,4 @@ async fn play(corpus: &Corpus, mut random: StdRng, until: Instant) -> usize {
 
 fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// Those of tasks too, which would end unseen.
-fn count_panics() {
-    let print = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        PANICS.fetch_add(1, Ordering::Relaxed);
-        print(panic);
-    }));
-}
-
-fn from_environment(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value:?}, which is no number")))
 }

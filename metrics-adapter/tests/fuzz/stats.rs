@@ -1,0 +1,66 @@
+//! Stats: as JSON from a pod, in an activator's push, and as a datagram.
+
+use std::time::Duration;
+
+use autoscaler::collection::{Collection, Measure, Windows};
+use autoscaler::settings::Aggregation;
+use autoscaler::stats::datagram::{Answer, Question};
+use autoscaler::stats::{Push, Stat, extrapolate, widened_sample};
+use fuzzing::Campaign;
+
+const WORDS: &[&[u8]] = &[
+    b"-1",
+    b"1e308",
+    b"1e309",
+    b"-0.0",
+    b"NaN",
+    b"null",
+    b"{}",
+    b"[",
+    b"\"averageConcurrentRequests\":",
+    b"\"timestamp\":",
+    b"9223372036854775808",
+    b"\x7f\xf8\0\0\0\0\0\0",
+    b"\x7f\xf0\0\0\0\0\0\0",
+    b"\xff\xf0\0\0\0\0\0\0",
+    b"\x80\0\0\0\0\0\0\0",
+    b"rst!\x01",
+    b"\\ud800",
+];
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+#[test]
+fn no_stat_makes_an_average_that_is_none() {
+    let corpus = crate::corpus("stats", WORDS);
+    let played = crate::play(Campaign::from_environment(), &corpus, |bytes| {
+        assert!(Question::decode(bytes).is_none() || Answer::decode(bytes).is_none());
+        let one = serde_json::from_slice::<Stat>(bytes).ok();
+        let pushed = serde_json::from_slice::<Push>(bytes).unwrap_or_default().messages;
+        let told = Answer::decode(bytes).and_then(|answer| answer.stat);
+        let stats: Vec<Stat> =
+            one.into_iter().chain(told).chain(pushed.into_iter().map(|it| it.stat)).collect();
+        stands(&stats);
+    });
+    println!("{played} stats");
+}
+
+/// Whether all are refused or do no harm.
+fn stands(stats: &[Stat]) {
+    let windows = Windows {
+        stable: Duration::from_secs(60),
+        panic: Duration::from_secs(6),
+        aggregation: Aggregation::Linear,
+    };
+    let mut collection = Collection::new(windows);
+    for stat in stats {
+        collection.record(NOW, stat);
+    }
+    let plausible: Vec<Stat> = stats.iter().filter(|stat| stat.is_plausible()).cloned().collect();
+    assert!(widened_sample(&plausible, 1000) <= 1000);
+    collection.record(NOW, &extrapolate(&plausible, 1000));
+    for measure in [Measure::Concurrency, Measure::RequestsPerSecond] {
+        if let Some(averages) = collection.averages(measure, NOW) {
+            assert!(averages.stable.is_finite() && averages.panic.is_finite(), "{averages:?}");
+        }
+    }
+}

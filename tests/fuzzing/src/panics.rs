@@ -1,0 +1,28 @@
+//! Panics: those of tasks too, which would end unseen.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The panics of this process.
+#[derive(Clone, Debug, Default)]
+pub struct Panics(Arc<AtomicUsize>);
+
+// === impl Panics ===
+
+impl Panics {
+    /// Counts them from now on.
+    pub fn count() -> Self {
+        let panics = Self::default();
+        let (print, counter) = (std::panic::take_hook(), panics.clone());
+        std::panic::set_hook(Box::new(move |panic| {
+            counter.0.fetch_add(1, Ordering::Relaxed);
+            print(panic);
+        }));
+        panics
+    }
+
+    /// How many there were.
+    pub fn so_far(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
