@@ -171,7 +171,9 @@ mod tests {
         }
         assert_eq!(seconds.len(), 100);
         for (key, seconds) in seconds {
-            assert!(seconds.iter().copied().eq(1..=10), "{key}: {seconds:?}");
+            // Whoever is due late in a second was not looked at in the last one.
+            let last = *seconds.last().unwrap();
+            assert!(last >= 9 && seconds.iter().copied().eq(1..=last), "{key}: {seconds:?}");
         }
     }
 }

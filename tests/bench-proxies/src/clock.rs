@@ -4,6 +4,6 @@ use std::time::Instant;
 
 /// Now.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }

@@ -12,26 +12,29 @@ use anyhow::{Context, Result};
 
 /// Used up to a moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CpuTime {
+pub struct CpuTime {
     by_thread: HashMap<u32, Duration>,
     ticks: Ticks,
 }
 
 /// CPU time in clock ticks, usually of 10 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Ticks {
-    pub(crate) user: u64,
-    pub(crate) system: u64,
+pub struct Ticks {
+    /// In the program.
+    pub user: u64,
+    /// In the kernel.
+    pub system: u64,
     /// Of children that have ended and were waited for, user and system.
-    pub(crate) children: u64,
+    pub children: u64,
 }
 
 /// Used between two moments.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Used {
-    pub(crate) total: Duration,
+pub struct Used {
+    /// In all.
+    pub total: Duration,
     /// Share that was spent in the kernel.
-    pub(crate) kernel: f64,
+    pub kernel: f64,
 }
 
 // === impl CpuTime ===
@@ -41,7 +44,7 @@ impl CpuTime {
     ///
     /// # Errors
     /// When one of them is gone.
-    pub(crate) fn of(processes: &[u32]) -> Result<Self> {
+    pub fn of(processes: &[u32]) -> Result<Self> {
         let mut sum = Self::default();
         for process in processes {
             let ticks = Ticks::of(&process.to_string())?;
@@ -65,7 +68,7 @@ impl CpuTime {
     }
 
     /// What was used since `before`. What a thread used that has ended since is not in it.
-    pub(crate) fn since(&self, before: &Self) -> Used {
+    pub fn since(&self, before: &Self) -> Used {
         let of_thread = |(thread, used): (&u32, &Duration)| {
             used.saturating_sub(before.by_thread.get(thread).copied().unwrap_or_default())
         };
@@ -82,7 +85,7 @@ impl Ticks {
     ///
     /// # Errors
     /// When it is gone.
-    pub(crate) fn of(process: &str) -> Result<Self> {
+    pub fn of(process: &str) -> Result<Self> {
         let path = format!("/proc/{process}/stat");
         let text = fs::read_to_string(&path).with_context(|| path.clone())?;
         Self::parse(&text).with_context(|| format!("unknown form of {path}: {text:?}"))
@@ -97,13 +100,14 @@ impl Ticks {
         Some(Self { user, system, children: children_user + children_system })
     }
 
-    pub(crate) fn total(self) -> u64 {
+    /// All of it.
+    pub fn total(self) -> u64 {
         self.user + self.system + self.children
     }
 }
 
 /// The fields of `/proc/<pid>/stat` after the program's name, which may itself hold blanks and parentheses.
-pub(crate) fn fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
+pub fn fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
     Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
 }
 

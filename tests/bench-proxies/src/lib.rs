@@ -2,4 +2,9 @@
 
 #![deny(missing_docs)]
 
+pub mod clock;
+pub mod cpu_time;
 pub mod debian;
+pub mod memory;
+pub mod process;
+pub mod table;

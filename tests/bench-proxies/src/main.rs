@@ -11,14 +11,10 @@
 mod args;
 mod backend;
 mod campaign;
-mod clock;
-mod cpu_time;
 mod held;
 mod load;
 mod machine;
-mod memory;
 mod poller;
-mod process;
 mod profile;
 mod proxy;
 mod report;
@@ -26,7 +22,6 @@ mod response;
 mod results;
 mod soak;
 mod summary;
-mod table;
 mod verdict;
 
 use std::fs::{self, File, TryLockError};
@@ -36,7 +31,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bench_proxies::debian;
+use bench_proxies::{clock, cpu_time, debian, memory, process, table};
 use clap::Parser;
 use rustix::process::{Resource, Rlimit};
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 ///
 /// # Errors
 /// When one of them is gone.
-pub(crate) fn resident(processes: &[u32]) -> Result<u64> {
+pub fn resident(processes: &[u32]) -> Result<u64> {
     processes.iter().try_fold(0, |sum, process| {
         let path = format!("/proc/{process}/status");
         let status = fs::read_to_string(&path).with_context(|| path.clone())?;

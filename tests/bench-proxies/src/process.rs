@@ -26,17 +26,19 @@ const START: Duration = Duration::from_secs(10);
 
 /// What to start.
 #[derive(Debug)]
-pub(crate) struct Program {
-    pub(crate) path: PathBuf,
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
     /// Directories of shared libraries that the system does not have.
-    pub(crate) libraries: Option<OsString>,
-    pub(crate) arguments: Vec<OsString>,
+    pub libraries: Option<OsString>,
+    /// What it is told.
+    pub arguments: Vec<OsString>,
     /// Gets what the program prints.
-    pub(crate) log: PathBuf,
+    pub log: PathBuf,
 }
 
 /// A started program.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     program: Program,
     spawned: Instant,
@@ -45,9 +47,11 @@ pub(crate) struct Process {
 // === impl Process ===
 
 impl Process {
+    /// Starts it.
+    ///
     /// # Errors
     /// When the program or `setpriv` cannot be run.
-    pub(crate) fn start(program: Program) -> Result<Self> {
+    pub fn start(program: Program) -> Result<Self> {
         let log = File::create(&program.log).with_context(|| program.log.display().to_string())?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM", "--"]).arg(&program.path).args(&program.arguments);
@@ -65,7 +69,7 @@ impl Process {
     ///
     /// # Errors
     /// When it ends, or does not run in time.
-    pub(crate) fn wait_for_exec(&mut self) -> Result<Instant> {
+    pub fn wait_for_exec(&mut self) -> Result<Instant> {
         let (image, program) = (format!("/proc/{}/exe", self.child.id()), self.program.path.canonicalize()?);
         let mut before = self.spawned;
         self.wait_until("run", Duration::ZERO, || {
@@ -81,7 +85,7 @@ impl Process {
     ///
     /// # Errors
     /// When it ends, or does not listen in time.
-    pub(crate) fn wait_for_listening(&mut self, address: SocketAddr) -> Result<Instant> {
+    pub fn wait_for_listening(&mut self, address: SocketAddr) -> Result<Instant> {
         self.wait_until("listen", LOOK_AGAIN, || TcpStream::connect(address).is_ok())
     }
 
@@ -108,12 +112,22 @@ impl Process {
     }
 
     /// What it printed.
-    pub(crate) fn output(&self) -> String {
+    pub fn output(&self) -> String {
         fs::read_to_string(&self.program.log).unwrap_or_default().trim().to_owned()
     }
 
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        signal(self.child.id(), Signal::TERM);
+    }
+
+    /// Ends it on the spot.
+    pub fn kill(&self) {
+        signal(self.child.id(), Signal::KILL);
+    }
+
     /// Its own id, also before the program itself runs.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
@@ -121,7 +135,7 @@ impl Process {
     ///
     /// # Errors
     /// When `/proc` cannot be read.
-    pub(crate) fn family(&self) -> Result<Vec<u32>> {
+    pub fn family(&self) -> Result<Vec<u32>> {
         Ok(descendants(self.child.id(), &parents(Path::new("/proc"))?))
     }
 

@@ -3,18 +3,20 @@
 use std::fmt;
 
 /// Cells by rows, the heads of the columns first.
-pub(crate) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 // === impl Table ===
 
 impl Table {
-    pub(crate) fn new(heads: &[&str]) -> Self {
+    /// With these heads.
+    pub fn new(heads: &[&str]) -> Self {
         Self { rows: vec![heads.iter().map(|head| (*head).to_owned()).collect()] }
     }
 
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    /// One more row.
+    pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
@@ -39,7 +41,7 @@ impl fmt::Display for Table {
 }
 
 /// Seconds in a unit that leaves three digits.
-pub(crate) fn latency(seconds: f64) -> String {
+pub fn latency(seconds: f64) -> String {
     match seconds {
         _ if seconds < 1e-4 => format!("{:.1} µs", seconds * 1e6),
         _ if seconds < 1e-3 => format!("{:.0} µs", seconds * 1e6),
@@ -49,16 +51,18 @@ pub(crate) fn latency(seconds: f64) -> String {
     }
 }
 
-pub(crate) fn bytes(bytes: f64) -> String {
+/// In MiB.
+pub fn bytes(bytes: f64) -> String {
     format!("{:.1} MiB", bytes / f64::from(1 << 20))
 }
 
-pub(crate) fn connections(count: usize) -> String {
+/// With the right plural.
+pub fn connections(count: usize) -> String {
     if count == 1 { "1 connection".to_owned() } else { format!("{count} connections") }
 }
 
 /// With a mark at each thousand.
-pub(crate) fn count(count: f64) -> String {
+pub fn count(count: f64) -> String {
     let digits = format!("{count:.0}");
     let mut marked = String::new();
     for (place, digit) in digits.chars().enumerate() {
