@@ -15,6 +15,12 @@ use crate::workloads::Workloads;
 /// Time between rounds.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// Up to so many workloads, rounds begin at moments that are [`TOGETHER`] apart, so that the process is woken seldom. The questions of one
+/// such moment are then still few enough for any socket's buffer.
+const FEW: usize = 500;
+/// In milliseconds.
+const TOGETHER: u64 = 50;
+
 /// What is due when.
 #[derive(Debug, Default)]
 pub struct ScrapeSchedule {
@@ -49,7 +55,8 @@ impl ScrapeSchedule {
         self.known.retain(|key, _| table.get(key).is_some());
         for workload in table.iter() {
             if !self.known.contains_key(&workload.key) {
-                let next = first_round(&workload.key, now);
+                let apart = if table.len() > FEW { 1 } else { TOGETHER };
+                let next = first_round(&workload.key, now, apart);
                 self.known.insert(workload.key.clone(), Known { next, running: false, failing: false });
                 self.due.push(Reverse((next, workload.key.clone())));
             }
@@ -90,10 +97,10 @@ impl ScrapeSchedule {
 
 /// When to begin: each workload at its own moment of a second, and from then on at whole seconds after it, so that every round has
 /// a second of its own.
-fn first_round(key: &Key, now: Duration) -> Duration {
+fn first_round(key: &Key, now: Duration, apart: u64) -> Duration {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
-    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(hasher.finish() % 1000)
+    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(hasher.finish() % (1000 / apart) * apart)
 }
 
 #[cfg(test)]

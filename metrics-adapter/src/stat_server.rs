@@ -18,13 +18,15 @@ use autoscaler::contract::{
 use autoscaler::stats::Push;
 use axum::Router;
 use axum::extract::State;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use chassis::token_guard::{Refusal, TokenGuard};
+use futures::SinkExt;
 use http::{HeaderMap, StatusCode, Uri};
 use tokio::net::TcpListener;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -213,7 +215,7 @@ impl StatServer {
         }
         loop {
             match peer.next(changes.recv()).await? {
-                Next::Ours(Ok(change)) => peer.send(Message::Text(change)).await?,
+                Next::Ours(Ok(change)) => peer.tell(change, &mut changes).await?,
                 Next::Ours(Err(RecvError::Lagged(missed))) => return Err(Ended::Behind(missed)),
                 Next::Ours(Err(RecvError::Closed)) => return Err(Ended::Stopping),
                 Next::Message(_) => {}
@@ -304,6 +306,26 @@ impl Peer {
 
     async fn send(&mut self, message: Message) -> Result<(), Ended> {
         send(&mut self.socket, message).await
+    }
+
+    /// Sends a change, and those that are there already, together: decisions come many at a time.
+    async fn tell(
+        &mut self,
+        change: Utf8Bytes,
+        more: &mut broadcast::Receiver<Utf8Bytes>,
+    ) -> Result<(), Ended> {
+        let all = async {
+            self.socket.feed(Message::Text(change)).await?;
+            loop {
+                match more.try_recv() {
+                    Ok(change) => self.socket.feed(Message::Text(change)).await?,
+                    Err(TryRecvError::Lagged(missed)) => return Err(Ended::Behind(missed)),
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                }
+            }
+            Ok(self.socket.flush().await?)
+        };
+        tokio::time::timeout(SEND, all).await.map_err(|_| Ended::Stuck)?
     }
 
     /// Says goodbye to a peer that still listens. "Restart" tells it to come back, or to go to another replica.
