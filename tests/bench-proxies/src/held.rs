@@ -23,7 +23,7 @@ use self::callers::Callers;
 use crate::cpu_time::CpuTime;
 use crate::load::{Generator, Pace};
 use crate::process::{Process, Program};
-use crate::{clock, memory};
+use crate::{backend, clock, memory};
 
 /// Requests that should be held, and what they may take together, in bytes.
 const REQUESTS: usize = 50_000;
@@ -67,8 +67,10 @@ struct Neighbour {
 /// When the activator cannot be run or loses a request.
 pub(crate) fn run(activator: &Path, backend: SocketAddr, directory: &Path) -> Result<bool> {
     let listening = listeners(activator, directory)?;
-    let holding = requests(activator, backend, directory, CONTAINER_CONCURRENCY)?;
-    let crowding = requests(activator, backend, directory, 0)?;
+    // The neighbour has a pod of its own, or its requests would wait there behind the crowd.
+    let pods = [backend, backend::start(1)?];
+    let holding = requests(activator, pods, directory, CONTAINER_CONCURRENCY)?;
+    let crowding = requests(activator, pods, directory, 0)?;
     Ok(listening && holding && crowding)
 }
 
@@ -87,13 +89,13 @@ fn listeners(path: &Path, directory: &Path) -> Result<bool> {
     Ok(verdict(&format!("{count} open ports"), resident, bound))
 }
 
-fn requests(path: &Path, backend: SocketAddr, directory: &Path, limit: u32) -> Result<bool> {
+/// The pods of the flooded workload and of its neighbour are `backend` and `quiet`.
+fn requests(path: &Path, [backend, quiet]: [SocketAddr; 2], directory: &Path, limit: u32) -> Result<bool> {
     let count = usize::try_from(open_files().saturating_sub(OTHER_FILES))?.min(REQUESTS);
-    let pod = format!("{{ip: {}, ready: true}}", backend.ip());
+    let ready = |pod: SocketAddr| format!("{{ip: {}, ready: true}}", pod.ip());
     let workloads = |pods: &str| {
-        let (held, neighbour) = (FIRST_PORT, FIRST_PORT + 1);
-        let of = |port, pods: &str| workload_at(port, backend.port(), limit, pods);
-        format!("workloads:\n{}{}", of(held, pods), of(neighbour, &pod))
+        let held = workload_at(FIRST_PORT, backend.port(), limit, pods);
+        format!("workloads:\n{held}{}", workload_at(FIRST_PORT + 1, quiet.port(), limit, &ready(quiet)))
     };
     let mut activator = Activator::start(path, directory, &workloads(""))?;
     activator.process.wait_for_listening((Ipv4Addr::LOCALHOST, FIRST_PORT).into())?;
@@ -114,7 +116,7 @@ fn requests(path: &Path, backend: SocketAddr, directory: &Path, limit: u32) -> R
     let ((), waiting) = neighbour.beside(|| ());
 
     let before = activator.cpu_time()?;
-    activator.say(&workloads(&pod))?;
+    activator.say(&workloads(&ready(backend)))?;
     let (answers, leaving) = neighbour.beside(|| callers.answers(PATIENCE));
     let answers = answers?;
     ensure!(answers.lost == 0, "{} of {count} requests were lost: {}", answers.lost, answers.last_loss);
