@@ -324,6 +324,7 @@ pub(crate) fn trim_stateful_set(stateful_set: &mut StatefulSet) {
 fn trim_meta(meta: &mut ObjectMeta) {
     meta.annotations = None;
     meta.labels = None;
+    meta.owner_references = None;
     let replicas = |fields: &serde_json::Value| fields.pointer("/f:spec/f:replicas").is_some();
     if let Some(entries) = &mut meta.managed_fields {
         entries.retain(|entry| entry.fields_v1.as_ref().is_some_and(|fields| replicas(&fields.0)));

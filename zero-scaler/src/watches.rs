@@ -33,6 +33,9 @@ use crate::triggers::Triggers;
 /// The Service whose endpoints are the activators.
 pub const ACTIVATOR_SERVICE: &str = "activator";
 
+/// Objects on one page of a list. Before they are trimmed they take ten times what is kept of them, managed fields above all.
+const PAGE: u32 = 50;
+
 /// A watch to be spawned. It never ends.
 pub type Watch = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -78,12 +81,18 @@ pub fn watches(
     let kinds = Kinds { client, links, errors, readiness };
     let watches = vec![
         kinds.stored("HPAs", hpa_writer, trim_hpa, Links::hpa, Links::all_hpas),
-        kinds.stored("PodAutoscalers", autoscaler_writer, trim, Links::autoscaler, Links::all_autoscalers),
-        kinds.stored("Metrics", metric_writer, trim, Links::metric, Links::everything),
+        kinds.stored(
+            "PodAutoscalers",
+            autoscaler_writer,
+            trim_own,
+            Links::autoscaler,
+            Links::all_autoscalers,
+        ),
+        kinds.stored("Metrics", metric_writer, trim_own, Links::metric, Links::everything),
         kinds.stored(
             "ServerlessServices",
             sks_writer,
-            trim,
+            trim_own,
             Links::serverless_service,
             Links::fresh_serverless_services,
         ),
@@ -134,7 +143,7 @@ impl Kinds<'_> {
     }
 
     fn slices(&self) -> Watch {
-        self.follow("EndpointSlices", trim, |links, event: Event<EndpointSlice>| {
+        self.follow("EndpointSlices", trim_slice, |links, event: Event<EndpointSlice>| {
             links.objects.slices.apply(&event);
             match &event {
                 Event::Apply(slice) | Event::Delete(slice) => links.slice(slice),
@@ -154,9 +163,8 @@ impl Kinds<'_> {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let mut latch = Some(self.readiness.awaits(name));
-        let events = watch(Api::<K>::all(self.client.clone()), watcher::Config::default())
-            .default_backoff()
-            .modify(trim);
+        let config = watcher::Config::default().page_size(PAGE);
+        let events = watch(Api::<K>::all(self.client.clone()), config).default_backoff().modify(trim);
         let links = self.links.clone();
         let failures = self.errors.with_label_values(&[name]);
         Box::pin(async move {
@@ -291,17 +299,28 @@ impl Links {
 
 /// What others keep in annotations may be as large as the object: kubectl keeps the whole of it.
 fn trim_hpa(hpa: &mut HorizontalPodAutoscaler) {
-    trim(hpa);
+    trim_own(hpa);
     hpa.status = None;
     if let Some(annotations) = &mut hpa.metadata.annotations {
         annotations.retain(|key, _| key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP));
     }
 }
 
+fn trim_slice(slice: &mut EndpointSlice) {
+    trim(slice);
+    slice.metadata.annotations = None;
+}
+
 fn trim_service(service: &mut Service) {
     trim(service);
     service.status = None;
     service.metadata.annotations = None;
+}
+
+/// Of our own objects the labels are for people.
+fn trim_own<K: Resource>(object: &mut K) {
+    trim(object);
+    object.meta_mut().labels = None;
 }
 
 /// Nobody here reads managed fields, except of scale targets.

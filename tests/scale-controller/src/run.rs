@@ -15,8 +15,9 @@ use crate::looks::Admin;
 use crate::process::Process;
 use crate::world::World;
 
-/// Nothing written and nothing looked at for so long: all is as it should be.
-const QUIET: Duration = Duration::from_secs(3);
+/// Nothing written and nothing looked at for so long: all is as it should be. Longer than the zero-scaler waits before it asks
+/// again whether an activator listens, should one have been slow.
+const QUIET: Duration = Duration::from_secs(7);
 /// Longest wait for that.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long it rests.

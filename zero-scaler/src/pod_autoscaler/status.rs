@@ -191,6 +191,7 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
         Some(c) if c.status == "False" => {
             return Says::no("ServiceNotReady", format!("{}: {}", c.reason, c.message));
         }
+        Some(c) if c.status == "Unknown" => return Says::unknown("ServiceNotReadyYet", c.message.clone()),
         Some(_) => {}
     }
     if observed.sidecar == Some(Sidecar::Missing) {

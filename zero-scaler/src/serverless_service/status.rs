@@ -78,11 +78,14 @@ fn activators_populated(path: &Path) -> Says {
 
 fn ready(observed: &Observed, path: &Path) -> Says {
     if path.activators.is_empty() && observed.ready_pods() == 0 {
-        let words = match observed.activators.len() {
-            0 => "no pod and no activator is ready",
-            _ => "no pod is ready, and no activator listens on the leased ports yet",
+        return match observed.activators.len() {
+            0 => Says::no("NobodyAnswers", "no pod and no activator is ready"),
+            // They open a port within milliseconds of its lease: nothing to be warned of.
+            _ => Says::unknown(
+                "NobodyListensYet",
+                "no pod is ready, and no activator listens on the leased ports yet",
+            ),
         };
-        return Says::no("NobodyAnswers", words);
     }
     if !observed.bypassing.is_empty() {
         let words = format!(
