@@ -32,8 +32,8 @@ const MAX_REQUESTS: usize = 1024;
 /// Pods to which connections are kept; with more, each is closed after its answer. A process may have so many files open
 /// everywhere.
 const MAX_KEPT: usize = 4096;
-/// How long a pod that answers no datagrams is not sent any.
-const SILENT: Duration = Duration::from_secs(300);
+/// How long a pod that answers no datagrams is not sent any. Short, because a busy machine loses some, too, and HTTP costs more.
+const SILENT: Duration = Duration::from_secs(30);
 /// Pods of which that is remembered; of others it is found out each time.
 const MAX_SILENT: usize = 1 << 17;
 
