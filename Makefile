@@ -83,7 +83,6 @@ test-fuzz: ## The same for a minute each
 bench: ## Measure what a report, a decision and a request cost, and compare with the bounds
 	cargo bench --quiet --locked --package autoscaler --no-fail-fast --bench cost --bench memory
 
-# The proxy as it is shipped.
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 bench-proxies: proxies ## Compare our proxies with nginx and haproxy (6 minutes; ARGS=--quick for a short look)
@@ -107,10 +106,10 @@ bench-held: proxies ## What the activator takes while it holds requests, and how
 # The processes as they are shipped, and an API in memory.
 .PHONY: scale-controller
 scale-controller: export RUSTFLAGS := -C target-feature=+crt-static
-scale-controller: ## What 100, 1,000 and 10,000 workloads cost the zero-scaler, without a cluster (2 minutes)
-	cargo build --release --locked --target $(HOST) --package zero-scaler --package activator
+scale-controller: proxies ## What 100, 1,000 and 10,000 workloads cost the zero-scaler, without a cluster (2 minutes)
+	cargo build --release --locked --target $(HOST) --package zero-scaler
 	cargo run --release --locked --target $(HOST) --package scale-controller -- \
-	  --zero-scaler $(BINARIES)/zero-scaler --activator $(BINARIES)/activator $(ARGS)
+	  --zero-scaler $(BINARIES)/zero-scaler --activator $(PROXIES)/activator $(ARGS)
 
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
