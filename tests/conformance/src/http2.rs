@@ -96,8 +96,8 @@ pub enum Step {
     IsReset(u32, u32),
     /// A stream ends before its response does, by whatever code.
     IsCut(u32),
-    /// A stream is refused as malformed: reset, or the connection with it (RFC 9113, 5.4.1 allows that).
-    IsMalformed(u32),
+    /// A stream is refused with this code: reset, or the connection with it (RFC 9113, 5.4.1 allows that).
+    IsRefused(u32, u32),
     /// The connection is given up with one of these codes.
     IsGivenUp(Vec<u32>),
     /// No PING is answered from now on.
@@ -296,7 +296,12 @@ impl Case {
 
     /// A stream is refused as malformed; whether the connection goes on is left open.
     pub fn is_malformed(self, stream: u32) -> Self {
-        Self { after: After::Over, ..self.step(Step::IsMalformed(stream)) }
+        self.is_refused(stream, code::PROTOCOL_ERROR)
+    }
+
+    /// A stream is refused; whether the connection goes on is left open.
+    pub fn is_refused(self, stream: u32, code: u32) -> Self {
+        Self { after: After::Over, ..self.step(Step::IsRefused(stream, code)) }
     }
 
     /// The connection is given up and closed.

@@ -301,12 +301,12 @@ async fn http2_caller(row: &http2::Case, proxy: &Running, app: &TestApp) -> anyh
                 ensure!(message.reset.is_some() && !message.ended, "not cut: {message:?}");
             }
             http2::Step::Settles => await_proxy(proxy).await?,
-            http2::Step::IsMalformed(stream) => {
+            http2::Step::IsRefused(stream, code) => {
                 let refused = match within("a refusal", peer.message(*stream)).await? {
                     Ok(message) => message.reset,
                     Err(_) => within("GOAWAY", peer.given_up()).await??,
                 };
-                ensure!(refused == Some(code::PROTOCOL_ERROR), "not refused but {refused:?}");
+                ensure!(refused == Some(*code), "not refused with {code} but {refused:?}");
             }
             http2::Step::TurnsDeaf => peer.turn_deaf(),
             http2::Step::IsGivenUp(codes) => {

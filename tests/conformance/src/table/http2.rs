@@ -378,7 +378,7 @@ fn streams() -> Vec<Case> {
             // More than its window, the app's, and what is on its way between the two.
             .sends((0..12).map(|_| data(1, [b'x'; 16_384])))
             .sees_whatever()
-            .is_given_up(FLOW_CONTROL_ERROR),
+            .is_refused(1, FLOW_CONTROL_ERROR),
         case("a caller that says goodbye gets what it asked for", "RFC 9113, 6.8")
             .sends([get(1, "/"), goaway(0, NO_ERROR)])
             .app_sees("GET / HTTP/2\n:authority: a")
