@@ -14,12 +14,12 @@ use std::sync::Arc;
 use chassis::connection_outcome::ConnectionOutcome;
 use chassis::liveness::{ask_silent_peer, hung_up};
 use chassis::relay::Relay;
-use chassis::server::{Acceptor, Options};
+use chassis::server::{self, Accepted, Options};
 use chassis::workers::Workers;
+use futures::future::join_all;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::cold_start::ColdStart;
 use crate::concurrency_reporter::Counted;
@@ -78,30 +78,24 @@ impl TcpHandler {
         stop: CancellationToken,
     ) {
         let port = self.shared.expected_probes.open(self.lease.activator_port, self.workload.key().clone());
-        let (port, connections) = (Arc::new(port), TaskTracker::new());
-        let accept = async |listener: TcpListener| {
-            if let Err(error) = ask_silent_peer(&listener) {
-                tracing::warn!(port = self.lease.activator_port, %error, "peers are not asked whether they live");
-            }
-            let acceptor = Acceptor::new(listener, options.max_connections);
-            while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
-                let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
-                let running = connections.token();
-                workers.deal(accepted, async move |_, accepted| {
-                    // As a whole: its place among the open connections is kept as long.
-                    let (accepted, _running) = (accepted, running);
-                    if let Some(caller) = port.pass(accepted.stream).await {
-                        handler.handle(caller, stop).await;
-                    }
-                });
+        let (port, activator_port, until) = (Arc::new(port), self.lease.activator_port, stop.clone());
+        let carry = move |_: Arc<Forwarder>, accepted: Accepted| {
+            let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
+            async move {
+                // As a whole: its place among the open connections is kept as long.
+                let accepted = accepted;
+                if let Some(caller) = port.pass(accepted.stream).await {
+                    handler.handle(caller, stop).await;
+                }
             }
         };
-        futures::future::join_all(listeners.into_iter().map(accept)).await;
-        drop(port);
-        connections.close();
-        if timeout(options.drain_timeout, connections.wait()).await.is_err() {
-            tracing::warn!(workload = %self.workload.key(), after = ?options.drain_timeout, "connections were cut");
-        }
+        let serve = |listener| {
+            if let Err(error) = ask_silent_peer(&listener) {
+                tracing::warn!(port = activator_port, %error, "peers are not asked whether they live");
+            }
+            server::carry_on(&workers, listener, carry.clone(), options, until.clone())
+        };
+        join_all(listeners.into_iter().map(serve)).await;
     }
 
     async fn handle(&self, mut caller: TcpStream, stop: CancellationToken) {

@@ -23,6 +23,7 @@ use protocol::Protocol;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::workers::Workers;
 
@@ -54,6 +55,30 @@ pub struct Connection {
     pub local: SocketAddr,
     /// The caller's address, IPv4 as such, as `X-Forwarded-For` names it.
     pub(crate) peer: (IpAddr, HeaderValue),
+}
+
+/// Has `workers` carry what comes to `listener`, of whatever protocol, until `stop`: each connection with what its worker
+/// keeps. Then waits for those that run, at most `options.drain_timeout`.
+pub async fn carry_on<T: Send + Sync + 'static, F: Future<Output = ()> + Send>(
+    workers: &Workers<T>,
+    listener: TcpListener,
+    carry: impl Fn(Arc<T>, Accepted) -> F + Clone + Send + 'static,
+    options: Options,
+    stop: CancellationToken,
+) {
+    let (acceptor, running) = (Acceptor::new(listener, options.max_connections), TaskTracker::new());
+    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+        let (carry, runs) = (carry.clone(), running.token());
+        workers.deal(accepted, move |keeps, accepted| async move {
+            carry(keeps, accepted).await;
+            drop(runs);
+        });
+    }
+    drop(acceptor);
+    running.close();
+    if tokio::time::timeout(options.drain_timeout, running.wait()).await.is_err() {
+        tracing::warn!(after = ?options.drain_timeout, "connections were cut");
+    }
 }
 
 // === impl Service ===

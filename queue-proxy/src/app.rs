@@ -10,7 +10,7 @@ use autoscaler::Protocol;
 use autoscaler::breaker::Breaker;
 use chassis::health_checks::HealthChecks;
 use chassis::liveness::ask_silent_peer;
-use chassis::server::{self, Acceptor, Connection, Options};
+use chassis::server::{self, Connection, Options};
 use chassis::workers::Workers;
 use http::Request;
 use hyper::body::Incoming;
@@ -145,7 +145,7 @@ impl App {
                 // Here they wait for a slot, and nobody may take the kubelet's place for that.
                 admin_bounds.max_connections = args.max_connections.saturating_add(FEW_CONNECTIONS);
                 let workers = Workers::start(vec![(); args.workers()])?;
-                tasks.spawn(proxy.serve(workers, Acceptor::new(traffic, args.max_connections), bounds));
+                tasks.spawn(proxy.serve(workers, traffic, bounds));
             }
         }
         tasks.spawn(serve_stats(stats, datagrams, Arc::new(parts.stats), few, close.clone()));

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use chassis::connection_outcome::ConnectionOutcome;
 use chassis::liveness::hung_up;
 use chassis::relay::{Relay, Silences};
-use chassis::server::{Accepted, Acceptor, Options};
+use chassis::server::{self, Accepted, Options};
 use chassis::workers::Workers;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -27,11 +27,9 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::availability::{Availability, PATIENCE};
 use crate::error_response::Refusal;
@@ -109,22 +107,11 @@ impl TcpProxy {
         Ok(switching())
     }
 
-    /// Takes connections from `acceptor` until the stop, to be carried by `workers`; then waits for what still runs, at most the
-    /// options' time.
-    pub(crate) async fn serve(self, workers: Workers<()>, acceptor: Acceptor, options: Options) {
-        let connections = TaskTracker::new();
-        while let Some(accepted) = self.0.stop.run_until_cancelled(acceptor.accept()).await {
-            let (proxy, running) = (self.clone(), connections.token());
-            workers.deal(accepted, move |_, accepted| async move {
-                proxy.direct(accepted).await;
-                drop(running);
-            });
-        }
-        drop(acceptor);
-        connections.close();
-        if timeout(options.drain_timeout, connections.wait()).await.is_err() {
-            tracing::warn!(after = ?options.drain_timeout, "connections were cut");
-        }
+    /// Has `workers` serve what comes to `listener` until the stop; then waits for what still runs, at most the options' time.
+    pub(crate) async fn serve(self, workers: Workers<()>, listener: TcpListener, options: Options) {
+        let stop = self.0.stop.clone();
+        let carry = move |_: Arc<()>, accepted| self.clone().direct(accepted);
+        server::carry_on(&workers, listener, carry, options, stop).await;
     }
 
     async fn direct(self, accepted: Accepted) {
