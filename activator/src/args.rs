@@ -13,9 +13,6 @@ use clap::Parser;
 
 use crate::workloads::Workload;
 
-/// More would be a mistake.
-const MOST_WORKERS: usize = 64;
-
 /// Holds requests of sleeping workloads, wakes them, and forwards.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
@@ -88,7 +85,7 @@ pub struct Limits {
     #[arg(long, default_value_t = 600 << 20)]
     pub total_queue_bytes: u64,
 
-    /// Threads that carry the traffic. As many as there are processors for this process, unless told.
+    /// Threads that carry the traffic, at most 64. As many as there are processors for this process, unless told.
     #[arg(long, env = "ROUSE_WORKERS")]
     pub workers: Option<NonZeroUsize>,
 
@@ -140,7 +137,7 @@ impl Limits {
     }
 
     pub(crate) fn workers(&self) -> usize {
-        self.workers.unwrap_or_else(workers::for_each_processor).get().min(MOST_WORKERS)
+        workers::count(self.workers, usize::MAX)
     }
 
     pub(crate) fn silences(&self) -> Silences {

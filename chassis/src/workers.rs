@@ -23,6 +23,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::server::Accepted;
 
+/// More would be a mistake.
+const MOST: usize = 64;
+
 /// Threads that take connections, and what each keeps. Clones share them.
 #[derive(Debug)]
 pub struct Workers<T>(Arc<Shared<T>>);
@@ -40,9 +43,10 @@ struct Worker<T> {
     keeps: Arc<T>,
 }
 
-/// As many as there are processors for this process.
-pub fn for_each_processor() -> NonZeroUsize {
-    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+/// As many as are asked for, at most 64; else as there are processors for this process, at most `unasked`.
+pub fn count(asked_for: Option<NonZeroUsize>, unasked: usize) -> usize {
+    let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get).min(unasked);
+    asked_for.map_or_else(processors, NonZeroUsize::get).min(MOST)
 }
 
 // === impl Workers ===

@@ -23,8 +23,6 @@ const QUEUED_PER_SLOT: usize = 10;
 
 /// Threads unless told otherwise: two carry more than most apps, and each costs memory in every pod.
 const MOST_WORKERS: usize = 2;
-/// Threads at most; more would be a mistake.
-const MOST_WORKERS_ASKED_FOR: usize = 64;
 
 /// Limits, queues, counts and forwards the requests of the app beside it.
 #[derive(Clone, Debug, Parser)]
@@ -150,8 +148,7 @@ impl Args {
 
     /// Threads that carry the traffic.
     pub(crate) fn workers(&self) -> usize {
-        let processors = || workers::for_each_processor().get().min(MOST_WORKERS);
-        self.workers.map_or_else(processors, NonZeroUsize::get).min(MOST_WORKERS_ASKED_FOR)
+        workers::count(self.workers, MOST_WORKERS)
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
