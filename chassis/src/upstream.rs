@@ -26,11 +26,19 @@ mod upload;
 
 use std::io;
 
+use bytes::Bytes;
+use http_body::Body;
+
 use crate::gateway::BadResponse;
 
 pub use http2::SharedConnection;
 pub use pool::{Options, Pool, exchange};
 pub use response_body::{BodyError, ResponseBody, Switched};
+
+/// The body of a request over HTTP/1.1.
+pub trait RequestBody: Body<Data = Bytes, Error: Into<Cause>> + Send + Unpin + 'static {}
+
+impl<B: Body<Data = Bytes, Error: Into<Cause>> + Send + Unpin + 'static> RequestBody for B {}
 
 /// What errors are when nobody looks into them.
 type Cause = Box<dyn std::error::Error + Send + Sync>;

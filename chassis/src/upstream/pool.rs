@@ -13,7 +13,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
-use http_body::Body;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -22,7 +21,7 @@ use super::link::Link;
 use super::response_body::{ResponseBody, Source, Streaming};
 use super::response_head::ResponseHead;
 use super::upload::Upload;
-use super::{Cause, Error};
+use super::{Error, RequestBody};
 use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
 
@@ -90,8 +89,7 @@ impl Pool {
         connect: impl Fn() -> F,
     ) -> Result<Response<ResponseBody>, Error>
     where
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<Cause>,
+        B: RequestBody,
         F: Future<Output = io::Result<TcpStream>>,
     {
         let (link, rested) = match self.take() {
@@ -171,8 +169,7 @@ pub async fn exchange<B, F>(
     connect: impl Fn() -> F,
 ) -> Result<Response<ResponseBody>, Error>
 where
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Cause>,
+    B: RequestBody,
     F: Future<Output = io::Result<TcpStream>>,
 {
     let (head, body) = request.into_parts();
@@ -189,11 +186,7 @@ where
 
 // === impl Exchange ===
 
-impl<B> Exchange<B>
-where
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Cause>,
-{
+impl<B: RequestBody> Exchange<B> {
     fn new(mut link: Link, head: &Parts, body: B) -> Self {
         let upload = Upload::new(head, body, std::mem::take(&mut link.head));
         Self { link, method: head.method.clone(), upload, broken: None, heard: false, read: Bytes::new() }
@@ -261,11 +254,7 @@ where
 
 /// The other side answers before it has seen all. It gets the rest; unless it says that it reads no more, even behind the
 /// end of its answer.
-fn go_on<B>(mut upload: Upload<B>, stream: TcpStream, behind_the_end: bool) -> Source
-where
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Cause>,
-{
+fn go_on<B: RequestBody>(mut upload: Upload<B>, stream: TcpStream, behind_the_end: bool) -> Source {
     let (read, mut write) = stream.into_split();
     let upload = tokio::spawn(async move {
         if let Err(error) = std::future::poll_fn(|cx| upload.poll(cx, &mut write)).await {
