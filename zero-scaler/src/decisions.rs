@@ -59,19 +59,6 @@ struct Heard {
     at: Instant,
 }
 
-// === impl Heard ===
-
-impl Heard {
-    fn is_fresh(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) <= FRESH_FOR
-    }
-
-    /// Whether a decision tells those who still know this one nothing new.
-    fn is_repeated_by(&self, decision: &Decision, at: Instant) -> bool {
-        self.is_fresh(at) && self.decision.is_like(decision)
-    }
-}
-
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
 enum StreamError {
@@ -228,6 +215,19 @@ impl Decisions {
 struct Connected<'a> {
     decisions: &'a Decisions,
     peer: SocketAddr,
+}
+
+// === impl Heard ===
+
+impl Heard {
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) <= FRESH_FOR
+    }
+
+    /// Whether a decision tells those who still know this one nothing new.
+    fn is_repeated_by(&self, decision: &Decision, at: Instant) -> bool {
+        self.is_fresh(at) && self.decision.is_like(decision)
+    }
 }
 
 // === impl Connected ===
