@@ -21,7 +21,8 @@ help: ## Show this help
 .PHONY: demo
 demo: export ROUSE_DEMO_STARTED_MS := $(shell date +%s%3N)
 demo: images cluster-ready ## See the whole loop on a real Kubernetes of your own (KEEP=1 leaves it running)
-	tests/on-cluster rouse-demo -- $(BINARIES)/demo
+	cargo build --release --locked --bin demo
+	tests/on-cluster rouse-demo -- $(CARGO_TARGET_DIR)/release/demo
 
 .PHONY: images
 images: binaries $(CLUSTER) ## Build the images, as tarballs
@@ -34,7 +35,7 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 .PHONY: binaries
 binaries: export RUSTFLAGS := -C target-feature=+crt-static
 binaries: proxies ## Build the binaries
-	cargo build --release --locked --target $(HOST) --workspace --exclude queue-proxy --exclude activator --bins
+	cargo build --release --locked --target $(HOST) --bin metrics-adapter --bin zero-scaler --bin sample-app
 	@ln -f $(PROXIES)/queue-proxy $(PROXIES)/activator $(BINARIES)/
 
 # Each alone: see Cargo.toml.
@@ -148,7 +149,8 @@ test-system: images cluster-ready ## Tests of the whole loop on a whole cluster
 # With the HPA at its stock period. ARGS=--help tells the scenarios and their sizes.
 .PHONY: soak
 soak: images cluster-ready ## The long promises on a cluster, with a table (about 2 hours; ARGS='--only crowd,wakes --wakes 10')
-	tests/on-cluster rouse-soak -- $(BINARIES)/soak $(ARGS)
+	cargo build --release --locked --bin soak
+	tests/on-cluster rouse-soak -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
 
 .PHONY: check-purity
 check-purity: ## Prove that the brain is pure and that the sidecar holds no kube
