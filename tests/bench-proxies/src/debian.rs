@@ -18,8 +18,16 @@ const LIBRARY_ROOTS: [&str; 2] = ["lib", "usr/lib"];
 pub struct Unpacked {
     /// Stands for `/`.
     pub root: PathBuf,
-    /// For `LD_LIBRARY_PATH`.
-    pub libraries: OsString,
+    libraries: OsString,
+}
+
+// === impl Unpacked ===
+
+impl Unpacked {
+    /// Where its programs find their shared libraries.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        vec![("LD_LIBRARY_PATH", self.libraries.clone())]
+    }
 }
 
 /// Unpacks packages into `directory`, which is theirs alone, unless their `programs` (paths without the first `/`) are there.

@@ -234,8 +234,8 @@ impl Activator {
         ];
         let program = Program {
             path: path.to_owned(),
-            libraries: None,
             arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: Vec::new(),
             log: directory.join("activator.log"),
         };
         Ok(Self { process: Process::start(program)?, file })

@@ -9,15 +9,25 @@ use anyhow::{Context, Result};
 /// # Errors
 /// When one of them is gone.
 pub fn resident(processes: &[u32]) -> Result<u64> {
-    processes.iter().try_fold(0, |sum, process| {
-        let path = format!("/proc/{process}/status");
-        let status = fs::read_to_string(&path).with_context(|| path.clone())?;
-        Ok(sum + parse(&status).with_context(|| format!("no VmRSS in {path}"))?)
-    })
+    processes.iter().try_fold(0, |sum, process| Ok(sum + read(&process.to_string(), "VmRSS:")?))
 }
 
-fn parse(status: &str) -> Option<u64> {
-    let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// The most that one process, an id or `self`, had in memory at a time, in bytes.
+///
+/// # Errors
+/// When it is gone.
+pub fn most_resident(process: &str) -> Result<u64> {
+    read(process, "VmHWM:")
+}
+
+fn read(process: &str, field: &str) -> Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&path).with_context(|| path.clone())?;
+    parse(&status, field).with_context(|| format!("no {field} in {path}"))
+}
+
+fn parse(status: &str, field: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kibibytes: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
     kibibytes.checked_mul(1024)
 }
@@ -29,12 +39,13 @@ mod tests {
     #[test]
     fn the_kernel_counts_in_kibibytes() {
         let status = "Name:\tnginx\nVmHWM:\t    9000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n";
-        assert_eq!(parse(status), Some(4 << 20));
-        assert_eq!(parse("Name:\tkthreadd\n"), None);
+        assert_eq!(parse(status, "VmRSS:"), Some(4 << 20));
+        assert_eq!(parse("Name:\tkthreadd\n", "VmRSS:"), None);
     }
 
     #[test]
     fn our_own_can_be_read() {
-        assert!(resident(&[std::process::id()]).unwrap() > 100_000);
+        let now = resident(&[std::process::id()]).unwrap();
+        assert!(now > 100_000 && most_resident("self").unwrap() >= now);
     }
 }

@@ -1,4 +1,4 @@
-//! A proxy that runs: started with its log in a file, looked at, and ended by its own id.
+//! A program that runs: started with its log in a file, looked at, and ended by its own id.
 //!
 //! The kernel itself ends it should this process go first, by Ctrl-C, an error or a kill: `setpriv` asks for that, and becomes the
 //! program. nginx and haproxy end their own children on SIGTERM.
@@ -29,10 +29,10 @@ const START: Duration = Duration::from_secs(10);
 pub struct Program {
     /// Where it is.
     pub path: PathBuf,
-    /// Directories of shared libraries that the system does not have.
-    pub libraries: Option<OsString>,
     /// What it is told.
     pub arguments: Vec<OsString>,
+    /// Variables that it has beside this process's.
+    pub environment: Vec<(&'static str, OsString)>,
     /// Gets what the program prints.
     pub log: PathBuf,
 }
@@ -55,9 +55,7 @@ impl Process {
         let log = File::create(&program.log).with_context(|| program.log.display().to_string())?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM", "--"]).arg(&program.path).args(&program.arguments);
-        if let Some(libraries) = &program.libraries {
-            command.env("LD_LIBRARY_PATH", libraries);
-        }
+        command.envs(program.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let spawned = clock::now();
         let child = command.spawn().context("cannot run setpriv, of Debian's util-linux")?;
@@ -139,7 +137,26 @@ impl Process {
         Ok(descendants(self.child.id(), &parents(Path::new("/proc"))?))
     }
 
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end `within` that; it is killed then.
+    pub fn finish(mut self, within: Duration) -> Result<()> {
+        self.terminate();
+        let deadline = clock::now() + within;
+        while self.child.try_wait()?.is_none() {
+            if clock::now() > deadline {
+                bail!("{} does not end: {}", self.program.path.display(), self.output());
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
     fn end(&mut self) -> Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(());
+        }
         let family = self.family()?;
         signal(self.child.id(), Signal::TERM);
         let end = clock::now() + TERMINATION;
@@ -230,8 +247,8 @@ mod tests {
     fn a_program_that_ends_says_why() {
         let program = Program {
             path: "/bin/sh".into(),
-            libraries: None,
             arguments: vec!["-c".into(), "echo no such port; exit 3".into()],
+            environment: Vec::new(),
             log: std::env::temp_dir().join(format!("bench-proxies-{}.log", std::process::id())),
         };
         let log = program.log.clone();

@@ -33,7 +33,7 @@ pub(crate) struct Proxy {
     /// What it is called in tables and on the command line.
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
-    libraries: Option<OsString>,
+    environment: Vec<(&'static str, OsString)>,
     version_flag: &'static str,
     /// Writes its configuration, if it has any, and gives the command line.
     arguments: fn(&Site) -> Result<Vec<OsString>>,
@@ -89,7 +89,7 @@ impl Proxy {
         bounds: &'static Bounds,
     ) -> Self {
         let (path, bounds) = (path.to_owned(), Some(bounds));
-        Self { name, path, libraries: None, version_flag: "--version", arguments, bounds }
+        Self { name, path, environment: Vec::new(), version_flag: "--version", arguments, bounds }
     }
 
     /// Starts the process and returns at once.
@@ -101,8 +101,8 @@ impl Proxy {
         fs::create_dir_all(&site.directory)?;
         let program = Program {
             path: self.path.clone(),
-            libraries: self.libraries.clone(),
             arguments: (self.arguments)(&site)?,
+            environment: self.environment.clone(),
             log: site.directory.join("log"),
         };
         let [stats, _] = site.spare;
@@ -115,9 +115,7 @@ impl Proxy {
     /// When it cannot be run.
     pub(crate) fn version(&self) -> Result<String> {
         let mut command = Command::new(&self.path);
-        if let Some(libraries) = &self.libraries {
-            command.env("LD_LIBRARY_PATH", libraries);
-        }
+        command.envs(self.environment.iter().cloned());
         let output = command.arg(self.version_flag).output();
         let output = output.with_context(|| format!("cannot run {}", self.path.display()))?;
         // nginx prints it as an error.

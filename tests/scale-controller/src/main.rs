@@ -13,7 +13,6 @@
 
 mod adapter;
 mod looks;
-mod process;
 mod run;
 mod verdict;
 mod world;

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use bench_proxies::cpu_time::CpuTime;
+use bench_proxies::memory;
+use bench_proxies::process::{Process, Program};
 use fake_api::FakeApi;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -12,7 +15,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::adapter;
 use crate::looks::Admin;
-use crate::process::Process;
 use crate::world::World;
 
 /// Nothing written and nothing looked at for so long: all is as it should be. Longer than the zero-scaler waits before it asks
@@ -22,6 +24,8 @@ const QUIET: Duration = Duration::from_secs(7);
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long it rests.
 const REST: Duration = Duration::from_secs(20);
+/// Time to end by itself.
+const TERMINATION: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Ports of the processes; those of activators for workloads are 20000 to 29999.
 const ZERO_SCALER: Admin = Admin(19_090);
@@ -103,15 +107,15 @@ pub(crate) async fn measure(
     let _activator = start_activator(activator, &kubeconfig, &token, logs).await?;
     let mut bench = Bench { api, program: zero_scaler, kubeconfig, token, logs, counted: 0 };
 
-    let (process, adoption) = bench.start().await?;
-    let adopted = process.most_memory()?;
-    process.end().await?;
+    let (process, adoption) = bench.start("adoption").await?;
+    let adopted = most_memory(&process)?;
+    process.finish(TERMINATION)?;
     bench.writes();
-    let (process, restart) = bench.start().await?;
+    let (process, restart) = bench.start("restart").await?;
     let rest = bench.rest(&process).await?;
     let change = bench.change(&world).await?;
-    let memory = process.most_memory()?.max(adopted);
-    process.end().await?;
+    let memory = most_memory(&process)?.max(adopted);
+    process.finish(TERMINATION)?;
     Ok(Measured { adoption, restart, memory, rest, change })
 }
 
@@ -121,7 +125,7 @@ async fn start_activator(program: &Path, kubeconfig: &Path, token: &Path, logs: 
         format!("--slots-port={ACTIVATOR_SLOTS}"),
         format!("--token-file={}", token.display()),
     ];
-    let process = Process::start(program, &arguments, kubeconfig, &logs.join("activator.log"))?;
+    let process = start(program, &arguments, kubeconfig, logs.join("activator.log"))?;
     let deadline = Instant::now() + PATIENCE;
     while !ACTIVATOR.is_ready().await {
         if Instant::now() > deadline {
@@ -132,11 +136,29 @@ async fn start_activator(program: &Path, kubeconfig: &Path, token: &Path, logs: 
     Ok(process)
 }
 
+fn start(program: &Path, arguments: &[String], kubeconfig: &Path, log: PathBuf) -> Result<Process> {
+    Process::start(Program {
+        path: program.to_owned(),
+        arguments: arguments.iter().map(Into::into).collect(),
+        environment: vec![("KUBECONFIG", kubeconfig.into())],
+        log,
+    })
+}
+
+fn cpu_time(process: &Process) -> Result<CpuTime> {
+    CpuTime::of(&[process.id()])
+}
+
+/// In bytes.
+fn most_memory(process: &Process) -> Result<u64> {
+    memory::most_resident(&process.id().to_string())
+}
+
 // === impl Bench ===
 
 impl Bench<'_> {
     /// Starts the zero-scaler, and waits until nothing is left for it to do.
-    async fn start(&mut self) -> Result<(Process, Start)> {
+    async fn start(&mut self, part: &str) -> Result<(Process, Start)> {
         let arguments = [
             "--listen=127.0.0.1".to_owned(),
             format!("--admin-port={}", ZERO_SCALER.0),
@@ -144,11 +166,11 @@ impl Bench<'_> {
             format!("--token-file={}", self.token.display()),
             "--open-stats-port".to_owned(),
         ];
-        let log = self.logs.join("zero-scaler.log");
+        let log = self.logs.join(format!("zero-scaler-{part}.log"));
         let began = Instant::now();
-        let process = Process::start(self.program, &arguments, &self.kubeconfig, &log)?;
+        let process = start(self.program, &arguments, &self.kubeconfig, log.clone())?;
         let (last, writes) = self.until_quiet(began).await.with_context(|| log.display().to_string())?;
-        let cpu = process.cpu_time()?;
+        let cpu = cpu_time(&process)?.since(&CpuTime::default()).total;
         Ok((process, Start { took: last.saturating_duration_since(began), writes, cpu }))
     }
 
@@ -173,11 +195,11 @@ impl Bench<'_> {
     }
 
     async fn rest(&mut self, process: &Process) -> Result<Rest> {
-        let (cpu, looks, began) = (process.cpu_time()?, ZERO_SCALER.looks().await?, Instant::now());
+        let (cpu, looks, began) = (cpu_time(process)?, ZERO_SCALER.looks().await?, Instant::now());
         sleep(REST).await;
         let seconds = began.elapsed().as_secs_f64();
         let looked = ZERO_SCALER.looks().await?.saturating_sub(looks);
-        let used = process.cpu_time()?.saturating_sub(cpu);
+        let used = cpu_time(process)?.since(&cpu).total;
         Ok(Rest {
             cpu: used.as_secs_f64() / seconds,
             looks: looked as f64 / seconds,

@@ -53,8 +53,6 @@ impl Adapter {
         let token = setup.directory.join("token");
         std::fs::write(&token, "of nobody")?;
         let arguments = [
-            format!("KUBECONFIG={}", setup.kubeconfig.display()),
-            setup.binary.display().to_string(),
             format!("--api-port={}", api.port()),
             format!("--stats-port={}", stats.port()),
             format!("--admin-port={}", admin.port()),
@@ -65,9 +63,9 @@ impl Adapter {
             "--open-stats-port".to_owned(),
         ];
         let program = Program {
-            path: "/usr/bin/env".into(),
-            libraries: None,
+            path: setup.binary.to_owned(),
             arguments: arguments.map(Into::into).into(),
+            environment: vec![("KUBECONFIG", setup.kubeconfig.into())],
             log: setup.directory.join(format!("{}.log", setup.name)),
         };
         Ok(Self { process: Process::start(program)?, api, stats, admin, terminated: Cell::new(None) })

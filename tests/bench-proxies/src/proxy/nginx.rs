@@ -12,7 +12,7 @@ pub(super) fn proxy(peers: &Unpacked) -> Proxy {
     Proxy {
         name: NAME,
         path: peers.root.join(PROGRAM),
-        libraries: Some(peers.libraries.clone()),
+        environment: peers.environment(),
         version_flag: "-v",
         arguments: |site: &Site| {
             let file = site.write("nginx.conf", CONFIGURATION)?;

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bench_proxies::memory::most_resident;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{Request, Response, Version};
@@ -78,7 +79,7 @@ async fn whole_and_never_in_memory(all: u64) {
         if is_length_known {
             request = request.header(CONTENT_LENGTH, all);
         }
-        let (before, begun) = (proc::peak_memory(), Instant::now());
+        let (before, begun) = (most_resident("self").unwrap(), Instant::now());
         let sent = caller::send(path.address, version, request.body(pattern::of(all)).unwrap());
         let woken = async {
             path.until_held().await;
@@ -86,7 +87,7 @@ async fn whole_and_never_in_memory(all: u64) {
         };
         let uploaded = timeout(DEADLINE, async { tokio::join!(sent, woken).0 });
         assert_eq!(text(uploaded.await.expect("an answer")).await, all.to_string(), "{version:?}");
-        let growth = proc::peak_memory() - before;
+        let growth = most_resident("self").unwrap() - before;
         println!("{version:?}: {all} bytes in {:?}, {growth} bytes more in memory", begun.elapsed());
         assert!(growth < GROWTH, "{version:?}: {growth} bytes more in memory");
     }

@@ -1,13 +1,6 @@
-//! What the kernel knows of this process and its sockets.
+//! What the kernel knows of sockets.
 
 use std::fs;
-
-/// The most that this process had in memory at a time, in bytes.
-pub(crate) fn peak_memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-    peak.expect("in kibibytes").parse::<u64>().unwrap() << 10
-}
 
 /// Bytes on their way over connections to a local port, at both ends, that nobody has read.
 pub(crate) fn in_sockets(port: u16) -> u64 {

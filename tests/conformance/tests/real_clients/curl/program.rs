@@ -51,13 +51,11 @@ impl Curl {
     }
 
     pub(super) async fn run(self, arguments: &[&str], input: &[u8]) -> Got {
-        let (program, libraries) = PROGRAM.get_or_init(find);
+        let (program, environment) = PROGRAM.get_or_init(find);
         let mut command = Command::new(program);
         command.args(&self.arguments).args(arguments).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Some(libraries) = libraries {
-            command.env("LD_LIBRARY_PATH", libraries);
-        }
+        command.envs(environment.iter().cloned());
         let mut child = command.spawn().unwrap();
         let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
         // It need not read what nobody wants.
@@ -86,19 +84,19 @@ impl Curl {
     }
 }
 
-static PROGRAM: OnceLock<(PathBuf, Option<OsString>)> = OnceLock::new();
+static PROGRAM: OnceLock<(PathBuf, Vec<(&'static str, OsString)>)> = OnceLock::new();
 
-fn find() -> (PathBuf, Option<OsString>) {
+fn find() -> (PathBuf, Vec<(&'static str, OsString)>) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(curl) =
         std::env::split_paths(&path).map(|place| place.join("curl")).find(|curl| curl.exists())
     {
-        return (curl, None);
+        return (curl, Vec::new());
     }
     let cache = std::env::var_os("ROUSE_CACHE").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cache/rouse"),
         PathBuf::from,
     );
     let unpacked = bench_proxies::debian::ensure(&cache.join("curl"), &["curl"], &["usr/bin/curl"]).unwrap();
-    (unpacked.root.join("usr/bin/curl"), Some(unpacked.libraries))
+    (unpacked.root.join("usr/bin/curl"), unpacked.environment())
 }
