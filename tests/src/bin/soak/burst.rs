@@ -8,7 +8,7 @@ use system_tests::load::{self, Load};
 use system_tests::namespace::TestNamespace;
 use system_tests::timeline::{Timeline, now_ms};
 use system_tests::wait;
-use system_tests::workload::{Workload, replicas, until_replicas};
+use system_tests::workload::{Workload, until_replicas};
 
 use crate::report::Report;
 use crate::writers::Sizes;
@@ -60,7 +60,8 @@ async fn bursts(namespace: &TestNamespace, bursts: usize, capacity: &str, report
         twenty.push(grown.reached(20).map_or(f64::INFINITY, |at| at - sent));
         most = most.max(grown.most());
         flip_flops += grown.flip_flops();
-        let size = replicas(namespace, &workload.name).await?;
+        let end = answers.iter().map(|answer| answer.sent_ms).fold(began, f64::max);
+        let size = grown.at(end).unwrap_or(1);
         last = if size == wanted { last } else { size };
         println!(
             "  {:.0} ms to more than one, {:.0} ms to 20, {size} at the end; {}",

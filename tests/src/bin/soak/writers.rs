@@ -37,6 +37,11 @@ impl Sizes {
         self.0.iter().find(|(_, written, _)| *written >= size).map(|(at, ..)| *at)
     }
 
+    /// The size that was in force at a moment, in Unix milliseconds.
+    pub(crate) fn at(&self, ms: f64) -> Option<i32> {
+        self.0.iter().take_while(|(at, ..)| *at <= ms).last().map(|(_, size, _)| *size)
+    }
+
     /// Sizes that were taken back at once: a, b, a within seconds.
     pub(crate) fn flip_flops(&self) -> usize {
         let back = |three: &&[(f64, i32, Option<String>)]| match three {
