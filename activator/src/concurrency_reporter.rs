@@ -2,19 +2,21 @@
 //!
 //! A request counts from its arrival to the end of its response body, so what is held counts as concurrency: fifty waiting
 //! callers ask for as many pods as fifty running ones. The first request of a workload that is not carried is told at once,
-//! as `{1, 1}`; the periodic report that follows subtracts what was told. A workload is carried until a period in which it
+//! as `{1, 1}`, and those that have come a moment later are told once more, so that a crowd gets its pods from the start and not one
+//! pod for a second; the periodic report that follows subtracts what was told. A workload is carried until a period in which it
 //! had nothing: that period is still told, as zeros, and the next request pokes again.
 //!
 //! Every report goes to the [`StatReporter`], which never blocks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::stats::{Push, RequestStats, SlowWake, Stat, StatMessage};
 use chassis::clock;
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 use crate::stat_reporter::StatReporter;
 
@@ -23,6 +25,9 @@ pub type PokeSent = Arc<OnceLock<Instant>>;
 
 /// Shortest wait for the next whole second. A timer that fired early must not report a period of no length.
 const SHORTEST_PERIOD_MS: u64 = 100;
+
+/// Time after a poke in which a crowd has come. Those who open a thousand connections at once take nearly as long.
+const CROWD: Duration = Duration::from_millis(100);
 
 /// Slow wakes that wait for the next report; the log has what is beyond that.
 const MOST_SLOW_WAKES: usize = 64;
@@ -33,6 +38,7 @@ pub struct ConcurrencyReporter {
     activator: String,
     carried: Mutex<HashMap<Key, Arc<Counter>>>,
     slow_wakes: Mutex<Vec<SlowWake>>,
+    crowds: Crowds,
     outlet: StatReporter,
 }
 
@@ -47,9 +53,23 @@ pub struct Counter {
 struct State {
     /// `None` while the workload is not carried.
     stats: Option<RequestStats>,
-    /// Requests told ahead of the periodic report.
-    announced: u64,
+    announced: Announced,
     poke: Option<PokeSent>,
+}
+
+/// What was told ahead of the periodic report, which leaves it out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Announced {
+    in_flight: u64,
+    /// Those of them that arrived in this period.
+    arrived: u64,
+}
+
+/// Workloads that poked, and when to look at them again. One entry for each at most, for the next poke comes after an idle second.
+#[derive(Debug, Default)]
+struct Crowds {
+    waiting: Mutex<VecDeque<(Instant, Arc<Counter>)>>,
+    more: Notify,
 }
 
 /// One request; it ends when this is dropped.
@@ -63,16 +83,17 @@ pub struct Counted {
 impl ConcurrencyReporter {
     /// Reports go to `outlet` in the name of the pod `activator`.
     pub fn new(activator: String, outlet: StatReporter) -> Self {
-        Self { activator, carried: Mutex::default(), slow_wakes: Mutex::default(), outlet }
+        let (carried, slow_wakes, crowds) = (Mutex::default(), Mutex::default(), Crowds::default());
+        Self { activator, carried, slow_wakes, crowds, outlet }
     }
 
     /// Counts a request in; the first of a workload that is not carried pokes.
     pub fn request_in(&self, counter: &Arc<Counter>) -> Counted {
-        if let Some(sent) = counter.enter(Instant::now()) {
+        let now = Instant::now();
+        if let Some(sent) = counter.enter(now) {
             lock(&self.carried).insert(counter.key.clone(), counter.clone());
-            let stat = self.stat(1.0, 1.0);
-            self.outlet
-                .poke(&self.push(vec![StatMessage { key: counter.key.clone(), stat }], Vec::new()), sent);
+            self.outlet.poke(&self.announcement(counter, Announced::POKE), sent);
+            self.crowds.expect(counter, now);
         }
         Counted { counter: counter.clone() }
     }
@@ -85,8 +106,21 @@ impl ConcurrencyReporter {
         }
     }
 
-    /// Reports at every whole second of wall time, until dropped.
+    /// Reports at every whole second of wall time, and tells of crowds, until dropped.
     pub async fn run(&self) {
+        tokio::join!(self.report_periods(), self.announce_crowds());
+    }
+
+    async fn announce_crowds(&self) {
+        loop {
+            let counter = self.crowds.next().await;
+            if let Some(more) = counter.announce() {
+                self.outlet.report(&self.announcement(&counter, more));
+            }
+        }
+    }
+
+    async fn report_periods(&self) {
         loop {
             tokio::time::sleep(until_next_second(clock::since_epoch())).await;
             let push = self.report(Instant::now());
@@ -106,6 +140,11 @@ impl ConcurrencyReporter {
             !report.was_idle
         });
         self.push(messages, std::mem::take(&mut lock(&self.slow_wakes)))
+    }
+
+    fn announcement(&self, counter: &Counter, told: Announced) -> Push {
+        let stat = self.stat(told.in_flight as f64, told.arrived as f64);
+        self.push(vec![StatMessage { key: counter.key.clone(), stat }], Vec::new())
     }
 
     fn stat(&self, concurrency: f64, requests_per_second: f64) -> Stat {
@@ -129,6 +168,36 @@ struct Period {
     concurrency: f64,
     requests_per_second: f64,
     was_idle: bool,
+}
+
+// === impl Announced ===
+
+impl Announced {
+    /// The first request.
+    const POKE: Self = Self { in_flight: 1, arrived: 1 };
+}
+
+// === impl Crowds ===
+
+impl Crowds {
+    fn expect(&self, counter: &Arc<Counter>, now: Instant) {
+        lock(&self.waiting).push_back((now + CROWD, counter.clone()));
+        self.more.notify_one();
+    }
+
+    /// The workload whose crowd should have come by now. To be waited for by one task.
+    async fn next(&self) -> Arc<Counter> {
+        loop {
+            let first = lock(&self.waiting).pop_front();
+            match first {
+                Some((at, counter)) => {
+                    sleep_until(at).await;
+                    return counter;
+                }
+                None => self.more.notified().await,
+            }
+        }
+    }
 }
 
 // === impl Counter ===
@@ -160,7 +229,7 @@ impl Counter {
         let mut stats = RequestStats::new(now);
         stats.request_in(now, false);
         let sent = PokeSent::default();
-        *state = State { stats: Some(stats), announced: 1, poke: Some(sent.clone()) };
+        *state = State { stats: Some(stats), announced: Announced::POKE, poke: Some(sent.clone()) };
         Some(sent)
     }
 
@@ -168,6 +237,17 @@ impl Counter {
         if let Some(stats) = &mut lock(&self.state).stats {
             stats.request_out(now.into_std(), false);
         }
+    }
+
+    /// What is here and was not told in this period; notes that it is told now.
+    fn announce(&self) -> Option<Announced> {
+        let mut state = lock(&self.state);
+        let more = state.stats.as_ref()?.in_flight().saturating_sub(state.announced.in_flight);
+        // After a report those who are here have been told as arrivals.
+        let arrived = if state.announced.arrived > 0 { more } else { 0 };
+        state.announced.in_flight += more;
+        state.announced.arrived += arrived;
+        (more > 0).then_some(Announced { in_flight: more, arrived })
     }
 
     fn report(&self, now: Instant) -> Option<Period> {
@@ -180,9 +260,9 @@ impl Counter {
             state.stats = None;
         }
         let seconds = report.period.as_secs_f64();
-        let arrived = report.request_count.saturating_sub(announced) as f64;
+        let arrived = report.request_count.saturating_sub(announced.arrived) as f64;
         Some(Period {
-            concurrency: (report.average_concurrency - announced as f64).max(0.0),
+            concurrency: (report.average_concurrency - announced.in_flight as f64).max(0.0),
             requests_per_second: if seconds > 0.0 { arrived / seconds } else { 0.0 },
             was_idle,
         })
@@ -274,6 +354,22 @@ mod tests {
         assert_eq!(counter.in_flight(), 1);
         drop(counted);
         assert_eq!(counter.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_crowd_is_told_before_its_second_is_over_and_only_once() {
+        let (counter, start) = (Counter::new(Key::new("shop", "web")), Instant::now());
+        let enter = |count: u64| (0..count).for_each(|_| drop(counter.enter(start)));
+        enter(100);
+        assert_eq!(counter.announce(), Some(Announced { in_flight: 99, arrived: 99 }));
+        assert_eq!(counter.announce(), None);
+        enter(20);
+        let period = counter.report(start + Duration::from_secs(1)).unwrap();
+        assert_eq!((period.concurrency, period.requests_per_second), (20.0, 20.0));
+        // Its second ended between the poke and the look: all were told as arrivals, and are still here.
+        assert_eq!(counter.announce(), Some(Announced { in_flight: 120, arrived: 0 }));
+        let period = counter.report(start + Duration::from_secs(2)).unwrap();
+        assert_eq!((period.concurrency, period.requests_per_second), (0.0, 0.0));
     }
 
     #[test]

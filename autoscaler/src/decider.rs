@@ -5,7 +5,7 @@
 //!                                  └─► over the threshold? ─► panic mode
 //! ```
 //!
-//! Fed every two seconds, and at once on a poke, by the metrics-adapter with the averages of a
+//! Fed every two seconds, and at once when that cannot wait, by the metrics-adapter with the averages of a
 //! [`Collection`](crate::collection::Collection) and the number of ready pods. Its verdict goes to the zero-scaler and, as
 //! the floor of a metric, to the HPA. minReplicas and maxReplicas are not applied here: the writer of `/scale` knows them.
 //!
@@ -143,6 +143,13 @@ impl DeciderSpec {
             activation_scale: settings.activation_scale,
             reachable: settings.reachability.is_reachable(),
         }
+    }
+
+    /// Whether a decision for `desired` pods, made when `ready` of them were, is so far behind the averages that the next tick is
+    /// too late for the callers: a panic would begin, or ask for more than it has.
+    pub fn is_urgent(&self, averages: Averages, desired: u32, ready: u32) -> bool {
+        let wanted = (averages.panic / self.target).ceil();
+        wanted > f64::from(desired) && wanted / f64::from(ready.max(1)) >= self.panic_threshold
     }
 
     fn rate_limits(&self, ready: f64) -> RateLimits {

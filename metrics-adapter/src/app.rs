@@ -16,7 +16,7 @@ use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use prometheus::Registry;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,8 @@ use crate::external_metrics::{Api, Values};
 use crate::history::History;
 use crate::metric_watch::MetricWatch;
 use crate::metrics::Metrics;
-use crate::multi_scaler::{MAX_POKES, MultiScaler};
+use crate::multi_scaler::MultiScaler;
+use crate::pokes::Pokes;
 use crate::ready_pods::ReadyPods;
 use crate::relay::{self, Relay};
 use crate::scrape_client::ScrapeClient;
@@ -76,9 +77,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(election);
 
     let (table, workloads) = watch::channel(Arc::new(Workloads::default()));
-    let (pokes, poked) = mpsc::channel(MAX_POKES);
     let collector = Arc::new(Collector::default());
     let decisions = Arc::new(Decisions::default());
+    let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
     let history = Arc::new(History::default());
     let pods = ReadyPods::default();
     let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
@@ -90,17 +91,19 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(auth::follow(client.clone(), front_proxy.clone(), latch));
     let datagrams = StatDatagrams::bind(args.pod_stats_port);
     tasks.spawn(datagrams.clone().receive());
-    tasks.spawn(collector::follow(StatsScraper {
+    let scraper = StatsScraper {
         collector: collector.clone(),
         pods: pods.clone(),
         client: ScrapeClient::new(args.pod_stats_port, Some(datagrams)),
         workloads: workloads.clone(),
         metrics: metrics.clone(),
-    }));
+    };
+    tasks.spawn(collector::follow(scraper, pokes.clone()));
     let multi_scaler = MultiScaler {
         collector: collector.clone(),
         pods: pods.clone(),
         workloads: workloads.clone(),
+        pokes: pokes.clone(),
         decisions: decisions.clone(),
         history: history.clone(),
         leadership: leadership.clone(),

@@ -16,6 +16,7 @@ use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
+use crate::pokes::Pokes;
 use crate::scrape_schedule::ScrapeSchedule;
 use crate::stats_scraper::StatsScraper;
 use crate::workloads::Workloads;
@@ -171,7 +172,7 @@ impl Drop for ConnectedActivator {
 /// Keeps a collection of each workload in the table, and reads the pods of all of them each second.
 ///
 /// One task for all: what is waited for is a place among many, not a task with a timer of its own.
-pub async fn follow(scraper: StatsScraper) {
+pub async fn follow(scraper: StatsScraper, pokes: Pokes) {
     let clock = *scraper.collector.clock();
     let mut workloads = scraper.workloads.clone();
     let mut schedule = ScrapeSchedule::default();
@@ -190,7 +191,10 @@ pub async fn follow(scraper: StatsScraper) {
             () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
                 rounds.extend(schedule.begin(clock.now()).into_iter().map(|round| scraper.round(round)));
             }
-            Some((key, failing)) = rounds.next() => schedule.ended(&key, failing),
+            Some((key, failing)) = rounds.next() => {
+                schedule.ended(&key, failing);
+                pokes.read(&key);
+            }
         }
     }
 }

@@ -40,12 +40,12 @@ impl Default for Decisions {
 impl Decisions {
     /// The newest decision on a workload.
     pub fn get(&self, key: &Key) -> Option<Decision> {
-        self.lock().get(key).map(|known| known.newest.clone())
+        self.look(key, Decision::clone)
     }
 
-    /// Whether a request for this workload needs a decision at once: it sleeps, or nothing was decided yet.
-    pub fn wants_poke(&self, key: &Key) -> bool {
-        self.lock().get(key).is_none_or(|known| known.newest.desired == 0)
+    /// Something of the newest decision on a workload.
+    pub fn look<T>(&self, key: &Key, look: impl FnOnce(&Decision) -> T) -> Option<T> {
+        self.lock().get(key).map(|known| look(&known.newest))
     }
 
     /// Takes in a decision and sends it if it says something new.

@@ -23,6 +23,7 @@ pub mod history;
 pub mod metric_watch;
 pub mod metrics;
 pub mod multi_scaler;
+pub mod pokes;
 mod readable;
 pub mod ready_pods;
 mod reason;

@@ -98,7 +98,11 @@ impl Metrics {
                 "decisions_total",
                 "Decisions made; failed are those that had no data to decide by.",
             )?,
-            pokes: counter(registry, "pokes_total", "Decisions made at once, for a workload that woke.")?,
+            pokes: counter(
+                registry,
+                "pokes_total",
+                "Decisions made at once, because the next tick would be too late.",
+            )?,
             setting_errors: counter(registry, "setting_errors_total", "Settings that were not accepted.")?,
             api_responses: counters(registry, "api_responses_total", "Answers of the API.", &["code"])?,
             reviews: Outcomes::register(

@@ -1,7 +1,7 @@
 //! MultiScaler: one task owns all deciders, so nothing else can touch their memory.
 //!
 //! It decides on every workload every two seconds, on some of them at a time so that nothing else has to wait for all, and on one at
-//! once when it is poked: a request came for a workload that sleeps. Input are the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided,
+//! once when it is poked ([`Pokes`]). Input are the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided,
 //! and the old decision grows old.
 //!
 //! Only the leader's decisions go out. A follower decides all the same, on its own windows and for nobody, so that
@@ -23,6 +23,7 @@ use crate::collector::Collector;
 use crate::decisions::Decisions;
 use crate::history::{History, Look};
 use crate::metrics::Metrics;
+use crate::pokes::Pokes;
 use crate::ready_pods::ReadyPods;
 use crate::workloads::{Workload, Workloads, WorkloadsReceiver};
 
@@ -30,8 +31,6 @@ use crate::workloads::{Workload, Workloads, WorkloadsReceiver};
 const TICK: Duration = Duration::from_secs(2);
 /// Parts of that time. Each workload has its own.
 const TURNS: u32 = 40;
-/// Pokes that may wait. One that finds no room is not lost: the next tick decides on its workload too.
-pub const MAX_POKES: usize = 1024;
 
 /// What decides.
 #[derive(Debug)]
@@ -42,6 +41,8 @@ pub struct MultiScaler {
     pub pods: ReadyPods,
     /// What to decide on.
     pub workloads: WorkloadsReceiver,
+    /// What cannot wait.
+    pub pokes: Pokes,
     /// Where decisions go.
     pub decisions: Arc<Decisions>,
     /// Where it is kept what they went by.
@@ -68,7 +69,7 @@ type Units = HashMap<Key, Unit>;
 
 impl MultiScaler {
     /// Decides until the process ends.
-    pub async fn run(mut self, mut pokes: mpsc::Receiver<Key>) {
+    pub async fn run(mut self, mut poked: mpsc::Receiver<Key>) {
         let mut units = Units::new();
         let mut led = false;
         let mut turn = 0;
@@ -86,7 +87,7 @@ impl MultiScaler {
                     self.decide_on(&mut units, |key| turn_of(key) == turn);
                     turn = (turn + 1) % TURNS;
                 }
-                poked = pokes.recv() => match poked {
+                key = poked.recv() => match key {
                     Some(key) => self.poked(&mut units, &key),
                     None => return,
                 },
@@ -125,8 +126,8 @@ impl MultiScaler {
             return;
         }
         let workload = self.workloads.borrow().get(key).cloned();
-        // Several requests may have poked before the first decision.
-        if let Some(workload) = workload.filter(|_| self.decisions.wants_poke(key)) {
+        // Several reports may have poked before the first decision.
+        if let Some(workload) = workload.filter(|workload| self.pokes.is_urgent(workload)) {
             self.metrics.pokes.inc();
             self.decide(units, &workload);
         }

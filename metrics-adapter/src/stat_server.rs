@@ -1,7 +1,7 @@
 //! StatServer: the stats port, on which our own parts speak to each other; websockets mostly.
 //!
 //! Whoever connects shows the token of its service account: only activators push, only zero-scalers read decisions.
-//! `/push` takes what activators report, and pokes the multi-scaler when a request came for a workload that sleeps.
+//! `/push` takes what activators report, and pokes the multi-scaler when that cannot wait.
 //! `/decisions` tells zero-scalers everything that was decided and then each change. A frame that makes no sense is dropped
 //! and counted, and the connection stays; a reader that does not keep up is disconnected and comes back for a snapshot.
 //! `/relay` answers a replica that follows as the API would, if this one leads.
@@ -11,7 +11,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::Key;
 use autoscaler::contract::{
     ACTIVATOR_ACCOUNT, DECISIONS_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, RELAY_PATH, ZERO_SCALER_ACCOUNT,
 };
@@ -27,7 +26,7 @@ use http::{HeaderMap, StatusCode, Uri};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
@@ -36,6 +35,7 @@ use crate::collector::{Collector, Recorded};
 use crate::decisions::Decisions;
 use crate::external_metrics::Api;
 use crate::metrics::Metrics;
+use crate::pokes::Pokes;
 
 /// A push of some ten thousand workloads.
 const MAX_FRAME: usize = 4 * 1024 * 1024;
@@ -57,7 +57,7 @@ const SEND: Duration = Duration::from_secs(5);
 pub struct StatServer {
     collector: Arc<Collector>,
     decisions: Arc<Decisions>,
-    pokes: mpsc::Sender<Key>,
+    pokes: Pokes,
     metrics: Metrics,
     guard: TokenGuard,
     activators: Arc<Semaphore>,
@@ -97,7 +97,7 @@ impl StatServer {
     pub fn new(
         collector: Arc<Collector>,
         decisions: Arc<Decisions>,
-        pokes: mpsc::Sender<Key>,
+        pokes: Pokes,
         metrics: Metrics,
         guard: TokenGuard,
         stop: CancellationToken,
@@ -153,18 +153,12 @@ impl StatServer {
             match self.collector.record_push(message) {
                 Recorded::Taken => {
                     if message.stat.average_concurrent_requests > 0.0 {
-                        self.poke(&message.key);
+                        self.pokes.pushed(&message.key);
                     }
                 }
                 Recorded::UnknownWorkload => self.metrics.pushes.unknown_workload.inc(),
                 Recorded::Implausible => self.metrics.pushes.implausible.inc(),
             }
-        }
-    }
-
-    fn poke(&self, key: &Key) {
-        if self.decisions.wants_poke(key) && self.pokes.try_send(key.clone()).is_err() {
-            tracing::debug!(workload = %key, "too many pokes are waiting; the next tick decides");
         }
     }
 

@@ -42,6 +42,13 @@ async fn a_first_request_is_decided_on_at_once_and_bad_frames_do_no_harm() {
     assert_eq!(adapter.metrics.pushes.bad_frames.get(), 2);
     assert_eq!(adapter.metrics.pokes.get(), 1);
 
+    // More of them than one decision of two seconds ago could know of.
+    activator.send(push(50.0)).await.unwrap();
+    let DecisionEvent::Decided(decision) = event(&mut reader).await else { panic!("no decision") };
+    assert!(sent.elapsed() < Duration::from_millis(1000), "{:?}", sent.elapsed());
+    assert!(decision.desired > 5, "{decision:?}");
+    assert_eq!(adapter.metrics.pokes.get(), 2);
+
     let mut late = adapter.connect("/decisions").await;
     let DecisionEvent::Snapshot(known) = event(&mut late).await else { panic!("no snapshot") };
     assert_eq!(known.len(), 1);

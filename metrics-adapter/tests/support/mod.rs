@@ -28,7 +28,8 @@ use metrics_adapter::external_metrics::auth::{Auth, FrontProxy, PeerCertificates
 use metrics_adapter::external_metrics::{Api, Values};
 use metrics_adapter::history::History;
 use metrics_adapter::metrics::Metrics;
-use metrics_adapter::multi_scaler::{MAX_POKES, MultiScaler};
+use metrics_adapter::multi_scaler::MultiScaler;
+use metrics_adapter::pokes::Pokes;
 use metrics_adapter::ready_pods::ReadyPods;
 use metrics_adapter::relay::Relay;
 use metrics_adapter::scrape_client::ScrapeClient;
@@ -38,7 +39,7 @@ use metrics_adapter::workloads::{Workload, Workloads};
 use prometheus::Registry;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
@@ -108,23 +109,25 @@ impl Adapter {
         let Setup { listener, stat_port, guard, leadership, relay } = setup;
         let metrics = Metrics::register(&Registry::new()).unwrap();
         let (table, workloads) = watch::channel(Arc::new(Workloads::from_iter([workload()])));
-        let (pokes, poked) = mpsc::channel(MAX_POKES);
         let (collector, decisions) = (Arc::new(Collector::default()), Arc::new(Decisions::default()));
+        let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
         let (history, pods) = (Arc::new(History::default()), ReadyPods::default());
         pods.apply(Event::Init);
         pods.apply(Event::InitDone);
         let mut tasks = JoinSet::new();
-        tasks.spawn(collector::follow(StatsScraper {
+        let scraper = StatsScraper {
             collector: collector.clone(),
             pods: pods.clone(),
             client: ScrapeClient::new(stat_port, None),
             workloads: workloads.clone(),
             metrics: metrics.clone(),
-        }));
+        };
+        tasks.spawn(collector::follow(scraper, pokes.clone()));
         let multi_scaler = MultiScaler {
             collector: collector.clone(),
             pods: pods.clone(),
             workloads: workloads.clone(),
+            pokes: pokes.clone(),
             decisions: decisions.clone(),
             history: history.clone(),
             leadership,
