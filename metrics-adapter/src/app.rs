@@ -69,7 +69,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let client = kubernetes::client(COMPONENT, VERSION).await?;
 
     let stats = SocketAddr::new(args.pod_ip, args.stats_port);
-    let identity = relay::identity(&args.pod_name, stats);
+    let identity = relay::identity(&args.pod_name, chassis::clock::unix_millis(), stats);
     let lease = Lease::new(client.clone(), &args.system_namespace, COMPONENT, &identity);
     // Given away at the signal, and not at the end: the next one decides while this one still answers by relay.
     let (mut leadership, election) = lease.elect(signal.clone());

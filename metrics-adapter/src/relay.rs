@@ -84,9 +84,10 @@ pub enum RelayError {
     Token(#[from] TokenError),
 }
 
-/// The name under which a replica leads, which says where its stats port is.
-pub fn identity(pod: &str, stats: SocketAddr) -> String {
-    format!("{pod}_{stats}")
+/// The name under which a process leads, which says where its stats port is. `started`, in Unix milliseconds, tells it from the
+/// one before in the same pod: what that one held is not this one's, whose windows are empty while another replica's are full.
+pub fn identity(pod: &str, started: i64, stats: SocketAddr) -> String {
+    format!("{pod}_{started}_{stats}")
 }
 
 /// The address in such a name.
@@ -185,10 +186,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_names_an_address() {
+    fn an_identity_names_an_address_and_one_process() {
         for stats in ["10.0.0.7:8080", "[fd00::7]:8080"] {
             let stats: SocketAddr = stats.parse().unwrap();
-            assert_eq!(address(&identity("metrics-adapter-5d4_x", stats)), Some(stats));
+            let before = identity("metrics-adapter-5d4", 1_700_000_000_000, stats);
+            assert_eq!(address(&before), Some(stats));
+            assert_ne!(identity("metrics-adapter-5d4", 1_700_000_001_000, stats), before);
         }
         assert_eq!(address("somebody"), None);
         assert_eq!(address("somebody_else"), None);

@@ -42,7 +42,7 @@ struct Replica {
 impl Replica {
     async fn start(cluster: &FakeApi, pod: &str) -> Self {
         let setup = Setup::alone(1).await;
-        let identity = identity(pod, setup.listener.local_addr().unwrap());
+        let identity = identity(pod, 0, setup.listener.local_addr().unwrap());
         let resign = CancellationToken::new();
         let lease = Lease::new(cluster.client(), "rouse-system", "metrics-adapter", &identity);
         let (leadership, election) = lease.elect(resign.clone());
