@@ -66,6 +66,11 @@ impl History {
         self.lock().get(key).into_iter().flatten().rev().cloned().collect()
     }
 
+    /// Whether anything was decided on a workload of late.
+    pub fn has_decided(&self, key: &Key) -> bool {
+        self.lock().get(key).is_some_and(|looks| looks.iter().any(|look| look.verdict.is_some()))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<Look>>> {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use autoscaler::Decision;
 use autoscaler::collection::{Averages, Round};
-use autoscaler::decider::Decider;
+use autoscaler::decider::{Decider, Rule, Verdict};
 use autoscaler::stats::Stat;
 use chassis::reviews::{Access, ReviewError, Reviewer, User};
 use fake_api::FakeApi;
@@ -170,18 +170,19 @@ impl Fixture {
     }
 
     fn decide(&self, desired: u32, held: bool) {
-        self.values.decisions.publish(Decision {
-            key: workload().key,
-            desired,
-            panicking: false,
-            held,
-            excess_burst_capacity: 0,
-            stable: 0.0,
-            panic: 0.0,
+        let (averages, at) = (Averages::default(), chassis::clock::unix_millis());
+        let verdict = Verdict { desired, excess_burst_capacity: 0, averages, rule: Rule::Stable, held };
+        self.values.history.record(Look {
+            at,
+            workload: Arc::new(workload()),
             ready: 1,
+            averages: Some(averages),
             idle_since: None,
-            decided_at: chassis::clock::unix_millis(),
+            verdict: Some(verdict),
+            panicking: false,
+            calm: None,
         });
+        self.values.decisions.publish(Decision::new(workload().key, verdict, false, 1, None, at));
     }
 
     fn reviews(&self) -> Vec<SubjectAccessReviewSpec> {
@@ -213,6 +214,7 @@ fn value(body: &Value) -> &str {
 async fn a_metric_is_one_item_in_thousandths() {
     let fixture = Fixture::new(Played::default());
     fixture.report(12.3456);
+    fixture.decide(1, false);
     let (status, body) = fixture.metric("concurrency").await;
     assert_eq!(status, StatusCode::OK, "{body}");
     assert_eq!(body["kind"], "ExternalMetricValueList");
@@ -284,6 +286,20 @@ async fn a_held_decision_is_the_least_of_the_metric_it_scales_on_and_of_no_other
     assert_eq!(value(&fixture.metric("concurrency").await.1), "10");
 }
 
+/// What a pod reports may be all of the load or a part of it, until the activators are heard as well.
+#[tokio::test]
+async fn an_average_of_the_first_seconds_is_no_metric_until_something_was_decided_by_it() {
+    let fixture = Fixture::new(Played::default());
+    fixture.report(10.0);
+    let (status, body) = fixture.metric("concurrency").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body["message"].as_str().unwrap().contains("nothing was decided on it yet"), "{body}");
+    // Nothing is scaled on this one here.
+    assert_eq!(value(&fixture.metric("requests-per-second").await.1), "0");
+    fixture.decide(5, true);
+    assert_eq!(value(&fixture.metric("concurrency").await.1), "350");
+}
+
 #[tokio::test]
 async fn missing_data_is_an_error_with_a_sentence_and_never_zero() {
     let fixture = Fixture::new(Played::default());
@@ -347,6 +363,7 @@ async fn a_sleeping_workload_is_zero_by_an_activators_word() {
 async fn every_request_is_reviewed_and_answers_are_cached() {
     let fixture = Fixture::new(Played::default());
     fixture.report(1.0);
+    fixture.decide(1, false);
     fixture.metric("concurrency").await;
     fixture.metric("concurrency").await;
     fixture.get("/apis").await;
@@ -486,6 +503,7 @@ async fn custom_metrics_are_those_of_a_service_or_of_its_workload_and_only_if_as
 
     let fixture = Fixture::with_custom(Played::default(), true);
     fixture.report(350.0);
+    fixture.decide(1, false);
     for (resource, kind, api_version) in [
         ("services", "Service", "/v1"),
         ("podautoscalers.autoscaling.rouse.dev", "PodAutoscaler", "autoscaling.rouse.dev/v1alpha1"),

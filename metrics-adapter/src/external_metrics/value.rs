@@ -148,12 +148,15 @@ impl Values {
         };
         let stable = milli_from_f64(averages.stable.max(0.0))
             .ok_or_else(|| "the average is not a number".to_owned())?;
-        let floor = self
-            .decisions
-            .get(&workload.key)
-            .filter(|_| measure == workload.measure)
-            .map_or(0, |decision| decision.metric_floor(workload.target_milli));
-        Ok(stable.max(floor))
+        if measure != workload.measure {
+            return Ok(stable);
+        }
+        // What it has to be at least is not known yet. The first seconds after a start may be those of a few reporters only.
+        if !self.history.has_decided(&workload.key) {
+            return Err("nothing was decided on it yet; that takes two seconds after a start".to_owned());
+        }
+        let decision = self.decisions.get(&workload.key);
+        Ok(stable.max(decision.map_or(0, |decision| decision.metric_floor(workload.target_milli))))
     }
 
     fn desired(&self, workload: &Workload) -> Result<i64, String> {
