@@ -68,6 +68,23 @@ pub async fn scale_part(client: &Client, part: &str, replicas: i32) -> Result<()
     Ok(())
 }
 
+/// Does something while no zero-scaler runs: nobody then makes anything of an HPA but what its metric says.
+///
+/// # Errors
+/// When the zero-scalers do not go or come back, and what `then` fails with.
+pub async fn without_zero_scaler<T>(client: &Client, then: impl Future<Output = Result<T>>) -> Result<T> {
+    scale_part(client, "zero-scaler", 0).await?;
+    wait::until("the zero-scalers to be gone", Duration::from_secs(60), || async {
+        let pods = of_ours::<Pod>(client).list(&of_part("zero-scaler")).await?;
+        Ok(pods.items.is_empty().then_some(()))
+    })
+    .await?;
+    let outcome = then.await;
+    scale_part(client, "zero-scaler", 2).await?;
+    until_ready(client, Duration::from_secs(60)).await?;
+    outcome
+}
+
 /// Replaces the pods of one of our own Deployments, as `kubectl rollout restart` does.
 ///
 /// # Errors
@@ -102,7 +119,7 @@ pub async fn leader(client: &Client, part: &str) -> Result<String> {
     let lease: Lease = of_ours(client).get(part).await?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
     let holder = holder.with_context(|| format!("nobody holds the Lease {part}"))?;
-    // An adapter's name has its address behind it.
+    // An adapter's name has its start and its address behind it.
     Ok(holder.split_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned())
 }
 
@@ -111,12 +128,36 @@ pub async fn leader(client: &Client, part: &str) -> Result<String> {
 /// # Errors
 /// When the API refuses.
 pub async fn pods(client: &Client, part: &str) -> Result<Vec<String>> {
-    let selector = ListParams::default().labels(&format!("app.kubernetes.io/name={part}"));
-    let pods: Vec<Pod> = of_ours(client).list(&selector).await?.items;
+    let pods: Vec<Pod> = of_ours(client).list(&of_part(part)).await?.items;
     Ok(pods.iter().filter(|pod| is_ready(pod)).map(ResourceExt::name_any).collect())
 }
 
-/// Kills one of our own pods, so that it has no time to say anything.
+/// Selects the pods of a part.
+pub fn of_part(part: &str) -> ListParams {
+    ListParams::default().labels(&format!("app.kubernetes.io/name={part}"))
+}
+
+/// Kills the process in one of our own pods, which the kubelet then starts again in the same pod. It says nothing to anybody any
+/// more, while a pod that is deleted without grace still hears a signal.
+///
+/// # Errors
+/// When the process is not on this machine, as on a cluster elsewhere, or not ours to kill.
+pub fn kill_process(pod: &str) -> Result<()> {
+    let name = format!("POD_NAME={pod}");
+    let is_it = |process: &std::path::Path| {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == name.as_bytes())
+    };
+    let processes = std::fs::read_dir("/proc")?.filter_map(|entry| Some(entry.ok()?.path()));
+    let process = processes.into_iter().find(|path| is_it(path));
+    let process = process.with_context(|| format!("no process of {pod} on this machine"))?;
+    let id = process.file_name().context("a process has an id")?;
+    let killed = std::process::Command::new("kill").arg("-KILL").arg(id).status()?;
+    anyhow::ensure!(killed.success(), "{pod} could not be killed");
+    Ok(())
+}
+
+/// Deletes one of our own pods without grace: it has next to no time to say anything.
 ///
 /// # Errors
 /// When the API refuses.

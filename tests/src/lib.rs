@@ -9,7 +9,10 @@
 
 pub mod installation;
 pub mod load;
+pub mod metric;
 pub mod namespace;
+pub mod played_activator;
+pub mod target;
 pub mod timeline;
 pub mod wait;
 pub mod workload;

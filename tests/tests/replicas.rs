@@ -3,21 +3,18 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use autoscaler::quantity::parse_milli;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{DeleteParams, ListParams};
-use serde_json::Value;
-use system_tests::installation::{self, leader, of_ours};
+use kube::api::DeleteParams;
+use system_tests::installation::{self, leader, of_ours, of_part};
 use system_tests::load::{self, Load, until_activators_answer};
+use system_tests::metric::{API, ask, asks_once, of_service};
 use system_tests::namespace::{TestNamespace, is_ready};
 use system_tests::wait;
 use system_tests::workload::{Workload, replicas, state, until_replicas};
 
 /// Longer than a lease, the watch of it and a pod's start.
 const TAKE_OVER: Duration = Duration::from_secs(40);
-/// Time for one question; whoever does not answer within it has failed.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 async fn start(name: &str) -> Result<TestNamespace> {
     let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
@@ -32,29 +29,18 @@ async fn until_other_leader(client: &Client, part: &str, than: &str) -> Result<(
     .await
 }
 
-async fn ask(namespace: &TestNamespace, path: &str) -> Result<Value> {
-    let request = http::Request::get(path).body(Vec::new())?;
-    let answer = tokio::time::timeout(PATIENCE, namespace.client.request_text(request)).await;
-    Ok(serde_json::from_str(&answer.context("no answer in time")??)?)
-}
-
 /// The metric of the workload, in thousandths, as its HPA gets it.
 async fn metric(namespace: &TestNamespace) -> Result<i64> {
-    let path = format!(
-        "/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/concurrency?labelSelector=service%3Dsteady",
-        namespace.name
-    );
-    let list = ask(namespace, &path).await?;
-    let value = list.pointer("/items/0/value").and_then(Value::as_str).context("no value")?;
-    Ok(parse_milli(value)?)
+    of_service(&namespace.client, &namespace.name, "concurrency", "steady").await
 }
 
 /// Asks for the metric again and again; how often it failed. A value that would take a pod away is an error.
 async fn watch_metric(namespace: &TestNamespace, time: Duration) -> Result<usize> {
+    let once = TestNamespace { client: asks_once().await?, ..namespace.clone() };
     let end = tokio::time::Instant::now() + time;
     let mut failures = Vec::new();
     while tokio::time::Instant::now() < end {
-        match metric(namespace).await {
+        match metric(&once).await {
             Ok(milli) => ensure!(
                 milli > 15_000,
                 "{milli}m would take a pod away; {}",
@@ -106,8 +92,7 @@ async fn no_size_changes_when_the_leader_goes() -> Result<()> {
     until_other_leader(&client, "metrics-adapter", &second).await?;
     ensure!(metric(&namespace).await? > 15_000, "the metric after the lease ended");
 
-    let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/why/steady", namespace.name);
-    let why = ask(&namespace, &path).await?;
+    let why = ask(&client, &format!("{API}/namespaces/{}/why/steady", namespace.name)).await?;
     ensure!(why.pointer("/decisions/0/desired").is_some(), "it does not say why: {why}");
     namespace.delete().await
 }
@@ -133,8 +118,7 @@ async fn a_sleeper_wakes_while_no_zero_scaler_leads() -> Result<()> {
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn the_stats_ports_take_no_strangers() -> Result<()> {
     let namespace = start("strangers").await?;
-    let adapters = ListParams::default().labels("app.kubernetes.io/name=metrics-adapter");
-    let pods: Vec<Pod> = of_ours(&namespace.client).list(&adapters).await?.items;
+    let pods: Vec<Pod> = of_ours(&namespace.client).list(&of_part("metrics-adapter")).await?.items;
     let ready: Vec<_> = pods.iter().filter(|pod| is_ready(pod)).collect();
     ensure!(ready.len() == 2, "{} adapters are ready", ready.len());
     for pod in ready {

@@ -1,0 +1,70 @@
+//! A CA of front proxies, made here and published beside the real one's.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+
+const CONFIG_MAP: &str = "extension-apiserver-authentication";
+const KEY: &str = "requestheader-client-ca-file";
+
+/// A certificate and its key.
+pub(crate) type Identity = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
+/// A CA, and what was published before it.
+pub(crate) struct TestCa {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    before: String,
+}
+
+// === impl TestCa ===
+
+impl TestCa {
+    /// One that nobody knows.
+    pub(crate) fn new() -> Result<Self> {
+        let key = KeyPair::generate()?;
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name.push(DnType::CommonName, "front proxies of a test");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = parameters.self_signed(&key)?.pem();
+        Ok(Self { issuer: Issuer::new(parameters, key), pem, before: String::new() })
+    }
+
+    /// One that is published beside what is there. The API server, which keeps that object, adds to it and takes nothing away.
+    pub(crate) async fn publish(client: &Client) -> Result<Self> {
+        let map = maps(client).get(CONFIG_MAP).await?;
+        let before = map.data.and_then(|mut data| data.remove(KEY)).context("no front proxy is published")?;
+        let ca = Self { before, ..Self::new()? };
+        write(client, &format!("{}\n{}", ca.before.trim_end(), ca.pem)).await?;
+        Ok(ca)
+    }
+
+    /// Puts back what was there.
+    pub(crate) async fn withdraw(&self, client: &Client) -> Result<()> {
+        write(client, &self.before).await
+    }
+
+    pub(crate) fn client(&self, name: &str) -> Result<Identity> {
+        let key = KeyPair::generate()?;
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = parameters.signed_by(&key, &self.issuer)?.der().clone();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
+        Ok((certificate, key))
+    }
+}
+
+fn maps(client: &Client) -> Api<ConfigMap> {
+    Api::namespaced(client.clone(), "kube-system")
+}
+
+async fn write(client: &Client, bundle: &str) -> Result<()> {
+    let patch = Patch::Merge(json!({"data": {KEY: bundle}}));
+    maps(client).patch(CONFIG_MAP, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
