@@ -140,11 +140,7 @@ fn context(
     let (events, queue) = Events::new(metrics.events_dropped.clone());
     tasks.spawn(events::write(client.clone(), args.pod_name.clone(), queue));
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
-    let scales = Arc::new(ScaleTargets::new(
-        client.clone(),
-        objects.deployments.clone(),
-        objects.stateful_sets.clone(),
-    ));
+    let scales = Arc::new(ScaleTargets::new(client.clone(), objects.clone()));
     let sleepers = Watched { objects: objects.clone(), scales: scales.clone(), config: config.clone() };
     let woken = triggers.autoscalers.clone();
     let wake = Arc::new(Wake::new(
@@ -188,7 +184,7 @@ fn follow_config(
     readiness: &Readiness,
 ) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
-    let everything = move || shared.look_at_everything();
+    let everything = move || shared.triggers.everything(&shared.objects);
     let (client, events) = (context.client.clone(), context.events.clone());
     let unread = readiness.awaits("cluster settings");
     cluster_config::follow(client, args.system_namespace.clone(), events, config, everything, unread)
@@ -198,7 +194,7 @@ fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output =
     let shared = context.clone();
     let leave = move || {
         shared.activators.leave();
-        shared.look_at_everything();
+        shared.triggers.everything(&shared.objects);
     };
     departure::follow(context.client.clone(), args.system_namespace.clone(), leave)
 }

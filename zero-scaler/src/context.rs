@@ -100,15 +100,6 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// Asks for a look at every workload.
-    pub fn look_at_everything(&self) {
-        for key in self.objects.workloads() {
-            self.triggers.hpas.fire(key.clone());
-            self.triggers.autoscalers.fire(key.clone());
-            self.triggers.serverless_services.fire(key);
-        }
-    }
-
     /// The cluster's settings now in force.
     pub fn config(&self) -> Arc<AutoscalerConfig> {
         self.config.borrow().clone()

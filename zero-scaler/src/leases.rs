@@ -22,7 +22,7 @@ pub struct Leases(Mutex<Book>);
 struct Book {
     holders: HashMap<Key, Holder>,
     /// More than one for the moment in which two zero-scalers granted one port.
-    by_port: HashMap<u16, BTreeSet<Key>>,
+    by_port: HashMap<u16, Vec<Key>>,
 }
 
 /// A workload's ports.
@@ -95,14 +95,18 @@ impl Book {
         };
         for port in before.iter().flat_map(Holder::ports) {
             if let Some(keys) = self.by_port.get_mut(&port) {
-                keys.remove(key);
+                keys.retain(|other| other != key);
                 if keys.is_empty() {
                     self.by_port.remove(&port);
                 }
             }
         }
         for port in holder.iter().flat_map(Holder::ports) {
-            self.by_port.entry(port).or_default().insert(key.clone());
+            let holders = self.by_port.entry(port).or_default();
+            if !holders.contains(key) {
+                holders.reserve_exact(1);
+                holders.push(key.clone());
+            }
         }
     }
 

@@ -1,22 +1,24 @@
 //! Everything that the watches know, and how one object leads to another.
 //!
-//! Filled by [`watches`](crate::watches), read by everybody. Custom resources are held behind a guard: one object that does
+//! Filled by [`watches`](crate::watches), read by everybody. What is looked at by a reconciler is in one of kube's stores, as
+//! its machine wants it; of all else only what is read is kept ([`Known`]). Custom resources are held behind a guard: one object that does
 //! not fit our types (written by another version of Rouse, say) is skipped, and the rest of its kind stays visible.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use autoscaler::api::{MetricSpec, PodAutoscaler, ServerlessService, key_of};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::Service;
 use kube::Resource;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 
+use crate::known::Known;
 use crate::leases::Leases;
 use crate::referrers::{Named, Referrers};
+use crate::scale_target::Target;
+use crate::service::Service;
 use crate::slice_index::SliceIndex;
 
 /// A custom resource, or what was wrong with it.
@@ -32,17 +34,17 @@ pub struct Objects {
     /// What is scaled.
     pub autoscalers: Store<Guarded<PodAutoscaler>>,
     /// What is collected.
-    pub metrics: Store<Guarded<Metric>>,
+    pub metrics: Known<MetricSpec>,
     /// Whose requests are steered.
     pub serverless_services: Store<Guarded<ServerlessService>>,
     /// All Services.
-    pub services: Store<Service>,
+    pub services: Known<Service>,
     /// All slices.
     pub slices: SliceIndex,
-    /// All Deployments, trimmed to their size.
-    pub deployments: Store<Deployment>,
-    /// All StatefulSets, trimmed to their size.
-    pub stateful_sets: Store<StatefulSet>,
+    /// All Deployments.
+    pub deployments: Known<Target>,
+    /// All StatefulSets.
+    pub stateful_sets: Known<Target>,
     /// Who holds which activator port.
     pub leases: Leases,
     /// HPAs by what they scale.
@@ -77,9 +79,9 @@ impl Objects {
         Some(get(&self.autoscalers, &key.namespace, &key.name)?.meta().clone())
     }
 
-    /// The Metric of a workload.
-    pub fn metric(&self, key: &Key) -> Option<Metric> {
-        get(&self.metrics, &key.namespace, &key.name)?.0.as_ref().ok().cloned()
+    /// What is collected for a workload.
+    pub fn metric(&self, key: &Key) -> Option<Arc<MetricSpec>> {
+        self.metrics.get(&key.namespace, &key.name)
     }
 
     /// The ServerlessService of a workload.
@@ -89,7 +91,7 @@ impl Objects {
 
     /// A Service.
     pub fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
-        get(&self.services, namespace, name)
+        self.services.get(namespace, name)
     }
 
     /// The other HPAs that scale what this one scales.

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use autoscaler::contract::{QUEUE_PROXY_PORT, SLICE_MANAGER};
-use k8s_openapi::api::core::v1::{Service, ServicePort};
+use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 
+use crate::service::Service;
 use crate::slice_index::{MANAGED_BY, SliceIndex};
 
 /// An endpoint and its address family, `IPv4` or `IPv6`.

@@ -10,7 +10,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::api::key_of;
 use futures::{StreamExt, TryFutureExt};
 use kube::Resource;
 use kube::runtime::applier;
@@ -69,7 +68,7 @@ pub async fn run<K, Look>(
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
     Look: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
 {
-    store.state().iter().filter_map(|object| key_of(object.as_ref())).for_each(|key| trigger.fire(key));
+    trigger.fire_all(&store);
     let queue = trigger
         .stream()
         .map(|key| Ok::<_, Infallible>(ObjectRef::<K>::new(&key.name).within(&key.namespace)));

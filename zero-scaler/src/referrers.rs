@@ -22,7 +22,8 @@ pub struct Referrers(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    by_named: HashMap<Named, BTreeSet<Key>>,
+    /// In order. Almost always one, for which a set would take ten times the room.
+    by_named: HashMap<Named, Vec<Key>>,
     by_referrer: HashMap<Key, Vec<Named>>,
 }
 
@@ -76,18 +77,25 @@ impl Inner {
     fn set(&mut self, referrer: &Key, named: Vec<Named>) {
         for before in self.by_referrer.remove(referrer).into_iter().flatten() {
             if let Some(referrers) = self.by_named.get_mut(&before) {
-                referrers.remove(referrer);
+                referrers.retain(|other| other != referrer);
                 if referrers.is_empty() {
                     self.by_named.remove(&before);
                 }
             }
         }
         for now in &named {
-            self.by_named.entry(now.clone()).or_default().insert(referrer.clone());
+            insert(self.by_named.entry(now.clone()).or_default(), referrer);
         }
         if !named.is_empty() {
             self.by_referrer.insert(referrer.clone(), named);
         }
+    }
+}
+
+fn insert(referrers: &mut Vec<Key>, referrer: &Key) {
+    if let Err(place) = referrers.binary_search(referrer) {
+        referrers.reserve_exact(1);
+        referrers.insert(place, referrer.clone());
     }
 }
 

@@ -8,19 +8,23 @@
 //! A write may carry the version that was read: then the API server refuses it when anything has changed since, and the
 //! caller decides anew. Going to zero and waking always do.
 
+mod watched;
+
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use autoscaler::api::ScaleTargetRef;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource};
 
 use crate::FIELD_MANAGER;
-use crate::sidecar::{self, Sidecar, sidecar_of};
+use crate::objects::Objects;
+use crate::sidecar::Sidecar;
+
+pub use watched::Target;
+use watched::last_writer;
 
 /// Kinds whose resource is remembered.
 const KNOWN_KINDS: usize = 256;
@@ -100,8 +104,7 @@ pub trait ScaleAccess: Send + Sync + 'static {
 /// The cluster's targets.
 pub struct ScaleTargets {
     client: Client,
-    deployments: Store<Deployment>,
-    stateful_sets: Store<StatefulSet>,
+    objects: Arc<Objects>,
     kinds: Mutex<HashMap<(String, String), ApiResource>>,
     written: Mutex<HashMap<(String, ScaleTargetRef), u64>>,
 }
@@ -138,24 +141,14 @@ impl std::fmt::Debug for ScaleTargets {
 }
 
 impl ScaleTargets {
-    /// Targets as these stores know them, and the rest as the API server does.
-    pub fn new(client: Client, deployments: Store<Deployment>, stateful_sets: Store<StatefulSet>) -> Self {
-        Self { client, deployments, stateful_sets, kinds: Mutex::default(), written: Mutex::default() }
+    /// Targets as the watches know them, and the rest as the API server does.
+    pub fn new(client: Client, objects: Arc<Objects>) -> Self {
+        Self { client, objects, kinds: Mutex::default(), written: Mutex::default() }
     }
 
     /// What its pods' template says of the sidecar, if the target is watched.
     pub fn sidecar(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Sidecar> {
-        match (target.api_version.as_str(), target.kind.as_str()) {
-            ("apps/v1", "Deployment") => {
-                let object = self.deployments.get(&ObjectRef::new(&target.name).within(namespace))?;
-                Some(sidecar_of(&object.spec.template))
-            }
-            ("apps/v1", "StatefulSet") => {
-                let object = self.stateful_sets.get(&ObjectRef::new(&target.name).within(namespace))?;
-                Some(sidecar_of(&object.spec.template))
-            }
-            _ => None,
-        }
+        Some(self.watched(namespace, target)?.sidecar)
     }
 
     async fn api(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Api<DynamicObject>, ScaleError> {
@@ -187,20 +180,13 @@ impl ScaleTargets {
 }
 
 impl ScaleTargets {
-    fn watched(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale> {
-        match (target.api_version.as_str(), target.kind.as_str()) {
-            ("apps/v1", "Deployment") => {
-                let object = self.deployments.get(&ObjectRef::new(&target.name).within(namespace))?;
-                let spec = &object.spec;
-                scale_of(&object.metadata, spec.replicas, &spec.selector)
-            }
-            ("apps/v1", "StatefulSet") => {
-                let object = self.stateful_sets.get(&ObjectRef::new(&target.name).within(namespace))?;
-                let spec = &object.spec;
-                scale_of(&object.metadata, spec.replicas, &spec.selector)
-            }
-            _ => None,
-        }
+    fn watched(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Arc<Target>> {
+        let known = match (target.api_version.as_str(), target.kind.as_str()) {
+            ("apps/v1", "Deployment") => &self.objects.deployments,
+            ("apps/v1", "StatefulSet") => &self.objects.stateful_sets,
+            _ => return None,
+        };
+        known.get(namespace, &target.name)
     }
 
     /// Whether a version is at least as new as our own last write. Versions of one kind can be compared as numbers.
@@ -228,8 +214,8 @@ impl ScaleTargets {
 
 impl ScaleAccess for ScaleTargets {
     fn known(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale> {
-        let scale = self.watched(namespace, target)?;
-        self.caught_up(namespace, target, &scale.resource_version).then_some(scale)
+        let scale = &self.watched(namespace, target)?.scale;
+        self.caught_up(namespace, target, &scale.resource_version).then(|| scale.clone())
     }
 
     async fn read(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Scale, ScaleError> {
@@ -274,66 +260,6 @@ impl ScaleAccess for ScaleTargets {
     }
 }
 
-/// The size of a watched object.
-fn scale_of(meta: &ObjectMeta, replicas: Option<i32>, selector: &LabelSelector) -> Option<Scale> {
-    Some(Scale {
-        // The API's own default.
-        replicas: replicas.unwrap_or(1),
-        selector: selector_text(selector),
-        resource_version: meta.resource_version.clone()?,
-        writer: last_writer(meta),
-    })
-}
-
-/// The text that `/scale` gives for the same selector.
-fn selector_text(selector: &LabelSelector) -> String {
-    kube::core::Selector::try_from(selector.clone()).map(|s| s.to_string()).unwrap_or_default()
-}
-
-/// Who owns `spec.replicas`, by the object's managed fields.
-pub(crate) fn last_writer(meta: &ObjectMeta) -> Writer {
-    let mut writer = Writer::Unknown;
-    for entry in meta.managed_fields.iter().flatten() {
-        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
-        if fields.is_none_or(|fields| fields.pointer("/f:spec/f:replicas").is_none()) {
-            continue;
-        }
-        if entry.manager.as_deref() == Some(FIELD_MANAGER) {
-            return Writer::Us;
-        }
-        writer = Writer::Other;
-    }
-    writer
-}
-
-/// Drops what nobody here reads: a cluster's Deployments are large, and little but their size matters.
-pub(crate) fn trim_deployment(deployment: &mut Deployment) {
-    trim_meta(&mut deployment.metadata);
-    deployment.status = None;
-    sidecar::trim(&mut deployment.spec.template);
-}
-
-/// As [`trim_deployment`].
-pub(crate) fn trim_stateful_set(stateful_set: &mut StatefulSet) {
-    trim_meta(&mut stateful_set.metadata);
-    stateful_set.status = None;
-    sidecar::trim(&mut stateful_set.spec.template);
-    stateful_set.spec.volume_claim_templates = None;
-}
-
-fn trim_meta(meta: &mut ObjectMeta) {
-    meta.annotations = None;
-    meta.labels = None;
-    meta.owner_references = None;
-    let replicas = |fields: &serde_json::Value| fields.pointer("/f:spec/f:replicas").is_some();
-    if let Some(entries) = &mut meta.managed_fields {
-        entries.retain(|entry| entry.fields_v1.as_ref().is_some_and(|fields| replicas(&fields.0)));
-        for fields in entries.iter_mut().filter_map(|entry| entry.fields_v1.as_mut()) {
-            fields.0 = serde_json::json!({"f:spec": {"f:replicas": {}}});
-        }
-    }
-}
-
 fn built_in(target: &ScaleTargetRef) -> Option<ApiResource> {
     let plural = match (target.api_version.as_str(), target.kind.as_str()) {
         ("apps/v1", "Deployment") => Deployment::plural(&()),
@@ -352,48 +278,6 @@ fn gvk(target: &ScaleTargetRef) -> GroupVersionKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn deployment(managers: &[(&str, &str)]) -> Deployment {
-        let fields: Vec<_> = managers
-            .iter()
-            .map(|(manager, field)| {
-                serde_json::json!({"manager": manager, "operation": "Update", "subresource": "scale",
-                    "fieldsV1": {"f:spec": {*field: {}, "f:paused": {}}}})
-            })
-            .collect();
-        serde_json::from_value(serde_json::json!({
-            "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "7", "managedFields": fields},
-            "spec": {"selector": {"matchLabels": {"app": "web"}, "matchExpressions":
-                [{"key": "tier", "operator": "In", "values": ["a", "b"]}]}, "template": {"spec": {"containers": []}}},
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn the_writer_is_who_owns_the_replicas() {
-        for (managers, writer) in [
-            (vec![], Writer::Unknown),
-            (vec![("kubectl", "f:template")], Writer::Unknown),
-            (vec![("kubectl", "f:replicas")], Writer::Other),
-            (vec![("kubectl", "f:template"), (FIELD_MANAGER, "f:replicas")], Writer::Us),
-        ] {
-            let mut object = deployment(&managers);
-            assert_eq!(last_writer(&object.metadata), writer, "{managers:?}");
-            trim_deployment(&mut object);
-            assert_eq!(last_writer(&object.metadata), writer, "{managers:?} trimmed");
-        }
-    }
-
-    #[test]
-    fn a_watched_target_is_known_as_its_scale_would_say() {
-        let object = deployment(&[]);
-        let spec = object.spec;
-        let scale = scale_of(&object.metadata, spec.replicas, &spec.selector).unwrap();
-        assert_eq!(scale.replicas, 1);
-        let parsed = autoscaler::selector::Selector::parse(&scale.selector).unwrap();
-        assert_eq!(parsed.requirements().len(), 2, "{}", scale.selector);
-        assert_eq!(scale.resource_version, "7");
-    }
 
     #[test]
     fn kinds_of_apps_need_no_discovery() {

@@ -6,7 +6,6 @@
 use autoscaler::Protocol;
 use autoscaler::contract::{INJECT_LABEL, PROTOCOL, QUEUE_PROXY};
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// How a sidecar that was written by hand is told.
 const VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
@@ -22,22 +21,13 @@ pub enum Sidecar {
     Senseless,
 }
 
-/// Leaves of a template what [`sidecar_of`] reads.
-pub(crate) fn trim(template: &mut PodTemplateSpec) {
-    let said = if has_sidecar(template) { Some(said(template).unwrap_or_default()) } else { None };
-    *template = PodTemplateSpec::default();
-    if let Some(said) = said {
-        let annotations = Some([(PROTOCOL.to_owned(), said)].into());
-        template.metadata = Some(ObjectMeta { annotations, ..ObjectMeta::default() });
-    }
-}
-
-/// What a trimmed template says.
+/// What a template says.
 pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
-    let annotations = template.metadata.as_ref().and_then(|meta| meta.annotations.as_ref());
-    match annotations.and_then(|annotations| annotations.get(PROTOCOL)).map(String::as_str) {
-        None => Sidecar::Missing,
-        Some("") => Sidecar::Speaks(Protocol::default()),
+    if !has_sidecar(template) {
+        return Sidecar::Missing;
+    }
+    match said(template) {
+        None => Sidecar::Speaks(Protocol::default()),
         Some(said) => said.parse().map_or(Sidecar::Senseless, Sidecar::Speaks),
     }
 }
@@ -49,13 +39,13 @@ fn has_sidecar(template: &PodTemplateSpec) -> bool {
 }
 
 /// By the sidecar in the template, or else by the annotation, of which one will be made.
-fn said(template: &PodTemplateSpec) -> Option<String> {
+fn said(template: &PodTemplateSpec) -> Option<&str> {
     let by_hand = containers(template).find(|container| container.name == QUEUE_PROXY);
     if let Some(sidecar) = by_hand {
         let mut variables = sidecar.env.iter().flatten();
-        return variables.find(|variable| variable.name == VARIABLE)?.value.clone();
+        return variables.find(|variable| variable.name == VARIABLE)?.value.as_deref();
     }
-    template.metadata.as_ref()?.annotations.as_ref()?.get(PROTOCOL).cloned()
+    template.metadata.as_ref()?.annotations.as_ref()?.get(PROTOCOL).map(String::as_str)
 }
 
 fn containers(template: &PodTemplateSpec) -> impl Iterator<Item = &Container> {
@@ -70,13 +60,11 @@ mod tests {
     use super::*;
 
     fn read(annotations: &Value, sidecar: &Value) -> Sidecar {
-        let mut template: PodTemplateSpec = serde_json::from_value(json!({
+        let template: PodTemplateSpec = serde_json::from_value(json!({
             "metadata": {"labels": {INJECT_LABEL: "true"}, "annotations": annotations},
             "spec": {"containers": [{"name": "app"}], "initContainers": sidecar},
         }))
         .unwrap();
-        trim(&mut template);
-        assert!(template.spec.is_none(), "it is kept small");
         sidecar_of(&template)
     }
 
@@ -97,12 +85,9 @@ mod tests {
 
     #[test]
     fn pods_without_a_sidecar_are_known_and_one_by_hand_needs_no_label() {
-        let mut template = PodTemplateSpec::default();
-        trim(&mut template);
-        assert_eq!(sidecar_of(&template), Sidecar::Missing);
+        assert_eq!(sidecar_of(&PodTemplateSpec::default()), Sidecar::Missing);
         let by_hand = json!({"spec": {"containers": [{"name": "app"}, {"name": "queue-proxy"}]}});
-        let mut template: PodTemplateSpec = serde_json::from_value(by_hand).unwrap();
-        trim(&mut template);
+        let template: PodTemplateSpec = serde_json::from_value(by_hand).unwrap();
         assert_eq!(sidecar_of(&template), Sidecar::Speaks(Protocol::Http));
     }
 }

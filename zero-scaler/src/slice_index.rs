@@ -3,7 +3,7 @@
 //! Fed by one watch over all namespaces. Read by the reconcilers, which ask for one Service at a time, so a scan over
 //! everything would grow with the square of the cluster.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -16,7 +16,8 @@ pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Namespace and name of a Service.
 pub type ServiceName = (String, String);
-type Slices = HashMap<ServiceName, BTreeMap<String, Arc<EndpointSlice>>>;
+/// Those of a Service in the order of their names. Almost always one or two.
+type Slices = HashMap<ServiceName, Vec<Arc<EndpointSlice>>>;
 
 /// All slices.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ impl SliceIndex {
     /// The slices of one Service, by name.
     pub fn of(&self, namespace: &str, service: &str) -> Vec<Arc<EndpointSlice>> {
         let name = (namespace.to_owned(), service.to_owned());
-        self.lock().known.get(&name).map(|slices| slices.values().cloned().collect()).unwrap_or_default()
+        self.lock().known.get(&name).cloned().unwrap_or_default()
     }
 
     /// Takes in what the watch says.
@@ -64,15 +65,18 @@ pub fn service_of(slice: &EndpointSlice) -> Option<ServiceName> {
 }
 
 fn insert(slices: &mut Slices, slice: &EndpointSlice) {
-    if let (Some(service), Some(name)) = (service_of(slice), slice.metadata.name.clone()) {
-        slices.entry(service).or_default().insert(name, Arc::new(slice.clone()));
-    }
+    let Some(service) = service_of(slice) else { return };
+    let of_service = slices.entry(service).or_default();
+    of_service.retain(|known| known.metadata.name != slice.metadata.name);
+    let place = of_service.partition_point(|known| known.metadata.name < slice.metadata.name);
+    of_service.reserve_exact(1);
+    of_service.insert(place, Arc::new(slice.clone()));
 }
 
 fn remove(slices: &mut Slices, slice: &EndpointSlice) {
     let (Some(service), Some(name)) = (service_of(slice), &slice.metadata.name) else { return };
     if let Some(of_service) = slices.get_mut(&service) {
-        of_service.remove(name);
+        of_service.retain(|known| known.metadata.name.as_ref() != Some(name));
         if of_service.is_empty() {
             slices.remove(&service);
         }

@@ -7,8 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use autoscaler::Key;
+use autoscaler::api::key_of;
 use futures::Stream;
+use kube::Resource;
+use kube::runtime::reflector::Store;
 use tokio::sync::Notify;
+
+use crate::objects::Objects;
 
 /// The objects of one kind that want to be looked at.
 #[derive(Debug, Default)]
@@ -28,6 +33,17 @@ pub struct Triggers {
     pub serverless_services: Arc<Trigger>,
 }
 
+// === impl Triggers ===
+
+impl Triggers {
+    /// Asks for a look at every object that there is.
+    pub fn everything(&self, objects: &Objects) {
+        self.hpas.fire_all(&objects.hpas);
+        self.autoscalers.fire_all(&objects.autoscalers);
+        self.serverless_services.fire_all(&objects.serverless_services);
+    }
+}
+
 // === impl Trigger ===
 
 impl Trigger {
@@ -35,6 +51,11 @@ impl Trigger {
     pub fn fire(&self, key: Key) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
         self.filled.notify_one();
+    }
+
+    /// Asks for a look at all of these.
+    pub fn fire_all<K: Resource<DynamicType = ()> + Clone>(&self, objects: &Store<K>) {
+        objects.state().iter().filter_map(|object| key_of(object.as_ref())).for_each(|key| self.fire(key));
     }
 
     /// The objects asked for, for the one reconciler of the kind. Never ends.

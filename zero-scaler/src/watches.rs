@@ -1,20 +1,19 @@
 //! The watches: every kind once, whoever needs it.
 //!
-//! Each fills a store in [`Objects`] and fires the triggers of what a change concerns. Objects are trimmed before they are
-//! stored. A fresh list (at the start, or after a broken watch) may hide deletions, so it fires everything.
+//! Each fills a store in [`Objects`] and fires the triggers of what a change concerns. Of an object no more is stored than
+//! somebody here reads. A fresh list (at the start, or after a broken watch) may hide deletions, so it fires everything.
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
+use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::GROUP;
 use chassis::readiness::Readiness;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::reflector::{self, store::Writer};
 use kube::runtime::watcher::{self, Event};
@@ -23,10 +22,12 @@ use kube::{Api, Client, Resource};
 use prometheus::IntCounterVec;
 use serde::de::DeserializeOwned;
 
+use crate::known::Known;
 use crate::leases::Leases;
 use crate::objects::{Guarded, Objects};
 use crate::referrers::Referrers;
-use crate::scale_target::{trim_deployment, trim_stateful_set};
+use crate::scale_target::Target;
+use crate::service::Service;
 use crate::slice_index::{SliceIndex, service_of};
 use crate::triggers::Triggers;
 
@@ -56,21 +57,16 @@ pub fn watches(
 ) -> (Arc<Objects>, Vec<Watch>) {
     let (hpas, hpa_writer) = reflector::store();
     let (autoscalers, autoscaler_writer) = reflector::store();
-    let (metrics, metric_writer) = reflector::store();
     let (serverless_services, sks_writer) = reflector::store();
-    let (services, service_writer) = reflector::store();
-    let (deployments, deployment_writer) = reflector::store();
-    let (stateful_sets, stateful_set_writer) = reflector::store();
-    let slices = SliceIndex::default();
     let objects = Arc::new(Objects {
         hpas,
         autoscalers,
-        metrics,
+        metrics: Known::default(),
         serverless_services,
-        services,
-        slices,
-        deployments,
-        stateful_sets,
+        services: Known::default(),
+        slices: SliceIndex::default(),
+        deployments: Known::default(),
+        stateful_sets: Known::default(),
         leases: Leases::default(),
         hpas_by_target: Referrers::default(),
         workloads_by_target: Referrers::default(),
@@ -80,30 +76,29 @@ pub fn watches(
         Arc::new(Links { objects: objects.clone(), triggers, system_namespace: system_namespace.to_owned() });
     let kinds = Kinds { client, links, errors, readiness };
     let watches = vec![
-        kinds.stored("HPAs", hpa_writer, trim_hpa, Links::hpa, Links::all_hpas),
-        kinds.stored(
+        kinds.looked_at("HPAs", hpa_writer, trim_hpa, Links::hpa, Links::all_hpas),
+        kinds.looked_at(
             "PodAutoscalers",
             autoscaler_writer,
             trim_own,
             Links::autoscaler,
             Links::all_autoscalers,
         ),
-        kinds.stored("Metrics", metric_writer, trim_own, Links::metric, Links::everything),
-        kinds.stored(
+        kinds.looked_at(
             "ServerlessServices",
             sks_writer,
             trim_own,
             Links::serverless_service,
-            Links::fresh_serverless_services,
+            Links::all_serverless_services,
         ),
-        kinds.stored("Services", service_writer, trim_service, Links::service, Links::everything),
-        kinds.stored("Deployments", deployment_writer, trim_deployment, Links::deployment, Links::everything),
-        kinds.stored(
+        kinds.known("Metrics", |objects| &objects.metrics, read_metric, Links::metric),
+        kinds.known("Services", |objects| &objects.services, read_service, Links::service),
+        kinds.known("Deployments", |objects| &objects.deployments, Target::of_deployment, Links::deployment),
+        kinds.known(
             "StatefulSets",
-            stateful_set_writer,
-            trim_stateful_set,
+            |objects| &objects.stateful_sets,
+            Target::of_stateful_set,
             Links::stateful_set,
-            Links::everything,
         ),
         kinds.slices(),
     ];
@@ -121,7 +116,8 @@ struct Kinds<'a> {
 // === impl Kinds ===
 
 impl Kinds<'_> {
-    fn stored<K>(
+    /// A kind whose objects have a reconciler.
+    fn looked_at<K>(
         &self,
         name: &'static str,
         mut writer: Writer<K>,
@@ -132,7 +128,10 @@ impl Kinds<'_> {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        self.follow(name, trim, move |links, event| {
+        self.follow(name, move |links, mut event| {
+            if let Event::Apply(object) | Event::InitApply(object) = &mut event {
+                trim(object);
+            }
             writer.apply_watcher_event(&event);
             match &event {
                 Event::Apply(object) | Event::Delete(object) => one(links, object),
@@ -142,8 +141,33 @@ impl Kinds<'_> {
         })
     }
 
+    /// A kind of which others need to know something.
+    fn known<K, T>(
+        &self,
+        name: &'static str,
+        known: fn(&Objects) -> &Known<T>,
+        read: fn(&K) -> Option<T>,
+        one: fn(&Links, &K),
+    ) -> Watch
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        T: 'static,
+    {
+        self.follow(name, move |links, event| {
+            known(&links.objects).apply(&event, read);
+            match &event {
+                Event::Apply(object) | Event::Delete(object) => one(links, object),
+                Event::InitDone => links.everything(),
+                Event::Init | Event::InitApply(_) => {}
+            }
+        })
+    }
+
     fn slices(&self) -> Watch {
-        self.follow("EndpointSlices", trim_slice, |links, event: Event<EndpointSlice>| {
+        self.follow("EndpointSlices", |links, mut event: Event<EndpointSlice>| {
+            if let Event::Apply(slice) | Event::InitApply(slice) = &mut event {
+                trim_slice(slice);
+            }
             links.objects.slices.apply(&event);
             match &event {
                 Event::Apply(slice) | Event::Delete(slice) => links.slice(slice),
@@ -153,18 +177,13 @@ impl Kinds<'_> {
         })
     }
 
-    fn follow<K>(
-        &self,
-        name: &'static str,
-        trim: fn(&mut K),
-        mut take: impl FnMut(&Links, Event<K>) + Send + 'static,
-    ) -> Watch
+    fn follow<K>(&self, name: &'static str, mut take: impl FnMut(&Links, Event<K>) + Send + 'static) -> Watch
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let mut latch = Some(self.readiness.awaits(name));
         let config = watcher::Config::default().page_size(PAGE);
-        let events = watch(Api::<K>::all(self.client.clone()), config).default_backoff().modify(trim);
+        let events = watch(Api::<K>::all(self.client.clone()), config).default_backoff();
         let links = self.links.clone();
         let failures = self.errors.with_label_values(&[name]);
         Box::pin(async move {
@@ -193,15 +212,7 @@ impl Kinds<'_> {
 
 impl Links {
     fn everything(&self) {
-        self.objects
-            .hpas
-            .state()
-            .iter()
-            .filter_map(|o| key_of(o.as_ref()))
-            .for_each(|k| self.triggers.hpas.fire(k));
-        let autoscalers = self.objects.autoscalers.state();
-        autoscalers.iter().filter_map(|o| key_of(o.as_ref())).for_each(|k| self.triggers.autoscalers.fire(k));
-        self.all_serverless_services();
+        self.triggers.everything(&self.objects);
     }
 
     fn all_hpas(&self) {
@@ -214,14 +225,9 @@ impl Links {
         self.everything();
     }
 
-    fn fresh_serverless_services(&self) {
+    fn all_serverless_services(&self) {
         self.objects.index_serverless_services();
         self.everything();
-    }
-
-    fn all_serverless_services(&self) {
-        let all = self.objects.serverless_services.state();
-        all.iter().filter_map(|o| key_of(o.as_ref())).for_each(|k| self.triggers.serverless_services.fire(k));
     }
 
     fn hpa(&self, hpa: &HorizontalPodAutoscaler) {
@@ -269,7 +275,7 @@ impl Links {
     fn slice(&self, slice: &EndpointSlice) {
         let Some((namespace, service)) = service_of(slice) else { return };
         if namespace == self.system_namespace && service == ACTIVATOR_SERVICE {
-            self.all_serverless_services();
+            self.triggers.serverless_services.fire_all(&self.objects.serverless_services);
         }
         self.through_service(&namespace, &service);
     }
@@ -311,10 +317,13 @@ fn trim_slice(slice: &mut EndpointSlice) {
     slice.metadata.annotations = None;
 }
 
-fn trim_service(service: &mut Service) {
-    trim(service);
-    service.status = None;
-    service.metadata.annotations = None;
+/// What is collected, if it can be read.
+fn read_metric(metric: &Guarded<Metric>) -> Option<MetricSpec> {
+    metric.0.as_ref().ok().map(|metric| metric.spec.clone())
+}
+
+fn read_service(service: &Service) -> Option<Service> {
+    Some(service.trimmed())
 }
 
 /// Of our own objects the labels are for people.
@@ -323,7 +332,7 @@ fn trim_own<K: Resource>(object: &mut K) {
     object.meta_mut().labels = None;
 }
 
-/// Nobody here reads managed fields, except of scale targets.
+/// Nobody here reads the managed fields of these.
 fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
 }

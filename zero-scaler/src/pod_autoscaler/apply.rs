@@ -101,7 +101,7 @@ pub(super) async fn children(
     };
     let (key, autoscaler) = (&observed.key, &observed.autoscaler);
     let metric = desired::metric(autoscaler, selector, &observed.settings);
-    if observed.metric.as_ref().is_none_or(|existing| existing.spec != metric) {
+    if observed.metric.as_ref().is_none_or(|existing| **existing != metric) {
         apply::<Metric>(&context.client, &desired::metric_object(key, autoscaler, &metric)).await?;
     }
     let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);

@@ -3,14 +3,15 @@
 //! Most of it is in memory already; only a target of an unwatched kind, or one that we have just written, is asked for.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::api::{
-    Metric, Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition,
+    MetricSpec, Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition,
 };
 use autoscaler::settings::{SettingError, Settings};
 use autoscaler::{Decision, Key};
-use k8s_openapi::api::core::v1::{Service, ServicePort};
+use k8s_openapi::api::core::v1::ServicePort;
 use kube::ResourceExt;
 
 use crate::activator_probe::{Door, ProbeError, prove};
@@ -20,6 +21,7 @@ use crate::hpa::{Problem, Verdict, verdict};
 use crate::pod_endpoints::{is_managed, pods, ready, tcp_ports};
 use crate::scale_target::{Scale, ScaleAccess, ScaleError};
 use crate::serverless_service::ACTIVATORS_POPULATED;
+use crate::service::Service;
 use crate::sidecar::Sidecar;
 
 /// How often targets of unwatched kinds are read.
@@ -43,8 +45,8 @@ pub(super) struct Observed {
     pub(super) last_asked: Option<i64>,
     /// Ready pods.
     pub(super) ready: u32,
-    pub(super) service: Option<Service>,
-    pub(super) metric: Option<Metric>,
+    pub(super) service: Option<Arc<Service>>,
+    pub(super) metric: Option<Arc<MetricSpec>>,
     pub(super) serverless_service: Option<ServerlessService>,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
@@ -98,7 +100,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         sidecar: context.scales.sidecar(&key.namespace, target),
         last_asked: context.wake.last_asked(key),
         ready,
-        service: service.map(|service| service.as_ref().clone()),
+        service,
         metric: context.objects.metric(key),
         start_failure: context.starts.failure(key, known_failure(serverless_service.as_ref())),
         serverless_service,

@@ -2,7 +2,6 @@
 
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
-use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use serde_json::Value;
@@ -13,6 +12,7 @@ use crate::context::Context;
 use crate::pod_endpoints::is_ours;
 use crate::reconciler::ReconcileError;
 use crate::server_side_apply::{apply, apply_status, delete, is_owned_by};
+use crate::service::Service;
 
 /// Writes our slices, then deletes those of ours that are too many: first add, then remove.
 pub(super) async fn slices(
@@ -40,7 +40,7 @@ pub(super) async fn private_service(observed: &Observed, context: &Context) -> R
     if let Some(desired) = desired::private_service(observed) {
         let existing =
             observed.private_service.as_ref().map(|s| serde_json::to_value(s.as_ref())).transpose()?;
-        if existing.is_none_or(|existing| !contains(&existing, &desired)) {
+        if existing.is_none_or(|existing| !is_as_private(&existing, &desired)) {
             apply::<Service>(&context.client, &desired).await?;
         }
         return Ok(());
@@ -82,6 +82,12 @@ pub(super) async fn status(
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
     apply_status::<ServerlessService, _>(&context.client, namespace, name, &after).await?;
     Ok(())
+}
+
+/// Whether a private Service is as it should be; that it is a Service goes without saying.
+fn is_as_private(existing: &Value, desired: &Value) -> bool {
+    let parts = ["/metadata", "/spec"].map(|part| (existing.pointer(part), desired.pointer(part)));
+    parts.into_iter().all(|(existing, desired)| existing.zip(desired).is_some_and(|(e, d)| contains(e, d)))
 }
 
 /// Whether an object has all that is desired of it; lists must be alike in length and order.

@@ -9,7 +9,6 @@ use autoscaler::api::Mode;
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
 use autoscaler::selector::Selector;
 use autoscaler::sks_mode::{self, SksMode};
-use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 use super::observe::Observed;
 use crate::pod_endpoints::{PodEndpoint, is_ready};
 use crate::server_side_apply::owner;
+use crate::service::Service;
 use crate::slice_index::{MANAGED_BY, SERVICE_NAME};
 
 /// The API's limit for one slice.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use autoscaler::{Key, Protocol};
-use k8s_openapi::api::core::v1::{Service, ServicePort};
+use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::desired::private_name;
 use crate::context::Context;
 use crate::pod_endpoints::{PodEndpoint, is_managed, is_ours, pods, ready, tcp_ports};
+use crate::service::Service;
 
 /// One Service and who could answer its requests.
 #[derive(Debug)]

@@ -1,0 +1,65 @@
+//! Services, without what nobody here reads.
+//!
+//! The fields have the names and the meaning of the API's own type. What is written is never made of this: applies send the
+//! fields that are ours, and a reader of a few fields does no harm to the others.
+
+use std::collections::BTreeMap;
+
+use autoscaler::contract::WORKLOAD_LABEL;
+use k8s_openapi::api::core::v1::{Service as Whole, ServicePort};
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde::{Deserialize, Serialize};
+
+/// A Service.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Resource)]
+#[resource(inherit = "Whole")]
+pub struct Service {
+    /// Its name, its owners.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What it should be.
+    pub spec: Option<ServiceSpec>,
+}
+
+/// What a Service should be.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// ClusterIP, unless it says otherwise.
+    #[serde(rename = "type")]
+    pub type_: Option<String>,
+    /// The first of its addresses, or `None` as a word.
+    #[serde(rename = "clusterIP")]
+    pub cluster_ip: Option<String>,
+    /// IPv4, IPv6.
+    pub ip_families: Option<Vec<String>>,
+    /// One family or two.
+    pub ip_family_policy: Option<String>,
+    /// Its pods, by their labels; empty where somebody else writes its endpoints.
+    pub selector: Option<BTreeMap<String, String>>,
+    /// Its ports.
+    pub ports: Option<Vec<ServicePort>>,
+}
+
+// === impl Service ===
+
+impl Service {
+    /// The same without metadata that nobody reads. Of the labels ours stay, by which a private Service is known to be as it
+    /// should.
+    pub(crate) fn trimmed(&self) -> Self {
+        let meta = &self.metadata;
+        let labels = meta.labels.iter().flatten().filter(|(name, _)| *name == WORKLOAD_LABEL);
+        let labels: BTreeMap<_, _> = labels.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let metadata = ObjectMeta {
+            name: meta.name.clone(),
+            namespace: meta.namespace.clone(),
+            uid: meta.uid.clone(),
+            deletion_timestamp: meta.deletion_timestamp.clone(),
+            owner_references: meta.owner_references.clone(),
+            labels: (!labels.is_empty()).then_some(labels),
+            ..ObjectMeta::default()
+        };
+        Self { metadata, spec: self.spec.clone() }
+    }
+}
