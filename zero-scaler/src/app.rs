@@ -26,12 +26,15 @@ use crate::context::{Clock, Context};
 use crate::decisions::Decisions;
 use crate::events::{self, Events};
 use crate::metrics::Metrics;
+use crate::reconciler::{FEW, MANY};
 use crate::scale_target::ScaleTargets;
 use crate::start_watch::StartWatches;
 use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
-use crate::{cluster_config, departure, hpa, pod_autoscaler, push, reconciler, serverless_service, watches};
+use crate::{
+    cluster_config, departure, hpa, pace, pod_autoscaler, push, reconciler, serverless_service, watches,
+};
 
 /// The Service whose endpoints are the adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
@@ -138,7 +141,8 @@ fn context(
         tasks.spawn(watch);
     }
     let (events, queue) = Events::new(metrics.events_dropped.clone());
-    tasks.spawn(events::write(client.clone(), args.pod_name.clone(), queue));
+    let paced = pace::paced(client.clone(), args.rate(), metrics.paced_seconds.clone());
+    tasks.spawn(events::write(paced.clone(), args.pod_name.clone(), queue));
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
     let scales = Arc::new(ScaleTargets::new(client.clone(), objects.clone()));
     let sleepers = Watched { objects: objects.clone(), scales: scales.clone(), config: config.clone() };
@@ -154,6 +158,7 @@ fn context(
     let context = Context {
         starts: StartWatches::new(client.clone(), triggers.clone()),
         client,
+        paced,
         scales,
         wake,
         decisions: Arc::new(Decisions::new(
@@ -241,9 +246,10 @@ async fn reconcile_all(context: &Arc<Context>) {
     let (objects, triggers) = (&context.objects, &context.triggers);
     let shared = || context.clone();
     tokio::join!(
-        reconciler::run("HPA", objects.hpas.clone(), triggers.hpas.clone(), shared(), hpa::reconcile),
+        reconciler::run("HPA", FEW, objects.hpas.clone(), triggers.hpas.clone(), shared(), hpa::reconcile),
         reconciler::run(
             "PodAutoscaler",
+            MANY,
             objects.autoscalers.clone(),
             triggers.autoscalers.clone(),
             shared(),
@@ -251,6 +257,7 @@ async fn reconcile_all(context: &Arc<Context>) {
         ),
         reconciler::run(
             "ServerlessService",
+            FEW,
             objects.serverless_services.clone(),
             triggers.serverless_services.clone(),
             shared(),

@@ -1,10 +1,17 @@
 //! How the process is told what to do.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use autoscaler::contract::{ADMIN_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use clap::Parser;
+
+use crate::pace::Rate;
+
+/// A workload that wakes and falls asleep again makes some twenty; one that is adopted, ten.
+const QPS: NonZeroU32 = NonZeroU32::new(100).unwrap();
+const BURST: NonZeroU32 = NonZeroU32::new(200).unwrap();
 
 /// Rouse's only writer: takes workloads to zero and back, and steers their Services.
 #[derive(Clone, Debug, Parser)]
@@ -28,6 +35,12 @@ pub struct Args {
     /// The metrics-adapter serves custom.metrics.k8s.io: metrics of type Object on a Service are ours.
     #[arg(long, env = "ROUSE_CUSTOM_METRICS")]
     pub custom_metrics: bool,
+    /// Requests to the API server in a second, on average. Sizes, endpoints and leased ports are written beyond it.
+    #[arg(long, env = "ROUSE_KUBE_API_QPS", default_value_t = QPS)]
+    pub kube_api_qps: NonZeroU32,
+    /// Requests to the API server that may be made at once, after a rest.
+    #[arg(long, env = "ROUSE_KUBE_API_BURST", default_value_t = BURST)]
+    pub kube_api_burst: NonZeroU32,
     /// Port for /metrics, /ready and /live.
     #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: u16,
@@ -37,6 +50,15 @@ pub struct Args {
     /// Logs.
     #[command(flatten)]
     pub telemetry: chassis::telemetry::Args,
+}
+
+// === impl Args ===
+
+impl Args {
+    /// What the API server may be asked for.
+    pub(crate) fn rate(&self) -> Rate {
+        Rate { qps: self.kube_api_qps, burst: self.kube_api_burst }
+    }
 }
 
 #[cfg(test)]

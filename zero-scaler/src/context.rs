@@ -30,8 +30,10 @@ pub struct Clock(Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>);
 
 /// What all reconcilers share.
 pub struct Context {
-    /// The API server.
+    /// The API server, for what callers may wait for.
     pub client: Client,
+    /// The API server, for everything else.
+    pub paced: Client,
     /// What time it is, for objects.
     pub clock: Clock,
     /// Who asks activators.

@@ -74,7 +74,7 @@ async fn adopt(
     }
     warn(key, hpa, context, &accepted.advice);
     if context.objects.autoscaler(key).is_none_or(|existing| differs(&existing, accepted)) {
-        apply::<PodAutoscaler>(&context.client, &desired(key, hpa, accepted)).await?;
+        apply::<PodAutoscaler>(&context.paced, &desired(key, hpa, accepted)).await?;
         tracing::info!(workload = %key, "PodAutoscaler made from its HPA");
     }
     Ok(())
@@ -86,7 +86,7 @@ async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) ->
     if let Some(existing) = context.objects.autoscaler(key)
         && is_owned_by(&existing, hpa.metadata.uid.as_deref())
     {
-        delete(&context.client, &existing).await?;
+        delete(&context.paced, &existing).await?;
         context.events.normal(hpa, "Released", "the HPA asks for no metric of Rouse any more".to_owned());
     }
     Ok(())

@@ -27,6 +27,7 @@ pub mod known;
 pub mod leases;
 pub mod metrics;
 pub mod objects;
+pub mod pace;
 pub mod pod_autoscaler;
 pub mod pod_endpoints;
 pub mod push;

@@ -1,7 +1,7 @@
 //! What the zero-scaler counts and times.
 
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    Counter, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
     core::Collector,
 };
 
@@ -34,6 +34,8 @@ pub struct Metrics {
     pub decisions_dropped: IntCounter,
     /// Events that found no room.
     pub events_dropped: IntCounter,
+    /// Seconds that requests to the API server waited for their turn.
+    pub paced_seconds: Counter,
     /// Failures of watches by kind.
     pub watch_errors: IntCounterVec,
     /// Duration of a look at one object, by kind.
@@ -86,6 +88,13 @@ impl Metrics {
             events_dropped: counter(
                 "rouse_events_dropped_total",
                 "Events dropped because the queue was full",
+            )?,
+            paced_seconds: registered(
+                registry,
+                Counter::new(
+                    "rouse_kube_api_paced_seconds_total",
+                    "Time that requests to the API server waited because of --kube-api-qps",
+                )?,
             )?,
             watch_errors: counters(
                 "rouse_watch_errors_total",

@@ -27,6 +27,8 @@ const REST: Duration = Duration::from_secs(20);
 /// Time to end by itself.
 const TERMINATION: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// More requests a second than it could make.
+const UNBOUNDED: u32 = 100_000;
 /// Ports of the processes; those of activators for workloads are 20000 to 29999.
 const ZERO_SCALER: Admin = Admin(19_090);
 const ZERO_SCALER_STATS: u16 = 19_080;
@@ -165,6 +167,9 @@ impl Bench<'_> {
             format!("--stats-port={ZERO_SCALER_STATS}"),
             format!("--token-file={}", self.token.display()),
             "--open-stats-port".to_owned(),
+            // What it can do is to be seen, and not what it is allowed.
+            format!("--kube-api-qps={UNBOUNDED}"),
+            format!("--kube-api-burst={UNBOUNDED}"),
         ];
         let log = self.logs.join(format!("zero-scaler-{part}.log"));
         let began = Instant::now();

@@ -102,12 +102,12 @@ pub(super) async fn children(
     let (key, autoscaler) = (&observed.key, &observed.autoscaler);
     let metric = desired::metric(autoscaler, selector, &observed.settings);
     if observed.metric.as_ref().is_none_or(|existing| **existing != metric) {
-        apply::<Metric>(&context.client, &desired::metric_object(key, autoscaler, &metric)).await?;
+        apply::<Metric>(&context.paced, &desired::metric_object(key, autoscaler, &metric)).await?;
     }
     let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
     if observed.serverless_service.as_ref().is_none_or(|existing| existing.spec != sks) {
         let object = desired::serverless_service_object(key, autoscaler, &sks);
-        apply::<ServerlessService>(&context.client, &object).await?;
+        apply::<ServerlessService>(&context.paced, &object).await?;
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ pub(super) async fn status(
     if before == Some(&after) {
         return Ok(());
     }
-    apply_status::<PodAutoscaler, _>(&context.client, &observed.key.namespace, &observed.key.name, &after)
+    apply_status::<PodAutoscaler, _>(&context.paced, &observed.key.namespace, &observed.key.name, &after)
         .await?;
     if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
         tell_mode(observed, mode, context);

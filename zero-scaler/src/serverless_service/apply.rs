@@ -41,7 +41,7 @@ pub(super) async fn private_service(observed: &Observed, context: &Context) -> R
         let existing =
             observed.private_service.as_ref().map(|s| serde_json::to_value(s.as_ref())).transpose()?;
         if existing.is_none_or(|existing| !is_as_private(&existing, &desired)) {
-            apply::<Service>(&context.client, &desired).await?;
+            apply::<Service>(&context.paced, &desired).await?;
         }
         return Ok(());
     }
@@ -64,7 +64,7 @@ pub(super) async fn withdraw(
 async fn delete_private(key: &Key, sks: &ServerlessService, context: &Context) -> Result<(), ReconcileError> {
     let private = context.objects.service(&key.namespace, &private_name(&sks.spec.service));
     if let Some(private) = private.filter(|p| is_owned_by(p.as_ref(), sks.meta().uid.as_deref())) {
-        delete(&context.client, private.as_ref()).await?;
+        delete(&context.paced, private.as_ref()).await?;
     }
     Ok(())
 }
