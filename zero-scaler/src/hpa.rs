@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::reconciler::{RESYNC, ReconcileError};
 use crate::server_side_apply::{apply, delete, is_owned_by, owner};
 
+pub(crate) use acceptance::is_ambiguous;
 pub use acceptance::{Accepted, Problem, Verdict, accept};
 
 /// Looks at one HPA.

@@ -22,6 +22,7 @@ use kube::{Api, Client, Resource};
 use prometheus::IntCounterVec;
 use serde::de::DeserializeOwned;
 
+use crate::hpa::is_ambiguous;
 use crate::known::Known;
 use crate::leases::Leases;
 use crate::objects::{Guarded, Objects};
@@ -303,10 +304,15 @@ impl Links {
     }
 }
 
-/// What others keep in annotations may be as large as the object: kubectl keeps the whole of it.
+/// What others keep in annotations may be as large as the object: kubectl keeps the whole of it. The status changes each time that
+/// an HPA looks at its metric, and says little to us.
 fn trim_hpa(hpa: &mut HorizontalPodAutoscaler) {
     trim_own(hpa);
-    hpa.status = None;
+    if let Some(status) = &mut hpa.status {
+        status.current_metrics = None;
+        let conditions = status.conditions.take().unwrap_or_default();
+        status.conditions = Some(conditions.into_iter().filter(is_ambiguous).collect());
+    }
     if let Some(annotations) = &mut hpa.metadata.annotations {
         annotations.retain(|key, _| key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP));
     }

@@ -13,12 +13,15 @@ use autoscaler::contract::{
 use autoscaler::quantity::parse_milli;
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, ExternalMetricSource, HPAScalingRules, HorizontalPodAutoscaler,
-    HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget, ObjectMetricSource,
+    HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget,
+    ObjectMetricSource,
 };
 use kube::ResourceExt;
 
 /// Requests at a time that one pod may be limited to.
 const MOST_CONCURRENT: u32 = 1000;
+/// Upstream's reason, and ours.
+const AMBIGUOUS_SELECTOR: &str = "AmbiguousSelector";
 
 /// What an HPA asks of us.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,7 +131,8 @@ pub fn accept<'a>(
     match read(hpa, spec, metric) {
         Ok(pod_autoscaler) => {
             let annotations = our_annotations(hpa);
-            let mut advice: Vec<Problem> = stuck_at_zero(spec).into_iter().collect();
+            let mut advice: Vec<Problem> = ambiguous_selector(hpa).into_iter().collect();
+            advice.extend(stuck_at_zero(spec));
             advice.extend(behavior_advice(spec));
             let (_, errors) = pod_autoscaler.settings(config, &annotations);
             advice.extend(errors.iter().map(|e| Problem::new("BadSetting", format!("{e}; it is ignored"))));
@@ -257,6 +261,23 @@ fn our_annotations(hpa: &HorizontalPodAutoscaler) -> BTreeMap<String, String> {
         .filter(|(k, _)| k.starts_with(&prefix))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect()
+}
+
+/// Its own controller does nothing for it, because another HPA's target has the same pods.
+fn ambiguous_selector(hpa: &HorizontalPodAutoscaler) -> Option<Problem> {
+    let given_up = hpa.status.as_ref()?.conditions.iter().flatten().find(|c| is_ambiguous(c))?;
+    let words = given_up.message.as_deref().unwrap_or_default();
+    Some(Problem::new(
+        AMBIGUOUS_SELECTOR,
+        format!(
+            "the HPA is not followed by its controller: {words}; give the pods of each target labels of their own"
+        ),
+    ))
+}
+
+/// Whether a condition of an HPA says that its pods are another's as well.
+pub(crate) fn is_ambiguous(condition: &HorizontalPodAutoscalerCondition) -> bool {
+    condition.reason.as_deref() == Some(AMBIGUOUS_SELECTOR)
 }
 
 /// A percentage of no pods is none.

@@ -1,7 +1,7 @@
 //! A cluster with one workload, as far as the zero-scaler sees it: the user's objects, pods that follow the size, and an
 //! activator.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,11 +18,17 @@ pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/w
 pub(crate) const AUTOSCALER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers/web";
 pub(crate) const SERVERLESS_SERVICE: &str =
     "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/web";
-const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
+pub(crate) const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
 const PRIVATE_SERVICE: &str = "/api/v1/namespaces/shop/services/web-private";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
 const CLUSTER_IP: &str = "10.96.0.10";
-const ACTIVATOR: &str = "10.0.9.9";
+const CLUSTER_IPV6: &str = "fd00:96::10";
+pub(crate) const ACTIVATOR: &str = "10.0.9.9";
+pub(crate) const ACTIVATOR_IPV6: &str = "fd00::9:9";
+/// Endpoints in one slice of Kubernetes' own.
+const IN_A_SLICE: usize = 100;
+/// What one pod should carry.
+pub(crate) const TARGET: i64 = 10;
 /// How soon pods follow the size.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -62,12 +68,40 @@ impl Cluster {
         );
         api.put(
             &format!("{SLICES}/rouse-system/endpointslices/activator-x"),
-            slice("activator", &[ACTIVATOR]),
+            slice("activator", "IPv4", &[ACTIVATOR.to_owned()]),
         );
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut pods = JoinSet::new();
         pods.spawn(follow(api.clone(), seen.clone()));
         Self { api, seen, _pods: pods }
+    }
+
+    /// From now on the Service and the pods have addresses of both families.
+    pub(crate) fn dual_stack(&self) {
+        self.edit(SERVICE, |service| {
+            service["spec"]["clusterIPs"] = json!([CLUSTER_IP, CLUSTER_IPV6]);
+            service["spec"]["ipFamilies"] = json!(["IPv4", "IPv6"]);
+            service["spec"]["ipFamilyPolicy"] = "RequireDualStack".into();
+        });
+    }
+
+    /// So have the activators.
+    pub(crate) fn dual_stack_activators(&self) {
+        let path = format!("{SLICES}/rouse-system/endpointslices/activator-y");
+        self.api.put(&path, slice("activator", "IPv6", &[ACTIVATOR_IPV6.to_owned()]));
+    }
+
+    /// A slice for pods of the private Service that have their port elsewhere.
+    pub(crate) fn pods_elsewhere(&self, port: Option<u16>) {
+        let path = format!("{SLICES}/shop/endpointslices/web-private-elsewhere");
+        match port {
+            Some(port) => {
+                let mut slice = slice("web-private", "IPv4", &["10.0.7.7".to_owned()]);
+                slice["ports"][0]["port"] = port.into();
+                self.api.put(&path, slice);
+            }
+            None => self.api.remove(&path),
+        }
     }
 
     pub(crate) fn network(&self) -> Network {
@@ -80,15 +114,23 @@ impl Cluster {
 
     /// Scales as a person would.
     pub(crate) fn scale(&self, replicas: i64) {
-        let mut object = self.api.get(DEPLOYMENT).unwrap();
-        object["spec"]["replicas"] = replicas.into();
-        self.api.put(DEPLOYMENT, object);
+        self.edit(DEPLOYMENT, |object| object["spec"]["replicas"] = replicas.into());
     }
 
     pub(crate) fn max_replicas(&self, replicas: i64) {
-        let mut object = self.api.get(HPA).unwrap();
-        object["spec"]["maxReplicas"] = replicas.into();
-        self.api.put(HPA, object);
+        self.edit(HPA, |object| object["spec"]["maxReplicas"] = replicas.into());
+    }
+
+    /// Changes an object as its user would.
+    pub(crate) fn edit(&self, path: &str, edit: impl FnOnce(&mut Value)) {
+        let mut object = self.api.get(path).unwrap();
+        edit(&mut object);
+        self.api.put(path, object);
+    }
+
+    /// How often the zero-scaler has written the size.
+    pub(crate) fn sizes_written(&self) -> usize {
+        self.api.writes().iter().filter(|write| write.ends_with("deployments/web/scale")).count()
     }
 
     /// A field of an object, null if there is none.
@@ -99,7 +141,20 @@ impl Cluster {
 
     /// Where requests go.
     pub(crate) fn behind_the_service(&self) -> Vec<String> {
-        behind_the_service(&self.api)
+        behind_the_service(&self.api, "IPv4")
+    }
+
+    /// Where those go that come by IPv6.
+    pub(crate) fn behind_the_service_by_ipv6(&self) -> Vec<String> {
+        behind_the_service(&self.api, "IPv6")
+    }
+
+    /// How many endpoints each slice of the Service has.
+    pub(crate) fn slices(&self) -> Vec<usize> {
+        slices(&self.api, "IPv4")
+            .iter()
+            .map(|slice| slice["endpoints"].as_array().map_or(0, Vec::len))
+            .collect()
     }
 
     pub(crate) fn size(&self) -> i64 {
@@ -149,23 +204,44 @@ async fn follow(api: FakeApi, seen: Arc<Mutex<Seen>>) {
         }
         let size = size(&api);
         seen.lock().unwrap().look(&api, size);
-        if api.get(PRIVATE_SERVICE).is_some() {
-            let pods: Vec<String> = (0..size).map(|i| format!("10.0.0.{i}")).collect();
-            let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
-            api.put(&format!("{SLICES}/shop/endpointslices/web-private-x"), slice("web-private", &pods));
+        if let Some(private) = api.get(PRIVATE_SERVICE) {
+            for family in private["spec"]["ipFamilies"].as_array().into_iter().flatten() {
+                publish(&api, family.as_str().unwrap(), size);
+            }
         }
     }
 }
 
+/// Writes the private Service's slices for so many pods.
+fn publish(api: &FakeApi, family: &str, size: i64) {
+    let address = |i: i64| match family {
+        "IPv6" => format!("fd00::{i:x}"),
+        _ => format!("10.0.{}.{}", i / 250, i % 250),
+    };
+    let pods: Vec<String> = (0..size).map(address).collect();
+    let path = |i: usize| format!("{SLICES}/shop/endpointslices/web-private-{family}-{i}");
+    let mut written = 0;
+    for (i, pods) in pods.chunks(IN_A_SLICE).enumerate() {
+        api.put(&path(i), slice("web-private", family, pods));
+        written = i + 1;
+    }
+    (written..).map(path).take_while(|path| api.get(path).is_some()).for_each(|path| api.remove(&path));
+}
+
 /// The addresses in the slices of the public Service.
-fn behind_the_service(api: &FakeApi) -> Vec<String> {
-    let of_service = |object: &Value| object["metadata"]["labels"]["kubernetes.io/service-name"] == "web";
-    let slices = api
-        .objects()
-        .into_iter()
-        .filter(|(path, object)| path.contains("endpointslices") && of_service(object));
-    let endpoints = slices.flat_map(|(_, slice)| slice["endpoints"].as_array().cloned().unwrap_or_default());
+fn behind_the_service(api: &FakeApi, family: &str) -> Vec<String> {
+    let slices = slices(api, family);
+    let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
     endpoints.map(|endpoint| endpoint["addresses"][0].as_str().unwrap().to_owned()).collect()
+}
+
+/// The public Service's slices.
+fn slices(api: &FakeApi, family: &str) -> Vec<Value> {
+    let wanted = |object: &Value| {
+        object["metadata"]["labels"]["kubernetes.io/service-name"] == "web" && object["addressType"] == family
+    };
+    let slices = api.objects().into_iter().filter(|(path, _)| path.contains("endpointslices"));
+    slices.map(|(_, slice)| slice).filter(wanted).collect()
 }
 
 // === impl Seen ===
@@ -175,7 +251,7 @@ impl Seen {
         if self.sizes.last() != Some(&size) {
             self.sizes.push(size);
         }
-        let behind = behind_the_service(api);
+        let behind = behind_the_service(api, "IPv4");
         self.reachable |= !behind.is_empty();
         if self.reachable && behind.is_empty() {
             self.lost.push("nobody is behind the Service".to_owned());
@@ -190,10 +266,15 @@ impl Ask for Network {
     fn ask<'a>(&'a self, door: &'a Door, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
         let leased =
             self.0.get(SERVERLESS_SERVICE).unwrap_or_default()["status"]["ports"][0]["activatorPort"].clone();
-        let activator = SocketAddr::new(ip(ACTIVATOR), u16::try_from(leased.as_u64().unwrap_or(0)).unwrap());
-        let through_service =
-            door.address == SocketAddr::new(ip(CLUSTER_IP), 80) && behind_the_service(&self.0) == [ACTIVATOR];
-        let answer = if door.address == activator || through_service {
+        let (activator, service, family) = match door.address.ip() {
+            IpAddr::V4(_) => (ACTIVATOR, CLUSTER_IP, "IPv4"),
+            IpAddr::V6(_) => (ACTIVATOR_IPV6, CLUSTER_IPV6, "IPv6"),
+        };
+        let at_activator =
+            SocketAddr::new(ip(activator), u16::try_from(leased.as_u64().unwrap_or(0)).unwrap());
+        let through_service = door.address == SocketAddr::new(ip(service), 80)
+            && behind_the_service(&self.0, family) == [activator];
+        let answer = if door.address == at_activator || through_service {
             Ok(())
         } else {
             Err(ProbeError::SomebodyElse(door.address, StatusCode::OK))
@@ -203,7 +284,7 @@ impl Ask for Network {
 }
 
 fn ip(text: &str) -> IpAddr {
-    text.parse::<Ipv4Addr>().unwrap().into()
+    text.parse().unwrap()
 }
 
 fn hpa() -> Value {
@@ -215,7 +296,7 @@ fn hpa() -> Value {
             "minReplicas": 1, "maxReplicas": 5,
             "metrics": [{"type": "External", "external": {
                 "metric": {"name": "concurrency", "selector": {"matchLabels": {"service": "web"}}},
-                "target": {"type": "AverageValue", "averageValue": "10"}}}],
+                "target": {"type": "AverageValue", "averageValue": TARGET.to_string()}}}],
             "behavior": {"scaleUp": {"tolerance": "0"}, "scaleDown": {"tolerance": "0"}},
         },
     })
@@ -226,12 +307,17 @@ fn deployment(replicas: i64) -> Value {
         "template": {"metadata": {"labels": {"app": "web", "autoscaling.rouse.dev/inject": "true"}}, "spec": {"containers": []}}}})
 }
 
-fn slice(service: &str, addresses: &[&str]) -> Value {
-    let endpoints: Vec<Value> =
-        addresses.iter().map(|a| json!({"addresses": [a], "conditions": {"ready": true}})).collect();
+/// A slice as Kubernetes writes it; the pods' names are those of their numbers.
+fn slice(service: &str, family: &str, addresses: &[String]) -> Value {
+    let endpoints: Vec<Value> = (addresses.iter().enumerate())
+        .map(|(i, address)| {
+            json!({"addresses": [address], "conditions": {"ready": true},
+                "targetRef": {"kind": "Pod", "namespace": "shop", "name": format!("{service}-{i}")}})
+        })
+        .collect();
     json!({
         "metadata": {"labels": {"kubernetes.io/service-name": service,
             "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
-        "addressType": "IPv4", "endpoints": endpoints, "ports": [{"name": "http", "port": 8012, "protocol": "TCP"}],
+        "addressType": family, "endpoints": endpoints, "ports": [{"name": "http", "port": 8012, "protocol": "TCP"}],
     })
 }

@@ -12,6 +12,8 @@
 mod cluster;
 mod crash;
 mod departure;
+mod hpa;
 mod neighbours;
+mod stock_hpa;
 mod story;
 mod watches;

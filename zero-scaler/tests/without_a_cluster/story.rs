@@ -10,6 +10,7 @@ use chassis::lease::Leadership;
 use chassis::readiness::Readiness;
 use clap::Parser;
 use prometheus::Registry;
+use simulator::hpa::Behavior;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use zero_scaler::app::{Edges, controllers};
@@ -17,7 +18,8 @@ use zero_scaler::args::Args;
 use zero_scaler::context::{Clock, Context};
 use zero_scaler::metrics::Metrics;
 
-use crate::cluster::{AUTOSCALER, Cluster, SERVERLESS_SERVICE};
+use crate::cluster::{AUTOSCALER, Cluster, SERVERLESS_SERVICE, TARGET};
+use crate::stock_hpa::StockHpa;
 
 /// When every story begins, in Unix milliseconds.
 const BEGIN: i64 = 1_790_000_000_000;
@@ -32,6 +34,7 @@ pub(crate) struct Story {
     pub(crate) cluster: Cluster,
     zero_scalers: Vec<ZeroScaler>,
     decision: Decision,
+    hpa: Option<StockHpa>,
     began: Instant,
     said: Instant,
     /// How often a process was lost.
@@ -55,6 +58,7 @@ impl Story {
             cluster: Cluster::new(),
             zero_scalers: Vec::new(),
             decision,
+            hpa: None,
             began: now,
             said: now,
             lost: 0,
@@ -63,10 +67,17 @@ impl Story {
         story
     }
 
+    /// The same with one zero-scaler and an HPA that has these bounds, which somebody follows.
+    pub(crate) fn with_hpa(min: i32, max: i32, behavior: Option<Behavior>) -> Self {
+        let mut story = Self::begin(1);
+        story.hpa = Some(StockHpa::new(&story.cluster, min, max, behavior));
+        story
+    }
+
     /// From the user's objects to zero and back.
     pub(crate) async fn tell(&mut self) {
         self.serving().await;
-        self.say(0, Some(BEGIN));
+        self.idle();
         self.until("it sleeps", |cluster| {
             cluster.field(AUTOSCALER, "/status/replicas") == 0 && cluster.size() == 0
         })
@@ -86,6 +97,18 @@ impl Story {
     /// From now on the adapter says this.
     pub(crate) fn say(&mut self, desired: u32, idle_since: Option<i64>) {
         self.decision = decision(desired, idle_since);
+        self.repeat();
+    }
+
+    /// From now on it says that nobody asks.
+    pub(crate) fn idle(&mut self) {
+        self.say(0, Some(BEGIN));
+    }
+
+    /// From now on it panics: it wants more than the stable average would need.
+    pub(crate) fn panic(&mut self, desired: u32, stable: f64) {
+        let panic = f64::from(desired) * 10.0;
+        self.decision = Decision { panicking: true, held: true, stable, panic, ..decision(desired, None) };
         self.repeat();
     }
 
@@ -133,6 +156,10 @@ impl Story {
         if self.said.elapsed() > REPEAT_EVERY {
             self.repeat();
         }
+        let metric = self.metric();
+        if let Some(hpa) = &mut self.hpa {
+            hpa.sync(&self.cluster, metric);
+        }
     }
 
     fn repeat(&mut self) {
@@ -141,6 +168,12 @@ impl Story {
         for zero_scaler in &self.zero_scalers {
             zero_scaler.hear(Decision { decided_at: now, ..self.decision.clone() });
         }
+    }
+
+    /// What the adapter tells an HPA, in thousandths: the average, and no less than what it holds.
+    fn metric(&self) -> i64 {
+        let held = if self.decision.held { i64::from(self.decision.desired) * TARGET * 1000 } else { 0 };
+        held.max((self.decision.stable * 1000.0) as i64)
     }
 
     fn start(&mut self) {

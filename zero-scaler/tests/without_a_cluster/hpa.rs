@@ -1,0 +1,164 @@
+//! Next to a stock HPA: between 1 and N it writes, at zero and ahead of it we do, and neither takes back what the other wrote.
+//! Numbers are rows of our table of HPA vectors; those before 17 are about the HPA alone.
+
+use std::time::Duration;
+
+use simulator::hpa::Behavior;
+
+use crate::cluster::{ACTIVATOR, AUTOSCALER, HPA};
+use crate::story::Story;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn like_the_kpa() -> Option<Behavior> {
+    Some(Behavior::like_the_kpa(Duration::ZERO))
+}
+
+/// 17: what was written ahead of the HPA stays for as long as the panic, and then goes by the HPA's own policies.
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_one_write_of_ours_and_ends_without_a_cliff() {
+    let mut story = Story::with_hpa(1, 50, like_the_kpa());
+    story.serving().await;
+    story.panic(20, 50.0);
+    story.pass(MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 20]);
+    story.say(5, None);
+    story.pass(2 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 20, 10, 5]);
+    assert_eq!(story.cluster.sizes_written(), 1);
+}
+
+/// 18: an HPA that remembers its proposals of five minutes keeps the panic's size for as long; we neither help nor hinder.
+#[tokio::test(start_paused = true)]
+async fn a_stabilization_window_holds_the_size_of_a_panic() {
+    let mut story = Story::with_hpa(1, 50, Some(Behavior::like_the_kpa(5 * MINUTE)));
+    story.serving().await;
+    story.panic(18, 50.0);
+    story.pass(MINUTE).await;
+    story.say(5, None);
+    story.pass(4 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 18]);
+    story.pass(2 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 18, 9, 5]);
+    assert_eq!(story.cluster.sizes_written(), 1);
+}
+
+/// 19: an HPA without behavior would give a workload that just woke what it wanted five minutes ago. It never does, because nobody
+/// sleeps before the HPA rests.
+#[tokio::test(start_paused = true)]
+async fn what_an_hpa_wanted_before_the_sleep_does_not_come_back_with_the_wake() {
+    let mut story = Story::with_hpa(1, 50, None);
+    story.serving().await;
+    story.say(9, None);
+    story.pass(2 * MINUTE).await;
+    story.idle();
+    story.until("it sleeps", |cluster| cluster.size() == 0).await;
+    story.settle().await;
+    story.say(3, None);
+    story.pass(10 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 4, 8, 9, 1, 0, 3]);
+    assert_eq!(story.cluster.sizes_written(), 2);
+}
+
+/// 20: above the maximum the HPA corrects at once, and no panic takes it back there.
+#[tokio::test(start_paused = true)]
+async fn a_size_above_the_maximum_is_the_hpas_to_correct() {
+    let mut story = Story::with_hpa(1, 50, like_the_kpa());
+    story.serving().await;
+    story.cluster.scale(60);
+    story.panic(70, 300.0);
+    story.pass(2 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 60, 50]);
+    assert_eq!(story.cluster.sizes_written(), 0);
+}
+
+/// 21: below the minimum it does too; so a wake goes to the minimum, and leaves it nothing to correct. 22: at zero it is parked.
+#[tokio::test(start_paused = true)]
+async fn a_sleeper_is_left_alone_by_the_hpa_and_wakes_at_the_minimum() {
+    let mut story = Story::with_hpa(2, 50, like_the_kpa());
+    story.serving().await;
+    story.until("the HPA's minimum", |cluster| cluster.size() == 2).await;
+    story.idle();
+    story.until("it sleeps", |cluster| cluster.size() == 0).await;
+    story.pass(10 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 2, 0]);
+    story.say(1, None);
+    story.pass(2 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 2, 0, 2]);
+    assert_eq!(story.cluster.sizes_written(), 2);
+    assert_eq!(story.cluster.seen().lost, Vec::<String>::new());
+}
+
+/// 23: an HPA with `minReplicas: 0` goes to zero and comes back by itself. We hold what comes meanwhile, and wake before its next
+/// sync; it agrees.
+#[tokio::test(start_paused = true)]
+async fn an_hpa_that_goes_to_zero_itself_is_held_for_and_woken() {
+    let mut story = Story::with_hpa(0, 50, like_the_kpa());
+    story.serving().await;
+    story.idle();
+    story.until("it sleeps", |cluster| cluster.size() == 0).await;
+    story.until("requests are held", |cluster| cluster.behind_the_service() == [ACTIVATOR]).await;
+    story.settle().await;
+    story.say(2, None);
+    story.pass(2 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 0, 2]);
+    assert!(story.cluster.sizes_written() <= 2);
+}
+
+/// 24: the same HPA leaves alone a target that somebody else put to zero. We do not.
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_a_person_put_to_zero_is_woken_where_it_may_sleep() {
+    let mut story = Story::with_hpa(0, 50, like_the_kpa());
+    story.serving().await;
+    story.idle();
+    story.cluster.scale(0);
+    story.until("requests are held", |cluster| cluster.behind_the_service() == [ACTIVATOR]).await;
+    story.pass(5 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 0]);
+    story.say(2, None);
+    story.pass(2 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 0, 2]);
+    assert_eq!(story.cluster.sizes_written(), 1);
+}
+
+/// 25: from 1.34 on an HPA writes what it had computed over what we wrote meanwhile. Ours is written once more.
+#[tokio::test(start_paused = true)]
+async fn a_panics_size_that_a_late_hpa_overwrote_is_written_again_once() {
+    let mut story = Story::with_hpa(1, 50, like_the_kpa());
+    story.serving().await;
+    story.say(4, None);
+    story.until("the HPA follows", |cluster| cluster.size() == 4).await;
+    story.panic(12, 60.0);
+    story.until("ahead of the HPA", |cluster| cluster.size() == 12).await;
+    story.cluster.scale(6);
+    story.pass(2 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 4, 12, 6, 12]);
+    assert_eq!(story.cluster.sizes_written(), 2);
+}
+
+/// 26: two HPAs whose targets have the same pods are both given up by their controller. Nobody but the HPA's status says so.
+#[tokio::test(start_paused = true)]
+async fn an_hpa_that_its_controller_gave_up_says_so_in_the_condition() {
+    let mut story = Story::begin(1);
+    story.serving().await;
+    let words = "pods by selector app=web are controlled by multiple HPAs: [shop/web shop/other]";
+    story.cluster.edit(HPA, |object| {
+        object["status"]["conditions"] = serde_json::json!([
+            {"type": "AbleToScale", "status": "True", "reason": "SucceededGetScale"},
+            {"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector", "message": words},
+        ]);
+    });
+    let condition = |cluster: &crate::cluster::Cluster, field: &str| {
+        let conditions = cluster.field(AUTOSCALER, "/status/conditions");
+        let accepted = conditions.as_array().unwrap().iter().find(|c| c["type"] == "HPAAccepted").cloned();
+        accepted.unwrap_or_default()[field].as_str().unwrap_or_default().to_owned()
+    };
+    story
+        .until("it is said", |cluster| {
+            condition(cluster, "reason") == "AmbiguousSelector"
+                && condition(cluster, "message").contains(words)
+        })
+        .await;
+    story.cluster.edit(HPA, |object| object["status"]["conditions"] = serde_json::json!([]));
+    story.until("it is taken back", |cluster| condition(cluster, "reason") == "Accepted").await;
+}
