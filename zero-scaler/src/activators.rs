@@ -2,8 +2,11 @@
 //!
 //! Input: the slices of the Service `activator`, and probes. Output: endpoints for the slices of workloads. That an activator
 //! listens is remembered for as long as it is ready, so a reconcile asks each (activator, port) once.
+//!
+//! Where there are two address families an activator has two addresses. It is chosen once, by its first, as activators know each
+//! other, and each of its addresses has to answer for itself.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,6 +42,15 @@ pub struct Activators {
     listening: Mutex<HashMap<IpAddr, HashSet<(u16, Key)>>>,
     none_since: Mutex<Option<Instant>>,
     misses: Mutex<HashMap<Key, u32>>,
+}
+
+/// The activators of a workload that may be in its path.
+#[derive(Debug)]
+pub struct Listening {
+    /// Those that answered, each with all of its addresses that did.
+    pub endpoints: Vec<PodEndpoint>,
+    /// Whether all did who should.
+    pub all: bool,
 }
 
 // === impl Activators ===
@@ -102,33 +114,46 @@ impl Activators {
 
     /// The admin ports of the ready ones.
     pub fn admin_ports(&self) -> Vec<SocketAddr> {
-        let ready = self.ready();
-        let ips = ready.iter().filter_map(address).filter_map(|address| address.parse::<IpAddr>().ok());
-        ips.map(|ip| SocketAddr::new(ip, ADMIN_PORT)).collect()
+        by_first_address(&self.ready()).into_keys().map(|ip| SocketAddr::new(ip, ADMIN_PORT)).collect()
     }
 
     /// The activators of a workload: `number` of the ready ones, each of which answered on all of `ports`.
-    pub async fn listening(&self, key: &Key, ports: &[PortLease], number: u32) -> Vec<PodEndpoint> {
+    pub async fn listening(&self, key: &Key, ports: &[PortLease], number: u32) -> Listening {
         let ready = self.ready();
         self.forget_all_but(&ready);
-        let mut candidates: BTreeSet<&str> = ready.iter().filter_map(address).collect();
+        let activators = by_first_address(&ready);
+        let named: BTreeMap<String, IpAddr> = activators.keys().map(|ip| (ip.to_string(), *ip)).collect();
+        let mut candidates: BTreeSet<&str> = named.keys().map(String::as_str).collect();
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let mut answering = BTreeSet::new();
         for _ in 0..ROUNDS {
             let chosen = endpoint_subset(&candidates, &key.to_string(), number);
-            let asked = chosen.iter().map(|address| self.answers(address, ports, key));
+            let asked =
+                chosen.iter().filter_map(|name| named.get(*name)).map(|ip| self.answers(*ip, ports, key));
             let answers = join_all(asked).await;
             let mut silent = chosen.iter().zip(&answers).filter(|(_, ok)| !**ok).map(|(a, _)| *a).peekable();
             let all_answer = silent.peek().is_none();
-            silent.for_each(|address| {
-                candidates.remove(address);
+            silent.for_each(|name| {
+                candidates.remove(name);
             });
-            answering = chosen.intersection(&candidates).copied().collect();
+            answering =
+                chosen.intersection(&candidates).filter_map(|name| named.get(*name)).copied().collect();
             if all_answer {
                 break;
             }
         }
-        ready.iter().filter(|e| address(e).is_some_and(|a| answering.contains(a))).cloned().collect()
+        let mut all = answering.len() >= activators.len().min(number);
+        let mut endpoints = Vec::new();
+        for (first, addresses) in activators.iter().filter(|(first, _)| answering.contains(*first)) {
+            for (ip, endpoint) in addresses {
+                if ip == first || self.answers(*ip, ports, key).await {
+                    endpoints.push((*endpoint).clone());
+                } else {
+                    all = false;
+                }
+            }
+        }
+        Listening { endpoints, all }
     }
 
     /// When to ask again, later each time; `None` when everybody who should listens.
@@ -142,8 +167,7 @@ impl Activators {
         Some(FIRST_RETRY.saturating_mul(1 << (*count).min(16)).min(LAST_RETRY))
     }
 
-    async fn answers(&self, address: &str, ports: &[PortLease], key: &Key) -> bool {
-        let Ok(ip) = address.parse::<IpAddr>() else { return false };
+    async fn answers(&self, ip: IpAddr, ports: &[PortLease], key: &Key) -> bool {
         for lease in ports {
             let port = lease.activator_port;
             if lock(&self.listening).get(&ip).is_some_and(|known| known.contains(&(port, key.clone()))) {
@@ -166,8 +190,7 @@ impl Activators {
 
     /// A proof is only as old as the activator's readiness: one that restarts is asked again.
     fn forget_all_but(&self, ready: &[PodEndpoint]) {
-        let alive: HashSet<IpAddr> =
-            ready.iter().filter_map(address).filter_map(|a| a.parse().ok()).collect();
+        let alive: HashSet<IpAddr> = ready.iter().filter_map(address).collect();
         lock(&self.listening).retain(|ip, _| alive.contains(ip));
     }
 
@@ -180,8 +203,19 @@ impl Activators {
     }
 }
 
-fn address(endpoint: &PodEndpoint) -> Option<&str> {
-    endpoint.endpoint.addresses.first().map(String::as_str)
+/// Activators with their addresses, each under the first of them.
+fn by_first_address(ready: &[PodEndpoint]) -> BTreeMap<IpAddr, BTreeMap<IpAddr, &PodEndpoint>> {
+    let mut by_pod: HashMap<String, BTreeMap<IpAddr, &PodEndpoint>> = HashMap::new();
+    for endpoint in ready {
+        let Some(ip) = address(endpoint) else { continue };
+        let pod = endpoint.endpoint.target_ref.as_ref().and_then(|pod| pod.name.clone());
+        by_pod.entry(pod.unwrap_or_else(|| ip.to_string())).or_default().insert(ip, endpoint);
+    }
+    by_pod.into_values().filter_map(|addresses| Some((*addresses.keys().next()?, addresses))).collect()
+}
+
+fn address(endpoint: &PodEndpoint) -> Option<IpAddr> {
+    endpoint.endpoint.addresses.first()?.parse().ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,12 +3,13 @@
 //! Input: the slices that Kubernetes keeps for the private Service (managed mode) or for the public one (attached mode).
 //! Output: endpoints for our own slices, and how many pods are ready. Read by both reconcilers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use autoscaler::contract::{QUEUE_PROXY_PORT, SLICE_MANAGER};
+use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT, SLICE_MANAGER};
 use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::service::Service;
 use crate::slice_index::{MANAGED_BY, SliceIndex};
@@ -50,6 +51,33 @@ pub fn pods(
         let name = service.metadata.name.as_deref().unwrap_or_default();
         collect(&slices.of(namespace, name), |slice| !is_ours(slice))
     }
+}
+
+/// The numbers that pods give to the sidecar's port, where these are not the usual one. Kubernetes makes slices of their own for
+/// such pods. No activator finds them: it knows the pods' addresses, and the port by contract.
+pub fn elsewhere(
+    slices: &SliceIndex,
+    namespace: &str,
+    service: &Service,
+    private: Option<&str>,
+) -> BTreeSet<i32> {
+    let by_name = |port: &&ServicePort| {
+        private.is_none() && port.target_port == Some(IntOrString::String(QUEUE_PROXY.to_owned()))
+    };
+    let names: BTreeSet<&str> =
+        tcp_ports(service).filter(by_name).map(|port| port.name.as_deref().unwrap_or_default()).collect();
+    let name = private.or(service.metadata.name.as_deref()).unwrap_or_default();
+    let slices = slices.of(namespace, name);
+    let of_others = slices.iter().filter(|slice| !is_ours(slice) && has_endpoints(slice));
+    let ports = of_others.flat_map(|slice| slice.ports.iter().flatten());
+    ports
+        .filter(|port| private.is_some() || names.contains(port.name.as_deref().unwrap_or_default()))
+        .filter_map(|port| port.port.filter(|number| *number != i32::from(QUEUE_PROXY_PORT)))
+        .collect()
+}
+
+fn has_endpoints(slice: &EndpointSlice) -> bool {
+    slice.endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty())
 }
 
 /// How many of these take requests.
@@ -139,6 +167,7 @@ mod tests {
         let managed = service(&serde_json::Value::Null);
         let attached = service(&serde_json::json!({"app": "web"}));
         assert!(is_managed(&managed) && !is_managed(&attached));
+        assert_eq!(elsewhere(&index, "shop", &managed, Some("web-private")), BTreeSet::from([8080]));
         assert!(pods(&index, "shop", &managed, None).is_empty());
         for (service, private) in [(&managed, Some("web-private")), (&attached, None)] {
             let pods = pods(&index, "shop", service, private);

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use autoscaler::api::{ServerlessService, key_of};
 use kube::runtime::controller::Action;
 
+use crate::activators::Listening;
 use crate::context::Context;
 use crate::objects::Guarded;
 use crate::reconciler::{RESYNC, ReconcileError};
@@ -49,11 +50,11 @@ pub async fn reconcile(
         // Activators read this to know which ports to open; they are asked with the next look.
         apply::status(sks, status::leased(&observed), &context).await?;
     }
-    let listening = context.activators.listening(&key, &observed.ports, sks.spec.num_activators).await;
-    let all_listen = listening.len() >= observed.expected_activators();
-    let path = desired::Path::new(&observed, listening);
+    let Listening { endpoints, all } =
+        context.activators.listening(&key, &observed.ports, sks.spec.num_activators).await;
+    let path = desired::Path::new(&observed, endpoints);
     apply::private_service(&observed, &context).await?;
     apply::slices(&observed, &desired::slices(&observed, &path), &context).await?;
     apply::status(sks, status::populated(&observed, &path), &context).await?;
-    Ok(Action::requeue(context.activators.retry_after(&key, all_listen).unwrap_or(RESYNC)))
+    Ok(Action::requeue(context.activators.retry_after(&key, all).unwrap_or(RESYNC)))
 }

@@ -3,7 +3,8 @@
 //! The fields have the names and the meaning of the API's own type. What is written is never made of this: applies send the
 //! fields that are ours, and a reader of a few fields does no harm to the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use autoscaler::contract::WORKLOAD_LABEL;
 use k8s_openapi::api::core::v1::{Service as Whole, ServicePort};
@@ -32,6 +33,9 @@ pub struct ServiceSpec {
     /// The first of its addresses, or `None` as a word.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<String>,
+    /// All of its addresses, one of each family.
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: Option<Vec<String>>,
     /// IPv4, IPv6.
     pub ip_families: Option<Vec<String>>,
     /// One family or two.
@@ -45,6 +49,13 @@ pub struct ServiceSpec {
 // === impl Service ===
 
 impl Service {
+    /// The addresses at which it can be asked.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let all = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);
+        all.filter_map(|address| address.parse().ok()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// The same without metadata that nobody reads. Of the labels ours stay, by which a private Service is known to be as it
     /// should.
     pub(crate) fn trimmed(&self) -> Self {

@@ -11,7 +11,6 @@ use autoscaler::api::{
 };
 use autoscaler::settings::{SettingError, Settings};
 use autoscaler::{Decision, Key};
-use k8s_openapi::api::core::v1::ServicePort;
 use kube::ResourceExt;
 
 use crate::activator_probe::{Door, ProbeError, prove};
@@ -125,8 +124,11 @@ pub(super) fn refresh_demand(observed: &mut Observed, context: &Context) {
 /// Asks the Service's own address who answers.
 pub(super) async fn probe(observed: &Observed, context: &Context) -> Result<(), String> {
     let Some(service) = &observed.service else { return Err("there is no Service to ask".to_owned()) };
-    let Some(ip) = cluster_ip(service) else { return Err("the Service has no cluster IP to ask".to_owned()) };
-    let doors = doors(ip, service, observed.leases(), &context.activators.admin_ports())?;
+    let addresses = service.addresses();
+    if addresses.is_empty() {
+        return Err("the Service has no cluster IP to ask".to_owned());
+    }
+    let doors = doors(&addresses, service, observed.leases(), &context.activators.admin_ports())?;
     if doors.is_empty() {
         return Err("the Service has no TCP port to ask".to_owned());
     }
@@ -139,28 +141,25 @@ pub(super) async fn probe(observed: &Observed, context: &Context) -> Result<(), 
     proof.map_err(|error: ProbeError| error.to_string())
 }
 
-fn cluster_ip(service: &Service) -> Option<IpAddr> {
-    service.spec.as_ref()?.cluster_ip.as_deref()?.parse().ok()
-}
-
-/// One for each of the Service's ports.
+/// One for each of the Service's addresses and ports: each family has slices of its own.
 fn doors(
-    ip: IpAddr,
+    addresses: &[IpAddr],
     service: &Service,
     leases: &[PortLease],
     activators: &[SocketAddr],
 ) -> Result<Vec<Door>, String> {
-    let door = |port: &ServicePort| {
+    let mut doors = Vec::new();
+    for port in tcp_ports(service) {
         let lease = leases.iter().find(|lease| i32::from(lease.service_port) == port.port);
         let lease = lease.ok_or_else(|| format!("port {} of the Service is not leased yet", port.port))?;
-        Ok(Door {
-            address: SocketAddr::new(ip, lease.service_port),
+        doors.extend(addresses.iter().map(|ip| Door {
+            address: SocketAddr::new(*ip, lease.service_port),
             protocol: lease.protocol,
             activator_port: lease.activator_port,
             activators: activators.to_vec(),
-        })
-    };
-    tcp_ports(service).map(door).collect()
+        }));
+    }
+    Ok(doors)
 }
 
 fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Result<Vec<Problem>, Problem>> {

@@ -43,6 +43,7 @@ fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> Observed {
         activators_leave: false,
         start_failure: None,
         bypassing: Vec::new(),
+        elsewhere: BTreeSet::new(),
         now: jiff::Timestamp::UNIX_EPOCH,
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::desired::private_name;
 use crate::context::Context;
-use crate::pod_endpoints::{PodEndpoint, is_managed, is_ours, pods, ready, tcp_ports};
+use crate::pod_endpoints::{PodEndpoint, elsewhere, is_managed, is_ours, pods, ready, tcp_ports};
 use crate::service::Service;
 
 /// One Service and who could answer its requests.
@@ -41,6 +41,8 @@ pub(super) struct Observed {
     pub(super) start_failure: Option<StartFailure>,
     /// Service ports that lead past the sidecar.
     pub(super) bypassing: Vec<i32>,
+    /// Where else than at the usual port pods have their sidecar.
+    pub(super) elsewhere: BTreeSet<i32>,
     pub(super) now: jiff::Timestamp,
 }
 
@@ -63,11 +65,6 @@ impl Observed {
     pub(super) fn ready_pods(&self) -> u32 {
         ready(&self.pods)
     }
-
-    /// Activators that should be in the path.
-    pub(super) fn expected_activators(&self) -> usize {
-        self.activators.len().min(usize::try_from(self.sks.spec.num_activators).unwrap_or(usize::MAX))
-    }
 }
 
 pub(super) fn observe(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Observed, Unfit> {
@@ -79,6 +76,7 @@ pub(super) fn observe(key: &Key, sks: &ServerlessService, context: &Context) -> 
     let pods = pods(slices, &key.namespace, &service, private.as_deref());
     let ours =
         slices.of(&key.namespace, &sks.spec.service).into_iter().filter(|slice| is_ours(slice)).collect();
+    let elsewhere = elsewhere(slices, &key.namespace, &service, private.as_deref());
     Ok(Observed {
         key: key.clone(),
         sks: sks.clone(),
@@ -94,6 +92,7 @@ pub(super) fn observe(key: &Key, sks: &ServerlessService, context: &Context) -> 
         activators: context.activators.ready(),
         activators_leave: context.activators.are_leaving(),
         bypassing: if managed { Vec::new() } else { bypassing(&service) },
+        elsewhere,
         service,
         now: context.clock.now(),
     })

@@ -1,12 +1,13 @@
 //! The status of a Service. Pure: an observation and a path in, a status out.
 
 use autoscaler::api::{Mode, ServerlessService, ServerlessServiceStatus};
-use autoscaler::contract::QUEUE_PROXY;
+use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use autoscaler::sks_mode::SksMode;
 
 use super::desired::Path;
 use super::observe::{Observed, Unfit};
 use crate::conditions::{Says, set};
+use crate::pod_endpoints;
 
 const READY: &str = "Ready";
 const ENDPOINTS_POPULATED: &str = "EndpointsPopulated";
@@ -43,7 +44,6 @@ pub(super) fn populated(observed: &Observed, path: &Path) -> ServerlessServiceSt
     let mut conditions = observed.status().conditions;
     let generation = observed.sks.metadata.generation;
     let mut say = |r#type, says| set(&mut conditions, r#type, says, generation, observed.now);
-    let activators = u32::try_from(path.activators.len()).unwrap_or(u32::MAX);
     say(ENDPOINTS_POPULATED, pods_populated(observed.ready_pods()));
     say(ACTIVATORS_POPULATED, activators_populated(path));
     say(READY, ready(observed, path));
@@ -53,7 +53,7 @@ pub(super) fn populated(observed: &Observed, path: &Path) -> ServerlessServiceSt
             SksMode::Proxy => Mode::Proxy,
             SksMode::Serve => Mode::Serve,
         }),
-        activators,
+        activators: pod_endpoints::ready(&path.activators),
         private_service: observed.private.clone(),
         ports: observed.ports.clone(),
         start_failure: observed.start_failure.clone(),
@@ -86,6 +86,13 @@ fn ready(observed: &Observed, path: &Path) -> Says {
                 "no pod is ready, and no activator listens on the leased ports yet",
             ),
         };
+    }
+    if !observed.elsewhere.is_empty() {
+        let words = format!(
+            "there are pods with the port {QUEUE_PROXY} at {:?}, where no activator looks for it; leave it at {QUEUE_PROXY_PORT}",
+            observed.elsewhere
+        );
+        return Says::no("SidecarPortDiffers", words);
     }
     if !observed.bypassing.is_empty() {
         let words = format!(

@@ -12,6 +12,7 @@
 mod cluster;
 mod crash;
 mod departure;
+mod endpoints;
 mod hpa;
 mod neighbours;
 mod stock_hpa;
