@@ -26,15 +26,13 @@ use crate::context::{Clock, Context};
 use crate::decisions::Decisions;
 use crate::events::{self, Events};
 use crate::metrics::Metrics;
-use crate::reconciler::{FEW, MANY};
+use crate::pace::Pace;
 use crate::scale_target::ScaleTargets;
 use crate::start_watch::StartWatches;
 use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
-use crate::{
-    cluster_config, departure, hpa, pace, pod_autoscaler, push, reconciler, serverless_service, watches,
-};
+use crate::{cluster_config, departure, hpa, pod_autoscaler, push, reconciler, serverless_service, watches};
 
 /// The Service whose endpoints are the adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
@@ -141,7 +139,8 @@ fn context(
         tasks.spawn(watch);
     }
     let (events, queue) = Events::new(metrics.events_dropped.clone());
-    let paced = pace::paced(client.clone(), args.rate(), metrics.paced_seconds.clone());
+    let pace = Pace::new(args.rate(), metrics.paced_seconds.clone());
+    let paced = pace.client(client.clone());
     tasks.spawn(events::write(paced.clone(), args.pod_name.clone(), queue));
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
     let scales = Arc::new(ScaleTargets::new(client.clone(), objects.clone()));
@@ -159,6 +158,7 @@ fn context(
         starts: StartWatches::new(client.clone(), triggers.clone()),
         client,
         paced,
+        pace,
         scales,
         wake,
         decisions: Arc::new(Decisions::new(
@@ -246,10 +246,9 @@ async fn reconcile_all(context: &Arc<Context>) {
     let (objects, triggers) = (&context.objects, &context.triggers);
     let shared = || context.clone();
     tokio::join!(
-        reconciler::run("HPA", FEW, objects.hpas.clone(), triggers.hpas.clone(), shared(), hpa::reconcile),
+        reconciler::run("HPA", objects.hpas.clone(), triggers.hpas.clone(), shared(), hpa::reconcile),
         reconciler::run(
             "PodAutoscaler",
-            MANY,
             objects.autoscalers.clone(),
             triggers.autoscalers.clone(),
             shared(),
@@ -257,7 +256,6 @@ async fn reconcile_all(context: &Arc<Context>) {
         ),
         reconciler::run(
             "ServerlessService",
-            FEW,
             objects.serverless_services.clone(),
             triggers.serverless_services.clone(),
             shared(),
@@ -289,6 +287,7 @@ async fn prune(context: Arc<Context>) {
         tokio::time::sleep(PRUNE_EVERY).await;
         context.wake.prune();
         context.activators.prune();
+        context.pace.prune(|key| context.objects.autoscaler_meta(key).is_some());
         context.starts.prune(&context.objects.workloads().into_iter().collect());
     }
 }

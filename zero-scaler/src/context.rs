@@ -14,6 +14,7 @@ use crate::decisions::Decisions;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
+use crate::pace::Pace;
 use crate::pod_autoscaler::Overrides;
 use crate::scale_target::ScaleTargets;
 use crate::start_watch::StartWatches;
@@ -34,6 +35,8 @@ pub struct Context {
     pub client: Client,
     /// The API server, for everything else.
     pub paced: Client,
+    /// Whose turn it is there.
+    pub pace: Pace,
     /// What time it is, for objects.
     pub clock: Clock,
     /// Who asks activators.

@@ -6,9 +6,12 @@
 //! ```
 //!
 //! The bound is client-go's, with its names: so many a second, and so many at once after a rest. What a caller's request may hang
-//! on passes it by: sizes, the endpoints, the status by which activators open ports. Who waits keeps its place in the line, so
-//! that nobody is overtaken for ever; the line is as long as there are looks at a time.
+//! on passes it by: sizes, the endpoints, the status by which activators open ports.
+//!
+//! There is one line. Most who ask stand in it, and it is no longer than there are looks at a time. A workload does not: its next
+//! look may have a size to write. It is told when to come again, and its place is kept.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::Pin;
@@ -16,12 +19,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use autoscaler::Key;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use prometheus::Counter;
 use tokio::time::{Instant, sleep_until};
 use tower_service::Service;
+
+/// Workloads whose place in the line is kept.
+const MOST_PLACES: usize = 100_000;
+/// When those should come again for whom no place can be kept.
+const NO_PLACE: Duration = Duration::from_secs(1);
 
 /// What the API server may be asked for.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +41,12 @@ pub struct Rate {
     pub burst: NonZeroU32,
 }
 
-/// A client that keeps to a rate, made of one that does not. `waited` counts the seconds that requests wait in all.
-pub fn paced(client: Client, rate: Rate, waited: Counter) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    Client::new(Paced { client, turns: Arc::new(Turns::new(rate)), waited }, namespace)
+/// The line.
+#[derive(Debug)]
+pub struct Pace {
+    turns: Arc<Turns>,
+    places: Mutex<HashMap<Key, Instant>>,
+    waited: Counter,
 }
 
 /// The requests of a client, each at its turn.
@@ -56,6 +67,51 @@ struct Turns {
     back_at: Mutex<Instant>,
 }
 
+// === impl Pace ===
+
+impl Pace {
+    /// Nobody has asked for anything yet. `waited` counts the seconds that requests wait in all.
+    pub fn new(rate: Rate, waited: Counter) -> Self {
+        Self { turns: Arc::new(Turns::new(rate)), places: Mutex::default(), waited }
+    }
+
+    /// A client whose requests stand in the line, made of one whose do not.
+    pub fn client(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        Client::new(Paced { client, turns: self.turns.clone(), waited: self.waited.clone() }, namespace)
+    }
+
+    /// Whether a workload may make so many requests now.
+    ///
+    /// # Errors
+    /// When it may not: how long it is until its turn. Its place is kept until it asks then or later.
+    pub fn turn(&self, key: &Key, requests: u32) -> Result<(), Duration> {
+        if requests == 0 {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = match places.get(key) {
+            Some(place) => *place,
+            None if places.len() >= MOST_PLACES => return Err(NO_PLACE),
+            None => self.turns.next(requests, now),
+        };
+        if turn <= now {
+            places.remove(key);
+            return Ok(());
+        }
+        if places.insert(key.clone(), turn).is_none() {
+            self.waited.inc_by((turn - now).as_secs_f64());
+        }
+        Err(turn - now)
+    }
+
+    /// Gives up the places of workloads that are gone; to be called now and then.
+    pub fn prune(&self, exists: impl Fn(&Key) -> bool) {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| exists(key));
+    }
+}
+
 // === impl Turns ===
 
 impl Turns {
@@ -64,11 +120,13 @@ impl Turns {
         Self { each, ahead: each * rate.burst.get(), back_at: Mutex::new(Instant::now()) }
     }
 
-    /// Takes the next turn: when it is.
-    fn next(&self, now: Instant) -> Instant {
+    /// Takes the next turn, for so many requests: when it is.
+    fn next(&self, requests: u32, now: Instant) -> Instant {
         let mut back_at = self.back_at.lock().unwrap_or_else(PoisonError::into_inner);
-        *back_at = (*back_at).max(now) + self.each;
-        back_at.checked_sub(self.ahead).map_or(now, |turn| turn.max(now))
+        // The first of them needs a token, and the others come with it: a burst may be smaller than they are.
+        let first = (*back_at).max(now) + self.each;
+        *back_at = first + self.each * (requests - 1);
+        first.checked_sub(self.ahead).map_or(now, |turn| turn.max(now))
     }
 }
 
@@ -87,7 +145,7 @@ impl Service<Request<Body>> for Paced {
         let Self { client, turns, waited } = self.clone();
         Box::pin(async move {
             let now = Instant::now();
-            let turn = turns.next(now);
+            let turn = turns.next(1, now);
             if turn > now {
                 waited.inc_by((turn - now).as_secs_f64());
                 sleep_until(turn).await;
@@ -112,7 +170,8 @@ mod tests {
     async fn a_burst_goes_at_once_and_the_rest_at_its_pace() {
         let waited = Counter::new("waited", "waited").unwrap();
         let api = FakeApi::default();
-        let maps: Api<ConfigMap> = Api::namespaced(paced(api.client(), RATE, waited.clone()), "shop");
+        let pace = Pace::new(RATE, waited.clone());
+        let maps: Api<ConfigMap> = Api::namespaced(pace.client(api.client()), "shop");
         let ask = || async {
             maps.get_opt("a").await.unwrap();
         };
@@ -135,8 +194,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refusal_comes_through_as_it_is() {
         let waited = Counter::new("waited", "waited").unwrap();
-        let maps: Api<ConfigMap> = Api::namespaced(paced(FakeApi::default().client(), RATE, waited), "shop");
+        let client = Pace::new(RATE, waited).client(FakeApi::default().client());
+        let maps: Api<ConfigMap> = Api::namespaced(client, "shop");
         let error = maps.get("a").await.unwrap_err();
         assert!(matches!(&error, kube::Error::Api(status) if status.code == 404), "{error:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_workload_keeps_its_place_without_standing_in_the_line() {
+        let pace = Pace::new(RATE, Counter::new("waited", "waited").unwrap());
+        let (web, api) = (Key::new("shop", "web"), Key::new("shop", "api"));
+        for _ in 0..50 {
+            assert_eq!(pace.turn(&web, 2), Ok(()));
+        }
+        assert_eq!(pace.turn(&web, 0), Ok(()), "who asks for nothing may always");
+        let milliseconds = Duration::from_millis;
+        assert_eq!(pace.turn(&web, 1), Err(milliseconds(20)));
+        assert_eq!(pace.turn(&api, 1), Err(milliseconds(40)));
+        tokio::time::advance(milliseconds(10)).await;
+        assert_eq!(pace.turn(&web, 1), Err(milliseconds(10)), "the same place");
+        tokio::time::advance(milliseconds(30)).await;
+        assert_eq!((pace.turn(&api, 1), pace.turn(&web, 1)), (Ok(()), Ok(())));
+        assert_eq!(pace.turn(&web, 1), Err(milliseconds(20)));
+        pace.prune(|_| false);
+        assert!(pace.places.lock().unwrap().is_empty());
     }
 }

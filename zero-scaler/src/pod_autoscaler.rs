@@ -1,7 +1,7 @@
 //! One workload: observe, decide, write what follows from the decision.
 //!
 //! ```text
-//!  observe ──► decide ──► (probe, decide again) ──► /scale ──► Metric, ServerlessService ──► status
+//!  observe ──► decide ──► (probe, decide again) ──► /scale ──► at its turn: Metric, ServerlessService ──► status
 //! ```
 //!
 //! Input: a PodAutoscaler and everything known about its workload. Every stage has its file; only `observe` and `apply`
@@ -57,10 +57,13 @@ pub async fn reconcile(
     }
     follow_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
-    apply::children(&observed, &plan, &context).await?;
-    apply::status(&observed, &plan, &written, proof.as_ref(), &context).await?;
-    let next =
-        plan.recheck.unwrap_or(RESYNC).min(if observed.watched { RESYNC } else { observe::POLL_EVERY });
+    let due = apply::Due::new(&observed, &plan, &written, proof.as_ref());
+    let turn = context.pace.turn(&key, due.requests());
+    if turn.is_ok() {
+        apply::describe(&observed, due, &context).await?;
+    }
+    let polled = if observed.watched { RESYNC } else { observe::POLL_EVERY };
+    let next = plan.recheck.unwrap_or(RESYNC).min(polled).min(turn.err().unwrap_or(RESYNC));
     Ok(Action::requeue(match written? {
         apply::Written::Conflict => CONFLICT_RETRY,
         apply::Written::Later => overrides::PAUSE,

@@ -21,11 +21,8 @@ use crate::context::{Context, now};
 use crate::scale_target::ScaleError;
 use crate::triggers::Trigger;
 
-/// Looks that may run at once, for most kinds.
-pub const FEW: u16 = 16;
-/// The same where some of them decide on sizes: they must not have to wait until others, who only describe, had their turn at
-/// the API server. What is adopted comes from few at a time, so these are never all taken by it.
-pub const MANY: u16 = 256;
+/// Looks that may run at once, for each kind.
+const CONCURRENCY: u16 = 16;
 /// Until a look that failed is tried again. What it waits for usually fires a trigger earlier.
 const RETRY: Duration = Duration::from_secs(2);
 /// Until everything is looked at again although nothing changed, in case that a change was missed. Nothing waits for it.
@@ -63,7 +60,6 @@ pub fn is_going(error: &kube::Error) -> bool {
 /// Looks at all objects, and then at those that the trigger names, until it is dropped; looks that run then are cut.
 pub async fn run<K, Look>(
     kind: &'static str,
-    at_once: u16,
     store: Store<K>,
     trigger: Arc<Trigger>,
     context: Arc<Context>,
@@ -87,7 +83,7 @@ pub async fn run<K, Look>(
         })
     };
     let retry = |_: Arc<K>, _: &ReconcileError, _: Arc<Context>| Action::requeue(RETRY);
-    let config = Config::default().concurrency(at_once);
+    let config = Config::default().concurrency(CONCURRENCY);
     applier(timed, retry, context.clone(), store, queue, config)
         .for_each(|end| {
             match end {

@@ -2,7 +2,8 @@
 //!
 //! Nothing is written that is there already.
 
-use autoscaler::api::{Metric, Mode, PodAutoscaler, ServerlessService};
+use autoscaler::api::{Metric, Mode, PodAutoscaler, PodAutoscalerStatus, ServerlessService};
+use serde_json::Value;
 
 use super::decide::{Cause, Plan, Write};
 use super::observe::Observed;
@@ -88,44 +89,64 @@ fn because(observed: &Observed, cause: Cause) -> String {
     }
 }
 
-/// Writes the Metric and the ServerlessService.
-pub(super) async fn children(
-    observed: &Observed,
-    plan: &Plan,
-    context: &Context,
-) -> Result<(), ReconcileError> {
-    // Without the target's selector there is nothing to tell the others; what they have stays.
-    let selector = match &observed.scale {
-        Ok(scale) if !scale.selector.is_empty() => scale.selector.as_str(),
-        _ => return Ok(()),
-    };
-    let (key, autoscaler) = (&observed.key, &observed.autoscaler);
-    let metric = desired::metric(autoscaler, selector, &observed.settings);
-    if observed.metric.as_ref().is_none_or(|existing| **existing != metric) {
-        apply::<Metric>(&context.paced, &desired::metric_object(key, autoscaler, &metric)).await?;
-    }
-    let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
-    if observed.serverless_service.as_ref().is_none_or(|existing| existing.spec != sks) {
-        let object = desired::serverless_service_object(key, autoscaler, &sks);
-        apply::<ServerlessService>(&context.paced, &object).await?;
-    }
-    Ok(())
+/// What describes a workload and is not there yet. Nobody's request hangs on it, so it has to wait for its turn.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    metric: Option<Value>,
+    serverless_service: Option<Value>,
+    status: Option<PodAutoscalerStatus>,
 }
 
-/// Writes the status, and tells of a change of mode.
-pub(super) async fn status(
-    observed: &Observed,
-    plan: &Plan,
-    written: &Result<Written, ScaleError>,
-    proof: Option<&Result<(), String>>,
-    context: &Context,
-) -> Result<(), ReconcileError> {
-    let before = observed.autoscaler.status.as_ref();
-    let after = status::status(observed, plan, written, proof);
-    if before == Some(&after) {
-        return Ok(());
+// === impl Due ===
+
+impl Due {
+    pub(super) fn new(
+        observed: &Observed,
+        plan: &Plan,
+        written: &Result<Written, ScaleError>,
+        proof: Option<&Result<(), String>>,
+    ) -> Self {
+        let status = status::status(observed, plan, written, proof);
+        let status = Some(status).filter(|status| observed.autoscaler.status.as_ref() != Some(status));
+        Self { status, ..Self::children(observed, plan) }
     }
-    apply_status::<PodAutoscaler, _>(&context.paced, &observed.key.namespace, &observed.key.name, &after)
+
+    fn children(observed: &Observed, plan: &Plan) -> Self {
+        // Without the target's selector there is nothing to tell the others; what they have stays.
+        let selector = match &observed.scale {
+            Ok(scale) if !scale.selector.is_empty() => scale.selector.as_str(),
+            _ => return Self::default(),
+        };
+        let (key, autoscaler) = (&observed.key, &observed.autoscaler);
+        let metric = desired::metric(autoscaler, selector, &observed.settings);
+        let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
+        let metric_is_due = observed.metric.as_ref().is_none_or(|existing| **existing != metric);
+        let sks_is_due = observed.serverless_service.as_ref().is_none_or(|existing| existing.spec != sks);
+        Self {
+            metric: metric_is_due.then(|| desired::metric_object(key, autoscaler, &metric)),
+            serverless_service: sks_is_due.then(|| desired::serverless_service_object(key, autoscaler, &sks)),
+            status: None,
+        }
+    }
+
+    /// How many requests it takes to write it.
+    pub(super) fn requests(&self) -> u32 {
+        let due = [self.metric.is_some(), self.serverless_service.is_some(), self.status.is_some()];
+        due.into_iter().map(u32::from).sum()
+    }
+}
+
+/// Writes what is due, and tells of a change of mode.
+pub(super) async fn describe(observed: &Observed, due: Due, context: &Context) -> Result<(), ReconcileError> {
+    if let Some(metric) = &due.metric {
+        apply::<Metric>(&context.client, metric).await?;
+    }
+    if let Some(sks) = &due.serverless_service {
+        apply::<ServerlessService>(&context.client, sks).await?;
+    }
+    let Some(after) = due.status else { return Ok(()) };
+    let before = observed.autoscaler.status.as_ref();
+    apply_status::<PodAutoscaler, _>(&context.client, &observed.key.namespace, &observed.key.name, &after)
         .await?;
     if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
         tell_mode(observed, mode, context);

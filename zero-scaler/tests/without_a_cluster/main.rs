@@ -15,6 +15,7 @@ mod departure;
 mod endpoints;
 mod hpa;
 mod neighbours;
+mod pace;
 mod stock_hpa;
 mod story;
 mod watches;

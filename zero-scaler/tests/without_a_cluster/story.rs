@@ -33,6 +33,8 @@ const DEADLINE: Duration = Duration::from_secs(300);
 pub(crate) struct Story {
     pub(crate) cluster: Cluster,
     zero_scalers: Vec<ZeroScaler>,
+    /// More arguments of every process.
+    args: &'static [&'static str],
     decision: Decision,
     hpa: Option<StockHpa>,
     began: Instant,
@@ -52,11 +54,17 @@ struct ZeroScaler {
 impl Story {
     /// A workload that is busy, and so many zero-scalers, each of which believes that it leads.
     pub(crate) fn begin(zero_scalers: usize) -> Self {
+        Self::begin_with(zero_scalers, &[])
+    }
+
+    /// The same with these arguments.
+    pub(crate) fn begin_with(zero_scalers: usize, args: &'static [&'static str]) -> Self {
         let now = Instant::now();
         let decision = decision(1, None);
         let mut story = Self {
             cluster: Cluster::new(),
             zero_scalers: Vec::new(),
+            args,
             decision,
             hpa: None,
             began: now,
@@ -177,7 +185,8 @@ impl Story {
     }
 
     fn start(&mut self) {
-        let args = Args::parse_from(["zero-scaler", "--open-stats-port"]);
+        let all = ["zero-scaler", "--open-stats-port"].iter().chain(self.args);
+        let args = Args::parse_from(all);
         let edges = Edges {
             client: self.cluster.api.client(),
             clock: self.clock(),
