@@ -9,5 +9,5 @@ mod sample_size;
 mod stat;
 
 pub use request_stats::{Report, RequestStats};
-pub use sample_size::{extrapolate, sample_size, widened_sample};
+pub use sample_size::{extrapolate, outliers, sample_size, widened_sample};
 pub use stat::{Push, SlowWake, Stat, StatMessage};

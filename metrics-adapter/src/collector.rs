@@ -191,8 +191,8 @@ pub async fn follow(scraper: StatsScraper, pokes: Pokes) {
             () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
                 rounds.extend(schedule.begin(clock.now()).into_iter().map(|round| scraper.round(round)));
             }
-            Some((key, failing)) = rounds.next() => {
-                schedule.ended(&key, failing);
+            Some((key, outcome)) = rounds.next() => {
+                schedule.ended(&key, outcome);
                 pokes.read(&key);
             }
         }

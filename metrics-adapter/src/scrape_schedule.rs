@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -29,11 +30,11 @@ pub struct ScrapeSchedule {
     due: BinaryHeap<Reverse<(Duration, Key)>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     next: Duration,
     running: bool,
-    failing: bool,
+    last: Outcome,
 }
 
 /// A round to begin.
@@ -43,8 +44,17 @@ pub struct Round {
     pub key: Key,
     /// The second that it is for.
     pub due: Duration,
-    /// Whether the last one failed.
+    /// What the last one left.
+    pub last: Outcome,
+}
+
+/// What one round leaves to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether it failed.
     pub failing: bool,
+    /// Pods that carry much more than the others.
+    pub outliers: Vec<IpAddr>,
 }
 
 // === impl ScrapeSchedule ===
@@ -57,7 +67,8 @@ impl ScrapeSchedule {
             if !self.known.contains_key(&workload.key) {
                 let apart = if table.len() > FEW { 1 } else { TOGETHER };
                 let next = first_round(&workload.key, now, apart);
-                self.known.insert(workload.key.clone(), Known { next, running: false, failing: false });
+                self.known
+                    .insert(workload.key.clone(), Known { next, running: false, last: Outcome::default() });
                 self.due.push(Reverse((next, workload.key.clone())));
             }
         }
@@ -80,17 +91,17 @@ impl ScrapeSchedule {
             }
             self.due.push(Reverse((known.next, key.clone())));
             if !std::mem::replace(&mut known.running, true) {
-                rounds.push(Round { key, due, failing: known.failing });
+                rounds.push(Round { key, due, last: std::mem::take(&mut known.last) });
             }
         }
         rounds
     }
 
     /// A round has ended.
-    pub fn ended(&mut self, key: &Key, failing: bool) {
+    pub fn ended(&mut self, key: &Key, outcome: Outcome) {
         if let Some(known) = self.known.get_mut(key) {
             known.running = false;
-            known.failing = failing;
+            known.last = outcome;
         }
     }
 }
@@ -130,12 +141,12 @@ mod tests {
             let rounds = schedule.begin(T0 + Duration::from_secs(second));
             let expected: &[&str] = if second == 2 { &["quick", "slow"] } else { &["quick"] };
             assert_eq!(names(&rounds), expected, "second {second}");
-            schedule.ended(&Key::new("shop", "quick"), false);
+            schedule.ended(&Key::new("shop", "quick"), Outcome::default());
         }
-        schedule.ended(&Key::new("shop", "slow"), true);
+        schedule.ended(&Key::new("shop", "slow"), Outcome { failing: true, ..Outcome::default() });
         let rounds = schedule.begin(T0 + Duration::from_secs(10));
         assert_eq!(names(&rounds), ["quick", "slow"]);
-        assert!(rounds.iter().any(|round| round.failing));
+        assert!(rounds.iter().any(|round| round.last.failing));
     }
 
     #[test]
@@ -143,7 +154,7 @@ mod tests {
         let mut schedule = ScrapeSchedule::default();
         schedule.update(&table(&["web"]), T0);
         assert_eq!(schedule.begin(T0 + Duration::from_secs(100)).len(), 1);
-        schedule.ended(&Key::new("shop", "web"), false);
+        schedule.ended(&Key::new("shop", "web"), Outcome::default());
         assert!(schedule.begin(T0 + Duration::from_secs(100)).is_empty());
         assert!(schedule.next_due().unwrap() <= T0 + Duration::from_secs(101));
     }
@@ -156,7 +167,7 @@ mod tests {
             schedule.update(&table(&["web"]), T0);
             let rounds = schedule.begin(T0 + Duration::from_secs(2 + i));
             assert_eq!(names(&rounds), ["web"]);
-            schedule.ended(&Key::new("shop", "web"), false);
+            schedule.ended(&Key::new("shop", "web"), Outcome::default());
         }
         assert!(schedule.due.len() <= 2, "{:?}", schedule.due);
     }
@@ -173,7 +184,7 @@ mod tests {
             let now = T0 + Duration::from_millis(1000 + step * 50 + (step * 37) % 50);
             for round in schedule.begin(now) {
                 seconds.entry(round.key.clone()).or_default().push(round.due.as_secs() - T0.as_secs());
-                schedule.ended(&round.key, false);
+                schedule.ended(&round.key, Outcome::default());
             }
         }
         assert_eq!(seconds.len(), 100);

@@ -2,16 +2,19 @@
 //!
 //! Any shortfall discards the whole second: a partial sum would read as a drop in load. Pods that have run for a whole stable
 //! window are asked first, for the young ones report less than they will. When answers differ so widely that their mean says
-//! little (a few callers with kept connections on one of many pods), more pods are asked before any is spoken for. What
+//! little (a few callers with kept connections on one of many pods), more pods are asked before any is spoken for; and those who
+//! carry most are asked again in the next round, and speak for themselves alone, for a sample without them would say that there is nothing. What
 //! surprises: a round is recorded at the time it was due, not when it ended, so that every round has a second of its own.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::collection::Round;
-use autoscaler::stats::{Stat, extrapolate, sample_size, widened_sample};
+use autoscaler::stats::{Stat, extrapolate, outliers, sample_size, widened_sample};
 use futures::StreamExt;
+use futures::future::{join_all, try_join};
 use futures::stream::FuturesUnordered;
 use rand::seq::SliceRandom;
 use tokio::time::Instant;
@@ -20,7 +23,7 @@ use crate::collector::Collector;
 use crate::metrics::Metrics;
 use crate::ready_pods::{Pod, ReadyPods};
 use crate::scrape_client::{ScrapeClient, ScrapeError};
-use crate::scrape_schedule::Round as Due;
+use crate::scrape_schedule::{Outcome, Round as Due};
 use crate::workloads::{Workload, WorkloadsReceiver};
 
 /// A round that takes longer is given up.
@@ -61,8 +64,11 @@ pub enum Shortfall {
     Timeout,
 }
 
-/// What a sample of the pods said.
+/// What pods said.
+#[derive(Default)]
 struct Heard {
+    pods: Vec<IpAddr>,
+    /// In the same order.
     stats: Vec<Stat>,
     /// Pods whose first second is not over. They had no whole second to speak of, so the round is complete without them.
     too_young: usize,
@@ -71,62 +77,80 @@ struct Heard {
 // === impl StatsScraper ===
 
 impl StatsScraper {
-    /// One round; whether it failed. A change is logged, not every second of it.
-    pub async fn round(&self, Due { key, due, failing }: Due) -> (Key, bool) {
+    /// One round, and what it leaves to the next. A change between failing and not is logged, not every second of it.
+    pub async fn round(&self, Due { key, due, last }: Due) -> (Key, Outcome) {
         let workload = self.workloads.borrow().get(&key).cloned();
-        let failing = match workload {
-            Some(workload) => self.read(&workload, due, failing).await,
-            None => failing,
+        let outcome = match workload {
+            Some(workload) => self.read(&workload, due, last).await,
+            None => last,
         };
-        (key, failing)
+        (key, outcome)
     }
 
-    async fn read(&self, workload: &Workload, due: Duration, was_failing: bool) -> bool {
+    async fn read(&self, workload: &Workload, due: Duration, last: Outcome) -> Outcome {
         let Some(pods) = self.pods.select(&workload.key.namespace, &workload.selector) else {
-            return was_failing;
+            return last;
         };
         let ready: Vec<_> = pods.into_iter().filter(|pod| pod.ready).collect();
         let started = Instant::now();
-        let scraped = self.scrape(ready, due, workload.windows.stable).await;
+        let scraped = self.scrape(ready, &last.outliers, due, workload.windows.stable).await;
         self.metrics.scrape_seconds.observe(started.elapsed().as_secs_f64());
         self.metrics.scrapes.count(scraped.is_ok());
         let key = &workload.key;
         match scraped {
-            Ok(round) => {
+            Ok((round, outliers)) => {
                 self.collector.record_round(key, due, &round);
-                if was_failing {
+                if last.failing {
                     tracing::info!(workload = %key, "pods answer again");
                 }
-                false
+                Outcome { failing: false, outliers }
             }
             Err(shortfall) => {
                 self.collector.record_round(key, due, &Round::Incomplete);
-                if !was_failing {
+                if !last.failing {
                     tracing::warn!(workload = %key, %shortfall, "seconds are discarded until enough pods answer");
                 }
-                true
+                Outcome { failing: true, outliers: Vec::new() }
             }
         }
     }
 
-    /// Reads a sample of the ready pods.
+    /// Reads the ready pods that are known as outliers and a sample of the others; who the outliers are now.
     async fn scrape(
         &self,
         ready: Vec<Arc<Pod>>,
+        known: &[IpAddr],
         now: Duration,
         stable_window: Duration,
-    ) -> Result<Round, Shortfall> {
+    ) -> Result<(Round, Vec<IpAddr>), Shortfall> {
         if ready.is_empty() {
-            return Ok(Round::NoPods);
+            return Ok((Round::NoPods, Vec::new()));
         }
-        let population = ready.len();
+        let (known, others): (Vec<_>, Vec<_>) =
+            ready.into_iter().partition(|pod| pod.ip.is_some_and(|ip| known.contains(&ip)));
+        let population = others.len();
         let sample = sample_size(population);
-        let candidates = candidates(ready, sample, now, stable_window);
-        let asking = tokio::time::timeout(ROUND_TIMEOUT, self.ask(candidates, sample, population));
-        let Heard { stats, too_young } = asking.await.unwrap_or(Err(Shortfall::Timeout))?;
+        let candidates = candidates(others, sample, now, stable_window);
+        let asking = try_join(self.ask_all(known), self.ask(candidates, sample, population));
+        let asking = tokio::time::timeout(ROUND_TIMEOUT, asking);
+        let (known, others) = asking.await.unwrap_or(Err(Shortfall::Timeout))?;
+        let total = extrapolate(&known.stats, &others.stats, population - others.too_young);
+        let heard = known.and(others);
         // What the youngest did so far is not known.
-        let idle = too_young == 0 && stats.iter().all(Stat::is_idle);
-        Ok(Round::Heard { total: extrapolate(&stats, population - too_young), idle })
+        let idle = heard.too_young == 0 && heard.stats.iter().all(Stat::is_idle);
+        Ok((Round::Heard { total, idle }, heard.outliers()))
+    }
+
+    /// Asks each of these; nobody can stand in for them.
+    async fn ask_all(&self, pods: Vec<Arc<Pod>>) -> Result<Heard, Shortfall> {
+        let pods: Vec<IpAddr> = pods.into_iter().filter_map(|pod| pod.ip).collect();
+        let answers = join_all(pods.iter().map(|ip| self.client.scrape(*ip))).await;
+        let wanted = pods.len();
+        let stats: Result<Vec<_>, _> = answers.into_iter().collect();
+        match stats {
+            Ok(stats) => Ok(Heard { pods, stats, too_young: 0 }),
+            Err(last) => Err(Shortfall::Pods { heard: 0, wanted, population: wanted, last }),
+        }
     }
 
     /// Asks `sample` pods at a time, and more if they differ; the next candidate stands in for one that fails.
@@ -137,17 +161,17 @@ impl StatsScraper {
         population: usize,
     ) -> Result<Heard, Shortfall> {
         let mut candidates = candidates.into_iter().filter_map(|pod| pod.ip);
-        let mut asking: FuturesUnordered<_> =
-            candidates.by_ref().take(sample).map(|ip| self.client.scrape(ip)).collect();
-        let mut heard = Heard { stats: Vec::with_capacity(sample), too_young: 0 };
+        let ask = async |ip| (ip, self.client.scrape(ip).await);
+        let mut asking: FuturesUnordered<_> = candidates.by_ref().take(sample).map(ask).collect();
+        let mut heard = Heard::default();
         let mut last = None;
-        while let Some(answer) = asking.next().await {
+        while let Some((pod, answer)) = asking.next().await {
             match answer {
-                Ok(stat) => heard.stats.push(stat),
+                Ok(stat) => heard.push(pod, stat),
                 Err(error) => {
                     heard.too_young += usize::from(matches!(error, ScrapeError::TooYoung));
                     last = Some(error);
-                    asking.extend(candidates.next().map(|ip| self.client.scrape(ip)));
+                    asking.extend(candidates.next().map(ask));
                 }
             }
             let spoken = heard.stats.len() + heard.too_young;
@@ -155,16 +179,36 @@ impl StatsScraper {
                 // Those that fail from here on make the sample no worse than it was.
                 let wider = heard.too_young + widened_sample(&heard.stats, population - heard.too_young);
                 let more = candidates.by_ref().take(wider.saturating_sub(spoken));
-                asking.extend(more.map(|ip| self.client.scrape(ip)));
+                asking.extend(more.map(ask));
             }
         }
         let answered = heard.stats.len();
-        if answered > 0 && answered + heard.too_young >= sample {
+        if population == 0 || answered > 0 && answered + heard.too_young >= sample {
             return Ok(heard);
         }
         // A ready pod without an address cannot be; if it is, nobody answered for it.
         let last = last.unwrap_or(ScrapeError::Timeout);
         Err(Shortfall::Pods { heard: answered, wanted: sample, population, last })
+    }
+}
+
+// === impl Heard ===
+
+impl Heard {
+    fn push(&mut self, pod: IpAddr, stat: Stat) {
+        self.pods.push(pod);
+        self.stats.push(stat);
+    }
+
+    fn and(mut self, more: Self) -> Self {
+        self.pods.extend(more.pods);
+        self.stats.extend(more.stats);
+        self.too_young += more.too_young;
+        self
+    }
+
+    fn outliers(&self) -> Vec<IpAddr> {
+        outliers(&self.stats).into_iter().filter_map(|sample| self.pods.get(sample).copied()).collect()
     }
 }
 
@@ -242,7 +286,10 @@ mod tests {
     async fn a_shortfall_discards_the_second() {
         let scrape = |ready, answering| async move {
             let (scraper, pods) = loopback(ready, answering).await;
-            scraper.scrape(pods, Duration::from_secs(1000), Duration::from_secs(60)).await
+            scraper
+                .scrape(pods, &[], Duration::from_secs(1000), Duration::from_secs(60))
+                .await
+                .map(|(round, _)| round)
         };
         let all = Stat { average_concurrent_requests: 20.0, ..Stat::default() };
         assert_eq!(
@@ -262,11 +309,20 @@ mod tests {
     async fn a_hot_pod_among_many_is_not_extrapolated_from_a_few() {
         for _ in 0..5 {
             let (scraper, pods) = loaded(40, 40, |i| if i == 0 { 50.0 } else { 0.0 }).await;
-            let round =
-                scraper.scrape(pods, Duration::from_secs(1000), Duration::from_secs(60)).await.unwrap();
+            let hot = pods[0].ip;
+            let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
+            let (round, outliers) = scraper.scrape(pods.clone(), &[], now, window).await.unwrap();
             let Round::Heard { total, .. } = round else { panic!("{round:?}") };
             // Whether it is among the first asked is chance; what it has is not multiplied in either case.
             assert!(total.average_concurrent_requests <= 55.0, "{total:?}");
+            let found: Vec<_> = hot.into_iter().filter(|_| total.average_concurrent_requests > 0.0).collect();
+            assert_eq!(outliers, found);
+
+            // From the round on in which it was found, nothing is left to chance.
+            let known: Vec<_> = hot.into_iter().collect();
+            let (round, outliers) = scraper.scrape(pods, &known, now, window).await.unwrap();
+            let total = Stat { average_concurrent_requests: 50.0, ..Stat::default() };
+            assert_eq!((round, outliers), (Round::Heard { total, idle: false }, known));
         }
     }
 }

@@ -22,6 +22,9 @@ pub fn sample_size(population: usize) -> usize {
 const TOLERANCE: f64 = 0.1;
 /// Pods asked at most.
 const WIDEST: usize = 128;
+/// A load by the mean of all from which on a pod is an outlier, and how many are known as such.
+const OUTLYING: f64 = 2.0;
+const MOST_OUTLIERS: usize = 64;
 
 /// Pods to ask in all, after these have answered: more than they are if they differ so widely that their mean says little.
 ///
@@ -48,13 +51,26 @@ fn wanted(samples: &[Stat], field: fn(&Stat) -> f64, population: usize) -> usize
     (unlimited / (1.0 + unlimited / population as f64)).ceil() as usize
 }
 
-/// The sum over `population` pods, from the samples of some of them. Zero samples say zero.
-pub fn extrapolate(samples: &[Stat], population: usize) -> Stat {
-    if samples.is_empty() {
-        return Stat::default();
-    }
-    let (asked, all) = (samples.len() as f64, population as f64);
-    let total = |field: fn(&Stat) -> f64| samples.iter().map(field).sum::<f64>() / asked * all;
+/// Which of the samples carry so much more than the others, over twice the mean, that a sample without them would miss load that
+/// there is, and one with them would multiply it: the most loaded ones, at most 64. They are to be asked the next time as well,
+/// and then to speak for themselves alone.
+pub fn outliers(samples: &[Stat]) -> Vec<usize> {
+    let mean = |field: fn(&Stat) -> f64| samples.iter().map(field).sum::<f64>() / samples.len() as f64;
+    let (concurrency, requests) = (mean(|s| s.average_concurrent_requests), mean(|s| s.request_count));
+    let by_mean = |s: &Stat| (s.average_concurrent_requests / concurrency).max(s.request_count / requests);
+    let mut outliers: Vec<_> =
+        samples.iter().map(by_mean).enumerate().filter(|(_, load)| *load > OUTLYING).collect();
+    outliers.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    outliers.into_iter().take(MOST_OUTLIERS).map(|(sample, _)| sample).collect()
+}
+
+/// The sum over the pods that are `known`, which speak for themselves, and `population` others, from the samples of some of these.
+/// Zero samples say zero.
+pub fn extrapolate(known: &[Stat], samples: &[Stat], population: usize) -> Stat {
+    // One that is asked stands for so many.
+    let each = if samples.is_empty() { 0.0 } else { population as f64 / samples.len() as f64 };
+    let sum = |stats: &[Stat], field: fn(&Stat) -> f64| stats.iter().map(field).sum::<f64>();
+    let total = |field: fn(&Stat) -> f64| sum(known, field) + sum(samples, field) * each;
     Stat {
         average_concurrent_requests: total(|s| s.average_concurrent_requests),
         average_proxied_concurrent_requests: total(|s| s.average_proxied_concurrent_requests),
@@ -121,6 +137,22 @@ mod tests {
         assert_eq!(widened_sample(&loads(&[1.0]), 1), 1);
     }
 
+    #[test]
+    fn outliers_are_known_and_speak_for_themselves() {
+        let pods = loads(&[1.0, 50.0, 0.0, 2.0, 70.0, 1.0, 0.0, 1.0]);
+        assert_eq!(outliers(&pods), [4, 1]);
+        assert_eq!(outliers(&loads(&[4.0, 6.0, 5.0])), [0; 0]);
+        assert_eq!(outliers(&loads(&[0.0, 0.0])), [0; 0]);
+        assert_eq!(outliers(&[]), [0; 0]);
+        assert_eq!(outliers(&loads(&[1.0, f64::NAN, 2.0])), [0; 0]);
+        assert_eq!(outliers(&loads(&[[1000.0; 100].as_slice(), &[0.0; 1000]].concat())).len(), MOST_OUTLIERS);
+        let busy = Stat { request_count: 90.0, ..Stat::default() };
+        assert_eq!(outliers(&[vec![busy], vec![Stat::default(); 9]].concat()), [0]);
+
+        let total = extrapolate(&loads(&[70.0, 50.0]), &loads(&[1.0, 0.0, 2.0]), 30);
+        assert_eq!(total.average_concurrent_requests, 150.0);
+    }
+
     /// What an overshoot would be: one of a hundred pods has all the load, and happens to be among the first asked.
     #[test]
     fn one_hot_pod_among_many_is_not_taken_for_the_rule() {
@@ -134,7 +166,7 @@ mod tests {
             }
             asked = wider;
         }
-        let total = extrapolate(&loads(&pods[..asked]), 100).average_concurrent_requests;
+        let total = extrapolate(&[], &loads(&pods[..asked]), 100).average_concurrent_requests;
         assert!(total <= 55.0, "50 were read as {total} by {asked} pods");
     }
 
@@ -152,11 +184,11 @@ mod tests {
     #[test]
     fn samples_speak_for_all() {
         let three = [stat(3.0, 2.0, 5.0, 4.0), stat(5.0, 4.0, 7.0, 6.0), stat(3.0, 2.0, 5.0, 4.0)];
-        assert_eq!(extrapolate(&three, 3), stat(11.0, 8.0, 17.0, 14.0)); // S1
+        assert_eq!(extrapolate(&[], &three, 3), stat(11.0, 8.0, 17.0, 14.0)); // S1
         let five = [2.0, 4.0, 6.0, 8.0, 10.0].map(|concurrency| stat(concurrency, 0.0, 0.0, 0.0));
-        assert_eq!(extrapolate(&five, 6), stat(36.0, 0.0, 0.0, 0.0)); // S3
+        assert_eq!(extrapolate(&[], &five, 6), stat(36.0, 0.0, 0.0, 0.0)); // S3
         let seven = vec![stat(14.0, 0.0, 0.0, 0.0); 7];
-        assert_eq!(extrapolate(&seven, 11), stat(154.0, 0.0, 0.0, 0.0)); // S4
-        assert_eq!(extrapolate(&[], 5), Stat::default()); // S9
+        assert_eq!(extrapolate(&[], &seven, 11), stat(154.0, 0.0, 0.0, 0.0)); // S4
+        assert_eq!(extrapolate(&[], &[], 5), Stat::default()); // S9
     }
 }

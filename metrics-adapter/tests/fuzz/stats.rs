@@ -57,7 +57,7 @@ fn stands(stats: &[Stat]) {
     }
     let plausible: Vec<Stat> = stats.iter().filter(|stat| stat.is_plausible()).cloned().collect();
     assert!(widened_sample(&plausible, 1000) <= 1000);
-    collection.record(NOW, &extrapolate(&plausible, 1000));
+    collection.record(NOW, &extrapolate(&[], &plausible, 1000));
     for measure in [Measure::Concurrency, Measure::RequestsPerSecond] {
         if let Some(averages) = collection.averages(measure, NOW) {
             assert!(averages.stable.is_finite() && averages.panic.is_finite(), "{averages:?}");

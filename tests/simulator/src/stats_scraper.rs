@@ -42,5 +42,5 @@ pub fn scrape<'a>(
         return Round::Incomplete;
     }
     let idle = too_young == 0 && heard.iter().all(Stat::is_idle);
-    Round::Heard { total: extrapolate(&heard, population - too_young), idle }
+    Round::Heard { total: extrapolate(&[], &heard, population - too_young), idle }
 }
