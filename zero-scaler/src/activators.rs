@@ -122,38 +122,45 @@ impl Activators {
         let ready = self.ready();
         self.forget_all_but(&ready);
         let activators = by_first_address(&ready);
-        let named: BTreeMap<String, IpAddr> = activators.keys().map(|ip| (ip.to_string(), *ip)).collect();
-        let mut candidates: BTreeSet<&str> = named.keys().map(String::as_str).collect();
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let mut answering = BTreeSet::new();
-        for _ in 0..ROUNDS {
-            let chosen = endpoint_subset(&candidates, &key.to_string(), number);
-            let asked =
-                chosen.iter().filter_map(|name| named.get(*name)).map(|ip| self.answers(*ip, ports, key));
-            let answers = join_all(asked).await;
-            let mut silent = chosen.iter().zip(&answers).filter(|(_, ok)| !**ok).map(|(a, _)| *a).peekable();
-            let all_answer = silent.peek().is_none();
-            silent.for_each(|name| {
-                candidates.remove(name);
-            });
-            answering =
-                chosen.intersection(&candidates).filter_map(|name| named.get(*name)).copied().collect();
-            if all_answer {
-                break;
-            }
-        }
+        let answering = self.choose(activators.keys().copied(), key, ports, number).await;
         let mut all = answering.len() >= activators.len().min(number);
         let mut endpoints = Vec::new();
         for (first, addresses) in activators.iter().filter(|(first, _)| answering.contains(*first)) {
             for (ip, endpoint) in addresses {
-                if ip == first || self.answers(*ip, ports, key).await {
-                    endpoints.push((*endpoint).clone());
-                } else {
-                    all = false;
-                }
+                let answers = ip == first || self.answers(*ip, ports, key).await;
+                all &= answers;
+                endpoints.extend(answers.then(|| (*endpoint).clone()));
             }
         }
         Listening { endpoints, all }
+    }
+
+    /// Those of a workload that answer at their first addresses; others stand in for the silent ones.
+    async fn choose(
+        &self,
+        activators: impl Iterator<Item = IpAddr>,
+        key: &Key,
+        ports: &[PortLease],
+        number: usize,
+    ) -> BTreeSet<IpAddr> {
+        let named: BTreeMap<String, IpAddr> = activators.map(|ip| (ip.to_string(), ip)).collect();
+        let mut candidates: BTreeSet<&str> = named.keys().map(String::as_str).collect();
+        let mut answering = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let chosen = endpoint_subset(&candidates, &key.to_string(), number);
+            let chosen: Vec<_> =
+                chosen.into_iter().filter_map(|name| Some((name, *named.get(name)?))).collect();
+            let answers = join_all(chosen.iter().map(|(_, ip)| self.answers(*ip, ports, key))).await;
+            let (answered, silent): (Vec<_>, Vec<_>) =
+                chosen.into_iter().zip(answers).partition(|(_, ok)| *ok);
+            answering = answered.into_iter().map(|((_, ip), _)| ip).collect();
+            if silent.is_empty() {
+                break;
+            }
+            candidates.retain(|name| !silent.iter().any(|((other, _), _)| name == other));
+        }
+        answering
     }
 
     /// When to ask again, later each time; `None` when everybody who should listens.
