@@ -2,7 +2,7 @@
 //!
 //! It runs in this process, on threads of its own. It must be faster than any proxy, so it looks for the ends of request heads
 //! and for nothing else; what looks like the end of a head inside of a body would confuse it. Two targets are for the soak: a
-//! tunnel, and a response too large for any buffer.
+//! tunnel, and a response too large for any buffer. An activator asks a pod that failed it once for `/`, and wants a queue-proxy's answer.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -27,6 +27,8 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 
 const TUNNEL: &[u8] = b"GET /tunnel ";
 const AGREED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+const PROBE: &[u8] = b"GET / ";
+const PROVEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nqueue-proxy";
 const LARGE: &[u8] = b"GET /large ";
 const LARGE_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 67108864\r\n\r\n";
 const LARGE_LENGTH: usize = 64 << 20;
@@ -138,6 +140,9 @@ impl Connection {
             self.is_tunnel = true;
             return self.stream.write_all(AGREED);
         }
+        if bytes.starts_with(PROBE) {
+            return self.stream.write_all(PROVEN);
+        }
         if bytes.starts_with(LARGE) {
             let stream = self.stream.try_clone()?;
             std::thread::Builder::new().spawn(move || answer_at_length(stream))?;
@@ -204,9 +209,18 @@ mod tests {
         let mut stream = TcpStream::connect(start(2).unwrap()).unwrap();
         let mut response = vec![0; RESPONSE.len()];
         for _ in 0..3 {
-            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            stream.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
             stream.read_exact(&mut response).unwrap();
             assert_eq!(response, RESPONSE);
         }
+    }
+
+    #[test]
+    fn it_proves_itself_to_an_activator() {
+        let mut stream = TcpStream::connect(start(1).unwrap()).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nrouse-probe: queue-proxy\r\n\r\n").unwrap();
+        let mut response = vec![0; PROVEN.len()];
+        stream.read_exact(&mut response).unwrap();
+        assert_eq!(response, PROVEN);
     }
 }

@@ -16,7 +16,7 @@ const BOUNDS: Bounds = Bounds {
     size: None,
     start: None,
 };
-/// A pod that is Ready gets requests without a probe, which the backend could not answer.
+/// A pod that is Ready gets requests without a probe.
 const WORKLOADS: &str = "workloads:
 - name: shop/web
   ports: [{listen: @LISTEN_PORT@, pod: @BACKEND_PORT@}]
