@@ -65,7 +65,7 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
 
 async fn cycle(namespace: TestNamespace, worker: usize, cycles: usize) -> Result<Lived> {
     // Without spare capacity to keep, callers reach the pods by themselves while there are any: each way there and back is gone.
-    let workload = Workload { replicas: 0, ..Workload::new(&format!("w{worker}")) }
+    let workload = Workload { replicas: 0, max_replicas: 1, ..Workload::new(&format!("w{worker}")) }
         .annotated("target-burst-capacity", "0");
     let mut timeline = Timeline::follow(&namespace, &workload.name);
     workload.create(&namespace).await?;
