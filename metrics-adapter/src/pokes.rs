@@ -40,16 +40,12 @@ impl Pokes {
 
     /// An activator holds or carries requests of this workload.
     pub fn pushed(&self, key: &Key) {
-        if self.sleeps(key) || self.is_behind(key) {
-            self.poke(key);
-        }
+        self.poke_if(key, Self::is_urgent);
     }
 
     /// Pods of this workload were read.
     pub fn read(&self, key: &Key) {
-        if self.is_behind(key) {
-            self.poke(key);
-        }
+        self.poke_if(key, Self::is_overtaken);
     }
 
     /// Whether a poke still asks for a decision.
@@ -62,11 +58,6 @@ impl Pokes {
         self.decisions.look(key, |newest| newest.desired == 0).unwrap_or(true)
     }
 
-    fn is_behind(&self, key: &Key) -> bool {
-        let workload = self.workloads.borrow().get(key).cloned();
-        workload.is_some_and(|workload| self.is_overtaken(&workload))
-    }
-
     /// The newest decision is too small by far for what was recorded since.
     fn is_overtaken(&self, workload: &Workload) -> bool {
         let Workload { key, spec, measure, .. } = workload;
@@ -77,8 +68,11 @@ impl Pokes {
         averages.is_some_and(|averages| spec.is_urgent(averages, desired, ready))
     }
 
-    fn poke(&self, key: &Key) {
-        if self.poked.try_send(key.clone()).is_err() {
+    fn poke_if(&self, key: &Key, is_so: impl Fn(&Self, &Workload) -> bool) {
+        let workload = self.workloads.borrow().get(key).cloned();
+        if workload.is_some_and(|workload| is_so(self, &workload))
+            && self.poked.try_send(key.clone()).is_err()
+        {
             tracing::debug!(workload = %key, "too many pokes are waiting; the next tick decides");
         }
     }

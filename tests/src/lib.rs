@@ -14,5 +14,6 @@ pub mod namespace;
 pub mod played_activator;
 pub mod target;
 pub mod timeline;
+pub mod token;
 pub mod wait;
 pub mod workload;

@@ -19,16 +19,15 @@ use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH, STATS_AUDIENCE, STATS_P
 use autoscaler::stats::{Push, Stat, StatMessage};
 use futures::{SinkExt, StreamExt};
 use http::header::AUTHORIZATION;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use kube::api::PostParams;
-use kube::{Api, Client, ResourceExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt};
 use tokio::task::JoinSet;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::installation::{of_ours, of_part};
+use crate::token::token;
 
 /// Pause between two looks for adapters that are not reported to.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
@@ -135,7 +134,8 @@ async fn running_adapters(client: &Client) -> Result<Vec<String>> {
 
 async fn report(client: &Client, pod: &str, name: &str, loads: &Loads) -> Result<Infallible> {
     let opening = async {
-        let token = token(client, ACTIVATOR_ACCOUNT).await?;
+        let audiences = Some(vec![STATS_AUDIENCE.to_owned()]);
+        let token = token(&of_ours(client), ACTIVATOR_ACCOUNT, audiences).await?;
         let mut forwarder = of_ours::<Pod>(client).portforward(pod, &[STATS_PORT]).await?;
         let stream = forwarder.take_stream(STATS_PORT).context("no stream")?;
         let mut request = format!("ws://metrics-adapter{PUSH_PATH}").into_client_request()?;
@@ -164,14 +164,4 @@ async fn report(client: &Client, pod: &str, name: &str, loads: &Loads) -> Result
 fn until_next_second() -> Duration {
     let now = chassis::clock::since_epoch();
     Duration::from_secs(now.as_secs() + 1).saturating_sub(now)
-}
-
-/// A token for our own parts' ports.
-async fn token(client: &Client, account: &str) -> Result<String> {
-    let accounts: Api<ServiceAccount> = of_ours(client);
-    let audiences = Some(vec![STATS_AUDIENCE.to_owned()]);
-    let spec = TokenRequestSpec { audiences, ..TokenRequestSpec::default() };
-    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-    let made = accounts.create_token_request(account, &PostParams::default(), &request).await?;
-    made.status.and_then(|status| status.token).context("no token was made")
 }

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal};
 
 use crate::clock;
@@ -143,14 +143,20 @@ impl Process {
     /// When it does not end `within` that; it is killed then.
     pub fn finish(mut self, within: Duration) -> Result<()> {
         self.terminate();
+        ensure!(self.ends(within)?, "{} does not end: {}", self.program.path.display(), self.output());
+        Ok(())
+    }
+
+    /// Whether it ends `within` that.
+    fn ends(&mut self, within: Duration) -> Result<bool> {
         let deadline = clock::now() + within;
         while self.child.try_wait()?.is_none() {
             if clock::now() > deadline {
-                bail!("{} does not end: {}", self.program.path.display(), self.output());
+                return Ok(false);
             }
             thread::sleep(LOOK_AGAIN);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn end(&mut self) -> Result<()> {
@@ -158,17 +164,12 @@ impl Process {
             return Ok(());
         }
         let family = self.family()?;
-        signal(self.child.id(), Signal::TERM);
-        let end = clock::now() + TERMINATION;
-        while self.child.try_wait()?.is_none() {
-            if clock::now() > end {
-                for process in family {
-                    signal(process, Signal::KILL);
-                }
-                self.child.wait()?;
-                return Ok(());
+        self.terminate();
+        if !self.ends(TERMINATION)? {
+            for process in family {
+                signal(process, Signal::KILL);
             }
-            thread::sleep(LOOK_AGAIN);
+            self.child.wait()?;
         }
         Ok(())
     }

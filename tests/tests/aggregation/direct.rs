@@ -11,17 +11,17 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use system_tests::installation::{self, of_ours};
 use system_tests::namespace::TestNamespace;
+use system_tests::token::token;
 use tokio_rustls::TlsConnector;
 
 use crate::front_proxy::Identity;
@@ -170,8 +170,5 @@ impl Asked {
 
 /// A token for the API server, of an account that may do nothing in particular.
 pub(crate) async fn token_of_nobody_special(namespace: &TestNamespace) -> Result<String> {
-    let accounts: Api<ServiceAccount> = namespace.api();
-    let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
-    let made = accounts.create_token_request("default", &PostParams::default(), &request).await?;
-    made.status.and_then(|status| status.token).context("no token was made")
+    token(&namespace.api(), "default", None).await
 }
