@@ -145,13 +145,6 @@ impl DeciderSpec {
         }
     }
 
-    /// Whether a decision for `desired` pods, made when `ready` of them were, is so far behind the averages that the next tick is
-    /// too late for the callers: a panic would begin, or ask for more than it has.
-    pub fn is_urgent(&self, averages: Averages, desired: u32, ready: u32) -> bool {
-        let wanted = (averages.panic / self.target).ceil();
-        wanted > f64::from(desired) && wanted / f64::from(ready.max(1)) >= self.panic_threshold
-    }
-
     fn rate_limits(&self, ready: f64) -> RateLimits {
         let down = if self.reachable { (ready / self.max_scale_down_rate).floor() } else { 0.0 };
         RateLimits { up: (self.max_scale_up_rate * ready).ceil(), down }

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Key;
-use crate::decider::Verdict;
+use crate::collection::Averages;
+use crate::decider::{DeciderSpec, Verdict};
 
 /// The decider's newest valid word on one workload.
 ///
@@ -73,6 +74,14 @@ impl Decision {
         essence(self) == essence(other)
     }
 
+    /// Whether it is so far behind the averages of now that the next tick is too late for the callers: a panic would begin, or
+    /// asks for more than it has.
+    pub fn is_overtaken(&self, averages: Averages, spec: &DeciderSpec) -> bool {
+        let wanted = (averages.panic / spec.target).ceil();
+        let panics = self.panicking || wanted / f64::from(self.ready.max(1)) >= spec.panic_threshold;
+        panics && wanted > f64::from(self.desired)
+    }
+
     /// The least that the HPA may be told of the metric the workload scales on, in thousandths: what an average cannot say.
     ///
     /// An HPA that followed the bare average would take away what is held. So while something is, the floor is the value at
@@ -94,4 +103,33 @@ pub enum DecisionEvent {
     Decided(Decision),
     /// The workload is no longer decided on.
     Removed(Key),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decider::Rule;
+
+    #[test]
+    fn what_panics_and_wants_more_than_was_decided_overtakes_the_decision() {
+        let spec = DeciderSpec { target: 10.0, ..DeciderSpec::default() };
+        let is_overtaken = |panic: f64, (desired, ready, panicking)| {
+            let verdict = Verdict {
+                desired,
+                excess_burst_capacity: 0,
+                averages: Averages { stable: 0.0, panic },
+                rule: Rule::Stable,
+                held: panicking,
+            };
+            let decision = Decision::new(Key::new("shop", "web"), verdict, panicking, ready, None, 0);
+            decision.is_overtaken(Averages { stable: 0.0, panic }, &spec)
+        };
+        assert!(is_overtaken(40.0, (2, 2, false)));
+        assert!(!is_overtaken(30.0, (2, 2, false)), "no panic");
+        assert!(!is_overtaken(40.0, (4, 2, true)), "decided already");
+        assert!(is_overtaken(50.0, (4, 2, true)), "more than the panic has asked for");
+        assert!(is_overtaken(50.0, (4, 4, true)), "whose pods are there by now");
+        assert!(is_overtaken(20.0, (1, 0, false)), "on their way");
+        assert!(!is_overtaken(f64::NAN, (1, 1, true)));
+    }
 }

@@ -58,14 +58,11 @@ impl Pokes {
         self.decisions.look(key, |newest| newest.desired == 0).unwrap_or(true)
     }
 
-    /// The newest decision is too small by far for what was recorded since.
+    /// By what was recorded since the newest decision.
     fn is_overtaken(&self, workload: &Workload) -> bool {
         let Workload { key, spec, measure, .. } = workload;
-        let Some((desired, ready)) = self.decisions.look(key, |newest| (newest.desired, newest.ready)) else {
-            return false;
-        };
-        let averages = self.collector.averages(key, *measure);
-        averages.is_some_and(|averages| spec.is_urgent(averages, desired, ready))
+        let Some(averages) = self.collector.averages(key, *measure) else { return false };
+        self.decisions.look(key, |newest| newest.is_overtaken(averages, spec)).unwrap_or(false)
     }
 
     fn poke_if(&self, key: &Key, is_so: impl Fn(&Self, &Workload) -> bool) {

@@ -70,19 +70,6 @@ fn single_decisions() {
 }
 
 #[test]
-fn what_would_panic_and_wants_more_than_was_decided_is_urgent() {
-    let spec = spec(10.0, 100.0);
-    let is_urgent =
-        |panic: f64, desired, ready| spec.is_urgent(Averages { stable: 0.0, panic }, desired, ready);
-    assert!(is_urgent(40.0, 2, 2));
-    assert!(!is_urgent(30.0, 2, 2), "no panic");
-    assert!(!is_urgent(40.0, 4, 2), "decided already");
-    assert!(is_urgent(50.0, 4, 2), "more than the panic has asked for");
-    assert!(is_urgent(20.0, 1, 0), "on their way");
-    assert!(!is_urgent(f64::NAN, 1, 1));
-}
-
-#[test]
 fn panic_begins_at_the_threshold() {
     let panics = |pods_wanted| {
         let mut decider = calm();
