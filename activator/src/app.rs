@@ -163,8 +163,7 @@ impl App {
             expected_probes: ExpectedProbes::default(),
             draining: AtomicBool::new(false),
         });
-        let forwarders = std::iter::repeat_with(Forwarder::default).take(limits.workers());
-        let workers = Workers::start(forwarders).context("threads")?;
+        let workers = Workers::start((0..limits.workers()).map(Forwarder::of_worker)).context("threads")?;
         Ok(Self { limits, shared, workers, outlet })
     }
 

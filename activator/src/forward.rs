@@ -32,9 +32,12 @@ const PING: Duration = Duration::from_secs(10);
 /// More than this is no answer to a probe.
 const PROBE_ANSWER_BYTES: usize = 256;
 
-/// The connections to all pods.
+/// The connections of one worker to all pods.
 #[derive(Debug, Default)]
-pub struct Forwarder(PodConnections);
+pub struct Forwarder {
+    worker: usize,
+    pods: PodConnections,
+}
 
 /// Why a request got no response of a pod that could be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +80,16 @@ pub enum ProbeError {
 // === impl Forwarder ===
 
 impl Forwarder {
+    /// That of the worker with this number.
+    pub fn of_worker(worker: usize) -> Self {
+        Self { worker, ..Self::default() }
+    }
+
+    /// The number of its worker.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// Sends a request, made ready for the next hop, to the pod at `to`; ends with the response's head.
     ///
     /// # Errors
@@ -88,7 +101,7 @@ impl Forwarder {
         head: &Parts,
         body: &HeldBody<Incoming>,
     ) -> Result<Response<ResponseBody>, Error> {
-        let pod = self.0.to(to);
+        let pod = self.pods.to(to);
         let sent = if head.version == Version::HTTP_2 {
             let request = Request::from_parts(head.clone(), body.lend());
             // Boxed, as all that would make the room for each request larger.
@@ -117,7 +130,7 @@ impl Forwarder {
         let probe =
             Request::get("/").header("host", address.to_string()).header(PROBE_HEADER, PROBE_QUEUE_PROXY);
         let (head, body) = probe.body(Empty::<Bytes>::new())?.into_parts();
-        let response = self.0.to(address).http1.send(head, body, || connect(address)).await?;
+        let response = self.pods.to(address).http1.send(head, body, || connect(address)).await?;
         if !response.status().is_success() {
             return Err(ProbeError::Status(response.status()));
         }

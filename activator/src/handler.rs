@@ -10,8 +10,8 @@
 //! The count and the slot travel in the response's body and end with it. A caller that goes away drops this future, and
 //! with it its place in the queue, its slot and its count.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
@@ -34,6 +34,7 @@ use crate::health_check::{self, OwnBody};
 use crate::held_body::HeldBody;
 use crate::slot_queue::Slot;
 use crate::throttler::Shared;
+use crate::turns::Turns;
 use crate::workload_throttler::WorkloadThrottler;
 use crate::{held_places, probe};
 
@@ -56,6 +57,8 @@ pub struct Handler {
     shared: Arc<Shared>,
     workload: Arc<WorkloadThrottler>,
     pod_port: u16,
+    /// Of what was held, by worker; most ports never need them.
+    turns: Box<[OnceLock<Arc<Turns>>]>,
 }
 
 /// A request that is on its way.
@@ -78,7 +81,8 @@ struct OnItsWay {
 impl Handler {
     /// Sends requests of `workload` to `pod_port` of its pods.
     pub fn new(shared: Arc<Shared>, workload: Arc<WorkloadThrottler>, pod_port: u16) -> Self {
-        Self { shared, workload, pod_port }
+        let turns = (0..shared.limits.workers()).map(|_| OnceLock::new()).collect();
+        Self { shared, workload, pod_port, turns }
     }
 
     /// The response to a request that came on `ends`, and goes to a pod by the `forwarder` of its thread.
@@ -160,11 +164,10 @@ impl Handler {
         let mut request = self.count_in(request, ends)?;
         let deadline = request.received + self.workload.wake_timeout();
         loop {
-            let slot = self.throttle(&request, deadline).await?;
+            let mut slot = self.throttle(&request, deadline).await?;
             request.held |= slot.waited();
             let forwarded = Instant::now();
-            let to = (slot.pod().ip, self.pod_port).into();
-            match forwarder.send(to, &request.head, &request.body).await {
+            match self.send(&request, &mut slot, forwarder).await {
                 Ok(mut response) => {
                     gateway::to_caller(&mut response, request.upgrade.is_some())
                         .map_err(forward::Error::from)?;
@@ -176,7 +179,7 @@ impl Handler {
                 Err(error @ (forward::Error::Unreachable(_) | forward::Error::Unanswered(_)))
                     if request.resent < MOST_RESENT && Instant::now() < deadline =>
                 {
-                    tracing::debug!(workload = %self.workload.key(), %to, %error, "pod set aside");
+                    tracing::debug!(workload = %self.workload.key(), pod = %slot.pod().ip, %error, "pod set aside");
                     self.workload.set_aside(slot);
                     request.held = true;
                     request.resent += u32::from(matches!(error, forward::Error::Unanswered(_)));
@@ -210,6 +213,24 @@ impl Handler {
             slot = self.workload.throttle(request.received, deadline, kept) => Ok(slot?),
             never = request.body.peek() => match never {},
         }
+    }
+
+    /// To the pod of its slot; what was held in turn with the others that were.
+    async fn send(
+        &self,
+        request: &OnItsWay,
+        slot: &mut Slot,
+        forwarder: &Forwarder,
+    ) -> Result<Response<ResponseBody>, forward::Error> {
+        let to = (slot.pod().ip, self.pod_port).into();
+        let Some(turns) = self.turns.get(forwarder.worker()).filter(|_| request.held) else {
+            return forwarder.send(to, &request.head, &request.body).await;
+        };
+        let in_turn = Box::pin(async {
+            slot.run();
+            forwarder.send(to, &request.head, &request.body).await
+        });
+        turns.get_or_init(Arc::default).take(in_turn).await
     }
 
     fn tell_times<B>(&self, response: &mut Response<B>, request: &OnItsWay, slot: &Slot, forwarded: Instant) {

@@ -41,6 +41,7 @@ pub mod stat_reporter;
 pub mod tcp_handler;
 pub mod throttler;
 pub mod tunnel;
+pub mod turns;
 pub mod two_choices;
 pub mod workload_throttler;
 pub mod workloads;

@@ -78,6 +78,8 @@ pub struct Slot {
     /// Without a container concurrency there is none.
     used: Option<UsedSlot>,
     waited: bool,
+    /// Whether it was given to one who waited, and who did not run yet.
+    entering: bool,
 }
 
 // === impl SlotQueue ===
@@ -235,17 +237,11 @@ impl State {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let granted = {
-            let mut state = self.queue.lock();
-            if state.waiting.remove(&self.turn).is_some() {
-                state.settle();
-                Vec::new()
-            } else {
-                // Its place goes back with the receiver, unless it was taken out of it.
-                state.entered(self.queue)
-            }
-        };
-        hand_out(granted);
+        let mut state = self.queue.lock();
+        // Otherwise it has a place, which goes back with the receiver unless it was taken out of it.
+        if state.waiting.remove(&self.turn).is_some() {
+            state.settle();
+        }
     }
 }
 
@@ -254,7 +250,7 @@ impl Drop for Waiter<'_> {
 impl Slot {
     fn new(queue: &Arc<SlotQueue>, pod: Arc<PodTracker>, used: Option<UsedSlot>, waited: bool) -> Self {
         pod.enter();
-        Self { queue: queue.clone(), pod, used, waited }
+        Self { queue: queue.clone(), pod, used, waited, entering: waited }
     }
 
     /// The pod.
@@ -266,11 +262,20 @@ impl Slot {
     pub fn waited(&self) -> bool {
         self.waited
     }
+
+    /// The request runs. Of a crowd, the next may come in.
+    pub fn run(&mut self) {
+        if std::mem::take(&mut self.entering) {
+            let granted = self.queue.lock().entered(&self.queue);
+            hand_out(granted);
+        }
+    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         self.pod.leave();
+        self.run();
         if let Some(used) = self.used.take() {
             self.queue.after(|state| state.slots.release(used));
         }

@@ -139,7 +139,8 @@ impl TcpHandler {
     async fn find_pod(&self, received: Instant, deadline: Instant) -> Result<(Slot, Tunnel), NotCarried> {
         let (mut held, mut refusals) = (false, 0);
         loop {
-            let slot = self.workload.throttle(received, deadline, || KEPT_BYTES).await?;
+            let mut slot = self.workload.throttle(received, deadline, || KEPT_BYTES).await?;
+            slot.run();
             held |= slot.waited();
             let asked = Instant::now();
             let to = (slot.pod().ip, self.lease.pod_port).into();

@@ -52,11 +52,11 @@ fn main() -> Result<ExitCode> {
 
     // A proxy is given two cores' worth of threads; on a larger machine the others are for the load.
     let threads = (machine::cores() / 2).clamp(1, 4);
-    let backend = backend::start(threads)?;
     if let Some(activator) = args.activator.as_deref().filter(|_| args.held) {
-        let met = held::run(activator, backend, &directory)?;
+        let met = held::run(activator, threads, &directory)?;
         return Ok(if args.strict && !met { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
+    let backend = backend::start(threads)?;
     if let Some(seconds) = args.soak {
         let proxy = proxy::soaked(args.queue_proxy.as_deref(), args.activator.as_deref());
         let proxy = proxy.context("--queue-proxy or --activator is missing")?;

@@ -23,6 +23,8 @@ const LONGEST_ANSWER: usize = 4096;
 pub(super) struct Callers {
     poller: Poller,
     waiting: Vec<Option<TcpStream>>,
+    /// They keep their connections, as clients do.
+    answered: Vec<TcpStream>,
 }
 
 /// What became of the requests.
@@ -52,7 +54,7 @@ impl Callers {
             poller.watch(&stream, u64::try_from(number)?)?;
             waiting.push(Some(stream));
         }
-        Ok(Self { poller, waiting })
+        Ok(Self { poller, waiting, answered: Vec::with_capacity(count) })
     }
 
     /// Waits for all answers.
@@ -71,7 +73,7 @@ impl Callers {
                 let Some(caller) = self.waiting.get_mut(usize::try_from(number)?) else { continue };
                 let Some(loss) = caller.as_mut().and_then(read) else { continue };
                 first.get_or_insert_with(clock::now);
-                *caller = None;
+                self.answered.extend(caller.take());
                 left -= 1;
                 if let Err(loss) = loss {
                     (answers.lost, answers.last_loss) = (answers.lost + 1, loss);
