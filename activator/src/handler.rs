@@ -32,9 +32,9 @@ use crate::error_response::{self, Error};
 use crate::forward::{self, Forwarder, Upgrade};
 use crate::health_check::{self, OwnBody};
 use crate::held_body::HeldBody;
+use crate::rounds::Rounds;
 use crate::slot_queue::Slot;
 use crate::throttler::Shared;
-use crate::turns::Turns;
 use crate::workload_throttler::WorkloadThrottler;
 use crate::{held_places, probe};
 
@@ -58,7 +58,7 @@ pub struct Handler {
     workload: Arc<WorkloadThrottler>,
     pod_port: u16,
     /// Of what was held, by worker; most ports never need them.
-    turns: Box<[OnceLock<Arc<Turns>>]>,
+    rounds: Box<[OnceLock<Arc<Rounds>>]>,
 }
 
 /// A request that is on its way.
@@ -81,8 +81,8 @@ struct OnItsWay {
 impl Handler {
     /// Sends requests of `workload` to `pod_port` of its pods.
     pub fn new(shared: Arc<Shared>, workload: Arc<WorkloadThrottler>, pod_port: u16) -> Self {
-        let turns = (0..shared.limits.workers()).map(|_| OnceLock::new()).collect();
-        Self { shared, workload, pod_port, turns }
+        let rounds = (0..shared.limits.workers()).map(|_| OnceLock::new()).collect();
+        Self { shared, workload, pod_port, rounds }
     }
 
     /// The response to a request that came on `ends`, and goes to a pod by the `forwarder` of its thread.
@@ -223,14 +223,14 @@ impl Handler {
         forwarder: &Forwarder,
     ) -> Result<Response<ResponseBody>, forward::Error> {
         let to = (slot.pod().ip, self.pod_port).into();
-        let Some(turns) = self.turns.get(forwarder.worker()).filter(|_| request.held) else {
+        let Some(rounds) = self.rounds.get(forwarder.worker()).filter(|_| request.held) else {
             return forwarder.send(to, &request.head, &request.body).await;
         };
-        let in_turn = Box::pin(async {
+        let work = Box::pin(async {
             slot.run();
             forwarder.send(to, &request.head, &request.body).await
         });
-        turns.get_or_init(Arc::default).take(in_turn).await
+        rounds.get_or_init(Arc::default).take_turns(work).await
     }
 
     fn tell_times<B>(&self, response: &mut Response<B>, request: &OnItsWay, slot: &Slot, forwarded: Instant) {

@@ -9,7 +9,7 @@
 //!                                      └─► concurrency_reporter ─► stat_reporter ─► metrics-adapter, zero-scaler
 //! ```
 //!
-//! What is not HTTP goes the same way: tcp_handler takes the handler's place, and tunnel that of forward.
+//! What was held is forwarded in rounds. What is not HTTP goes the same way: tcp_handler takes the handler's place, and tunnel that of forward.
 //!
 //! A request that arrives for a sleeping workload is counted, which pokes, and held. Its pod is probed as soon as it has an
 //! address, and gets the request as soon as it answers, long before Kubernetes calls it Ready. Nothing is ever written to
@@ -35,13 +35,13 @@ pub(crate) mod pod_slots;
 pub mod pod_starts;
 pub mod pod_tracker;
 pub mod probe;
+pub mod rounds;
 pub mod slot_exchange;
 pub mod slot_queue;
 pub mod stat_reporter;
 pub mod tcp_handler;
 pub mod throttler;
 pub mod tunnel;
-pub mod turns;
 pub mod two_choices;
 pub mod workload_throttler;
 pub mod workloads;

@@ -1,4 +1,4 @@
-//! Turns: of one workload's held requests only so many run at a time, so that a worker's other requests do not stand behind all.
+//! Rounds: of one workload's held requests only so many run at a time, so that a worker's other requests do not stand behind all.
 //!
 //! ```text
 //!  a held request could go on ─► a turn is left in this round ─► it runs
@@ -10,7 +10,7 @@
 //! can go on, which costs next to nothing, and run in later rounds. A round is over when everything that was ready has run, and
 //! the sockets were looked at again.
 //!
-//! The [`Handler`](crate::handler::Handler) sends what was held in turns of its own for each worker. Requests that pass
+//! The [`Handler`](crate::handler::Handler) sends what was held in them, in others on each worker. Requests that pass
 //! through have nothing to do with it.
 
 use std::future::{Future, poll_fn};
@@ -22,28 +22,29 @@ use std::task::ready;
 use tokio::sync::Semaphore;
 use tokio_util::sync::PollSemaphore;
 
-/// Turns in a round: less than half a millisecond, for the sending of a request or its answer takes some 20 µs.
-const ROUND: usize = 16;
+/// In a round: less than half a millisecond, for the sending of a request or its answer takes some 20 µs.
+const TURNS: usize = 16;
 
-/// The turns of one workload on one worker.
+/// The rounds of one workload on one worker.
 #[derive(Debug)]
-pub struct Turns {
+pub struct Rounds {
+    /// Turns in this round.
     left: Arc<Semaphore>,
     /// Whether a round is under way, at whose end the next one begins.
     is_open: AtomicBool,
 }
 
-// === impl Turns ===
+// === impl Rounds ===
 
-impl Default for Turns {
+impl Default for Rounds {
     fn default() -> Self {
-        Self { left: Arc::new(Semaphore::new(ROUND)), is_open: AtomicBool::new(false) }
+        Self { left: Arc::new(Semaphore::new(TURNS)), is_open: AtomicBool::new(false) }
     }
 }
 
-impl Turns {
+impl Rounds {
     /// Does `work`, each step of it in turn. Dropping the future gives its turn to another.
-    pub async fn take<F: Future + Unpin>(self: &Arc<Self>, mut work: F) -> F::Output {
+    pub async fn take_turns<F: Future + Unpin>(self: &Arc<Self>, mut work: F) -> F::Output {
         let mut turn = PollSemaphore::new(self.left.clone());
         poll_fn(|cx| {
             // The semaphore is never closed.
@@ -66,7 +67,7 @@ impl Turns {
     async fn rounds(self: Arc<Self>) {
         loop {
             tokio::task::yield_now().await;
-            let taken = ROUND.saturating_sub(self.left.available_permits());
+            let taken = TURNS.saturating_sub(self.left.available_permits());
             if taken == 0 {
                 self.is_open.store(false, Ordering::Relaxed);
                 return;
@@ -86,49 +87,49 @@ mod tests {
 
     type Log = Arc<Mutex<Vec<&'static str>>>;
 
-    fn crowd(turns: &Arc<Turns>, log: &Log) -> JoinSet<()> {
-        (0..10 * ROUND)
-            .map(|_| (turns.clone(), log.clone()))
-            .map(|(turns, log)| async move {
-                turns.take(Box::pin(async { log.lock().unwrap().push("crowd") })).await
+    fn crowd(rounds: &Arc<Rounds>, log: &Log) -> JoinSet<()> {
+        (0..10 * TURNS)
+            .map(|_| (rounds.clone(), log.clone()))
+            .map(|(rounds, log)| async move {
+                rounds.take_turns(Box::pin(async { log.lock().unwrap().push("crowd") })).await
             })
             .collect()
     }
 
     #[tokio::test]
     async fn a_neighbour_waits_for_one_round_of_a_crowd() {
-        let (turns, log) = (Arc::new(Turns::default()), Log::default());
-        let mut crowd = crowd(&turns, &log);
+        let (rounds, log) = (Arc::new(Rounds::default()), Log::default());
+        let mut crowd = crowd(&rounds, &log);
         let neighbour = log.clone();
         crowd.spawn(async move { neighbour.lock().unwrap().push("neighbour") });
         crowd.join_all().await;
         let log = log.lock().unwrap();
-        assert_eq!(log.iter().position(|who| *who == "neighbour"), Some(ROUND));
-        assert_eq!(log.len(), 10 * ROUND + 1, "everybody has a turn");
+        assert_eq!(log.iter().position(|who| *who == "neighbour"), Some(TURNS));
+        assert_eq!(log.len(), 10 * TURNS + 1, "everybody has a turn");
     }
 
     #[tokio::test]
     async fn who_goes_away_takes_no_turn() {
-        let (turns, log) = (Arc::new(Turns::default()), Log::default());
-        let mut gone = crowd(&turns, &Log::default());
-        let crowd = crowd(&turns, &log);
+        let (rounds, log) = (Arc::new(Rounds::default()), Log::default());
+        let mut gone = crowd(&rounds, &Log::default());
+        let crowd = crowd(&rounds, &log);
         // The first round has run, and all others wait.
         yield_now().await;
         gone.abort_all();
         while gone.join_next().await.is_some() {}
         crowd.join_all().await;
-        assert_eq!(log.lock().unwrap().len(), 10 * ROUND);
+        assert_eq!(log.lock().unwrap().len(), 10 * TURNS);
     }
 
     #[tokio::test]
     async fn work_goes_on_for_more_steps_than_a_round_has_turns() {
-        let turns = Arc::new(Turns::default());
+        let rounds = Arc::new(Rounds::default());
         let steps = async {
-            for _ in 0..3 * ROUND {
+            for _ in 0..3 * TURNS {
                 yield_now().await;
             }
         };
-        turns.take(Box::pin(steps)).await;
-        turns.take(std::future::ready(())).await;
+        rounds.take_turns(Box::pin(steps)).await;
+        rounds.take_turns(std::future::ready(())).await;
     }
 }
