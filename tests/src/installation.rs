@@ -157,6 +157,16 @@ pub fn kill_process(pod: &str) -> Result<()> {
     Ok(())
 }
 
+/// Kills the process in one of our own pods; where it is not on this machine, deletes the pod without grace.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn kill(client: &Client, pod: &str) -> Result<()> {
+    let Err(error) = kill_process(pod) else { return Ok(()) };
+    println!("{error:#}: its pod is deleted instead");
+    kill_pod(client, pod).await
+}
+
 /// Deletes one of our own pods without grace: it has next to no time to say anything.
 ///
 /// # Errors

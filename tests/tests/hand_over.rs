@@ -13,7 +13,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
 use kube::api::{DeleteParams, ListParams};
-use system_tests::installation::{self, kill_process, leader, of_ours, without_zero_scaler};
+use system_tests::installation::{self, leader, of_ours, without_zero_scaler};
 use system_tests::metric::{asks_once, of_service};
 use system_tests::namespace::TestNamespace;
 use system_tests::played_activator::{Load, Loads, PlayedActivator};
@@ -191,10 +191,7 @@ async fn play(namespace: &TestNamespace) -> Result<()> {
 
     let leads = leader(client, "metrics-adapter").await?;
     let killed = Instant::now();
-    if let Err(error) = kill_process(&leads) {
-        println!("{error:#}: its pod is deleted instead");
-        installation::kill_pod(client, &leads).await?;
-    }
+    installation::kill(client, &leads).await?;
     until_both_know(client).await?;
     until_all_follow(namespace, UP).await?;
     let answers = callers.so_far();

@@ -27,6 +27,8 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
         let killed = wake(&namespace, &name, || async {
             for part in ["zero-scaler", "metrics-adapter"] {
                 let leader = installation::leader(client, part).await?;
+                // On another machine than this its pod alone is taken away.
+                let _ = installation::kill_process(&leader);
                 installation::kill_pod(client, &leader).await?;
             }
             sleep(LATER).await;

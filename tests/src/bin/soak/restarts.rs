@@ -52,7 +52,7 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
 
     for part in ["metrics-adapter", "zero-scaler"] {
         let leader = installation::leader(client, part).await?;
-        installation::kill_pod(client, &leader).await?;
+        installation::kill(client, &leader).await?;
         calm(&mut load, report, &format!("the leading {part} killed"), 0).await;
         installation::until_ready(client, UP).await?;
     }
