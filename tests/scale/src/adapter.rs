@@ -20,6 +20,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long the cluster goes on to send somebody there who is asked to end.
 const STILL_ASKED: Duration = Duration::from_secs(1);
+/// And who has died: a kubelet looks each second, and what it says has to reach every node.
+const UNNOTICED: Duration = Duration::from_secs(3);
 
 /// How to start one.
 pub(crate) struct Setup<'a> {
@@ -42,7 +44,8 @@ pub(crate) struct Adapter {
     /// Of pushes and decisions.
     pub(crate) stats: SocketAddr,
     admin: SocketAddr,
-    terminated: Cell<Option<Instant>>,
+    /// From when on nobody is sent there.
+    left_out: Cell<Option<Instant>>,
 }
 
 // === impl Adapter ===
@@ -68,23 +71,24 @@ impl Adapter {
             environment: vec![("KUBECONFIG", setup.kubeconfig.into())],
             log: setup.directory.join(format!("{}.log", setup.name)),
         };
-        Ok(Self { process: Process::start(program)?, api, stats, admin, terminated: Cell::new(None) })
+        Ok(Self { process: Process::start(program)?, api, stats, admin, left_out: Cell::new(None) })
     }
 
     /// Asks it to end.
     pub(crate) fn terminate(&self) {
         self.process.terminate();
-        self.terminated.set(Some(Instant::now()));
+        self.left_out.set(Some(Instant::now() + STILL_ASKED));
     }
 
     /// Ends it on the spot.
     pub(crate) fn kill(&self) {
         self.process.kill();
+        self.left_out.set(Some(Instant::now() + UNNOTICED));
     }
 
-    /// Whether it was asked to end, and everybody knows.
-    pub(crate) fn is_terminated(&self) -> bool {
-        self.terminated.get().is_some_and(|since| since.elapsed() > STILL_ASKED)
+    /// Whether it ends or has ended, and everybody knows.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.left_out.get().is_some_and(|since| since <= Instant::now())
     }
 
     /// Waits until it knows all that it waits for; how long that took.

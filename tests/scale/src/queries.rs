@@ -32,6 +32,9 @@ const PACE: Duration = Duration::from_millis(1);
 /// Time for one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Microseconds; whatever takes longer is counted as this.
+const LONGEST: u64 = 60_000_000;
+
 /// Connections of the aggregation layer.
 pub(crate) struct Callers {
     connections: Vec<SendRequest<Empty<Bytes>>>,
@@ -88,7 +91,8 @@ impl Callers {
             }
         }
         drop(told);
-        let mut sum = Answers { latency: Histogram::new(3)?, failed: 0, failure: None, mean_value: 0.0 };
+        let latency = Histogram::new_with_bounds(1, LONGEST, 3)?;
+        let mut sum = Answers { latency, failed: 0, failure: None, mean_value: 0.0 };
         while let Some((latency, answer)) = answers.recv().await {
             sum.add(latency, answer);
         }
@@ -120,7 +124,7 @@ impl Answers {
     fn add(&mut self, latency: Duration, answer: Result<f64>) {
         match answer {
             Ok(value) => {
-                self.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+                self.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(LONGEST));
                 self.mean_value += value;
             }
             Err(error) => {

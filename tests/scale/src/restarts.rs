@@ -140,8 +140,8 @@ impl Replicas<'_> {
         event(self)?;
         while start.elapsed() < during {
             pace.tick().await;
-            // As kube-proxy would, once the endpoints say that one is not ready; who is gone without a word is still asked.
-            let ready = self.running.values().filter(|(adapter, ..)| !adapter.is_terminated());
+            // As kube-proxy would, once the endpoints say that one is not ready.
+            let ready = self.running.values().filter(|(adapter, ..)| !adapter.is_left_out());
             let (_, callers, _) = ready.choose(&mut rand::rng()).context("no replica is ready")?;
             watched.add(start.elapsed(), callers.ask_one().await);
         }
