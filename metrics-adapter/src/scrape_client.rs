@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::stat_datagrams::StatDatagrams;
+use crate::stat_datagrams::{StatDatagrams, Unheard};
 
 /// Time for one pod to answer. A pod that needs longer has missed its second.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -57,6 +57,9 @@ pub enum ScrapeError {
     /// No answer in time.
     #[error("no answer within {TIMEOUT:?}")]
     Timeout,
+    /// It was not waited for as it should: this process has more to do than it can.
+    #[error("this process is behind; it needs more CPU time")]
+    Behind,
     /// It has just started: its first period is not over.
     #[error("no period has ended yet")]
     TooYoung,
@@ -100,17 +103,19 @@ impl ScrapeClient {
     /// When it does not answer with a plausible Stat in time.
     pub async fn scrape(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
         if let Some(datagrams) = self.datagrams.as_ref().filter(|_| !self.is_silent(ip)) {
-            if let Some(told) = datagrams.ask(ip).await {
-                return plausible(told.ok_or(ScrapeError::TooYoung)?);
+            match datagrams.ask(ip).await {
+                Ok(told) => return plausible(told.ok_or(ScrapeError::TooYoung)?),
+                Err(Unheard::Behind) => return Err(ScrapeError::Behind),
+                Err(Unheard::Silent) => {}
             }
-            let answer = self.scrape_by_http(ip).await;
+            let answer = Box::pin(self.scrape_by_http(ip)).await;
             // Whoever answers neither is gone, and may come back as somebody else.
             if answer.is_ok() {
                 self.note_silence(ip);
             }
             return answer;
         }
-        self.scrape_by_http(ip).await
+        Box::pin(self.scrape_by_http(ip)).await
     }
 
     async fn scrape_by_http(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {

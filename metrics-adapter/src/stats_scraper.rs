@@ -170,8 +170,10 @@ impl StatsScraper {
                 Ok(stat) => heard.push(pod, stat),
                 Err(error) => {
                     heard.too_young += usize::from(matches!(error, ScrapeError::TooYoung));
+                    // Nobody can stand in for one who was not waited for.
+                    let behind = matches!(error, ScrapeError::Behind);
                     last = Some(error);
-                    asking.extend(candidates.next().map(ask));
+                    asking.extend(candidates.next().filter(|_| !behind).map(ask));
                 }
             }
             let spoken = heard.stats.len() + heard.too_young;
