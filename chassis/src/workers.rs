@@ -9,7 +9,8 @@
 //! keeps something of its own: what has the connections to the other side. Callers are dealt out in turn, because their
 //! connections live long and the kernel would not spread few of them evenly.
 //!
-//! Both proxies have workers, and wait themselves for what they carry: it is cut when the last clone of these goes.
+//! Both proxies have workers, and wait themselves for what they carry: it is cut when the last clone of these goes. The metrics-adapter
+//! has one such [`thread()`] for reading pods, for the same reasons.
 
 use std::future::Future;
 use std::io;
@@ -58,7 +59,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
     /// When the system gives no more threads or descriptors.
     pub fn start(keep: impl IntoIterator<Item = T>) -> io::Result<Self> {
         let end = CancellationToken::new();
-        let start = |keeps| Ok(Worker { runtime: start(end.clone())?, keeps: Arc::new(keeps) });
+        let start = |keeps| Ok(Worker { runtime: thread("worker", end.clone())?, keeps: Arc::new(keeps) });
         let workers = keep.into_iter().map(start).collect::<io::Result<_>>()?;
         Ok(Self(Arc::new(Shared { workers, dealt: AtomicUsize::new(0), _end: end.drop_guard() })))
     }
@@ -90,12 +91,14 @@ impl<T> Clone for Workers<T> {
     }
 }
 
-fn start(end: CancellationToken) -> io::Result<Handle> {
+/// A thread with a runtime of its own, which it drives until `end`.
+///
+/// # Errors
+/// When the system gives no more threads or descriptors.
+pub fn thread(name: &str, end: CancellationToken) -> io::Result<Handle> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
-    thread::Builder::new()
-        .name("worker".to_owned())
-        .spawn(move || runtime.block_on(end.cancelled_owned()))?;
+    thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(end.cancelled_owned()))?;
     Ok(handle)
 }
 

@@ -11,11 +11,12 @@ use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::reviews::KubernetesReviewer;
 use chassis::token_guard::TokenGuard;
-use chassis::{admin, kubernetes, shutdown};
+use chassis::{admin, kubernetes, shutdown, workers};
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use prometheus::Registry;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -89,16 +90,20 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(pods.clone().follow(client.clone(), readiness.awaits("pods")));
     let latch = readiness.awaits("configmap extension-apiserver-authentication");
     tasks.spawn(auth::follow(client.clone(), front_proxy.clone(), latch));
-    let datagrams = StatDatagrams::bind(args.pod_stats_port);
-    tasks.spawn(datagrams.clone().receive());
+    let reading = workers::thread("collector", end.clone())?;
+    let datagrams = {
+        let _runtime = reading.enter();
+        StatDatagrams::bind(args.pod_stats_port)
+    };
     let scraper = StatsScraper {
         collector: collector.clone(),
         pods: pods.clone(),
-        client: ScrapeClient::new(args.pod_stats_port, Some(datagrams)),
+        client: ScrapeClient::new(args.pod_stats_port, Some(datagrams.clone())),
         workloads: workloads.clone(),
         metrics: metrics.clone(),
     };
-    tasks.spawn(collector::follow(scraper, pokes.clone()));
+    on(&reading, &mut tasks, datagrams.receive());
+    on(&reading, &mut tasks, collector::follow(scraper, pokes.clone()));
     let multi_scaler = MultiScaler {
         collector: collector.clone(),
         pods: pods.clone(),
@@ -146,6 +151,16 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     end.cancel();
     admin.await?;
     ended
+}
+
+/// Has another thread do a part; its end, in a panic as well, is seen among `tasks`.
+fn on(runtime: &Handle, tasks: &mut JoinSet<()>, part: impl Future<Output = ()> + Send + 'static) {
+    let part = runtime.spawn(part);
+    tasks.spawn(async {
+        if let Err(error) = part.await {
+            tracing::error!(%error, "reading pods failed");
+        }
+    });
 }
 
 /// What handshakes use, and the tasks that keep it good.

@@ -3,7 +3,7 @@
 //! Fed by the stat server (pushes) and the scraper (rounds); what both record of one second adds up. Read by the
 //! multi-scaler and the API. A push for a workload that nobody decides on is dropped: there is nothing to decide.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -69,10 +69,10 @@ impl Collector {
         self.collections.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::new(entry));
     }
 
-    /// Forgets every workload that is not in `keep`.
-    pub fn retain(&self, keep: &HashSet<Key>) {
+    /// Forgets the workloads that are not to be kept.
+    pub fn retain(&self, keep: impl Fn(&Key) -> bool) {
         let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
-        collections.retain(|key, _| keep.contains(key));
+        collections.retain(|key, _| keep(key));
     }
 
     /// Takes in what an activator says of one workload.
@@ -171,7 +171,8 @@ impl Drop for ConnectedActivator {
 
 /// Keeps a collection of each workload in the table, and reads the pods of all of them each second.
 ///
-/// One task for all: what is waited for is a place among many, not a task with a timer of its own.
+/// One task for all: what is waited for is a place among many, not a task with a timer of its own. It runs on the thread that takes
+/// in the answers, so that no answer wakes another thread; with two, ten thousand workloads took half as much time again.
 pub async fn follow(scraper: StatsScraper, pokes: Pokes) {
     let clock = *scraper.collector.clock();
     let mut workloads = scraper.workloads.clone();
@@ -200,9 +201,8 @@ pub async fn follow(scraper: StatsScraper, pokes: Pokes) {
 }
 
 fn update(scraper: &StatsScraper, table: &Workloads, schedule: &mut ScrapeSchedule) {
-    let keys: HashSet<Key> = table.iter().map(|workload| workload.key.clone()).collect();
-    scraper.metrics.workloads.set(i64::try_from(keys.len()).unwrap_or(i64::MAX));
-    scraper.collector.retain(&keys);
+    scraper.metrics.workloads.set(i64::try_from(table.len()).unwrap_or(i64::MAX));
+    scraper.collector.retain(|key| table.get(key).is_some());
     for workload in table.iter() {
         scraper.collector.create_or_update(&workload.key, workload.windows);
     }

@@ -36,4 +36,5 @@ pub mod stat_datagrams;
 pub mod stat_server;
 pub mod stats_scraper;
 pub mod tls_server;
+mod turns;
 pub mod workloads;

@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use metrics_adapter::args::{Args, Cli, Command};
 use metrics_adapter::{app, simulate};
+use tikv_jemallocator::Jemalloc;
+
+/// See queue-proxy's `main.rs`. Besides, it gives back what a list of all pods took.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();

@@ -1,15 +1,13 @@
 //! MultiScaler: one task owns all deciders, so nothing else can touch their memory.
 //!
-//! It decides on every workload every two seconds, on some of them at a time so that nothing else has to wait for all, and on one at
-//! once when it is poked ([`Pokes`]). Input are the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided,
-//! and the old decision grows old.
+//! It decides on every workload every two seconds, each in its turn ([`Turns`]), and on one at once when it is poked ([`Pokes`]). Input are
+//! the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided, and the old decision grows old.
 //!
 //! Only the leader's decisions go out. A follower decides all the same, on its own windows and for nobody, so that
 //! its deciders know of a panic or a delay when it has to take over; and then it takes nothing away for a stable window,
 //! in case the other knew more.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +15,6 @@ use autoscaler::decider::Decider;
 use autoscaler::{Decision, Key};
 use chassis::lease::Leadership;
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
 
 use crate::collector::Collector;
 use crate::decisions::Decisions;
@@ -25,12 +22,8 @@ use crate::history::{History, Look};
 use crate::metrics::Metrics;
 use crate::pokes::Pokes;
 use crate::ready_pods::ReadyPods;
+use crate::turns::Turns;
 use crate::workloads::{Workload, Workloads, WorkloadsReceiver};
-
-/// Time between decisions.
-const TICK: Duration = Duration::from_secs(2);
-/// Parts of that time. Each workload has its own.
-const TURNS: u32 = 40;
 
 /// What decides.
 #[derive(Debug)]
@@ -72,9 +65,7 @@ impl MultiScaler {
     pub async fn run(mut self, mut poked: mpsc::Receiver<Key>) {
         let mut units = Units::new();
         let mut led = false;
-        let mut turn = 0;
-        let mut tick = tokio::time::interval(TICK / TURNS);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut turns = Turns::of(&self.workloads.borrow());
         loop {
             let leads = self.leadership.leads();
             if leads != led {
@@ -83,26 +74,23 @@ impl MultiScaler {
             }
             tokio::select! {
                 () = self.leadership.until(!led) => {}
-                _ = tick.tick() => {
-                    self.decide_on(&mut units, |key| turn_of(key) == turn);
-                    turn = (turn + 1) % TURNS;
+                turn = turns.next() => {
+                    for workload in turn {
+                        self.decide(&mut units, workload);
+                    }
                 }
                 key = poked.recv() => match key {
                     Some(key) => self.poked(&mut units, &key),
                     None => return,
                 },
                 changed = self.workloads.changed() => match changed {
-                    Ok(()) => self.forget_removed(&mut units),
+                    Ok(()) => {
+                        self.forget_removed(&mut units);
+                        turns.update(&self.workloads.borrow());
+                    }
                     Err(_) => return,
                 },
             }
-        }
-    }
-
-    fn decide_on(&self, units: &mut Units, chosen: impl Fn(&Key) -> bool) {
-        let table = self.workloads.borrow().clone();
-        for workload in table.iter().filter(|workload| chosen(&workload.key)) {
-            self.decide(units, workload);
         }
     }
 
@@ -118,7 +106,9 @@ impl MultiScaler {
                 unit.decider.take_over(ready, now);
             }
         }
-        self.decide_on(units, |_| true);
+        for workload in table.iter() {
+            self.decide(units, workload);
+        }
     }
 
     fn poked(&self, units: &mut Units, key: &Key) {
@@ -187,11 +177,4 @@ impl MultiScaler {
         });
         unit.idle.map(|(_, millis)| millis)
     }
-}
-
-/// When in each tick a workload is decided on.
-fn turn_of(key: &Key) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    u32::try_from(hasher.finish() % u64::from(TURNS)).unwrap_or_default()
 }

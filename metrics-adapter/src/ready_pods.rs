@@ -152,7 +152,9 @@ impl Namespaces {
             .min_by_key(|pods| pods.len());
         // A selector that names no value is looked for everywhere.
         let all = namespace.filter(|_| fewest.is_none()).into_iter().flat_map(|all| all.by_name.values());
-        fewest.unwrap_or_default().iter().chain(all).filter(|pod| selector.matches(&pod.labels))
+        // Found by all that it asks for.
+        let found = fewest.is_some() && selector.requirements().len() == 1;
+        fewest.unwrap_or_default().iter().chain(all).filter(move |pod| found || selector.matches(&pod.labels))
     }
 }
 

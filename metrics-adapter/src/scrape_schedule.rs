@@ -16,11 +16,11 @@ use crate::workloads::Workloads;
 /// Time between rounds.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Up to so many workloads, rounds begin at moments that are [`TOGETHER`] apart, so that the process is woken seldom. The questions of one
-/// such moment are then still few enough for any socket's buffer.
-const FEW: usize = 500;
-/// In milliseconds.
-const TOGETHER: u64 = 50;
+/// Up to so many workloads, rounds begin at moments that are so many milliseconds apart, so that the process is woken seldom. The questions of
+/// one such moment are then still few enough for any socket's buffer.
+const TOGETHER: [(usize, u64); 2] = [(100, 250), (500, 50)];
+/// And with more: some forty rounds of ten thousand.
+const AMONG_MANY: u64 = 4;
 
 /// What is due when.
 #[derive(Debug, Default)]
@@ -65,8 +65,7 @@ impl ScrapeSchedule {
         self.known.retain(|key, _| table.get(key).is_some());
         for workload in table.iter() {
             if !self.known.contains_key(&workload.key) {
-                let apart = if table.len() > FEW { 1 } else { TOGETHER };
-                let next = first_round(&workload.key, now, apart);
+                let next = first_round(&workload.key, now, apart(table.len()));
                 self.known
                     .insert(workload.key.clone(), Known { next, running: false, last: Outcome::default() });
                 self.due.push(Reverse((next, workload.key.clone())));
@@ -104,6 +103,11 @@ impl ScrapeSchedule {
             known.last = outcome;
         }
     }
+}
+
+/// Milliseconds between moments at which rounds of so many workloads begin.
+fn apart(workloads: usize) -> u64 {
+    TOGETHER.into_iter().find(|(most, _)| workloads <= *most).map_or(AMONG_MANY, |(_, apart)| apart)
 }
 
 /// When to begin: each workload at its own moment of a second, and from then on at whole seconds after it, so that every round has
