@@ -255,14 +255,18 @@ impl Counter {
         let announced = std::mem::take(&mut state.announced);
         let stats = state.stats.as_mut()?;
         let report = stats.report(now.into_std());
-        let was_idle = report.average_concurrency == 0.0 && stats.in_flight() == 0;
+        let in_flight = stats.in_flight();
+        let was_idle = report.average_concurrency == 0.0 && in_flight == 0;
         if was_idle {
             state.stats = None;
         }
+        // Of a crowd that was told ahead, the rest counts like it: for all of the period, whenever in it they came.
+        let came_together = if announced.in_flight > 0 { in_flight as f64 } else { 0.0 };
+        let concurrency = report.average_concurrency.max(came_together);
         let seconds = report.period.as_secs_f64();
         let arrived = report.request_count.saturating_sub(announced.arrived) as f64;
         Some(Period {
-            concurrency: (report.average_concurrency - announced.in_flight as f64).max(0.0),
+            concurrency: (concurrency - announced.in_flight as f64).max(0.0),
             requests_per_second: if seconds > 0.0 { arrived / seconds } else { 0.0 },
             was_idle,
         })
@@ -343,6 +347,17 @@ mod tests {
         let events = [(0, IN), (1, OUT), (1, IN), (2, OUT)];
         assert_eq!(told(&events, &[2]), [(1.0, 1.0), (0.0, 0.5)]); // A3
         assert_eq!(told(&[(0, IN), (0, IN), (1, OUT), (2, OUT)], &[2]), [(1.0, 1.0), (0.5, 0.5)]); // A5
+    }
+
+    #[test]
+    fn the_rest_of_a_crowd_counts_as_if_it_had_come_with_the_first() {
+        let (counter, start) = (Counter::new(Key::new("shop", "web")), Instant::now());
+        counter.enter(start);
+        counter.enter(start + Duration::from_millis(750));
+        let second = |n: u64| start + Duration::from_secs(n);
+        assert_eq!(counter.report(second(1)).unwrap().concurrency, 1.0);
+        counter.enter(second(1) + Duration::from_millis(500));
+        assert_eq!(counter.report(second(2)).unwrap().concurrency, 2.5, "an average, as ever after");
     }
 
     #[test]
