@@ -3,7 +3,8 @@
 //! A request counts from its arrival to the end of its response body, so what is held counts as concurrency: fifty waiting
 //! callers ask for as many pods as fifty running ones. The first request of a workload that is not carried is told at once,
 //! as `{1, 1}`, and those that have come a moment later are told once more, so that a crowd gets its pods from the start and not one
-//! pod for a second; the periodic report that follows subtracts what was told. A workload is carried until a period in which it
+//! pod for a second. While its panic may still grow, half of each second is told when it is over, so that pods do not wait for the other
+//! half. The periodic report that follows leaves out what was told. A workload is carried until a period in which it
 //! had nothing: that period is still told, as zeros, and the next request pokes again.
 //!
 //! Every report goes to the [`StatReporter`], which never blocks.
@@ -23,11 +24,16 @@ use crate::stat_reporter::StatReporter;
 /// Set when the poke of a wake has left by the first connection.
 pub type PokeSent = Arc<OnceLock<Instant>>;
 
+const HALF: Duration = Duration::from_millis(500);
+
 /// Shortest wait for the next whole second. A timer that fired early must not report a period of no length.
 const SHORTEST_PERIOD_MS: u64 = 100;
 
 /// Time after a poke in which a crowd has come. Those who open a thousand connections at once take nearly as long.
 const CROWD: Duration = Duration::from_millis(100);
+
+/// Time after a poke in which half seconds are told: the default panic window, for so long its average grows.
+const GROWTH: Duration = Duration::from_secs(6);
 
 /// Slow wakes that wait for the next report; the log has what is beyond that.
 const MOST_SLOW_WAKES: usize = 64;
@@ -54,15 +60,23 @@ struct State {
     /// `None` while the workload is not carried.
     stats: Option<RequestStats>,
     announced: Announced,
-    poke: Option<PokeSent>,
+    poke: Option<Poke>,
+}
+
+#[derive(Clone, Debug)]
+struct Poke {
+    at: Instant,
+    sent: PokeSent,
 }
 
 /// What was told ahead of the periodic report, which leaves it out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Announced {
-    in_flight: u64,
-    /// Those of them that arrived in this period.
+    concurrency: f64,
+    /// Requests that arrived in this period.
     arrived: u64,
+    /// Whether it counts for all of the period, as a crowd does, and not only for what was over of it.
+    crowd: bool,
 }
 
 /// Workloads that poked, and when to look at them again. One entry for each at most, for the next poke comes after an idle second.
@@ -108,7 +122,7 @@ impl ConcurrencyReporter {
 
     /// Reports at every whole second of wall time, and tells of crowds, until dropped.
     pub async fn run(&self) {
-        tokio::join!(self.report_periods(), self.announce_crowds());
+        tokio::join!(self.report_periods(), self.announce_crowds(), self.announce_growth());
     }
 
     async fn announce_crowds(&self) {
@@ -120,14 +134,33 @@ impl ConcurrencyReporter {
         }
     }
 
+    async fn announce_growth(&self) {
+        loop {
+            tokio::time::sleep(until_next_second(clock::since_epoch() + HALF)).await;
+            self.send(&self.growth(Instant::now()));
+        }
+    }
+
     async fn report_periods(&self) {
         loop {
             tokio::time::sleep(until_next_second(clock::since_epoch())).await;
-            let push = self.report(Instant::now());
-            if !push.messages.is_empty() || !push.slow_wakes.is_empty() {
-                self.outlet.report(&push);
-            }
+            self.send(&self.report(Instant::now()));
         }
+    }
+
+    fn send(&self, push: &Push) {
+        if !push.messages.is_empty() || !push.slow_wakes.is_empty() {
+            self.outlet.report(push);
+        }
+    }
+
+    /// What was over of the period for all whose panic may grow.
+    fn growth(&self, now: Instant) -> Push {
+        let grown = lock(&self.carried)
+            .values()
+            .filter_map(|counter| Some(self.message(&counter.key, counter.grown(now)?)))
+            .collect();
+        self.push(grown, Vec::new())
     }
 
     /// Ends a period for all that is carried, and stops to carry what had nothing in it.
@@ -143,8 +176,11 @@ impl ConcurrencyReporter {
     }
 
     fn announcement(&self, counter: &Counter, told: Announced) -> Push {
-        let stat = self.stat(told.in_flight as f64, told.arrived as f64);
-        self.push(vec![StatMessage { key: counter.key.clone(), stat }], Vec::new())
+        self.push(vec![self.message(&counter.key, told)], Vec::new())
+    }
+
+    fn message(&self, key: &Key, told: Announced) -> StatMessage {
+        StatMessage { key: key.clone(), stat: self.stat(told.concurrency, told.arrived as f64) }
     }
 
     fn stat(&self, concurrency: f64, requests_per_second: f64) -> Stat {
@@ -174,7 +210,7 @@ struct Period {
 
 impl Announced {
     /// The first request.
-    const POKE: Self = Self { in_flight: 1, arrived: 1 };
+    const POKE: Self = Self { concurrency: 1.0, arrived: 1, crowd: true };
 }
 
 // === impl Crowds ===
@@ -215,21 +251,21 @@ impl Counter {
 
     /// The poke of the current or last time the workload was carried.
     pub fn poke(&self) -> Option<PokeSent> {
-        lock(&self.state).poke.clone()
+        lock(&self.state).poke.as_ref().map(|poke| poke.sent.clone())
     }
 
     /// Counts one in; whether that has to be told at once, and where to note that it was.
     fn enter(&self, now: Instant) -> Option<PokeSent> {
-        let now = now.into_std();
         let mut state = lock(&self.state);
         if let Some(stats) = &mut state.stats {
-            stats.request_in(now, false);
+            stats.request_in(now.into_std(), false);
             return None;
         }
-        let mut stats = RequestStats::new(now);
-        stats.request_in(now, false);
+        let mut stats = RequestStats::new(now.into_std());
+        stats.request_in(now.into_std(), false);
         let sent = PokeSent::default();
-        *state = State { stats: Some(stats), announced: Announced::POKE, poke: Some(sent.clone()) };
+        let poke = Poke { at: now, sent: sent.clone() };
+        *state = State { stats: Some(stats), announced: Announced::POKE, poke: Some(poke) };
         Some(sent)
     }
 
@@ -242,12 +278,30 @@ impl Counter {
     /// What is here and was not told in this period; notes that it is told now.
     fn announce(&self) -> Option<Announced> {
         let mut state = lock(&self.state);
-        let more = state.stats.as_ref()?.in_flight().saturating_sub(state.announced.in_flight);
+        let in_flight = state.stats.as_ref()?.in_flight() as f64;
+        let told = state.announced;
+        let more = (in_flight - told.concurrency).max(0.0);
         // After a report those who are here have been told as arrivals.
-        let arrived = if state.announced.arrived > 0 { more } else { 0 };
-        state.announced.in_flight += more;
-        state.announced.arrived += arrived;
-        (more > 0).then_some(Announced { in_flight: more, arrived })
+        let arrived = if told.crowd { more as u64 } else { 0 };
+        state.announced =
+            Announced { concurrency: told.concurrency + more, arrived: told.arrived + arrived, crowd: true };
+        (more > 0.0).then_some(Announced { concurrency: more, arrived, crowd: true })
+    }
+
+    /// What was over of this period, if the workload may grow and nothing of the period was told; notes that it is told now.
+    fn grown(&self, now: Instant) -> Option<Announced> {
+        let mut state = lock(&self.state);
+        let grows = state.poke.as_ref().is_some_and(|poke| now.saturating_duration_since(poke.at) < GROWTH);
+        if !grows || state.announced != Announced::default() {
+            return None;
+        }
+        let over = state.stats.clone()?.report(now.into_std());
+        state.announced = Announced {
+            concurrency: over.average_concurrency * over.period.as_secs_f64(),
+            arrived: over.request_count,
+            crowd: false,
+        };
+        (over.average_concurrency > 0.0).then_some(state.announced)
     }
 
     fn report(&self, now: Instant) -> Option<Period> {
@@ -261,12 +315,12 @@ impl Counter {
             state.stats = None;
         }
         // Of a crowd that was told ahead, the rest counts like it: for all of the period, whenever in it they came.
-        let came_together = if announced.in_flight > 0 { in_flight as f64 } else { 0.0 };
+        let came_together = if announced.crowd { in_flight as f64 } else { 0.0 };
         let concurrency = report.average_concurrency.max(came_together);
         let seconds = report.period.as_secs_f64();
         let arrived = report.request_count.saturating_sub(announced.arrived) as f64;
         Some(Period {
-            concurrency: (concurrency - announced.in_flight as f64).max(0.0),
+            concurrency: (concurrency - announced.concurrency).max(0.0),
             requests_per_second: if seconds > 0.0 { arrived / seconds } else { 0.0 },
             was_idle,
         })
@@ -376,15 +430,46 @@ mod tests {
         let (counter, start) = (Counter::new(Key::new("shop", "web")), Instant::now());
         let enter = |count: u64| (0..count).for_each(|_| drop(counter.enter(start)));
         enter(100);
-        assert_eq!(counter.announce(), Some(Announced { in_flight: 99, arrived: 99 }));
+        let crowd = |concurrency, arrived| Some(Announced { concurrency, arrived, crowd: true });
+        assert_eq!(counter.announce(), crowd(99.0, 99));
         assert_eq!(counter.announce(), None);
         enter(20);
         let period = counter.report(start + Duration::from_secs(1)).unwrap();
         assert_eq!((period.concurrency, period.requests_per_second), (20.0, 20.0));
         // Its second ended between the poke and the look: all were told as arrivals, and are still here.
-        assert_eq!(counter.announce(), Some(Announced { in_flight: 120, arrived: 0 }));
+        assert_eq!(counter.announce(), crowd(120.0, 0));
         let period = counter.report(start + Duration::from_secs(2)).unwrap();
         assert_eq!((period.concurrency, period.requests_per_second), (0.0, 0.0));
+    }
+
+    #[test]
+    fn half_of_each_second_is_told_when_it_is_over_while_a_panic_may_grow() {
+        let (counter, start) = (Counter::new(Key::new("shop", "web")), Instant::now());
+        let at = |halves: u32| start + HALF * halves;
+        (0..4).for_each(|_| drop(counter.enter(start)));
+        assert!(counter.announce().is_some());
+        assert_eq!(counter.grown(at(1)), None, "all of it was told");
+        counter.report(at(2)).unwrap();
+        counter.enter(at(3));
+        counter.leave(at(3));
+        assert_eq!(counter.grown(at(3)), Some(Announced { concurrency: 2.0, arrived: 1, crowd: false }));
+        assert_eq!(counter.grown(at(3)), None, "once");
+        counter.enter(at(3));
+        let rest = counter.report(at(4)).unwrap();
+        assert_eq!((rest.concurrency, rest.requests_per_second), (2.5, 1.0), "of 4.5 and 2");
+        counter.report(at(12)).unwrap();
+        assert_eq!(counter.grown(at(13)), None, "its panic is as large as it gets");
+    }
+
+    #[test]
+    fn the_second_half_of_a_second_that_had_requests_is_not_idle_for_that() {
+        let (counter, start) = (Counter::new(Key::new("shop", "web")), Instant::now());
+        counter.enter(start);
+        counter.report(start + 2 * HALF).unwrap();
+        counter.leave(start + 3 * HALF);
+        assert!(counter.grown(start + 3 * HALF).is_some());
+        let rest = counter.report(start + 4 * HALF).unwrap();
+        assert_eq!((rest.concurrency, rest.was_idle), (0.0, false), "the next request is no first one");
     }
 
     #[test]

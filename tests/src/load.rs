@@ -57,6 +57,8 @@ pub struct Answer {
     pub status: u16,
     /// The pod that answered.
     pub pod: String,
+    /// Unix milliseconds when that pod's app began; 0 when it did not say.
+    pub started_ms: f64,
     /// Why there was no answer.
     pub error: String,
     /// The answer's Server-Timing header.

@@ -31,6 +31,8 @@ pub(crate) struct Answer {
     status: u16,
     /// The pod that answered.
     pod: String,
+    /// Unix milliseconds when that pod's app began; 0 when it did not say.
+    started_ms: f64,
     /// Why there was no answer.
     error: String,
     /// The answer's Server-Timing header.
@@ -136,6 +138,7 @@ impl Sender {
         let mut answer = Answer {
             status: head.status.as_u16(),
             pod: header(&head.headers, crate::serve::POD_HEADER),
+            started_ms: header(&head.headers, crate::serve::STARTED_HEADER).parse().unwrap_or_default(),
             server_timing: header(&head.headers, "server-timing"),
             ..Answer::default()
         };

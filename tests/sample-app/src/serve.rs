@@ -14,6 +14,8 @@ use tokio::net::TcpListener;
 
 /// Names the pod that answered.
 pub(crate) const POD_HEADER: &str = "sample-app-pod";
+/// Tells when this process began, in Unix milliseconds.
+pub(crate) const STARTED_HEADER: &str = "sample-app-started";
 /// Longest work that a request may ask for.
 const LONGEST_WORK: Duration = Duration::from_secs(600);
 
@@ -33,6 +35,7 @@ pub(crate) struct Args {
 
 /// Serves until a signal comes.
 pub(crate) async fn run(args: Args) -> Result<()> {
+    let started = HeaderValue::from(chassis::clock::unix_millis());
     let stop = chassis::shutdown::on_signal()?;
     // Stopped in mid-start, it leaves through the same door: the listener ends at once.
     let _ = stop.run_until_cancelled(tokio::time::sleep(Duration::from_millis(args.start_delay_ms))).await;
@@ -42,7 +45,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let answer: Bytes = format!("hello from {pod}\n").into();
     let usual = Duration::from_millis(args.work_ms);
     let service = move |request: Request<Incoming>, _: &_| {
-        let (name, answer) = (name.clone(), answer.clone());
+        let (name, started, answer) = (name.clone(), started.clone(), answer.clone());
         async move {
             let work = asked(request.uri().query()).unwrap_or(usual);
             // The body is read to its end first, as an app would.
@@ -51,6 +54,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             tokio::time::sleep(work.min(LONGEST_WORK)).await;
             let mut response = Response::new(Full::new(answer));
             response.headers_mut().insert(POD_HEADER, name);
+            response.headers_mut().insert(STARTED_HEADER, started);
             Ok::<_, Infallible>(response)
         }
     };

@@ -46,11 +46,12 @@ async fn bursts(namespace: &TestNamespace, bursts: usize, capacity: &str, report
     })
     .await?;
     let wanted = i32::try_from(CLIENTS.div_ceil(TARGET))?;
-    let (mut first, mut twenty, mut failed, mut flip_flops) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut first, mut twenty, mut failed) = (Vec::new(), Vec::new(), 0);
+    let (mut flip_flops, mut untold, mut strangers) = (0, 0, 0);
     let (mut most, mut last) = (0, wanted);
     for _ in 0..bursts {
         until_replicas(namespace, &workload.name, |n| n == 1, CALM).await?;
-        timeline.drain();
+        flip_flops += Sizes::of(&timeline.drain()).flip_flops();
         let began = now_ms();
         let load = Load { new_connections: false, ..Load::concurrency(&url, CLIENTS, WORK, BURST) };
         let answers = load.run(namespace).await?;
@@ -61,6 +62,8 @@ async fn bursts(namespace: &TestNamespace, bursts: usize, capacity: &str, report
         twenty.push(grown.reached(20).map_or(f64::INFINITY, |at| at - sent));
         most = most.max(grown.most());
         flip_flops += grown.flip_flops();
+        untold += grown.untold();
+        strangers += grown.by_strangers();
         let end = answers.iter().map(|answer| answer.sent_ms).fold(began, f64::max);
         let size = grown.at(end).unwrap_or(1);
         last = if size == wanted { last } else { size };
@@ -83,7 +86,9 @@ async fn bursts(namespace: &TestNamespace, bursts: usize, capacity: &str, report
     }
     report.exactly(&of("size at the end of each"), i64::from(last), i64::from(wanted));
     report.exactly(&of("largest size"), i64::from(most), i64::from(wanted));
-    report.count(&of("sizes taken back within 5 s"), flip_flops, 0);
+    report.count(&of("sizes written by others than the HPA and us"), strangers, 0);
+    report.count(&of("our changes of size without their event, or the reverse"), untold, 0);
+    report.count(&of("sizes taken back"), flip_flops, 0);
     report.count(&of("answers other than 200"), failed, 0);
     Ok(())
 }

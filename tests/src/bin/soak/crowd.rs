@@ -50,7 +50,7 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
     let busiest = by_pod.values().copied().max().unwrap_or(0) as f64;
     let last = answers.iter().map(|a| a.sent_ms + a.ms - began).reduce(f64::max).unwrap_or(f64::NAN);
     println!("  {by_pod:?}");
-    report.note("requests", answers.len().to_string());
+    report.exactly("requests", i64::try_from(answers.len())?, i64::from(sizes.crowd));
     report.count("answers other than 200", failed, 0);
     report.time("the last answer", last, LAST_ANSWER_MS);
     report.ratio("the busiest pod's requests, by the mean", busiest / mean, 2.0);

@@ -43,12 +43,14 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
         workers.spawn(cycle(namespace.clone(), worker, each));
     }
     let mut lived = Lived::default();
-    let (mut changes, mut flip_flops) = (0, 0);
+    let (mut changes, mut flip_flops, mut untold, mut strangers) = (0, 0, 0, 0);
     while let Some(worker) = workers.join_next().await {
         let one = worker??;
         let sizes = Sizes::of(&one.entries);
         changes += sizes.changes();
         flip_flops += sizes.flip_flops();
+        untold += sizes.untold();
+        strangers += sizes.by_strangers();
         lived.cycles += one.cycles;
         lived.answers.extend(one.answers);
     }
@@ -59,7 +61,10 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
     report.count("answers other than 200", failed.len(), 0);
     // Down and up again, and nothing else.
     report.count("changes of the size", changes, 2 * lived.cycles + sizes.cyclers);
-    report.count("sizes taken back within 5 s, but for wakes", flip_flops.saturating_sub(lived.cycles), 0);
+    report.count("sizes written by others than the HPA and us", strangers, 0);
+    // The last of each may be told when nobody listens any more.
+    report.count("our changes of size without their event, or the reverse", untold, sizes.cyclers);
+    report.count("sizes taken back, but for wakes", flip_flops.saturating_sub(lived.cycles), 0);
     namespace.delete().await
 }
 

@@ -6,11 +6,13 @@ use anyhow::{Context, Result};
 use kube::Client;
 use system_tests::load::{self, Load};
 use system_tests::namespace::TestNamespace;
+use system_tests::timeline::{Entry, Timeline};
 use system_tests::workload::Workload;
 use system_tests::{installation, wait};
 use tokio::time::sleep;
 
 use crate::report::Report;
+use crate::writers::Sizes;
 
 const UP: Duration = Duration::from_secs(240);
 /// Between the kill and the request.
@@ -21,10 +23,11 @@ const LATE_MS: f64 = 2_000.0;
 pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Report) -> Result<()> {
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-leaders").await?;
     let (mut normal, mut orphaned) = (Vec::new(), Vec::new());
+    let mut entries = Vec::new();
     for i in 0..sizes.kills {
-        normal.push(wake(&namespace, &format!("normal-{i}"), || async { Ok(()) }).await?);
+        normal.push(wake(&namespace, &format!("normal-{i}"), &mut entries, || async { Ok(()) }).await?);
         let name = format!("orphan-{i}");
-        let killed = wake(&namespace, &name, || async {
+        let killed = wake(&namespace, &name, &mut entries, || async {
             for part in ["zero-scaler", "metrics-adapter"] {
                 let leader = installation::leader(client, part).await?;
                 // On another machine than this its pod alone is taken away.
@@ -47,6 +50,13 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
     let normal = load::quantile(&normal, 0.5);
     report.note("a normal wake, p50", format!("{normal:.0} ms"));
     report.time("a wake without leaders, beyond that, max", load::quantile(&orphaned, 1.0) - normal, LATE_MS);
+    let written = Sizes::of(&entries);
+    report.exactly(
+        "changes of size, one a wake",
+        i64::try_from(written.changes())?,
+        2 * i64::try_from(sizes.kills)?,
+    );
+    report.count("sizes written by others than the HPA and us", written.by_strangers(), 0);
     namespace.delete().await
 }
 
@@ -54,9 +64,11 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
 async fn wake<F: Future<Output = Result<()>>>(
     namespace: &TestNamespace,
     name: &str,
+    entries: &mut Vec<Entry>,
     before: impl FnOnce() -> F,
 ) -> Result<f64> {
     let workload = Workload { replicas: 0, ..Workload::new(name) };
+    let mut timeline = Timeline::follow(namespace, name);
     workload.create(namespace).await?;
     let url = workload.url(namespace).await?;
     wait::until("an activator in the path", UP, || async {
@@ -65,7 +77,11 @@ async fn wake<F: Future<Output = Result<()>>>(
     })
     .await?;
     before().await?;
+    timeline.drain();
     let answers = Load::one(&url).run(namespace).await?;
     load::all_ok(&answers)?;
-    Ok(answers.first().context("the client pod sent nothing")?.ms)
+    entries.extend(timeline.drain());
+    let answer = answers.first().context("the client pod sent nothing")?;
+    println!("  {name}: {:.0} ms, {}", answer.ms, answer.server_timing);
+    Ok(answer.ms)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
@@ -10,12 +10,13 @@ use serde_json::json;
 use system_tests::installation;
 use system_tests::load::{self, Answer, Load};
 use system_tests::namespace::{TestNamespace, pods_of};
-use system_tests::timeline::{Entry, Happening, Timeline, now_ms};
+use system_tests::timeline::{Happening, Timeline, now_ms};
 use system_tests::wait;
 use system_tests::workload::{Workload, replicas};
 use tokio::time::sleep;
 
 use crate::report::Report;
+use crate::writers::Sizes;
 
 const UP: Duration = Duration::from_secs(60);
 /// Until it is put to zero once more.
@@ -50,11 +51,18 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
         let answers = Load::one(&url).run(&namespace).await?;
         load::all_ok(&answers).with_context(|| format!("wake {i}"))?;
         let answer = answers.first().context("the client pod sent nothing")?;
-        wakes.take(answer, &mut timeline).await?;
+        wakes.take(answer, &mut timeline)?;
 
         asleep(&namespace, &workload.name, &url).await?;
         timeline.drain();
         wakes.bare.push(bare_start(&namespace, &workload.name, &mut timeline).await?);
+        println!(
+            "  {} of {} wakes: {:.0} ms, bare {:.0} ms",
+            i + 1,
+            sizes.wakes,
+            answer.ms,
+            wakes.bare.last().unwrap_or(&f64::NAN)
+        );
     }
     wakes.tell(report);
     namespace.delete().await
@@ -118,18 +126,14 @@ async fn seen(timeline: &mut Timeline, wanted: impl Fn(&Happening) -> bool) -> R
 // === impl Wakes ===
 
 impl Wakes {
-    async fn take(&mut self, answer: &Answer, timeline: &mut Timeline) -> Result<()> {
-        let mut entries = timeline.drain();
-        let started = |entry: &Entry| matches!(entry.what, Happening::Started(_));
-        while !entries.iter().any(started) {
-            entries.push(tokio::time::timeout(UP, timeline.next()).await.context("the containers to run")??);
-        }
-        let at = |wanted: fn(&Entry) -> bool| entries.iter().find(|e| wanted(e)).map(|e| e.at_ms);
-        let patched = at(|e| matches!(e.what, Happening::Scaled { .. })).context("no new size was seen")?;
-        let started = at(|e| matches!(e.what, Happening::Started(_))).context("no start was seen")?;
+    fn take(&mut self, answer: &Answer, timeline: &mut Timeline) -> Result<()> {
+        ensure!(answer.started_ms > answer.sent_ms, "the answer is not of a new pod: {answer:?}");
+        let sizes = Sizes::of(&timeline.drain());
+        let patched = sizes.reached(1).context("no new size was seen")?;
+        ensure!(sizes.changes() == 1, "one wake, and these sizes: {sizes:?}");
         self.patched.push(patched - answer.sent_ms);
-        // The kubelet tells of it later than it is; a request may be answered before.
-        self.after_start.push((answer.sent_ms + answer.ms - started).max(0.0));
+        // By the app's own word: the kubelet tells of its containers later than callers have their answers.
+        self.after_start.push(answer.sent_ms + answer.ms - answer.started_ms);
         self.whole.push(answer.ms);
         Ok(())
     }
@@ -138,8 +142,8 @@ impl Wakes {
         let q = |values: &[f64], share| load::quantile(values, share);
         report.time("request to /scale, p50", q(&self.patched, 0.5), 10.0);
         report.time("request to /scale, p99", q(&self.patched, 0.99), 60.0);
-        report.time("containers started to answer, p50", q(&self.after_start, 0.5), 20.0);
-        report.time("containers started to answer, p90", q(&self.after_start, 0.9), 50.0);
+        report.time("app started to answer, p50", q(&self.after_start, 0.5), 20.0);
+        report.time("app started to answer, p90", q(&self.after_start, 0.9), 50.0);
         let [whole, bare] = [&self.whole, &self.bare].map(|values| q(values, 0.5));
         report.time("wake beyond the bare start, p50", whole - bare, 30.0);
         report.note(
