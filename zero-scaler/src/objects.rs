@@ -126,16 +126,16 @@ impl Objects {
     }
 
     /// The same for a PodAutoscaler.
-    pub(crate) fn index_autoscaler(&self, key: &Key) {
+    pub(crate) fn index_autoscaler(&self, key: &Key) -> BTreeSet<Key> {
         let named = self.autoscaler(key).map(|autoscaler| scaled_by(key, &autoscaler)).unwrap_or_default();
-        self.workloads_by_target.set(key, named);
+        self.workloads_by_target.set(key, named)
     }
 
-    /// The same for a ServerlessService, and which ports it holds.
-    pub(crate) fn index_serverless_service(&self, key: &Key) {
+    /// The same for a ServerlessService, by its Service; and which ports it holds.
+    pub(crate) fn index_serverless_service(&self, key: &Key) -> BTreeSet<Key> {
         let sks = self.serverless_service(key);
         self.leases.see(key, sks.as_ref());
-        self.workloads_by_service.set(key, sks.map(|sks| services_of(key, &sks)).unwrap_or_default());
+        self.workloads_by_service.set(key, sks.map(|sks| services_of(key, &sks)).unwrap_or_default())
     }
 
     /// Takes in all HPAs, after a fresh list.
@@ -164,7 +164,9 @@ impl Objects {
             self.serverless_services.state().iter().filter_map(|sks| key_of(sks.as_ref())).collect();
         self.leases.keep(&all);
         self.workloads_by_service.replace(None);
-        all.iter().for_each(|key| self.index_serverless_service(key));
+        for key in &all {
+            self.index_serverless_service(key);
+        }
     }
 }
 

@@ -48,6 +48,11 @@ impl Referrers {
         others
     }
 
+    /// Who else names what `referrer` names?
+    pub fn others(&self, referrer: &Key) -> BTreeSet<Key> {
+        self.lock().others(referrer)
+    }
+
     /// All that is named, after a fresh list.
     pub fn replace(&self, all: impl IntoIterator<Item = (Key, Vec<Named>)>) {
         let mut inner = Inner::default();
@@ -113,6 +118,7 @@ mod tests {
         referrers.set(&web, vec![service("a"), service("b")]);
         assert_eq!(referrers.set(&api, vec![service("b")]), BTreeSet::from([web.clone()]));
         assert_eq!(referrers.of(&service("b")), vec![api.clone(), web.clone()]);
+        assert_eq!(referrers.others(&web), BTreeSet::from([api.clone()]));
         assert_eq!(referrers.set(&web, vec![service("c")]), BTreeSet::from([api.clone()]));
         assert_eq!(referrers.of(&service("b")), vec![api]);
         assert_eq!(referrers.of(&service("a")), []);

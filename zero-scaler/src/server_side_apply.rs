@@ -67,9 +67,35 @@ where
         + DeserializeOwned
         + Debug,
 {
+    let exactly = Preconditions { uid: object.meta().uid.clone(), resource_version: None };
+    delete_if(client, object, exactly).await
+}
+
+/// The same, and one that changed since is left alone as well: it may be somebody else's by now.
+///
+/// # Errors
+/// Whatever else the API server answers.
+pub async fn delete_unchanged<K>(client: &Client, object: &K) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug,
+{
+    let meta = object.meta();
+    let exactly = Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
+    delete_if(client, object, exactly).await
+}
+
+async fn delete_if<K>(client: &Client, object: &K, exactly: Preconditions) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug,
+{
     let meta = object.meta();
     let api: Api<K> = Api::namespaced(client.clone(), meta.namespace.as_deref().unwrap_or_default());
-    let exactly = Preconditions { uid: meta.uid.clone(), resource_version: None };
     let params = DeleteParams::default().preconditions(exactly);
     match api.delete(meta.name.as_deref().unwrap_or_default(), &params).await {
         Ok(_) => Ok(()),

@@ -252,7 +252,14 @@ impl Links {
             );
         }
         let Some(key) = key_of(autoscaler) else { return };
-        self.objects.index_autoscaler(&key);
+        for rival in self.objects.index_autoscaler(&key) {
+            self.triggers.autoscalers.fire(rival);
+        }
+        // Which of several has a Service is read from their PodAutoscalers.
+        for rival in self.objects.workloads_by_service.others(&key) {
+            self.triggers.serverless_services.fire(rival);
+            self.triggers.serverless_services.fire(key.clone());
+        }
         self.triggers.hpas.fire(key.clone());
         self.triggers.autoscalers.fire(key);
     }
@@ -263,7 +270,9 @@ impl Links {
 
     fn serverless_service(&self, sks: &Guarded<ServerlessService>) {
         let Some(key) = key_of(sks) else { return };
-        self.objects.index_serverless_service(&key);
+        for rival in self.objects.index_serverless_service(&key) {
+            self.triggers.serverless_services.fire(rival);
+        }
         self.triggers.autoscalers.fire(key.clone());
         self.triggers.serverless_services.fire(key);
     }

@@ -96,7 +96,7 @@ impl FakeApi {
 
     /// Takes an object away.
     pub fn remove(&self, path: &str) {
-        self.change(|store| drop(store.remove(&Path::of(path), None)));
+        self.change(|store| drop(store.remove(&Path::of(path), &Value::Null)));
     }
 
     /// The object at a path.
@@ -246,8 +246,8 @@ impl FakeApi {
                 self.change(|store| store.merge(&path, &object, &query.field_manager)).map(ok)
             }
             (&Method::DELETE, _) => {
-                let uid = object.pointer("/preconditions/uid").and_then(Value::as_str);
-                self.change(|store| store.remove(&path, uid)).map(ok)
+                let preconditions = object.get("preconditions").unwrap_or(&Value::Null);
+                self.change(|store| store.remove(&path, preconditions)).map(ok)
             }
             _ if path.is_collection() => Ok(ok(self.lock().store.list(&path, query))),
             _ => self.lock().store.get(&path).map(ok),

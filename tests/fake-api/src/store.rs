@@ -160,11 +160,13 @@ impl Store {
         Ok(self.write(id, object))
     }
 
-    /// Takes an object away; with a uid, only the one that has it.
-    pub(crate) fn remove(&mut self, path: &Path, uid: Option<&str>) -> Result<Value, Refusal> {
+    /// Takes an object away, if it has the uid and the version that are demanded.
+    pub(crate) fn remove(&mut self, path: &Path, preconditions: &Value) -> Result<Value, Refusal> {
         let id = id(path)?;
         let known = self.objects.get(&id).ok_or(Refusal::NotFound)?;
-        if uid.is_some_and(|uid| known["metadata"]["uid"] != uid) {
+        let holds =
+            |field: &str| preconditions[field].is_null() || preconditions[field] == known["metadata"][field];
+        if !(holds("uid") && holds("resourceVersion")) {
             return Err(Refusal::Conflict);
         }
         let mut object = known.as_ref().clone();

@@ -114,6 +114,8 @@ pub(super) fn decide(observed: &Observed, probe: Option<bool>) -> Plan {
     if position.write.is_none() && scale.replicas > 0 && position.wanted != Some(0) {
         position.write = above_zero(observed, scale);
     }
+    // Two that write one size would take turns.
+    position.write = position.write.filter(|_| observed.rival.is_none());
     let woken = was_at_zero(observed) && scale.replicas > 0;
     let before = before.filter(|b| !(woken && b.phase == Phase::Inactive));
     let activation = activation(position.wanted, observed.ready, min_ready(observed), before);

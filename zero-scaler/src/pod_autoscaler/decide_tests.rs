@@ -107,6 +107,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> Observed {
         ready: u32::try_from(replicas).unwrap(),
         service: None,
         metric: None,
+        rival: None,
         start_failure: None,
         serverless_service: Some(sks("Serve", None)),
         hpa: None,

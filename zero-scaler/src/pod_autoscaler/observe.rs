@@ -14,6 +14,7 @@ use autoscaler::{Decision, Key};
 use kube::ResourceExt;
 
 use crate::activator_probe::{Door, ProbeError, prove};
+use crate::claim::holder_of_target;
 use crate::conditions;
 use crate::context::{Context, now};
 use crate::hpa::{Problem, Verdict, verdict};
@@ -47,6 +48,8 @@ pub(super) struct Observed {
     pub(super) service: Option<Arc<Service>>,
     pub(super) metric: Option<Arc<MetricSpec>>,
     pub(super) serverless_service: Option<ServerlessService>,
+    /// The workload that has a better right to the target.
+    pub(super) rival: Option<Key>,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
     /// What is wrong with the HPA; `None` for a workload that needs none.
@@ -104,6 +107,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         start_failure: context.starts.failure(key, known_failure(serverless_service.as_ref())),
         serverless_service,
         hpa: hpa(key, autoscaler, context),
+        rival: holder_of_target(key, autoscaler, context),
         without_activators: context.activators.absent_for(now()),
         now: context.clock.now(),
     }

@@ -179,6 +179,13 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
         Ok(_) if plan.paused => return Says::no("Paused", PAUSED),
         Ok(_) => {}
     }
+    if let Some(rival) = &observed.rival {
+        let words = format!(
+            "the workload {} scales the same {} already, so no size is written for this one; delete one of the two",
+            rival.name, observed.autoscaler.spec.scale_target_ref.kind
+        );
+        return Says::no("TargetTaken", words);
+    }
     if let Err(error) = written {
         return Says::no("ScaleNotWritten", error.to_string());
     }

@@ -2,6 +2,7 @@
 
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
+use autoscaler::contract::WORKLOAD_LABEL;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use super::observe::Observed;
 use crate::context::Context;
 use crate::pod_endpoints::is_ours;
 use crate::reconciler::ReconcileError;
-use crate::server_side_apply::{apply, apply_status, delete, is_owned_by};
+use crate::server_side_apply::{apply, apply_status, delete, delete_unchanged, is_owned_by};
 use crate::service::Service;
 
 /// Writes our slices, then deletes those of ours that are too many: first add, then remove.
@@ -48,17 +49,21 @@ pub(super) async fn private_service(observed: &Observed, context: &Context) -> R
     delete_private(&observed.key, &observed.sks, context).await
 }
 
-/// Takes back all that was written for a Service that can no longer be steered.
+/// Takes back what this workload wrote for a Service that it can no longer steer. Another one may steer it now.
 pub(super) async fn withdraw(
     key: &Key,
     sks: &ServerlessService,
     context: &Context,
 ) -> Result<(), ReconcileError> {
     let slices = context.objects.slices.of(&key.namespace, &sks.spec.service);
-    for slice in slices.iter().filter(|slice| is_ours(slice)) {
-        delete(&context.client, slice.as_ref()).await?;
+    for slice in slices.iter().filter(|slice| is_ours(slice) && is_written_for(slice, key)) {
+        delete_unchanged(&context.client, slice.as_ref()).await?;
     }
     delete_private(key, sks, context).await
+}
+
+fn is_written_for(slice: &EndpointSlice, key: &Key) -> bool {
+    slice.metadata.labels.as_ref().and_then(|labels| labels.get(WORKLOAD_LABEL)) == Some(&key.name)
 }
 
 async fn delete_private(key: &Key, sks: &ServerlessService, context: &Context) -> Result<(), ReconcileError> {

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
-use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT};
 use autoscaler::{Key, Protocol};
 use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::desired::private_name;
+use crate::claim::holder_of_service;
 use crate::context::Context;
 use crate::pod_endpoints::{PodEndpoint, elsewhere, is_managed, is_ours, pods, ready, tcp_ports};
 use crate::service::Service;
@@ -106,6 +107,14 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         .service(&key.namespace, name)
         .filter(|service| service.metadata.deletion_timestamp.is_none())
         .ok_or_else(|| unfit("ServiceNotFound", format!("there is no Service {name}; make it")))?;
+    if let Some(holder) = holder_of_service(key, name, context) {
+        let words = format!(
+            "the requests of the Service {name} are led to the workload {} already; give this one a Service of its own, delete one of the \
+             two, or mark as Unreachable ({GROUP}/reachability) which of them should get none",
+            holder.name
+        );
+        return Err(unfit("ServiceTaken", words));
+    }
     let spec = service.spec.as_ref();
     if spec.and_then(|s| s.type_.as_deref()) == Some("ExternalName") {
         return Err(unfit(

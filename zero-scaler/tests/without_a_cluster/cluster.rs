@@ -171,6 +171,14 @@ impl Cluster {
     }
 }
 
+/// What a condition of an object says.
+pub(crate) fn condition(cluster: &Cluster, object: &str, r#type: &str) -> String {
+    let conditions = cluster.field(object, "/status/conditions");
+    let all = conditions.as_array().into_iter().flatten();
+    let of_type = all.filter(|condition| condition["type"] == r#type);
+    of_type.map(|c| format!("{} {}: {}", c["status"], c["reason"], c["message"])).collect()
+}
+
 fn timeless(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -3,17 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::cluster::{ACTIVATOR, ACTIVATOR_IPV6, AUTOSCALER, Cluster, SERVERLESS_SERVICE};
+use crate::cluster::{ACTIVATOR, ACTIVATOR_IPV6, AUTOSCALER, SERVERLESS_SERVICE, condition};
 use crate::story::Story;
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-fn condition(cluster: &Cluster, object: &str, r#type: &str) -> String {
-    let conditions = cluster.field(object, "/status/conditions");
-    let all = conditions.as_array().into_iter().flatten();
-    let of_type = all.filter(|condition| condition["type"] == r#type);
-    of_type.map(|c| format!("{} {}: {}", c["status"], c["reason"], c["message"])).collect()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_service_of_two_families_sleeps_with_activators_in_both() {

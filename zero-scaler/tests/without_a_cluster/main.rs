@@ -16,6 +16,7 @@ mod endpoints;
 mod hpa;
 mod neighbours;
 mod pace;
+mod rivals;
 mod stock_hpa;
 mod story;
 mod watches;
