@@ -1,8 +1,9 @@
 //! Who answers: asked of an address with a probe that only an activator knows how to answer.
 //!
 //! Two uses. Before an activator is put into a slice, it must answer on the leased port, in the workload's name. Before the
-//! last pod goes, the Service's own address must lead to an activator: that is the only proof that every node between has
-//! taken the slices in. Each question opens a new connection, because an old one would still lead where it led.
+//! last pod goes, the Service's own address must lead to an activator: this proves that the slices are taken in where we run, and
+//! that nothing between keeps callers from activators. Other nodes take them in on their own; for those there is the grace period.
+//! Each question opens a new connection, because an old one would still lead where it led.
 //!
 //! In managed mode the Service leads to activators alone, so several answers in a row are demanded. In attached mode pods
 //! share the path while there are any, so one answer is enough: when the pods go, the activators are what is left.
@@ -38,7 +39,7 @@ const ATTEMPTS: u32 = 20;
 const MOST_ANSWERED: u64 = 1024;
 
 /// An address that should lead to activators.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Door {
     /// An activator's, on the leased port, or a Service's.
     pub address: SocketAddr,

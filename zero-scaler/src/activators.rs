@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use autoscaler::Key;
 use autoscaler::api::PortLease;
 use autoscaler::contract::ADMIN_PORT;
 use autoscaler::endpoint_subset::endpoint_subset;
+use autoscaler::{Key, Protocol};
 use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;
 
@@ -39,9 +39,27 @@ pub struct Activators {
     system_namespace: String,
     prober: Arc<dyn Ask>,
     leaving: AtomicBool,
-    listening: Mutex<HashMap<IpAddr, HashSet<(u16, Key)>>>,
+    listening: Mutex<HashMap<IpAddr, HashMap<u16, Proven>>>,
     none_since: Mutex<Option<Instant>>,
     misses: Mutex<HashMap<Key, u32>>,
+}
+
+/// Who leases ports: the ServerlessService of a workload. One that is made anew may get the ports of the one before it, while
+/// activators still close them.
+#[derive(Clone, Copy, Debug)]
+pub struct Lessee<'a> {
+    /// The workload.
+    pub key: &'a Key,
+    /// The object's.
+    pub uid: &'a str,
+}
+
+/// For whom, and what, an activator listened on a port when it was asked.
+#[derive(Debug)]
+struct Proven {
+    key: Key,
+    uid: String,
+    protocol: Protocol,
 }
 
 /// The activators of a workload that may be in its path.
@@ -118,17 +136,20 @@ impl Activators {
     }
 
     /// The activators of a workload: `number` of the ready ones, each of which answered on all of `ports`.
-    pub async fn listening(&self, key: &Key, ports: &[PortLease], number: u32) -> Listening {
+    pub async fn listening(&self, lessee: Lessee<'_>, ports: &[PortLease], number: u32) -> Listening {
+        if ports.is_empty() {
+            return Listening { endpoints: Vec::new(), all: true };
+        }
         let ready = self.ready();
         self.forget_all_but(&ready);
         let activators = by_first_address(&ready);
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let answering = self.choose(activators.keys().copied(), key, ports, number).await;
+        let answering = self.choose(activators.keys().copied(), lessee, ports, number).await;
         let mut all = answering.len() >= activators.len().min(number);
         let mut endpoints = Vec::new();
         for (first, addresses) in activators.iter().filter(|(first, _)| answering.contains(*first)) {
             for (ip, endpoint) in addresses {
-                let answers = ip == first || self.answers(*ip, ports, key).await;
+                let answers = ip == first || self.answers(*ip, ports, lessee).await;
                 all &= answers;
                 endpoints.extend(answers.then(|| (*endpoint).clone()));
             }
@@ -140,7 +161,7 @@ impl Activators {
     async fn choose(
         &self,
         activators: impl Iterator<Item = IpAddr>,
-        key: &Key,
+        lessee: Lessee<'_>,
         ports: &[PortLease],
         number: usize,
     ) -> BTreeSet<IpAddr> {
@@ -148,10 +169,10 @@ impl Activators {
         let mut candidates: BTreeSet<&str> = named.keys().map(String::as_str).collect();
         let mut answering = BTreeSet::new();
         for _ in 0..ROUNDS {
-            let chosen = endpoint_subset(&candidates, &key.to_string(), number);
+            let chosen = endpoint_subset(&candidates, &lessee.key.to_string(), number);
             let chosen: Vec<_> =
                 chosen.into_iter().filter_map(|name| Some((name, *named.get(name)?))).collect();
-            let answers = join_all(chosen.iter().map(|(_, ip)| self.answers(*ip, ports, key))).await;
+            let answers = join_all(chosen.iter().map(|(_, ip)| self.answers(*ip, ports, lessee))).await;
             let (answered, silent): (Vec<_>, Vec<_>) =
                 chosen.into_iter().zip(answers).partition(|(_, ok)| *ok);
             answering = answered.into_iter().map(|((_, ip), _)| ip).collect();
@@ -174,10 +195,11 @@ impl Activators {
         Some(FIRST_RETRY.saturating_mul(1 << (*count).min(16)).min(LAST_RETRY))
     }
 
-    async fn answers(&self, ip: IpAddr, ports: &[PortLease], key: &Key) -> bool {
+    async fn answers(&self, ip: IpAddr, ports: &[PortLease], lessee: Lessee<'_>) -> bool {
         for lease in ports {
             let port = lease.activator_port;
-            if lock(&self.listening).get(&ip).is_some_and(|known| known.contains(&(port, key.clone()))) {
+            let known = |proven: &Proven| proven.is_of(lessee, lease);
+            if lock(&self.listening).get(&ip).and_then(|ports| ports.get(&port)).is_some_and(known) {
                 continue;
             }
             let door = Door {
@@ -186,11 +208,11 @@ impl Activators {
                 activator_port: port,
                 activators: vec![SocketAddr::new(ip, ADMIN_PORT)],
             };
-            if let Err(error) = self.prober.ask(&door, key).await {
-                tracing::debug!(workload = %key, %error, "activator not taken into the slices yet");
+            if let Err(error) = self.prober.ask(&door, lessee.key).await {
+                tracing::debug!(workload = %lessee.key, %error, "activator not taken into the slices yet");
                 return false;
             }
-            lock(&self.listening).entry(ip).or_default().insert((port, key.clone()));
+            lock(&self.listening).entry(ip).or_default().insert(port, Proven::new(lessee, lease));
         }
         true
     }
@@ -205,8 +227,20 @@ impl Activators {
     pub fn prune(&self) {
         lock(&self.misses).retain(|key, _| self.objects.autoscaler_meta(key).is_some());
         for known in lock(&self.listening).values_mut() {
-            known.retain(|(_, key)| self.objects.autoscaler_meta(key).is_some());
+            known.retain(|_, proven| self.objects.autoscaler_meta(&proven.key).is_some());
         }
+    }
+}
+
+// === impl Proven ===
+
+impl Proven {
+    fn new(lessee: Lessee<'_>, lease: &PortLease) -> Self {
+        Self { key: lessee.key.clone(), uid: lessee.uid.to_owned(), protocol: lease.protocol }
+    }
+
+    fn is_of(&self, lessee: Lessee<'_>, lease: &PortLease) -> bool {
+        self.uid == lessee.uid && self.key == *lessee.key && self.protocol == lease.protocol
     }
 }
 

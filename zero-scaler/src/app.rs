@@ -27,6 +27,7 @@ use crate::decisions::Decisions;
 use crate::events::{self, Events};
 use crate::metrics::Metrics;
 use crate::pace::Pace;
+use crate::proofs::Proofs;
 use crate::scale_target::ScaleTargets;
 use crate::start_watch::StartWatches;
 use crate::told::Told;
@@ -166,9 +167,9 @@ fn context(
             metrics.clone(),
             ProjectedToken::at(&args.token_file),
         )),
-        activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone(), prober.clone())),
+        proofs: Proofs::new(prober.clone(), triggers.autoscalers.clone(), metrics.probes.clone()),
+        activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone(), prober)),
         clock,
-        prober,
         objects,
         config,
         custom_metrics: args.custom_metrics,
@@ -177,6 +178,7 @@ fn context(
         triggers,
         overrides: pod_autoscaler::Overrides::default(),
         warnings: Told::default(),
+        advice: Told::default(),
         modes: Told::default(),
     };
     (Arc::new(context), config_writer)
@@ -287,7 +289,9 @@ async fn prune(context: Arc<Context>) {
         tokio::time::sleep(PRUNE_EVERY).await;
         context.wake.prune();
         context.activators.prune();
-        context.pace.prune(|key| context.objects.autoscaler_meta(key).is_some());
+        let exists = |key: &_| context.objects.autoscaler_meta(key).is_some();
+        context.pace.prune(exists);
+        context.proofs.prune(exists);
         context.starts.prune(&context.objects.workloads().into_iter().collect());
     }
 }

@@ -8,7 +8,6 @@ use autoscaler::config::AutoscalerConfig;
 use kube::Client;
 use tokio::sync::watch;
 
-use crate::activator_probe::Ask;
 use crate::activators::Activators;
 use crate::decisions::Decisions;
 use crate::events::Events;
@@ -16,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::pace::Pace;
 use crate::pod_autoscaler::Overrides;
+use crate::proofs::Proofs;
 use crate::scale_target::ScaleTargets;
 use crate::start_watch::StartWatches;
 use crate::told::Told;
@@ -39,8 +39,8 @@ pub struct Context {
     pub pace: Pace,
     /// What time it is, for objects.
     pub clock: Clock,
-    /// Who asks activators.
-    pub prober: Arc<dyn Ask>,
+    /// Whether activators are in the path.
+    pub proofs: Proofs,
     /// What the watches know.
     pub objects: Arc<Objects>,
     /// The sizes of targets.
@@ -67,6 +67,8 @@ pub struct Context {
     pub overrides: Overrides,
     /// Warnings told already, by HPA.
     pub warnings: Told,
+    /// Advice told already, by workload.
+    pub advice: Told,
     /// Modes told already, by workload.
     pub modes: Told,
 }

@@ -12,6 +12,7 @@ use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, key_of};
 use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ async fn adopt(
     accepted: &Accepted,
 ) -> Result<(), ReconcileError> {
     if let Some(meta) = context.objects.autoscaler_meta(key)
-        && !meta.owner_references.iter().flatten().any(|o| Some(&o.uid) == hpa.metadata.uid.as_ref())
+        && !meta.owner_references.iter().flatten().any(|owner| names(owner, hpa))
     {
         let words = format!(
             "there is a PodAutoscaler {} that this HPA does not own; delete it or rename the HPA",
@@ -74,11 +75,19 @@ async fn adopt(
         return Ok(());
     }
     warn(key, hpa, context, &accepted.advice);
-    if context.objects.autoscaler(key).is_none_or(|existing| differs(&existing, accepted)) {
+    let uid = hpa.metadata.uid.as_deref();
+    let existing = context.objects.autoscaler(key);
+    if existing.is_none_or(|existing| differs(&existing, accepted) || !is_owned_by(&existing, uid)) {
         apply::<PodAutoscaler>(&context.paced, &desired(key, hpa, accepted)).await?;
         tracing::info!(workload = %key, "PodAutoscaler made from its HPA");
     }
     Ok(())
+}
+
+/// Whether this is, or was, the HPA's reference: what the HPA of this name left behind is taken over, before it is collected with all
+/// that is under it.
+fn names(owner: &OwnerReference, hpa: &HorizontalPodAutoscaler) -> bool {
+    owner.kind == HorizontalPodAutoscaler::kind(&()) && Some(&owner.name) == hpa.metadata.name.as_ref()
 }
 
 /// An HPA without a metric of ours keeps no PodAutoscaler.

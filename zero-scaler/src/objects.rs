@@ -27,6 +27,15 @@ pub type Guarded<K> = DeserializeGuard<K>;
 /// The kind of a Service.
 const SERVICE: &str = "Service";
 
+/// What is collected for a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Collected {
+    /// What.
+    pub spec: MetricSpec,
+    /// The uid of the PodAutoscaler that it goes with.
+    pub owner: Option<String>,
+}
+
 /// What the watches know.
 pub struct Objects {
     /// All HPAs, also those that are none of ours.
@@ -34,7 +43,7 @@ pub struct Objects {
     /// What is scaled.
     pub autoscalers: Store<Guarded<PodAutoscaler>>,
     /// What is collected.
-    pub metrics: Known<MetricSpec>,
+    pub metrics: Known<Collected>,
     /// Whose requests are steered.
     pub serverless_services: Store<Guarded<ServerlessService>>,
     /// All Services.
@@ -80,7 +89,7 @@ impl Objects {
     }
 
     /// What is collected for a workload.
-    pub fn metric(&self, key: &Key) -> Option<Arc<MetricSpec>> {
+    pub fn metric(&self, key: &Key) -> Option<Arc<Collected>> {
         self.metrics.get(&key.namespace, &key.name)
     }
 

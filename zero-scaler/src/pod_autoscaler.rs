@@ -1,7 +1,7 @@
 //! One workload: observe, decide, write what follows from the decision.
 //!
 //! ```text
-//!  observe ──► decide ──► (probe, decide again) ──► /scale ──► at its turn: Metric, ServerlessService ──► status
+//!  observe ──► decide ──► (with a proof, again) ──► /scale ──► at its turn: Metric, ServerlessService ──► status
 //! ```
 //!
 //! Input: a PodAutoscaler and everything known about its workload. Every stage has its file; only `observe` and `apply`
@@ -24,6 +24,7 @@ use kube::runtime::controller::Action;
 
 use crate::context::Context;
 use crate::objects::Guarded;
+use crate::proofs::Proof;
 use crate::reconciler::{RESYNC, ReconcileError};
 
 pub use overrides::Overrides;
@@ -45,25 +46,28 @@ pub async fn reconcile(
     if autoscaler.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let mut observed = observe::observe(&key, autoscaler, &context).await;
+    let observed = observe::observe(&key, autoscaler, &context).await;
     let mut plan = decide::decide(&observed, None);
-    let mut proof = None;
+    let mut proof = Proof::default();
     if plan.probe {
-        let outcome = observe::probe(&observed, &context).await;
-        // While the question was out, somebody may have asked for the workload.
-        observe::refresh_demand(&mut observed, &context);
+        proof = observe::proof(&observed, &context);
+    } else {
+        context.proofs.forget(&key);
+    }
+    if let Some(outcome) = &proof.outcome {
         plan = decide::decide(&observed, Some(outcome.is_ok()));
-        proof = Some(outcome);
     }
     follow_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
-    let due = apply::Due::new(&observed, &plan, &written, proof.as_ref());
+    let due = apply::Due::new(&observed, &plan, &written, proof.outcome.as_ref());
     let turn = context.pace.turn(&key, due.requests());
     if turn.is_ok() {
-        apply::describe(&observed, due, &context).await?;
+        apply::describe(&observed, &plan, due, &context).await?;
     }
     let polled = if observed.watched { RESYNC } else { observe::POLL_EVERY };
-    let next = plan.recheck.unwrap_or(RESYNC).min(polled).min(turn.err().unwrap_or(RESYNC));
+    // Who could not be proven is asked for again in its own time.
+    let recheck = if matches!(proof.outcome, Some(Err(_))) { proof.again } else { plan.recheck };
+    let next = recheck.unwrap_or(RESYNC).min(polled).min(turn.err().unwrap_or(RESYNC));
     Ok(Action::requeue(match written? {
         apply::Written::Conflict => CONFLICT_RETRY,
         apply::Written::Later => overrides::PAUSE,

@@ -28,7 +28,23 @@ pub fn is_managed(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.selector.as_ref()).is_none_or(BTreeMap::is_empty)
 }
 
-/// The Service's ports that can be led to activators.
+/// The Service's ports that can be led to activators: those that lead to the sidecar. Of a managed Service all do, since its
+/// endpoints are ours.
+pub fn led_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
+    let managed = is_managed(service);
+    tcp_ports(service).filter(move |port| managed || names_sidecar(port))
+}
+
+/// Whether a port's target is the sidecar.
+pub fn names_sidecar(port: &ServicePort) -> bool {
+    match &port.target_port {
+        Some(IntOrString::String(name)) => name == QUEUE_PROXY,
+        Some(IntOrString::Int(number)) => *number == i32::from(QUEUE_PROXY_PORT),
+        None => port.port == i32::from(QUEUE_PROXY_PORT),
+    }
+}
+
+/// The Service's ports that speak TCP.
 pub fn tcp_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
     ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))

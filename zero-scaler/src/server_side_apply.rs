@@ -117,11 +117,14 @@ pub fn owner<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     }
 }
 
+/// Who controls an object.
+pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
+    object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
 /// Whether `object` is controlled by the owner with this uid.
 pub fn is_owned_by<K: Resource>(object: &K, owner_uid: Option<&str>) -> bool {
-    let owners = object.meta().owner_references.as_deref().unwrap_or_default();
-    owner_uid.is_some()
-        && owners.iter().any(|o| o.controller == Some(true) && Some(o.uid.as_str()) == owner_uid)
+    owner_uid.is_some() && controller_of(object).map(|owner| owner.uid.as_str()) == owner_uid
 }
 
 fn api_of<K>(client: &Client, object: &Value) -> (Api<K>, String)

@@ -13,16 +13,20 @@ mod observe;
 mod status;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use autoscaler::api::{ServerlessService, key_of};
 use kube::runtime::controller::Action;
 
-use crate::activators::Listening;
+use crate::activators::{Lessee, Listening};
 use crate::context::Context;
 use crate::objects::Guarded;
 use crate::reconciler::{RESYNC, ReconcileError};
 
-pub use status::ACTIVATORS_POPULATED;
+pub use status::{ACTIVATORS_POPULATED, ADVICE, READY, SIDECAR_BYPASSED};
+
+/// How soon to ask again for ports, where all were taken. No event tells that one came free.
+const EXHAUSTED_RETRY: Duration = Duration::from_secs(30);
 
 /// Looks at one Service.
 ///
@@ -50,11 +54,13 @@ pub async fn reconcile(
         // Activators read this to know which ports to open; they are asked with the next look.
         apply::status(sks, status::leased(&observed), &context).await?;
     }
+    let lessee = Lessee { key: &key, uid: sks.metadata.uid.as_deref().unwrap_or_default() };
     let Listening { endpoints, all } =
-        context.activators.listening(&key, &observed.ports, sks.spec.num_activators).await;
+        context.activators.listening(lessee, &observed.ports, sks.spec.num_activators).await;
     let path = desired::Path::new(&observed, endpoints);
     apply::private_service(&observed, &context).await?;
     apply::slices(&observed, &desired::slices(&observed, &path), &context).await?;
     apply::status(sks, status::populated(&observed, &path), &context).await?;
-    Ok(Action::requeue(context.activators.retry_after(&key, all).unwrap_or(RESYNC)))
+    let again = if observed.exhausted.is_some() { EXHAUSTED_RETRY } else { RESYNC };
+    Ok(Action::requeue(context.activators.retry_after(&key, all).unwrap_or(again)))
 }

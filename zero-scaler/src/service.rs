@@ -12,6 +12,9 @@ use kube::Resource;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
+const CLIENT_IP: &str = "ClientIP";
+const LOCAL: &str = "Local";
+
 /// A Service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Resource)]
 #[resource(inherit = "Whole")]
@@ -42,6 +45,10 @@ pub struct ServiceSpec {
     pub ip_family_policy: Option<String>,
     /// Its pods, by their labels; empty where somebody else writes its endpoints.
     pub selector: Option<BTreeMap<String, String>>,
+    /// `ClientIP` where a caller stays with the endpoint that it has.
+    pub session_affinity: Option<String>,
+    /// `Local` where callers in the cluster reach the endpoints of their own node alone.
+    pub internal_traffic_policy: Option<String>,
     /// Its ports.
     pub ports: Option<Vec<ServicePort>>,
 }
@@ -54,6 +61,16 @@ impl Service {
         let Some(spec) = &self.spec else { return Vec::new() };
         let all = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);
         all.filter_map(|address| address.parse().ok()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether a caller stays with the endpoint that it has.
+    pub fn keeps_callers(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.session_affinity.as_deref() == Some(CLIENT_IP))
+    }
+
+    /// Whether callers in the cluster reach the endpoints of their own node alone.
+    pub fn is_local(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.internal_traffic_policy.as_deref() == Some(LOCAL))
     }
 
     /// The same without metadata that nobody reads. Of the labels ours stay, by which a private Service is known to be as it
@@ -71,6 +88,12 @@ impl Service {
             labels: (!labels.is_empty()).then_some(labels),
             ..ObjectMeta::default()
         };
-        Self { metadata, spec: self.spec.clone() }
+        let mut spec = self.spec.clone();
+        if let Some(spec) = &mut spec {
+            // What Kubernetes fills in says nothing.
+            spec.session_affinity = spec.session_affinity.take().filter(|affinity| affinity == CLIENT_IP);
+            spec.internal_traffic_policy = spec.internal_traffic_policy.take().filter(|p| p == LOCAL);
+        }
+        Self { metadata, spec }
     }
 }

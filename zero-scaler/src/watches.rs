@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, ServerlessService, key_of};
+use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::GROUP;
 use chassis::readiness::Readiness;
 use futures::{StreamExt, pin_mut};
@@ -25,9 +25,10 @@ use serde::de::DeserializeOwned;
 use crate::hpa::is_ambiguous;
 use crate::known::Known;
 use crate::leases::Leases;
-use crate::objects::{Guarded, Objects};
+use crate::objects::{Collected, Guarded, Objects};
 use crate::referrers::Referrers;
 use crate::scale_target::Target;
+use crate::server_side_apply::controller_of;
 use crate::service::Service;
 use crate::slice_index::{SliceIndex, service_of};
 use crate::triggers::Triggers;
@@ -333,8 +334,9 @@ fn trim_slice(slice: &mut EndpointSlice) {
 }
 
 /// What is collected, if it can be read.
-fn read_metric(metric: &Guarded<Metric>) -> Option<MetricSpec> {
-    metric.0.as_ref().ok().map(|metric| metric.spec.clone())
+fn read_metric(metric: &Guarded<Metric>) -> Option<Collected> {
+    let metric = metric.0.as_ref().ok()?;
+    Some(Collected { spec: metric.spec.clone(), owner: controller_of(metric).map(|owner| owner.uid.clone()) })
 }
 
 fn read_service(service: &Service) -> Option<Service> {

@@ -3,6 +3,8 @@
 //! Nothing is written that is there already.
 
 use autoscaler::api::{Metric, Mode, PodAutoscaler, PodAutoscalerStatus, ServerlessService};
+use autoscaler::scale_to_zero::Phase;
+use autoscaler::sks_mode::SksMode;
 use serde_json::Value;
 
 use super::decide::{Cause, Plan, Write};
@@ -12,7 +14,7 @@ use super::{desired, status};
 use crate::context::{Context, now};
 use crate::reconciler::ReconcileError;
 use crate::scale_target::{ScaleAccess, ScaleError};
-use crate::server_side_apply::{apply, apply_status};
+use crate::server_side_apply::{apply, apply_status, is_owned_by};
 
 /// What became of the size.
 #[derive(Debug, PartialEq, Eq)]
@@ -120,8 +122,16 @@ impl Due {
         let (key, autoscaler) = (&observed.key, &observed.autoscaler);
         let metric = desired::metric(autoscaler, selector, &observed.settings);
         let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
-        let metric_is_due = observed.metric.as_ref().is_none_or(|existing| **existing != metric);
-        let sks_is_due = observed.serverless_service.as_ref().is_none_or(|existing| existing.spec != sks);
+        // One that goes with the PodAutoscaler before this one would soon be gone.
+        let uid = autoscaler.metadata.uid.as_deref();
+        let metric_is_due = observed
+            .metric
+            .as_ref()
+            .is_none_or(|existing| existing.spec != metric || existing.owner.as_deref() != uid);
+        let sks_is_due = observed
+            .serverless_service
+            .as_ref()
+            .is_none_or(|existing| existing.spec != sks || !is_owned_by(existing, uid));
         Self {
             metric: metric_is_due.then(|| desired::metric_object(key, autoscaler, &metric)),
             serverless_service: sks_is_due.then(|| desired::serverless_service_object(key, autoscaler, &sks)),
@@ -137,7 +147,12 @@ impl Due {
 }
 
 /// Writes what is due, and tells of a change of mode.
-pub(super) async fn describe(observed: &Observed, due: Due, context: &Context) -> Result<(), ReconcileError> {
+pub(super) async fn describe(
+    observed: &Observed,
+    plan: &Plan,
+    due: Due,
+    context: &Context,
+) -> Result<(), ReconcileError> {
     if let Some(metric) = &due.metric {
         apply::<Metric>(&context.client, metric).await?;
     }
@@ -149,20 +164,42 @@ pub(super) async fn describe(observed: &Observed, due: Due, context: &Context) -
     apply_status::<PodAutoscaler, _>(&context.client, &observed.key.namespace, &observed.key.name, &after)
         .await?;
     if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
-        tell_mode(observed, mode, context);
+        tell_mode(observed, plan, mode, context);
     }
+    tell_advice(observed, context);
     status::warnings(observed, before, &after)
         .into_iter()
         .for_each(|(reason, note)| context.events.warning(&observed.autoscaler, reason, note));
     Ok(())
 }
 
-fn tell_mode(observed: &Observed, mode: Mode, context: &Context) {
-    let (reason, note) = match mode {
+fn tell_advice(observed: &Observed, context: &Context) {
+    let advice = status::advice(observed);
+    if context.advice.is_news(&observed.key, advice.as_ref().map_or("", |(_, words)| words))
+        && let Some((reason, words)) = advice
+    {
+        context.events.warning(&observed.autoscaler, reason, words);
+    }
+}
+
+fn tell_mode(observed: &Observed, plan: &Plan, mode: Mode, context: &Context) {
+    let (reason, words) = match mode {
         Mode::Proxy => ("Proxy", "requests now go through activators"),
         Mode::Serve => ("Serve", "requests now go straight to the pods"),
     };
     if context.modes.is_news(&observed.key, reason) {
-        context.events.normal(&observed.autoscaler, reason, note.to_owned());
+        let note = format!("{words}: {}", why(observed, plan, mode));
+        context.events.normal(&observed.autoscaler, reason, note);
+    }
+}
+
+/// Why requests go where they go.
+fn why(observed: &Observed, plan: &Plan, mode: Mode) -> String {
+    match (mode, observed.decision.as_ref().map(|decision| decision.excess_burst_capacity)) {
+        (Mode::Proxy, _) if observed.ready == 0 => "no pod is ready".to_owned(),
+        (Mode::Proxy, _) if plan.activation.phase == Phase::Inactive => "nobody asks for it".to_owned(),
+        (Mode::Serve, _) if plan.mode == SksMode::Proxy => "no activator can be in the path".to_owned(),
+        (_, Some(excess)) => format!("the pods' excess burst capacity is {excess}"),
+        (_, None) => "no decision is known".to_owned(),
     }
 }

@@ -151,6 +151,7 @@ fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, prob
 fn asleep(observed: &Observed) -> Position {
     match observed.without_activators {
         Some(_) if is_failing_open(observed) => wake(observed, Cause::NoActivator),
+        _ if observed.is_bypassed() => wake(observed, Cause::NoActivator),
         absent => Position {
             wanted: Some(0),
             write: None,
@@ -264,7 +265,8 @@ fn is_paused(observed: &Observed, scale: &Scale) -> bool {
     scale.replicas <= 0 && !allowed(observed) && scale.writer != Writer::Us && !by_us
 }
 
-fn allowed(observed: &Observed) -> bool {
+/// Whether the workload may be at zero.
+pub(super) fn allowed(observed: &Observed) -> bool {
     zero::is_allowed(observed.autoscaler.spec.scale_to_zero, &observed.settings)
 }
 

@@ -6,21 +6,22 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::api::{
-    MetricSpec, Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition,
-};
+use autoscaler::api::{Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition};
 use autoscaler::settings::{SettingError, Settings};
 use autoscaler::{Decision, Key};
 use kube::ResourceExt;
 
-use crate::activator_probe::{Door, ProbeError, prove};
+use crate::activator_probe::Door;
 use crate::claim::holder_of_target;
 use crate::conditions;
 use crate::context::{Context, now};
 use crate::hpa::{Problem, Verdict, verdict};
-use crate::pod_endpoints::{is_managed, pods, ready, tcp_ports};
+use crate::objects::Collected;
+use crate::obstacle::obstacle;
+use crate::pod_endpoints::{is_managed, led_ports, pods, ready};
+use crate::proofs::{Proof, Question};
 use crate::scale_target::{Scale, ScaleAccess, ScaleError};
-use crate::serverless_service::ACTIVATORS_POPULATED;
+use crate::serverless_service::{ACTIVATORS_POPULATED, READY, SIDECAR_BYPASSED};
 use crate::service::Service;
 use crate::sidecar::Sidecar;
 
@@ -46,7 +47,7 @@ pub(super) struct Observed {
     /// Ready pods.
     pub(super) ready: u32,
     pub(super) service: Option<Arc<Service>>,
-    pub(super) metric: Option<Arc<MetricSpec>>,
+    pub(super) metric: Option<Arc<Collected>>,
     pub(super) serverless_service: Option<ServerlessService>,
     /// The workload that has a better right to the target.
     pub(super) rival: Option<Key>,
@@ -66,6 +67,13 @@ impl Observed {
     pub(super) fn leases(&self) -> &[PortLease] {
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
         status.map(|status| status.ports.as_slice()).unwrap_or_default()
+    }
+
+    /// Whether the Service leads past the sidecar, and so past the activators, with all of its ports.
+    pub(super) fn is_bypassed(&self) -> bool {
+        let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
+        let ready = status.and_then(|status| condition(&status.conditions, READY));
+        ready.is_some_and(|ready| ready.status == "False" && ready.reason == SIDECAR_BYPASSED)
     }
 
     /// Since when activators have been in the slices, in Unix milliseconds.
@@ -118,16 +126,20 @@ pub(super) fn known_failure(sks: Option<&ServerlessService>) -> Option<&StartFai
     sks?.status.as_ref()?.start_failure.as_ref()
 }
 
-/// The demand anew, after something that took time.
-pub(super) fn refresh_demand(observed: &mut Observed, context: &Context) {
-    observed.decision = context.decisions.newest(&observed.key, now());
-    observed.last_asked = context.wake.last_asked(&observed.key);
-    observed.now = context.clock.now();
+/// Whether the Service's own address is answered by activators, as far as it is known.
+pub(super) fn proof(observed: &Observed, context: &Context) -> Proof {
+    match question(observed, context) {
+        Ok(question) => context.proofs.of(&observed.key, question),
+        // Nothing that time alone would change.
+        Err(error) => Proof { outcome: Some(Err(error)), again: None },
+    }
 }
 
-/// Asks the Service's own address who answers.
-pub(super) async fn probe(observed: &Observed, context: &Context) -> Result<(), String> {
+fn question(observed: &Observed, context: &Context) -> Result<Question, String> {
     let Some(service) = &observed.service else { return Err("there is no Service to ask".to_owned()) };
+    if let Some(obstacle) = obstacle(service) {
+        return Err(obstacle.message.to_owned());
+    }
     let addresses = service.addresses();
     if addresses.is_empty() {
         return Err("the Service has no cluster IP to ask".to_owned());
@@ -136,13 +148,7 @@ pub(super) async fn probe(observed: &Observed, context: &Context) -> Result<(), 
     if doors.is_empty() {
         return Err("the Service has no TCP port to ask".to_owned());
     }
-    let proof = prove(context.prober.as_ref(), &doors, &observed.key, is_managed(service)).await;
-    context
-        .metrics
-        .probes
-        .with_label_values(&[if proof.is_ok() { "answered" } else { "not answered" }])
-        .inc();
-    proof.map_err(|error: ProbeError| error.to_string())
+    Ok(Question { doors, managed: is_managed(service) })
 }
 
 /// One for each of the Service's addresses and ports: each family has slices of its own.
@@ -153,7 +159,7 @@ fn doors(
     activators: &[SocketAddr],
 ) -> Result<Vec<Door>, String> {
     let mut doors = Vec::new();
-    for port in tcp_ports(service) {
+    for port in led_ports(service) {
         let lease = leases.iter().find(|lease| i32::from(lease.service_port) == port.port);
         let lease = lease.ok_or_else(|| format!("port {} of the Service is not leased yet", port.port))?;
         doors.extend(addresses.iter().map(|ip| Door {

@@ -7,10 +7,12 @@ use autoscaler::scale_to_zero::{Phase, Why};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::apply::Written;
-use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan, min_ready};
+use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan, allowed, min_ready};
 use super::observe::Observed;
 use crate::conditions::{INITIALIZED, Says, is_true, set};
+use crate::obstacle::obstacle;
 use crate::scale_target::ScaleError;
+use crate::serverless_service::ADVICE;
 use crate::sidecar::Sidecar;
 
 const READY: &str = "Ready";
@@ -125,7 +127,10 @@ fn activator_in_path(observed: &Observed, proof: Option<&Result<(), String>>) ->
     match (proof, observed.proxied_since()) {
         (Some(Ok(())), _) => Says::yes("Proven", "the Service is answered by activators"),
         (Some(Err(error)), _) => Says::no("NotProven", error.clone()),
-        (None, None) => Says::no("NotProxied", "no activator is in the Service's endpoints"),
+        (None, None) => match observed.service.as_deref().and_then(obstacle) {
+            Some(obstacle) => Says::no(obstacle.reason, obstacle.message),
+            None => Says::no("NotProxied", "no activator is in the Service's endpoints"),
+        },
         (None, Some(_)) => {
             // A proof holds for as long as the activators stay.
             let known =
@@ -215,10 +220,26 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
             Says::no(CANNOT_START, "the pods cannot start; requests are refused with 503 until one can")
         }
         Phase::Activating => Says::unknown("Activating", "pods are wanted and not ready yet"),
-        Phase::Active if bad_settings.is_empty() => Says::yes("Serving", ""),
-        Phase::Inactive if bad_settings.is_empty() => Says::yes("Idle", "requests are held by activators"),
-        Phase::Active | Phase::Inactive => Says::yes("BadSetting", bad_settings.join("; ")),
+        _ if !bad_settings.is_empty() => Says::yes("BadSetting", bad_settings.join("; ")),
+        phase => match advice(observed) {
+            Some((reason, words)) => Says::yes(reason, words),
+            None if phase == Phase::Active => Says::yes("Serving", ""),
+            None => Says::yes("Idle", "requests are held by activators"),
+        },
     }
+}
+
+/// What about its Service a workload has to be told of that is Ready all the same.
+pub(super) fn advice(observed: &Observed) -> Option<(&'static str, String)> {
+    let status = observed.serverless_service.as_ref()?.status.as_ref()?;
+    let ready = condition(&status.conditions, READY).filter(|ready| ready.status == "True");
+    if let Some(ready) = ready
+        && let Some(reason) = ADVICE.into_iter().find(|reason| *reason == ready.reason)
+    {
+        return Some((reason, ready.message.clone()));
+    }
+    let obstacle = obstacle(observed.service.as_ref()?).filter(|_| allowed(observed))?;
+    Some((obstacle.reason, obstacle.message.to_owned()))
 }
 
 /// A port of the Service on which something else is spoken than the pods' sidecars do.

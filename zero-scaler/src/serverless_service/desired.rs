@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use autoscaler::api::Mode;
+use autoscaler::api::{Mode, PortLease};
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
 use autoscaler::selector::Selector;
 use autoscaler::sks_mode::{self, SksMode};
@@ -15,7 +15,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::observe::Observed;
-use crate::pod_endpoints::{PodEndpoint, is_ready};
+use crate::pod_endpoints::{PodEndpoint, is_ready, led_ports};
 use crate::server_side_apply::owner;
 use crate::service::Service;
 use crate::slice_index::{MANAGED_BY, SERVICE_NAME};
@@ -32,40 +32,47 @@ pub(super) struct Path {
     pub(super) mode: SksMode,
     /// The activators in the path; none in Serve mode.
     pub(super) activators: Vec<PodEndpoint>,
+    /// The ports on which they listen.
+    pub(super) ports: Vec<PortLease>,
 }
 
 // === impl Path ===
 
 impl Path {
-    /// The path, given the activators that proved to listen.
+    /// The path, given the activators that proved to listen on all ports.
     pub(super) fn new(observed: &Observed, listening: Vec<PodEndpoint>) -> Self {
         let wanted = match observed.sks.spec.mode {
-            Mode::Proxy if !observed.activators_leave => SksMode::Proxy,
+            Mode::Proxy if observed.may_proxy() => SksMode::Proxy,
             Mode::Proxy | Mode::Serve => SksMode::Serve,
         };
-        let activators = if listening.is_empty() { last_resort(observed) } else { listening };
+        let (activators, ports) =
+            if listening.is_empty() { last_resort(observed) } else { (listening, observed.ports.clone()) };
         let count = u32::try_from(activators.len()).unwrap_or(u32::MAX);
         match sks_mode::in_force(wanted, observed.ready_pods(), count) {
-            SksMode::Proxy => Self { mode: SksMode::Proxy, activators },
-            SksMode::Serve => Self { mode: SksMode::Serve, activators: Vec::new() },
+            SksMode::Proxy => Self { mode: SksMode::Proxy, activators, ports },
+            SksMode::Serve => Self { mode: SksMode::Serve, activators: Vec::new(), ports: Vec::new() },
         }
     }
 }
 
-/// With neither pods nor a proven activator, the activators that are in the path stay there while they are ready: they
-/// were proven once, perhaps by the process before this one, and an empty Service would be worse.
-fn last_resort(observed: &Observed) -> Vec<PodEndpoint> {
+/// With neither pods nor a proven activator, the activators that are in the path stay there while they are ready, with the ports
+/// that they are there with: they were proven once, perhaps by the process before this one, and an empty Service would be worse.
+fn last_resort(observed: &Observed) -> (Vec<PodEndpoint>, Vec<PortLease>) {
     if observed.ready_pods() > 0 {
-        return Vec::new();
+        return Default::default();
     }
-    let in_path: BTreeSet<&String> = observed
-        .slices
-        .iter()
-        .flat_map(|s| s.endpoints.iter().flatten())
-        .flat_map(|e| &e.addresses)
-        .collect();
+    let slices = || observed.slices.iter();
+    let numbers: BTreeSet<i32> =
+        slices().flat_map(|s| s.ports.iter().flatten()).filter_map(|port| port.port).collect();
+    let proven = |lease: &&PortLease| numbers.contains(&i32::from(lease.activator_port));
+    let ports: Vec<PortLease> = observed.ports.iter().filter(proven).cloned().collect();
+    if ports.is_empty() {
+        return Default::default();
+    }
+    let in_path: BTreeSet<&String> =
+        slices().flat_map(|s| s.endpoints.iter().flatten()).flat_map(|e| &e.addresses).collect();
     let stays = |activator: &&PodEndpoint| activator.endpoint.addresses.iter().any(|a| in_path.contains(a));
-    observed.activators.iter().filter(stays).cloned().collect()
+    (observed.activators.iter().filter(stays).cloned().collect(), ports)
 }
 
 /// The slices that we should have written; any other of ours is to be deleted.
@@ -79,16 +86,20 @@ fn of_family(observed: &Observed, path: &Path, family: &str) -> Vec<EndpointSlic
     };
     let activators = of(&path.activators);
     if !activators.is_empty() {
-        return chunked(observed, family, activators, true);
+        return chunked(observed, family, activators, &activator_ports(observed, &path.ports));
     }
-    if observed.managed { chunked(observed, family, of(&observed.pods), false) } else { Vec::new() }
+    if observed.managed {
+        chunked(observed, family, of(&observed.pods), &pod_ports(observed))
+    } else {
+        Vec::new()
+    }
 }
 
 fn chunked(
     observed: &Observed,
     family: &str,
     mut endpoints: Vec<Endpoint>,
-    proxied: bool,
+    ports: &[EndpointPort],
 ) -> Vec<EndpointSlice> {
     // The ready ones first: they belong together where there is more than one slice.
     endpoints.sort_by_key(|e| (!is_ready(e), e.addresses.first().cloned()));
@@ -107,27 +118,42 @@ fn chunked(
             metadata: metadata(observed, name(i)),
             address_type: family.to_owned(),
             endpoints: Some(endpoints),
-            ports: Some(ports(observed, proxied)),
+            ports: Some(ports.to_vec()),
         })
         .collect()
 }
 
-/// The Service's port names with the numbers that its requests should be sent to.
-fn ports(observed: &Observed, proxied: bool) -> Vec<EndpointPort> {
-    let app_protocol = |number: u16| {
-        let ports = observed.service.spec.iter().flat_map(|s| s.ports.iter().flatten());
-        ports.into_iter().find(|p| p.port == i32::from(number)).and_then(|p| p.app_protocol.clone())
+/// The Service's port names with the activators' numbers.
+fn activator_ports(observed: &Observed, leases: &[PortLease]) -> Vec<EndpointPort> {
+    let of_lease = |lease: &PortLease| {
+        let mut ports = led_ports(&observed.service);
+        let port = ports.find(|port| port.port == i32::from(lease.service_port));
+        endpoint_port(
+            lease.name.clone(),
+            lease.activator_port,
+            port.and_then(|port| port.app_protocol.clone()),
+        )
     };
-    observed
-        .ports
-        .iter()
-        .map(|lease| EndpointPort {
-            name: Some(lease.name.clone()),
-            port: Some(i32::from(if proxied { lease.activator_port } else { lease.pod_port })),
-            protocol: Some("TCP".to_owned()),
-            app_protocol: app_protocol(lease.service_port),
+    leases.iter().map(of_lease).collect()
+}
+
+/// The same with the pods' number, which is the sidecar's.
+fn pod_ports(observed: &Observed) -> Vec<EndpointPort> {
+    led_ports(&observed.service)
+        .map(|port| {
+            let name = port.name.clone().unwrap_or_default();
+            endpoint_port(name, QUEUE_PROXY_PORT, port.app_protocol.clone())
         })
         .collect()
+}
+
+fn endpoint_port(name: String, number: u16, app_protocol: Option<String>) -> EndpointPort {
+    EndpointPort {
+        name: Some(name),
+        port: Some(i32::from(number)),
+        protocol: Some("TCP".to_owned()),
+        app_protocol,
+    }
 }
 
 fn metadata(observed: &Observed, name: String) -> ObjectMeta {
@@ -150,13 +176,15 @@ fn families(service: &Service) -> Vec<String> {
     if families.is_empty() { vec!["IPv4".to_owned()] } else { families }
 }
 
-/// Whether a slice says all that it should; what else Kubernetes fills in does not matter.
+/// Whether a slice says all that it should, and goes with whom it should; what else Kubernetes fills in does not matter.
 pub(super) fn is_as_desired(existing: &EndpointSlice, desired: &EndpointSlice) -> bool {
     let labels = |slice: &EndpointSlice| slice.metadata.labels.clone().unwrap_or_default();
-    let existing_labels = labels(existing);
+    let owners = |slice: &EndpointSlice| slice.metadata.owner_references.clone().unwrap_or_default();
+    let (existing_labels, existing_owners) = (labels(existing), owners(existing));
     existing.endpoints.clone().unwrap_or_default() == desired.endpoints.clone().unwrap_or_default()
         && existing.ports.clone().unwrap_or_default() == desired.ports.clone().unwrap_or_default()
         && labels(desired).iter().all(|(k, v)| existing_labels.get(k) == Some(v))
+        && owners(desired).iter().all(|owner| existing_owners.contains(owner))
 }
 
 /// The name of the Service that selects the pods: `<service>-private`, shortened where that is too long.

@@ -42,7 +42,8 @@ fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> Observed {
         activators: vec![endpoint("10.2.0.1", true), endpoint("10.2.0.2", true)],
         activators_leave: false,
         start_failure: None,
-        bypassing: Vec::new(),
+        exhausted: None,
+        other_targets: Vec::new(),
         elsewhere: BTreeSet::new(),
         now: jiff::Timestamp::UNIX_EPOCH,
     }
@@ -123,7 +124,7 @@ fn a_service_is_never_empty_while_somebody_could_answer() {
     let mut nobody = observed("Proxy", true, &[]);
     let mut gone = nobody.activators.clone();
     gone.push(endpoint("10.2.0.9", true));
-    let before = Path { mode: SksMode::Proxy, activators: gone };
+    let before = Path { mode: SksMode::Proxy, activators: gone, ports: nobody.ports.clone() };
     nobody.slices = super::slices(&nobody, &before).into_iter().map(Arc::new).collect();
     let (path, slices) = written(&nobody, &[]);
     assert_eq!(path.mode, SksMode::Proxy);
@@ -185,6 +186,37 @@ fn a_slice_as_desired_is_not_written_again() {
     existing.metadata.resource_version = Some("7".into());
     existing.metadata.labels.get_or_insert_default().insert("more".into(), "x".into());
     assert!(is_as_desired(&existing, &slices[0]));
+    let mut orphan = existing.clone();
+    orphan.metadata.owner_references.as_mut().unwrap()[0].uid = "u-1".into();
+    assert!(!is_as_desired(&orphan, &slices[0]), "it would go with an owner that is gone");
     existing.ports = None;
     assert!(!is_as_desired(&existing, &slices[0]));
+}
+
+#[test]
+fn a_port_that_nobody_showed_to_be_open_is_in_no_slice_be_there_nobody_else() {
+    let mut nobody = observed("Proxy", true, &[]);
+    let before = Path::new(&nobody, nobody.activators.clone());
+    nobody.slices = super::slices(&nobody, &before).into_iter().map(Arc::new).collect();
+    nobody.ports[1].activator_port = 20003;
+    let (path, slices) = written(&nobody, &[]);
+    assert_eq!(path.mode, SksMode::Proxy);
+    assert_eq!(shape(&slices), [(vec!["10.2.0.1", "10.2.0.2"], vec![20001])]);
+    nobody.ports[0].activator_port = 20004;
+    let (_, slices) = written(&nobody, &[]);
+    assert_eq!(shape(&slices)[0].0, [""; 0]);
+}
+
+#[test]
+fn who_gets_no_activator_port_is_served_by_its_pods() {
+    let mut observed = observed("Proxy", true, &[endpoint("10.1.0.1", true)]);
+    observed.exhausted = Some(autoscaler::port_lease::Exhausted { service_port: 81 });
+    let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+    assert_eq!(path.mode, SksMode::Serve);
+    assert_eq!(shape(&slices), [(vec!["10.1.0.1"], vec![8012, 8012])]);
+    // Without pods a part is better than nothing.
+    observed.pods.clear();
+    observed.ports.pop();
+    let (_, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+    assert_eq!(shape(&slices), [(vec!["10.2.0.1"], vec![20001])]);
 }

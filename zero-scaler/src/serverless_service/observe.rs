@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
 use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::port_lease::Exhausted;
 use autoscaler::{Key, Protocol};
 use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::desired::private_name;
+use super::status::SIDECAR_BYPASSED;
 use crate::claim::holder_of_service;
 use crate::context::Context;
-use crate::pod_endpoints::{PodEndpoint, elsewhere, is_managed, is_ours, pods, ready, tcp_ports};
+use crate::pod_endpoints::{
+    PodEndpoint, elsewhere, is_managed, is_ours, led_ports, names_sidecar, pods, ready, tcp_ports,
+};
 use crate::service::Service;
 
 /// One Service and who could answer its requests.
@@ -28,8 +32,10 @@ pub(super) struct Observed {
     pub(super) private: Option<String>,
     /// Its existing form.
     pub(super) private_service: Option<Arc<Service>>,
-    /// Its TCP ports, with their leases.
+    /// The leases of its ports that lead to the sidecar.
     pub(super) ports: Vec<PortLease>,
+    /// Why there are not as many leases as ports.
+    pub(super) exhausted: Option<Exhausted>,
     /// The pods, ready or not.
     pub(super) pods: Vec<PodEndpoint>,
     /// The slices that we wrote.
@@ -40,8 +46,8 @@ pub(super) struct Observed {
     pub(super) activators_leave: bool,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
-    /// Service ports that lead past the sidecar.
-    pub(super) bypassing: Vec<i32>,
+    /// Service ports with a target other than the sidecar. Attached, they lead past it; managed, they lead to it all the same.
+    pub(super) other_targets: Vec<i32>,
     /// Where else than at the usual port pods have their sidecar.
     pub(super) elsewhere: BTreeSet<i32>,
     pub(super) now: jiff::Timestamp,
@@ -62,6 +68,11 @@ impl Observed {
         self.sks.status.clone().unwrap_or_default()
     }
 
+    /// Whether activators may stand before pods that are ready.
+    pub(super) fn may_proxy(&self) -> bool {
+        !self.activators_leave && self.exhausted.is_none() && !self.service.is_local()
+    }
+
     /// Ready pods.
     pub(super) fn ready_pods(&self) -> u32 {
         ready(&self.pods)
@@ -70,6 +81,7 @@ impl Observed {
 
 pub(super) fn observe(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Observed, Unfit> {
     let service = find(key, sks, context)?;
+    let (ports, exhausted) = leases(key, sks, &service, context)?;
     let managed = is_managed(&service);
     let private = managed.then(|| private_name(&sks.spec.service));
     let private_service = private.as_deref().and_then(|name| context.objects.service(&key.namespace, name));
@@ -84,7 +96,8 @@ pub(super) fn observe(key: &Key, sks: &ServerlessService, context: &Context) -> 
         managed,
         private,
         private_service,
-        ports: ports(key, sks, &service, context)?,
+        ports,
+        exhausted,
         pods,
         slices: ours,
         start_failure: context
@@ -92,7 +105,7 @@ pub(super) fn observe(key: &Key, sks: &ServerlessService, context: &Context) -> 
             .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
         activators: context.activators.ready(),
         activators_leave: context.activators.are_leaving(),
-        bypassing: if managed { Vec::new() } else { bypassing(&service) },
+        other_targets: other_targets(&service),
         elsewhere,
         service,
         now: context.clock.now(),
@@ -145,44 +158,56 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
     Ok(service)
 }
 
-fn ports(
+/// The leases; where there are not enough of them, those that the workload has, and why it gets no more.
+fn leases(
     key: &Key,
     sks: &ServerlessService,
     service: &Service,
     context: &Context,
-) -> Result<Vec<PortLease>, Unfit> {
+) -> Result<(Vec<PortLease>, Option<Exhausted>), Unfit> {
     let ports: Vec<(&ServicePort, u16)> =
-        tcp_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
+        led_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
     let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();
     if wanted.is_empty() {
-        let message = format!("the Service {} has no TCP port", sks.spec.service);
-        return Err(Unfit { reason: "ServiceHasNoPort", message });
+        return Err(without_port(sks, service));
     }
-    let leased = context
-        .objects
-        .leases
-        .grant(key, &wanted)
-        .map_err(|error| Unfit { reason: "PortsExhausted", message: error.to_string() })?;
-    Ok(ports
-        .into_iter()
-        .filter_map(|(port, service_port)| {
-            Some(PortLease {
-                name: port.name.clone().unwrap_or_default(),
-                service_port,
-                activator_port: *leased.get(&service_port)?,
-                pod_port: QUEUE_PROXY_PORT,
-                protocol: Protocol::of_app_protocol(port.app_protocol.as_deref()),
-            })
+    let (leased, exhausted) = match context.objects.leases.grant(key, &wanted) {
+        Ok(leased) => (leased, None),
+        Err(exhausted) => {
+            let held = sks.status.iter().flat_map(|status| &status.ports).map(|lease| lease.service_port);
+            let held = held.filter(|port| wanted.contains(port)).collect();
+            (context.objects.leases.grant(key, &held).unwrap_or_default(), Some(exhausted))
+        }
+    };
+    let lease = |(port, service_port): (&ServicePort, u16)| {
+        Some(PortLease {
+            name: port.name.clone().unwrap_or_default(),
+            service_port,
+            activator_port: *leased.get(&service_port)?,
+            pod_port: QUEUE_PROXY_PORT,
+            protocol: Protocol::of_app_protocol(port.app_protocol.as_deref()),
         })
-        .collect())
+    };
+    Ok((ports.into_iter().filter_map(lease).collect(), exhausted))
 }
 
-/// Ports of an attached Service that lead to the app itself: their requests would be neither counted nor limited.
-fn bypassing(service: &Service) -> Vec<i32> {
-    let through = |port: &&ServicePort| match &port.target_port {
-        Some(IntOrString::String(name)) => name == QUEUE_PROXY,
-        Some(IntOrString::Int(number)) => *number == i32::from(QUEUE_PROXY_PORT),
-        None => port.port == i32::from(QUEUE_PROXY_PORT),
+fn without_port(sks: &ServerlessService, service: &Service) -> Unfit {
+    let name = &sks.spec.service;
+    if tcp_ports(service).next().is_none() {
+        return Unfit { reason: "ServiceHasNoPort", message: format!("the Service {name} has no TCP port") };
+    }
+    let message = format!(
+        "all ports of the Service {name} lead past the sidecar, so its requests are neither counted nor held; set targetPort: {QUEUE_PROXY}"
+    );
+    Unfit { reason: SIDECAR_BYPASSED, message }
+}
+
+/// Kubernetes fills in the port itself where no target is named. For the only port of a managed Service that leaves no doubt.
+fn other_targets(service: &Service) -> Vec<i32> {
+    let lone = is_managed(service) && tcp_ports(service).count() == 1;
+    let filled_in = |port: &ServicePort| {
+        port.target_port.as_ref().is_none_or(|target| *target == IntOrString::Int(port.port))
     };
-    tcp_ports(service).filter(|port| !through(port)).map(|port| port.port).collect()
+    let others = tcp_ports(service).filter(|port| !(names_sidecar(port) || lone && filled_in(port)));
+    others.map(|port| port.port).collect()
 }

@@ -9,10 +9,19 @@ use super::observe::{Observed, Unfit};
 use crate::conditions::{Says, set};
 use crate::pod_endpoints;
 
-const READY: &str = "Ready";
+/// True while requests are led to somebody.
+pub const READY: &str = "Ready";
 const ENDPOINTS_POPULATED: &str = "EndpointsPopulated";
 /// True while activators are in the endpoints; since when is the clock of the grace period.
 pub const ACTIVATORS_POPULATED: &str = "ActivatorEndpointsPopulated";
+
+/// A port's requests go to the app itself.
+pub const SIDECAR_BYPASSED: &str = "SidecarBypassed";
+/// A port's own target is not followed.
+const TARGET_PORT_IGNORED: &str = "TargetPortIgnored";
+
+/// What a Service that is Ready may have to be told of: Ready's reasons then.
+pub const ADVICE: [&str; 2] = [SIDECAR_BYPASSED, TARGET_PORT_IGNORED];
 
 /// The ports, before anything else is known: activators open them by this.
 pub(super) fn leased(observed: &Observed) -> ServerlessServiceStatus {
@@ -77,6 +86,12 @@ fn activators_populated(path: &Path) -> Says {
 }
 
 fn ready(observed: &Observed, path: &Path) -> Says {
+    if let Some(exhausted) = &observed.exhausted {
+        let words = format!(
+            "{exhausted}; its pods are served, and it is not put to zero; delete workloads, or ports of their Services, that nobody needs"
+        );
+        return Says::no("PortsExhausted", words);
+    }
     if path.activators.is_empty() && observed.ready_pods() == 0 {
         return match observed.activators.len() {
             0 => Says::no("NobodyAnswers", "no pod and no activator is ready"),
@@ -94,15 +109,27 @@ fn ready(observed: &Observed, path: &Path) -> Says {
         );
         return Says::no("SidecarPortDiffers", words);
     }
-    if !observed.bypassing.is_empty() {
-        let words = format!(
-            "port {:?} of the Service leads past the sidecar, so its requests are not counted; set its targetPort to {QUEUE_PROXY}",
-            observed.bypassing
-        );
-        return Says::yes("SidecarBypassed", words);
+    if !observed.other_targets.is_empty() {
+        return other_targets(observed);
     }
     match path.mode {
         SksMode::Proxy => Says::yes("Proxying", ""),
         SksMode::Serve => Says::yes("Serving", ""),
     }
+}
+
+fn other_targets(observed: &Observed) -> Says {
+    let ports = &observed.other_targets;
+    if observed.managed {
+        let words = format!(
+            "a Service without selector leads all of its ports to the sidecar, port {ports:?} with another targetPort as well; set it to \
+             {QUEUE_PROXY}, or move what the sidecar should not see to a Service with a selector"
+        );
+        return Says::yes(TARGET_PORT_IGNORED, words);
+    }
+    let words = format!(
+        "port {ports:?} of the Service leads past the sidecar, so its requests are not counted, and refused while the workload sleeps; \
+         set its targetPort to {QUEUE_PROXY}"
+    );
+    Says::yes(SIDECAR_BYPASSED, words)
 }

@@ -2,6 +2,7 @@
 //! activator.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub(crate) struct Cluster {
     pub(crate) api: FakeApi,
     seen: Arc<Mutex<Seen>>,
+    asked: Arc<AtomicUsize>,
     _pods: JoinSet<()>,
 }
 
@@ -51,7 +53,10 @@ pub(crate) struct Seen {
 
 /// Answers as the network of such a cluster would.
 #[derive(Debug)]
-pub(crate) struct Network(FakeApi);
+pub(crate) struct Network {
+    api: FakeApi,
+    asked: Arc<AtomicUsize>,
+}
 
 // === impl Cluster ===
 
@@ -73,7 +78,7 @@ impl Cluster {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut pods = JoinSet::new();
         pods.spawn(follow(api.clone(), seen.clone()));
-        Self { api, seen, _pods: pods }
+        Self { api, seen, asked: Arc::default(), _pods: pods }
     }
 
     /// From now on the Service and the pods have addresses of both families.
@@ -91,6 +96,24 @@ impl Cluster {
         self.api.put(&path, slice("activator", "IPv6", &[ACTIVATOR_IPV6.to_owned()]));
     }
 
+    /// From now on the Service selects its pods itself.
+    pub(crate) fn attached(&self) {
+        self.edit(SERVICE, |service| service["spec"]["selector"] = json!({"app": "web"}));
+    }
+
+    /// From now on there is a second activator, which is ready and listens on no port.
+    pub(crate) fn deaf_activator(&self) {
+        let path = format!("{SLICES}/rouse-system/endpointslices/activator-x");
+        self.api.put(&path, slice("activator", "IPv4", &[ACTIVATOR.to_owned(), "10.0.9.8".to_owned()]));
+    }
+
+    /// The notes of all events of a reason.
+    pub(crate) fn events(&self, reason: &str) -> Vec<String> {
+        let all = self.api.objects().into_iter().filter(|(path, _)| path.contains("/events/"));
+        let of_reason = all.filter(|(_, event)| event["reason"] == reason);
+        of_reason.map(|(_, event)| event["note"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// A slice for pods of the private Service that have their port elsewhere.
     pub(crate) fn pods_elsewhere(&self, port: Option<u16>) {
         let path = format!("{SLICES}/shop/endpointslices/web-private-elsewhere");
@@ -105,7 +128,12 @@ impl Cluster {
     }
 
     pub(crate) fn network(&self) -> Network {
-        Network(self.api.clone())
+        Network { api: self.api.clone(), asked: self.asked.clone() }
+    }
+
+    /// How often somebody asked whether the activator listens.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
     }
 
     pub(crate) fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -214,23 +242,30 @@ async fn follow(api: FakeApi, seen: Arc<Mutex<Seen>>) {
         seen.lock().unwrap().look(&api, size);
         if let Some(private) = api.get(PRIVATE_SERVICE) {
             for family in private["spec"]["ipFamilies"].as_array().into_iter().flatten() {
-                publish(&api, family.as_str().unwrap(), size);
+                publish(&api, "web-private", family.as_str().unwrap(), size);
             }
+        }
+        if is_attached(&api) {
+            publish(&api, "web", "IPv4", size);
         }
     }
 }
 
-/// Writes the private Service's slices for so many pods.
-fn publish(api: &FakeApi, family: &str, size: i64) {
+fn is_attached(api: &FakeApi) -> bool {
+    api.get(SERVICE).is_some_and(|service| service["spec"]["selector"].is_object())
+}
+
+/// Writes a Service's slices for so many pods.
+fn publish(api: &FakeApi, service: &str, family: &str, size: i64) {
     let address = |i: i64| match family {
         "IPv6" => format!("fd00::{i:x}"),
         _ => format!("10.0.{}.{}", i / 250, i % 250),
     };
     let pods: Vec<String> = (0..size).map(address).collect();
-    let path = |i: usize| format!("{SLICES}/shop/endpointslices/web-private-{family}-{i}");
+    let path = |i: usize| format!("{SLICES}/shop/endpointslices/{service}-{family}-{i}");
     let mut written = 0;
     for (i, pods) in pods.chunks(IN_A_SLICE).enumerate() {
-        api.put(&path(i), slice("web-private", family, pods));
+        api.put(&path(i), slice(service, family, pods));
         written = i + 1;
     }
     (written..).map(path).take_while(|path| api.get(path).is_some()).for_each(|path| api.remove(&path));
@@ -264,7 +299,9 @@ impl Seen {
         if self.reachable && behind.is_empty() {
             self.lost.push("nobody is behind the Service".to_owned());
         }
-        if size == 0 && behind != [ACTIVATOR] {
+        // Where Kubernetes takes out the pods itself, it does so a moment later.
+        let held = behind == [ACTIVATOR] || is_attached(api) && behind.iter().any(|ip| ip == ACTIVATOR);
+        if size == 0 && !held {
             self.lost.push(format!("at zero, requests go to {behind:?}"));
         }
     }
@@ -273,15 +310,21 @@ impl Seen {
 impl Ask for Network {
     fn ask<'a>(&'a self, door: &'a Door, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
         let leased =
-            self.0.get(SERVERLESS_SERVICE).unwrap_or_default()["status"]["ports"][0]["activatorPort"].clone();
+            self.api.get(SERVERLESS_SERVICE).unwrap_or_default()["status"]["ports"][0]["activatorPort"]
+                .clone();
         let (activator, service, family) = match door.address.ip() {
             IpAddr::V4(_) => (ACTIVATOR, CLUSTER_IP, "IPv4"),
             IpAddr::V6(_) => (ACTIVATOR_IPV6, CLUSTER_IPV6, "IPv6"),
         };
         let at_activator =
             SocketAddr::new(ip(activator), u16::try_from(leased.as_u64().unwrap_or(0)).unwrap());
+        let behind = behind_the_service(&self.api, family);
+        // Where pods share the path a few questions are enough to meet everybody.
         let through_service = door.address == SocketAddr::new(ip(service), 80)
-            && behind_the_service(&self.0, family) == [activator];
+            && (behind == [activator] || is_attached(&self.api) && behind.iter().any(|ip| ip == activator));
+        if door.address == at_activator {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
         let answer = if door.address == at_activator || through_service {
             Ok(())
         } else {

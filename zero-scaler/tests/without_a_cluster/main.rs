@@ -17,6 +17,7 @@ mod hpa;
 mod neighbours;
 mod pace;
 mod rivals;
+mod services;
 mod stock_hpa;
 mod story;
 mod watches;
