@@ -19,7 +19,8 @@ use autoscaler::{Key, Protocol};
 use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;
 
-use crate::activator_probe::{Ask, Door};
+use crate::activator_probe::{Ask, Door, ProbeError};
+use crate::context::now;
 use crate::objects::Objects;
 use crate::pod_endpoints::{PodEndpoint, carried, is_ready};
 use crate::watches::ACTIVATOR_SERVICE;
@@ -29,6 +30,9 @@ const ROUNDS: u32 = 3;
 
 /// How soon to ask again who did not listen: a leased port is opened within milliseconds.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
+/// For how long nobody asks an activator that let a question pass. Each such question takes a look its time, and a node that is cut off
+/// would have it of every workload.
+const SILENCE: Duration = Duration::from_secs(2);
 /// How late at most.
 const LAST_RETRY: Duration = Duration::from_secs(5);
 
@@ -40,6 +44,8 @@ pub struct Activators {
     prober: Arc<dyn Ask>,
     leaving: AtomicBool,
     listening: Mutex<HashMap<IpAddr, HashMap<u16, Proven>>>,
+    /// Those that did not answer at all, and when that was seen.
+    silent: Mutex<HashMap<IpAddr, Instant>>,
     none_since: Mutex<Option<Instant>>,
     misses: Mutex<HashMap<Key, u32>>,
 }
@@ -82,6 +88,7 @@ impl Activators {
             prober,
             leaving: AtomicBool::new(false),
             listening: Mutex::default(),
+            silent: Mutex::default(),
             none_since: Mutex::default(),
             misses: Mutex::default(),
         }
@@ -202,6 +209,9 @@ impl Activators {
             if lock(&self.listening).get(&ip).and_then(|ports| ports.get(&port)).is_some_and(known) {
                 continue;
             }
+            if self.is_silent(ip) {
+                return false;
+            }
             let door = Door {
                 address: SocketAddr::new(ip, port),
                 protocol: lease.protocol,
@@ -209,6 +219,9 @@ impl Activators {
                 activators: vec![SocketAddr::new(ip, ADMIN_PORT)],
             };
             if let Err(error) = self.prober.ask(&door, lessee.key).await {
+                if matches!(error, ProbeError::Timeout(_)) {
+                    lock(&self.silent).insert(ip, now());
+                }
                 tracing::debug!(workload = %lessee.key, %error, "activator not taken into the slices yet");
                 return false;
             }
@@ -217,10 +230,16 @@ impl Activators {
         true
     }
 
+    fn is_silent(&self, ip: IpAddr) -> bool {
+        let since = lock(&self.silent).get(&ip).copied();
+        since.is_some_and(|since| now().saturating_duration_since(since) < SILENCE)
+    }
+
     /// A proof is only as old as the activator's readiness: one that restarts is asked again.
     fn forget_all_but(&self, ready: &[PodEndpoint]) {
         let alive: HashSet<IpAddr> = ready.iter().filter_map(address).collect();
         lock(&self.listening).retain(|ip, _| alive.contains(ip));
+        lock(&self.silent).retain(|ip, _| alive.contains(ip));
     }
 
     /// Drops proofs of workloads that are gone; to be called now and then.
@@ -262,4 +281,100 @@ fn address(endpoint: &PodEndpoint) -> Option<IpAddr> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Every use leaves the value whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use chassis::readiness::Readiness;
+    use fake_api::FakeApi;
+    use futures::future::BoxFuture;
+    use k8s_openapi::api::discovery::v1::EndpointSlice;
+    use kube::runtime::watcher::Event;
+    use prometheus::{IntCounterVec, Opts};
+    use serde_json::json;
+
+    use super::*;
+    use crate::triggers::Triggers;
+
+    const LISTENS: &str = "10.2.0.1";
+    const CUT_OFF: &str = "10.2.0.2";
+
+    /// A network in which one of the activators is not reached.
+    #[derive(Debug, Default)]
+    struct Network {
+        answered: AtomicUsize,
+        lost: AtomicUsize,
+    }
+
+    impl Ask for Network {
+        fn ask<'a>(&'a self, door: &'a Door, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
+            Box::pin(async {
+                if door.address.ip().to_string() == LISTENS {
+                    self.answered.fetch_add(1, Ordering::Relaxed);
+                    return Ok(());
+                }
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                Err(ProbeError::Timeout(door.address))
+            })
+        }
+    }
+
+    fn activators(network: &Arc<Network>) -> Activators {
+        let (triggers, readiness) = (Arc::new(Triggers::default()), Readiness::default());
+        let errors = IntCounterVec::new(Opts::new("errors", "errors"), &["kind"]).unwrap();
+        let client = FakeApi::default().client();
+        let (objects, _) = crate::watches::watches(&client, "rouse-system", triggers, &errors, &readiness);
+        let slice: EndpointSlice = serde_json::from_value(json!({
+            "metadata": {"name": "a", "namespace": "rouse-system", "labels": {"kubernetes.io/service-name": "activator"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [LISTENS]}, {"addresses": [CUT_OFF]}],
+        }))
+        .unwrap();
+        objects.slices.apply(&Event::Apply(slice));
+        Activators::new(objects, "rouse-system".to_owned(), network.clone())
+    }
+
+    fn lease(protocol: Protocol) -> Vec<PortLease> {
+        let (name, pod_port) = ("http".to_owned(), 8012);
+        vec![PortLease { name, service_port: 80, activator_port: 20000, pod_port, protocol }]
+    }
+
+    async fn in_path(activators: &Activators, key: &Key, uid: &str, ports: &[PortLease]) -> Vec<String> {
+        let listening = activators.listening(Lessee { key, uid }, ports, 2).await;
+        listening.endpoints.iter().flat_map(|e| e.endpoint.addresses.clone()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_cut_off_is_in_no_path_and_does_not_take_every_workloads_time() {
+        let network = Arc::new(Network::default());
+        let (activators, began) = (activators(&network), tokio::time::Instant::now());
+        for i in 0..100 {
+            let key = Key::new("shop", format!("web-{i}"));
+            assert_eq!(in_path(&activators, &key, "u", &lease(Protocol::Http)).await, [LISTENS]);
+        }
+        assert_eq!((began.elapsed().as_millis(), network.lost.load(Ordering::Relaxed)), (500, 1));
+        tokio::time::advance(SILENCE).await;
+        in_path(&activators, &Key::new("shop", "web-0"), "u", &lease(Protocol::Http)).await;
+        assert_eq!(network.lost.load(Ordering::Relaxed), 2, "it may be back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_proof_is_for_one_lease_and_one_protocol() {
+        let network = Arc::new(Network::default());
+        let (activators, key) = (activators(&network), Key::new("shop", "web"));
+        for (uid, protocol, asked) in [
+            ("u-1", Protocol::Http, 1),
+            ("u-1", Protocol::Http, 1),
+            ("u-1", Protocol::Tcp, 2),
+            ("u-2", Protocol::Tcp, 3),
+            ("u-1", Protocol::Tcp, 4),
+        ] {
+            assert_eq!(in_path(&activators, &key, uid, &lease(protocol)).await, [LISTENS]);
+            assert_eq!(network.answered.load(Ordering::Relaxed), asked, "{uid} {protocol}");
+        }
+        assert_eq!(in_path(&activators, &key, "u-1", &[]).await, [""; 0], "nothing is leased");
+    }
 }

@@ -60,6 +60,7 @@ pub async fn reconcile(
     let path = desired::Path::new(&observed, endpoints);
     apply::private_service(&observed, &context).await?;
     apply::slices(&observed, &desired::slices(&observed, &path), &context).await?;
+    apply::leave(&key, sks, &context).await?;
     apply::status(sks, status::populated(&observed, &path), &context).await?;
     let again = if observed.exhausted.is_some() { EXHAUSTED_RETRY } else { RESYNC };
     Ok(Action::requeue(context.activators.retry_after(&key, all).unwrap_or(again)))

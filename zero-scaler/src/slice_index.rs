@@ -1,11 +1,14 @@
 //! The cluster's EndpointSlices, by the Service they belong to.
 //!
 //! Fed by one watch over all namespaces. Read by the reconcilers, which ask for one Service at a time, so a scan over
-//! everything would grow with the square of the cluster.
+//! everything would grow with the square of the cluster. Of our own it is also known for which Services a workload has some: one may
+//! have left a Service.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use autoscaler::Key;
+use autoscaler::contract::{SLICE_MANAGER, WORKLOAD_LABEL};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher::Event;
 
@@ -16,8 +19,14 @@ pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Namespace and name of a Service.
 pub type ServiceName = (String, String);
-/// Those of a Service in the order of their names. Almost always one or two.
-type Slices = HashMap<ServiceName, Vec<Arc<EndpointSlice>>>;
+
+#[derive(Debug, Default)]
+struct Slices {
+    /// Those of a Service in the order of their names. Almost always one or two.
+    by_service: HashMap<ServiceName, Vec<Arc<EndpointSlice>>>,
+    /// The Services for which a workload has slices of ours. Almost always one.
+    led: HashMap<Key, Vec<String>>,
+}
 
 /// All slices.
 #[derive(Debug, Default)]
@@ -38,18 +47,23 @@ impl SliceIndex {
     /// The slices of one Service, by name.
     pub fn of(&self, namespace: &str, service: &str) -> Vec<Arc<EndpointSlice>> {
         let name = (namespace.to_owned(), service.to_owned());
-        self.lock().known.get(&name).cloned().unwrap_or_default()
+        self.lock().known.by_service.get(&name).cloned().unwrap_or_default()
+    }
+
+    /// The Services for which a workload has slices of ours.
+    pub fn led_for(&self, workload: &Key) -> Vec<String> {
+        self.lock().known.led.get(workload).cloned().unwrap_or_default()
     }
 
     /// Takes in what the watch says.
     pub fn apply(&self, event: &Event<EndpointSlice>) {
         let mut inner = self.lock();
         match event {
-            Event::Init => inner.listing.clear(),
-            Event::InitApply(slice) => insert(&mut inner.listing, slice),
+            Event::Init => inner.listing = Slices::default(),
+            Event::InitApply(slice) => inner.listing.insert(slice),
             Event::InitDone => inner.known = std::mem::take(&mut inner.listing),
-            Event::Apply(slice) => insert(&mut inner.known, slice),
-            Event::Delete(slice) => remove(&mut inner.known, slice),
+            Event::Apply(slice) => inner.known.insert(slice),
+            Event::Delete(slice) => inner.known.remove(slice),
         }
     }
 
@@ -64,21 +78,56 @@ pub fn service_of(slice: &EndpointSlice) -> Option<ServiceName> {
     Some((slice.metadata.namespace.clone()?, service.clone()))
 }
 
-fn insert(slices: &mut Slices, slice: &EndpointSlice) {
-    let Some(service) = service_of(slice) else { return };
-    let of_service = slices.entry(service).or_default();
-    of_service.retain(|known| known.metadata.name != slice.metadata.name);
-    let place = of_service.partition_point(|known| known.metadata.name < slice.metadata.name);
-    of_service.reserve_exact(1);
-    of_service.insert(place, Arc::new(slice.clone()));
+/// The workload for which we wrote a slice.
+pub fn workload_of(slice: &EndpointSlice) -> Option<Key> {
+    let labels = slice.metadata.labels.as_ref()?;
+    let ours = labels.get(MANAGED_BY).is_some_and(|manager| manager == SLICE_MANAGER);
+    let workload = labels.get(WORKLOAD_LABEL).filter(|_| ours)?;
+    Some(Key::new(slice.metadata.namespace.as_deref()?, workload))
 }
 
-fn remove(slices: &mut Slices, slice: &EndpointSlice) {
-    let (Some(service), Some(name)) = (service_of(slice), &slice.metadata.name) else { return };
-    if let Some(of_service) = slices.get_mut(&service) {
-        of_service.retain(|known| known.metadata.name.as_ref() != Some(name));
+// === impl Slices ===
+
+impl Slices {
+    fn insert(&mut self, slice: &EndpointSlice) {
+        let Some(service) = service_of(slice) else { return };
+        // What it was before may have been for another workload.
+        self.remove(slice);
+        if let Some(workload) = workload_of(slice) {
+            let led = self.led.entry(workload).or_default();
+            if !led.contains(&service.1) {
+                led.reserve_exact(1);
+                led.push(service.1.clone());
+            }
+        }
+        let of_service = self.by_service.entry(service).or_default();
+        let place = of_service.partition_point(|known| known.metadata.name < slice.metadata.name);
+        of_service.reserve_exact(1);
+        of_service.insert(place, Arc::new(slice.clone()));
+    }
+
+    fn remove(&mut self, slice: &EndpointSlice) {
+        let Some(service) = service_of(slice) else { return };
+        let Some(of_service) = self.by_service.get_mut(&service) else { return };
+        let Some(place) = of_service.iter().position(|known| known.metadata.name == slice.metadata.name)
+        else {
+            return;
+        };
+        let workload = workload_of(&of_service.remove(place));
+        let still = workload.is_some() && of_service.iter().any(|known| workload_of(known) == workload);
         if of_service.is_empty() {
-            slices.remove(&service);
+            self.by_service.remove(&service);
+        }
+        if let Some(workload) = workload.filter(|_| !still) {
+            self.leaves(&workload, &service.1);
+        }
+    }
+
+    fn leaves(&mut self, workload: &Key, service: &str) {
+        let Some(led) = self.led.get_mut(workload) else { return };
+        led.retain(|other| other != service);
+        if led.is_empty() {
+            self.led.remove(workload);
         }
     }
 }
@@ -111,5 +160,32 @@ mod tests {
         index.apply(&Event::InitDone);
         assert!(index.of("shop", "api").is_empty());
         assert_eq!(index.of("shop", "web").len(), 1);
+    }
+
+    #[test]
+    fn the_services_that_a_workload_has_left_are_known_by_what_it_wrote_there() {
+        let written = |name: &str, service: &str, workload: &str| {
+            let mut slice = slice(name, service);
+            let labels = slice.metadata.labels.get_or_insert_default();
+            labels.insert(MANAGED_BY.into(), SLICE_MANAGER.into());
+            labels.insert(WORKLOAD_LABEL.into(), workload.into());
+            slice
+        };
+        let (index, web) = (SliceIndex::default(), Key::new("shop", "web"));
+        for (name, service) in [("old-4", "old"), ("old-6", "old"), ("new-4", "new")] {
+            index.apply(&Event::Apply(written(name, service, "web")));
+        }
+        index.apply(&Event::Apply(slice("theirs", "other")));
+        assert_eq!(index.led_for(&web), ["old", "new"]);
+        index.apply(&Event::Delete(written("old-4", "old", "web")));
+        assert_eq!(index.led_for(&web), ["old", "new"]);
+        // Another workload takes it over.
+        index.apply(&Event::Apply(written("old-6", "old", "api")));
+        assert_eq!(
+            (index.led_for(&web), index.led_for(&Key::new("shop", "api"))),
+            (vec!["new".to_owned()], vec!["old".to_owned()])
+        );
+        index.apply(&Event::Delete(written("new-4", "new", "web")));
+        assert!(index.lock().known.led.len() == 1 && index.led_for(&web).is_empty());
     }
 }

@@ -2,7 +2,6 @@
 
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
-use autoscaler::contract::WORKLOAD_LABEL;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use serde_json::Value;
@@ -10,10 +9,10 @@ use serde_json::Value;
 use super::desired::{self, is_as_desired, private_name};
 use super::observe::Observed;
 use crate::context::Context;
-use crate::pod_endpoints::is_ours;
 use crate::reconciler::ReconcileError;
 use crate::server_side_apply::{apply, apply_status, delete, delete_unchanged, is_owned_by};
 use crate::service::Service;
+use crate::slice_index::workload_of;
 
 /// Writes our slices, then deletes those of ours that are too many: first add, then remove.
 pub(super) async fn slices(
@@ -46,7 +45,8 @@ pub(super) async fn private_service(observed: &Observed, context: &Context) -> R
         }
         return Ok(());
     }
-    delete_private(&observed.key, &observed.sks, context).await
+    let name = private_name(&observed.sks.spec.service);
+    delete_private(&observed.key, &observed.sks, &name, context).await
 }
 
 /// Takes back what this workload wrote for a Service that it can no longer steer. Another one may steer it now.
@@ -55,19 +55,44 @@ pub(super) async fn withdraw(
     sks: &ServerlessService,
     context: &Context,
 ) -> Result<(), ReconcileError> {
-    let slices = context.objects.slices.of(&key.namespace, &sks.spec.service);
-    for slice in slices.iter().filter(|slice| is_ours(slice) && is_written_for(slice, key)) {
-        delete_unchanged(&context.client, slice.as_ref()).await?;
+    take_back(key, None, context).await?;
+    delete_private(key, sks, &private_name(&sks.spec.service), context).await?;
+    leave(key, sks, context).await
+}
+
+/// Takes back what this workload wrote for Services that it has left.
+pub(super) async fn leave(
+    key: &Key,
+    sks: &ServerlessService,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    take_back(key, Some(&sks.spec.service), context).await?;
+    let private = sks.status.as_ref().and_then(|status| status.private_service.as_deref());
+    match private.filter(|name| *name != private_name(&sks.spec.service)) {
+        Some(private) => delete_private(key, sks, private, context).await,
+        None => Ok(()),
     }
-    delete_private(key, sks, context).await
 }
 
-fn is_written_for(slice: &EndpointSlice, key: &Key) -> bool {
-    slice.metadata.labels.as_ref().and_then(|labels| labels.get(WORKLOAD_LABEL)) == Some(&key.name)
+async fn take_back(key: &Key, kept: Option<&str>, context: &Context) -> Result<(), ReconcileError> {
+    let slices = &context.objects.slices;
+    for service in slices.led_for(key).iter().filter(|service| Some(service.as_str()) != kept) {
+        for slice in slices.of(&key.namespace, service) {
+            if workload_of(&slice).as_ref() == Some(key) {
+                delete_unchanged(&context.client, slice.as_ref()).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
-async fn delete_private(key: &Key, sks: &ServerlessService, context: &Context) -> Result<(), ReconcileError> {
-    let private = context.objects.service(&key.namespace, &private_name(&sks.spec.service));
+async fn delete_private(
+    key: &Key,
+    sks: &ServerlessService,
+    name: &str,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    let private = context.objects.service(&key.namespace, name);
     if let Some(private) = private.filter(|p| is_owned_by(p.as_ref(), sks.meta().uid.as_deref())) {
         delete(&context.paced, private.as_ref()).await?;
     }

@@ -12,6 +12,7 @@ use crate::story::Story;
 const MINUTE: Duration = Duration::from_secs(60);
 const METRIC: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/metrics/web";
 const HOARDER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/hoarder";
+const PRIVATE: &str = "/api/v1/namespaces/shop/services/web-private";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-ipv4";
 
 /// A workload whose Service selects its pods.
@@ -113,16 +114,28 @@ async fn who_could_not_be_held_by_the_services_own_rules_stays_awake_and_is_told
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_not_there_is_waited_for() {
+async fn a_service_that_is_not_there_is_waited_for_and_the_one_before_is_left() {
     let mut story = Story::begin(1);
+    story.serving().await;
     story.cluster.edit(HPA, |hpa| {
         hpa["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["service"] = "shop".into();
     });
     let said = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
     story.until("it is said", |c| said(c).contains("there is no Service shop; make it")).await;
+    story.settle().await;
+    assert_eq!((story.cluster.api.get(SLICE), story.cluster.api.get(PRIVATE)), (None, None));
     let service = story.cluster.api.get(SERVICE).unwrap()["spec"].clone();
     story.cluster.api.put("/api/v1/namespaces/shop/services/shop", json!({"spec": service}));
     story.until("it is not missed any more", |c| !said(c).contains("ServiceNotFound")).await;
+    // And back, from one that is there.
+    story.settle().await;
+    story.cluster.edit(HPA, |hpa| {
+        hpa["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["service"] = "web".into();
+    });
+    story.until("its pods", |cluster| cluster.behind_the_service() == ["10.0.0.0"]).await;
+    story.settle().await;
+    let left = |(path, _): &(String, Value)| path.contains("/shop-");
+    assert!(!story.cluster.api.objects().iter().any(left));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +145,7 @@ async fn a_managed_service_that_is_given_a_selector_is_the_users_again() {
     story.cluster.attached();
     story.until("Kubernetes' slices alone", |c| c.slices() == [1] && c.api.get(SLICE).is_none()).await;
     story.settle().await;
-    assert_eq!(story.cluster.api.get("/api/v1/namespaces/shop/services/web-private"), None);
+    assert_eq!(story.cluster.api.get(PRIVATE), None);
     // Without ports for us there is nothing to add either.
     story.cluster.edit(SERVICE, |service| service["spec"]["type"] = "ExternalName".into());
     story
