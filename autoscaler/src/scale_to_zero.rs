@@ -30,12 +30,20 @@
 
 use std::time::Duration;
 
+use crate::Decision;
 use crate::settings::Settings;
 
 /// How soon to look again after a proof that failed, or while the slices are being written.
 const SOON: Duration = Duration::from_secs(1);
 /// How long after the progress deadline pods that are still not ready are given up. Whoever runs them has then given up too.
 const AFTER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// By how much an activator's last word may follow the start of idleness and still be part of what came before it: the two
+/// times come from two processes. Shorter than the shortest stable window, so that no request can hide in it.
+const CLOCK_SLACK: i64 = 3000;
+/// How much later than an activator's last word a decision must come to know of it: activators tell the adapter each second, and
+/// it decides each two.
+pub const SURELY_DECIDED: Duration = Duration::from_secs(5);
 
 /// What is known of one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +133,29 @@ pub enum Why {
     ActivatorNotInPath,
     /// Everything holds, but grace or retention is not over.
     Grace,
+}
+
+// === impl Demand ===
+
+impl Demand {
+    /// A decision that came at `heard`, beside an activator's last word of a request, which came at `asked`.
+    ///
+    /// The adapter's idleness is by its own clock, the other two times are by ours. Idleness that seems older than the word of a
+    /// request is none until a decision came that must know of that request; if it still says idle, the clocks differ, or the
+    /// word was long on its way, and nobody has asked since.
+    pub fn new(decision: &Decision, heard: i64, asked: Option<i64>) -> Self {
+        let desired = decision.desired;
+        let Some((since, asked)) = decision.idle_since.zip(asked) else {
+            return Self { desired, idle_since: decision.idle_since };
+        };
+        let decided = i64::try_from(SURELY_DECIDED.as_millis()).unwrap_or(i64::MAX);
+        let idle_since = if asked <= since.saturating_add(CLOCK_SLACK) {
+            Some(since)
+        } else {
+            (heard >= asked.saturating_add(decided)).then_some(asked)
+        };
+        Self { desired, idle_since }
+    }
 }
 
 // === impl Step ===

@@ -33,6 +33,8 @@ const LARGEST_MESSAGE: usize = 32 << 20;
 const MOST_WORKLOADS: usize = 100_000;
 /// A decision that was not repeated for so long is no longer known: three repetitions are missing.
 const FRESH_FOR: Duration = Duration::from_secs(35);
+/// How often those are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// A silent connection is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// Pings without any answer, after which the peer counts as lost.
@@ -53,10 +55,12 @@ pub struct Decisions {
 type ByPeer = HashMap<SocketAddr, HashMap<Key, Heard>>;
 
 /// A decision and when it came.
-#[derive(Debug)]
-struct Heard {
-    decision: Decision,
-    at: Instant,
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// What was decided.
+    pub decision: Decision,
+    /// When it was last told.
+    pub at: Instant,
 }
 
 /// Why a stream ended.
@@ -83,10 +87,10 @@ impl Decisions {
     }
 
     /// The newest decision on a workload; `None` while no connected adapter has one that still holds.
-    pub fn newest(&self, key: &Key, now: Instant) -> Option<Decision> {
+    pub fn newest(&self, key: &Key, now: Instant) -> Option<Heard> {
         let by_peer = self.lock();
         let heard = by_peer.values().filter_map(|known| known.get(key)).filter(|heard| heard.is_fresh(now));
-        heard.map(|heard| &heard.decision).max_by_key(|decision| decision.decided_at).cloned()
+        heard.max_by_key(|heard| heard.decision.decided_at).cloned()
     }
 
     /// Keeps a connection to each of the adapters until the process ends.
@@ -108,8 +112,11 @@ impl Decisions {
             }
             // The tasks end only by being aborted above; joining them frees their memory.
             while tasks.try_join_next().is_some() {}
-            if adapters.changed().await.is_err() {
-                return;
+            tokio::select! {
+                changed = adapters.changed() => if changed.is_err() {
+                    return;
+                },
+                () = tokio::time::sleep(EXPIRE_EVERY) => self.expire(now()),
             }
         }
     }
@@ -199,6 +206,15 @@ impl Decisions {
         };
         drop(by_peer);
         touched.into_iter().for_each(|key| self.changed.fire(key));
+    }
+
+    /// Forgets what no longer holds, and asks for a look at it: nothing else would tell that it is not known any more.
+    fn expire(&self, now: Instant) {
+        let mut by_peer = self.lock();
+        let aged = by_peer.values_mut().flat_map(|known| known.extract_if(|_, heard| !heard.is_fresh(now)));
+        let aged: Vec<Key> = aged.map(|(key, _)| key).collect();
+        drop(by_peer);
+        aged.into_iter().for_each(|key| self.changed.fire(key));
     }
 
     fn forget(&self, peer: SocketAddr) {
@@ -294,7 +310,7 @@ mod tests {
     }
 
     fn desired(decisions: &Decisions, name: &str) -> Option<u32> {
-        decisions.newest(&Key::new("shop", name), now()).map(|d| d.desired)
+        decisions.newest(&Key::new("shop", name), now()).map(|heard| heard.decision.desired)
     }
 
     #[test]
@@ -335,6 +351,21 @@ mod tests {
         assert_eq!(desired(&decisions, "web"), None);
         decisions.hear(peer(1), DecisionEvent::Decided(decision("web", 3, 10)), now());
         assert_eq!(desired(&decisions, "web"), Some(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_workload_of_which_nothing_is_known_any_more_is_looked_at() {
+        let (decisions, trigger) = decisions();
+        let decisions = Arc::new(decisions);
+        let (_adapters, none) = watch::channel(BTreeSet::new());
+        tokio::spawn(decisions.clone().follow(none));
+        let mut looks = Box::pin(trigger.stream());
+        decisions.hear(peer(1), DecisionEvent::Decided(decision("web", 3, 10)), now());
+        looks.next().await.unwrap();
+        let heard = now();
+        assert_eq!(looks.next().await, Some(Key::new("shop", "web")));
+        assert!(now() - heard > FRESH_FOR, "{:?}", now() - heard);
+        assert_eq!(desired(&decisions, "web"), None);
     }
 
     #[tokio::test(start_paused = true)]

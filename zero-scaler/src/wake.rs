@@ -86,7 +86,7 @@ pub struct Wake<S, W> {
     sleepers: W,
     leadership: Leadership,
     in_flight: Mutex<HashSet<Key>>,
-    last_asked: Mutex<HashMap<Key, i64>>,
+    last_asked: Mutex<HashMap<Key, Instant>>,
     /// Workloads whose last wake was from here, with what events speak of.
     woken_here: Mutex<HashMap<Key, PodAutoscaler>>,
     woken: Arc<Trigger>,
@@ -158,8 +158,8 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         }
     }
 
-    /// When somebody last asked for a workload, in Unix milliseconds.
-    pub fn last_asked(&self, key: &Key) -> Option<i64> {
+    /// When the last word came that somebody asks for a workload.
+    pub fn last_asked(&self, key: &Key) -> Option<Instant> {
         lock(&self.last_asked).get(key).copied()
     }
 
@@ -207,7 +207,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         if !self.sleepers.exists(&key) {
             return;
         }
-        remember(&self.last_asked, &key, chassis::clock::unix_millis());
+        remember(&self.last_asked, &key, received);
         let Some(sleeper) = self.sleepers.asleep(&key) else { return };
         if !self.begin(&key) {
             return;

@@ -86,6 +86,36 @@ fn seconds(why: Why, seconds: u64) -> Step {
     Step::wait(why, Duration::from_secs(seconds))
 }
 
+fn heard_of(idle_since: Option<i64>, heard: i64, asked: Option<i64>) -> Option<i64> {
+    let decision = Decision {
+        key: crate::Key::new("shop", "web"),
+        desired: 0,
+        panicking: false,
+        held: false,
+        excess_burst_capacity: 0,
+        stable: 0.0,
+        panic: 0.0,
+        ready: 1,
+        idle_since,
+        decided_at: heard,
+    };
+    Demand::new(&decision, heard, asked).idle_since
+}
+
+#[test]
+fn a_request_ends_idleness_until_a_decision_must_know_of_it() {
+    assert_eq!(heard_of(Some(ago(60)), ago(0), None), Some(ago(60)));
+    assert_eq!(heard_of(None, ago(0), Some(ago(60))), None);
+    // The last request before idleness began.
+    assert_eq!(heard_of(Some(ago(60)), ago(0), Some(ago(57))), Some(ago(60)));
+    // One that the decision cannot know of.
+    assert_eq!(heard_of(Some(ago(60)), ago(0), Some(ago(0))), None);
+    assert_eq!(heard_of(Some(ago(60)), ago(56), Some(ago(56))), None);
+    assert_eq!(heard_of(Some(ago(60)), ago(0), Some(ago(4))), None);
+    // One that it must know of: the adapter's clock is ten seconds behind ours, or the word came ten seconds late.
+    assert_eq!(heard_of(Some(ago(60)), ago(45), Some(ago(50))), Some(ago(50)));
+}
+
 #[test]
 fn active_workloads_wait_for_a_stable_window() {
     let s = settings();

@@ -14,9 +14,6 @@ use crate::clock::{Time, unix_millis};
 use crate::replica_set::Writer;
 use crate::scenario::{Scaler, Scenario};
 
-/// By how much an activator's last word may follow the start of idleness, in milliseconds.
-const CLOCK_SLACK: i64 = 3000;
-
 /// The zero-scaler, as far as it has to do with the workload.
 #[derive(Debug)]
 pub struct ZeroScaler {
@@ -173,13 +170,10 @@ impl ZeroScaler {
         }
     }
 
-    /// The decider's word, and no idleness that began before an activator last spoke of a request.
+    /// The decider's word, beside the activators'. It comes at once, and there is one clock.
     fn demand(&self) -> Option<Demand> {
         let decision = self.decision.as_ref()?;
-        let heard_of =
-            |since: i64| self.last_asked.is_some_and(|asked| asked > since.saturating_add(CLOCK_SLACK));
-        let idle_since = decision.idle_since.filter(|since| !heard_of(*since));
-        Some(Demand { desired: decision.desired, idle_since })
+        Some(Demand::new(decision, decision.decided_at, self.last_asked))
     }
 
     /// Sizes that we write where there are pods already: ahead of the HPA while panicking, all of them without one.

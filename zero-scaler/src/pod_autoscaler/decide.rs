@@ -19,9 +19,6 @@ use crate::wake::first_size;
 
 /// How long there may be no activator before sleeping workloads are woken: a single one may be rolling.
 const FAIL_OPEN_AFTER: Duration = Duration::from_secs(10);
-/// By how much an activator's last word may follow the start of idleness and still be part of what came before it: the two
-/// times come from two processes. Shorter than the shortest stable window, so that no request can hide in it.
-const CLOCK_SLACK: i64 = 3000;
 /// The Active condition's name.
 pub(super) const ACTIVE: &str = "Active";
 /// The ActivatorInPath condition's name.
@@ -132,6 +129,7 @@ fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, prob
     match zero::step(&machine(observed, scale, before, probe), &observed.settings, millis(observed)) {
         Step::Stay { why: Why::Sleeping, .. } => asleep(observed),
         Step::Stay { why: Why::NoDecision, recheck } => held(wanted, Why::NoDecision, recheck),
+        Step::Stay { why: Why::Busy, .. } => held(wanted, Why::Busy, doubt(observed)),
         Step::Stay { why, recheck } if inactive && scale.replicas > 0 && !woken(observed, scale) => {
             held(Some(0), why, recheck)
         }
@@ -141,7 +139,7 @@ fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, prob
         Step::ScaleToZero => on_the_way(Some(Write { to: 0, cause: Cause::Idle }), false),
         Step::Reactivate if scale.replicas > 0 => {
             let wanted = Some(wanted.unwrap_or(bounds(observed).resting()));
-            Position { wanted, write: None, probe: false, why: Some(Why::Busy), recheck: None }
+            held(wanted, Why::Busy, doubt(observed))
         }
         Step::Reactivate => wake(observed, if allowed(observed) { Cause::Wanted } else { Cause::NotAllowed }),
     }
@@ -249,14 +247,18 @@ fn machine(
     }
 }
 
-/// The decider's word, and no idleness that began before an activator last spoke of a request.
+/// The decider's word, beside the activators'.
 fn demand(observed: &Observed) -> Option<Demand> {
     // Without anybody to hold requests nobody is put to zero, whatever was decided.
     let decision = observed.decision.as_ref().filter(|_| !is_failing_open(observed))?;
-    let idle_since = decision
-        .idle_since
-        .filter(|since| observed.last_asked.is_none_or(|asked| asked <= since.saturating_add(CLOCK_SLACK)));
-    Some(Demand { desired: decision.desired, idle_since })
+    Some(Demand::new(decision, observed.heard?, observed.last_asked))
+}
+
+/// When to look again at a workload that the decider calls idle and an activator does not: a decision that is only repeated asks
+/// for no look.
+fn doubt(observed: &Observed) -> Option<Duration> {
+    let idle = observed.decision.as_ref()?.idle_since.is_some();
+    (idle && demand(observed)?.idle_since.is_none()).then_some(zero::SURELY_DECIDED)
 }
 
 /// At zero, not allowed to be, and not by us: neither do the target's managed fields name us, nor does our own status.

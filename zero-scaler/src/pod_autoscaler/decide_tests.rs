@@ -102,6 +102,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> Observed {
         }),
         watched: true,
         decision: Some(decision(1, None)),
+        heard: Some(NOW * 1000),
         sidecar: None,
         last_asked: None,
         ready: u32::try_from(replicas).unwrap(),
@@ -189,6 +190,26 @@ fn the_last_request_before_idleness_does_not_stop_it() {
     // The activator's last report of it reached us two seconds after the adapter saw the first idle second.
     let late = Observed { last_asked: Some((NOW - 598) * 1000), ..going() };
     assert_eq!(decide(&late, Some(true)).write, write(0, Cause::Idle));
+}
+
+/// A zero-scaler that stood still, or whose clock is ahead of the adapter's, hears of the last request long after idleness began.
+/// No later request would ever come to set that right.
+#[test]
+fn a_request_that_the_decider_must_know_of_keeps_nobody_awake_for_ever() {
+    let late = |heard| Observed {
+        last_asked: Some((NOW - 300) * 1000),
+        heard: Some((NOW - heard) * 1000),
+        decision: Some(decision(0, Some(310))),
+        ..active()
+    };
+    let plan = decide(&late(299), None);
+    assert_eq!((plan.activation.phase, plan.why), (Phase::Active, Some(Why::Busy)));
+    assert_eq!(
+        plan.recheck,
+        Some(Duration::from_secs(5)),
+        "the decision is repeated, and that asks for no look"
+    );
+    assert_eq!(decide(&late(290), None).activation.phase, Phase::Inactive);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use autoscaler::api::{Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition};
 use autoscaler::settings::{SettingError, Settings};
@@ -40,6 +40,8 @@ pub(super) struct Observed {
     /// Whether a change of the size asks for a look by itself.
     pub(super) watched: bool,
     pub(super) decision: Option<Decision>,
+    /// When that came, in Unix milliseconds.
+    pub(super) heard: Option<i64>,
     /// What is said of the pods' sidecars, if that can be seen.
     pub(super) sidecar: Option<Sidecar>,
     /// When an activator last spoke of a request, in Unix milliseconds.
@@ -99,16 +101,17 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     let ready = service.as_ref().map_or(0, |service| {
         ready(&pods(&context.objects.slices, &key.namespace, service, private.as_deref()))
     });
-    Observed {
+    let mut observed = Observed {
         key: key.clone(),
         autoscaler: autoscaler.clone(),
         settings,
         bad_settings,
         scale,
         watched,
-        decision: context.decisions.newest(key, now()),
+        decision: None,
+        heard: None,
         sidecar: context.scales.sidecar(&key.namespace, target),
-        last_asked: context.wake.last_asked(key),
+        last_asked: None,
         ready,
         service,
         metric: context.objects.metric(key),
@@ -118,12 +121,27 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         rival: holder_of_target(key, autoscaler, context),
         without_activators: context.activators.absent_for(now()),
         now: context.clock.now(),
-    }
+    };
+    hear(&mut observed, context);
+    observed
 }
 
 /// What the status says of the start of pods.
 pub(super) fn known_failure(sks: Option<&ServerlessService>) -> Option<&StartFailure> {
     sks?.status.as_ref()?.start_failure.as_ref()
+}
+
+/// Takes in what is said of requests.
+fn hear(observed: &mut Observed, context: &Context) {
+    let (now, unix_now) = (now(), observed.now.as_millisecond());
+    let unix = |at: Instant| {
+        let age = now.saturating_duration_since(at).as_millis();
+        unix_now.saturating_sub(i64::try_from(age).unwrap_or(i64::MAX))
+    };
+    let newest = context.decisions.newest(&observed.key, now);
+    observed.heard = newest.as_ref().map(|heard| unix(heard.at));
+    observed.last_asked = context.wake.last_asked(&observed.key).map(unix);
+    observed.decision = newest.map(|heard| heard.decision);
 }
 
 /// Whether the Service's own address is answered by activators, as far as it is known.
