@@ -292,6 +292,8 @@ async fn prune(context: Arc<Context>) {
         let exists = |key: &_| context.objects.autoscaler_meta(key).is_some();
         context.pace.prune(exists);
         context.proofs.prune(exists);
+        context.overrides.prune(exists);
+        context.scales.prune();
         context.starts.prune(&context.objects.workloads().into_iter().collect());
     }
 }

@@ -151,6 +151,12 @@ impl ScaleTargets {
         Some(self.watched(namespace, target)?.sidecar)
     }
 
+    /// Forgets targets that are gone; to be called now and then.
+    pub(crate) fn prune(&self) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.retain(|(namespace, target), _| self.watched(namespace, target).is_some());
+    }
+
     async fn api(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Api<DynamicObject>, ScaleError> {
         let resource = match built_in(target).or_else(|| self.remembered(target)) {
             Some(resource) => resource,

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::decide::{Cause, Plan, Write};
 use super::observe::Observed;
-use super::overrides::Admission;
 use super::{desired, status};
 use crate::context::{Context, now};
 use crate::reconciler::ReconcileError;
@@ -39,18 +38,18 @@ pub(super) async fn scale(
         context.overrides.end(&observed.key);
     }
     let (Some(write), Ok(scale)) = (plan.write, &observed.scale) else { return Ok(Written::Nothing) };
-    let admission = match write.cause {
-        Cause::Panic => context.overrides.admit(&observed.key, write.to, now()),
-        _ => Admission::Write,
-    };
-    if admission == Admission::Later {
+    let ahead = write.cause == Cause::Panic;
+    if ahead && !context.overrides.may_write(&observed.key, write.to, now()) {
         return Ok(Written::Later);
     }
     let version = Some(scale.resource_version.as_str()).filter(|v| write.cause.is_guarded() && !v.is_empty());
     let target = &observed.autoscaler.spec.scale_target_ref;
     match context.scales.write(&observed.key.namespace, target, write.to, version).await {
         Ok(()) => {
-            tell(observed, scale.replicas, write, admission, context);
+            tell(observed, scale.replicas, write, context);
+            if ahead && context.overrides.wrote(&observed.key, write.to, now()) {
+                tell_rival(observed, context);
+            }
             Ok(Written::Size(write.to))
         }
         Err(ScaleError::Conflict(_)) => Ok(Written::Conflict),
@@ -58,7 +57,7 @@ pub(super) async fn scale(
     }
 }
 
-fn tell(observed: &Observed, from: i32, write: Write, admission: Admission, context: &Context) {
+fn tell(observed: &Observed, from: i32, write: Write, context: &Context) {
     context.metrics.scale_writes.with_label_values(&[write.cause.as_str()]).inc();
     let reason = match write.cause {
         Cause::Idle => "ScaledToZero",
@@ -68,13 +67,16 @@ fn tell(observed: &Observed, from: i32, write: Write, admission: Admission, cont
     };
     let note = format!("scaled from {from} to {}: {}", write.to, because(observed, write.cause));
     context.events.normal(&observed.autoscaler, reason, note);
-    if admission == Admission::WriteAndTell {
-        let note = format!(
-            "the size of {} was taken back again and again while the decider panics: another controller is scaling it",
-            observed.autoscaler.spec.scale_target_ref.name
-        );
-        context.events.warning(&observed.autoscaler, "AnotherScaler", note);
-    }
+}
+
+fn tell_rival(observed: &Observed, context: &Context) {
+    let target = &observed.autoscaler.spec.scale_target_ref;
+    let (kind, name) = (&target.kind, &target.name);
+    let note = format!(
+        "the size of {kind} {name} was taken back again and again while the decider panics: another controller is scaling it; \
+         see which in its managed fields (kubectl get {kind} {name} -o yaml --show-managed-fields), and stop that"
+    );
+    context.events.warning(&observed.autoscaler, "AnotherScaler", note);
 }
 
 fn because(observed: &Observed, cause: Cause) -> String {

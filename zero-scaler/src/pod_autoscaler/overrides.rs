@@ -5,7 +5,7 @@
 //! happening, somebody else scales the workload, and people must be told.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use autoscaler::Key;
@@ -28,43 +28,42 @@ struct Override {
     taken_back: u32,
 }
 
-/// Whether a size may be written now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// Yes.
-    Write,
-    /// Yes, and it was taken back once too often: say so.
-    WriteAndTell,
-    /// Not yet.
-    Later,
-}
-
 // === impl Overrides ===
 
 impl Overrides {
-    /// Asks for a write of `size`, where the target was seen smaller than that.
-    pub(super) fn admit(&self, key: &Key, size: i32, now: Instant) -> Admission {
-        let mut overrides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether `size` may be written now, where the target was seen smaller than that.
+    pub(super) fn may_write(&self, key: &Key, size: i32, now: Instant) -> bool {
+        let overrides = self.lock();
+        let known = overrides.get(key);
+        known.is_none_or(|known| size > known.size || now.saturating_duration_since(known.written) >= PAUSE)
+    }
+
+    /// It was written; whether that was once too often.
+    pub(super) fn wrote(&self, key: &Key, size: i32, now: Instant) -> bool {
+        let mut overrides = self.lock();
         let Some(known) = overrides.get_mut(key) else {
             if overrides.len() < MOST {
                 overrides.insert(key.clone(), Override { size, written: now, taken_back: 0 });
             }
-            return Admission::Write;
+            return false;
         };
-        if size > known.size {
-            *known = Override { size, written: now, ..*known };
-            return Admission::Write;
-        }
-        if now.saturating_duration_since(known.written) < PAUSE {
-            return Admission::Later;
-        }
-        *known = Override { size, written: now, taken_back: known.taken_back + 1 };
-        if known.taken_back == TOLERATED + 1 { Admission::WriteAndTell } else { Admission::Write }
+        let again = size <= known.size;
+        *known = Override { size, written: now, taken_back: known.taken_back + u32::from(again) };
+        again && known.taken_back == TOLERATED + 1
     }
 
     /// The panic is over.
     pub(super) fn end(&self, key: &Key) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.lock().remove(key);
+    }
+
+    /// Forgets workloads that are gone; to be called now and then.
+    pub(crate) fn prune(&self, exists: impl Fn(&Key) -> bool) {
+        self.lock().retain(|key, _| exists(key));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Override>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,15 +76,30 @@ mod tests {
         let (overrides, key) = (Overrides::default(), Key::new("shop", "web"));
         let start = crate::context::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(overrides.admit(&key, 10, at(0)), Admission::Write);
-        assert_eq!(overrides.admit(&key, 10, at(0)), Admission::Later);
-        assert_eq!(overrides.admit(&key, 20, at(0)), Admission::Write);
-        assert_eq!(overrides.admit(&key, 20, at(1)), Admission::Later);
-        assert_eq!(overrides.admit(&key, 20, at(2)), Admission::Write);
-        assert_eq!(overrides.admit(&key, 20, at(4)), Admission::Write);
-        assert_eq!(overrides.admit(&key, 20, at(6)), Admission::WriteAndTell);
-        assert_eq!(overrides.admit(&key, 20, at(8)), Admission::Write);
+        // Whether it is written then, and told.
+        let write = |size, seconds| {
+            let may = overrides.may_write(&key, size, at(seconds));
+            may.then(|| overrides.wrote(&key, size, at(seconds)))
+        };
+        assert_eq!(write(10, 0), Some(false));
+        assert_eq!(write(10, 0), None);
+        assert_eq!(write(20, 0), Some(false));
+        assert_eq!(write(20, 1), None);
+        assert_eq!(write(20, 2), Some(false));
+        assert_eq!(write(20, 4), Some(false));
+        assert_eq!(write(20, 6), Some(true));
+        assert_eq!(write(20, 8), Some(false));
         overrides.end(&key);
-        assert_eq!(overrides.admit(&key, 5, at(8)), Admission::Write);
+        assert_eq!(write(5, 8), Some(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_failed_is_tried_again_at_once_and_was_taken_back_by_nobody() {
+        let (overrides, key) = (Overrides::default(), Key::new("shop", "web"));
+        let now = crate::context::now();
+        for _refused in 0..3 {
+            assert!(overrides.may_write(&key, 10, now));
+        }
+        assert!(!overrides.wrote(&key, 10, now));
     }
 }
