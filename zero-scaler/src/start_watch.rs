@@ -2,7 +2,8 @@
 //!
 //! Input: the reconcile of a PodAutoscaler, which says whose pods are wanted and not ready, and a watch of the pods of each
 //! of those. Output: the cause, if there is one (the brain's `pod_start`), for the statuses; a change of it asks for a look at
-//! both objects.
+//! both objects. Pods that are ready and no endpoints, because they have no sidecar, are found here as well: Kubernetes has
+//! nothing to say against them.
 //!
 //! A workload is watched only while it waits, and not before it has waited longer than most starts take: an ordinary wake
 //! costs the API server nothing.
@@ -49,8 +50,17 @@ enum Standing {
 
 /// What was found; `None` until the pods were listed.
 type Found = Arc<Mutex<Option<Verdict>>>;
-/// The cause, if there is one.
-type Verdict = Option<Failure>;
+/// What is wrong, if anything is.
+type Verdict = Option<Wrong>;
+
+/// What is wrong with pods that are waited for.
+#[derive(Clone, Debug, PartialEq)]
+enum Wrong {
+    /// They cannot start.
+    Start(Failure),
+    /// They did, and this one among them has no sidecar.
+    Bare(String),
+}
 
 /// The pods of one workload, and what was last said of them.
 struct Judge {
@@ -90,7 +100,7 @@ impl StartWatches {
             return;
         }
         let found = Found::default();
-        let judge = Judge::new(patience, known.map(failure_of));
+        let judge = Judge::new(patience, known.map(failure_of).map(Wrong::Start));
         let watch = self.watch(key.clone(), selector.to_owned(), judge, found.clone());
         let watch = AbortOnDropHandle::new(tokio::spawn(watch));
         let waiting = Standing::Waiting { selector: selector.to_owned(), patience, found, _watch: watch };
@@ -113,7 +123,15 @@ impl StartWatches {
     pub fn failure(&self, key: &Key, known: Option<&StartFailure>) -> Option<StartFailure> {
         match self.lock().get(key).map(Standing::verdict) {
             None | Some(None) => known.cloned(),
-            Some(Some(verdict)) => verdict.as_ref().map(status_of),
+            Some(Some(verdict)) => verdict.as_ref().and_then(Wrong::start).map(status_of),
+        }
+    }
+
+    /// A pod that was waited for, is ready, and has no sidecar.
+    pub fn bare(&self, key: &Key) -> Option<String> {
+        match self.lock().get(key)?.verdict()?? {
+            Wrong::Bare(pod) => Some(pod),
+            Wrong::Start(_) => None,
         }
     }
 
@@ -156,6 +174,17 @@ impl Standing {
         match self {
             Self::Resting => Some(None),
             Self::Waiting { found, .. } => lock(found).clone(),
+        }
+    }
+}
+
+// === impl Wrong ===
+
+impl Wrong {
+    fn start(&self) -> Option<&Failure> {
+        match self {
+            Self::Start(failure) => Some(failure),
+            Self::Bare(_) => None,
         }
     }
 }
@@ -215,20 +244,29 @@ impl Judge {
     }
 
     fn judge(&self) -> Verdict {
-        let mut starting = Vec::new();
-        for pod in self.pods.values() {
+        let (mut starting, mut bare) = (Vec::new(), None);
+        for (name, pod) in &self.pods {
             match pod {
                 Start::Ready => return None,
+                Start::Bare => bare = Some(name),
                 Start::Starting(pod) => starting.push(pod.clone()),
                 Start::Over => {}
             }
         }
-        judge(&starting, self.verdict.as_ref(), self.patience, self.now())
+        // Those that start may be their successors, with a sidecar.
+        match bare.filter(|_| starting.is_empty()) {
+            Some(pod) => Some(Wrong::Bare(pod.clone())),
+            None => {
+                let before = self.verdict.as_ref().and_then(Wrong::start);
+                judge(&starting, before, self.patience, self.now()).map(Wrong::Start)
+            }
+        }
     }
 
     /// When the cause, if it stays, is to be given up.
     fn patience_ends(&self) -> Option<Instant> {
-        let failure = self.verdict.as_ref().filter(|failure| self.listed && !failure.given_up)?;
+        let failure = self.verdict.as_ref().and_then(Wrong::start);
+        let failure = failure.filter(|failure| self.listed && !failure.given_up)?;
         let lasted = Duration::from_millis(self.now().saturating_sub(failure.since).unsigned_abs());
         Some(Instant::now() + self.patience.of(failure.cause).saturating_sub(lasted))
     }
@@ -280,7 +318,8 @@ mod tests {
 
     fn pod(name: &str, reason: &str) -> Pod {
         let ready = if reason == "Ready" { "True" } else { "False" };
-        serde_json::from_value(json!({"metadata": {"name": name}, "status": {
+        let spec = json!({"containers": [{"name": "app"}, {"name": "queue-proxy"}]});
+        serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec, "status": {
             "conditions": [{"type": "Ready", "status": ready}],
             "containerStatuses": [{"name": "app", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
                 "state": {"waiting": {"reason": reason, "message": "m"}}}],
@@ -291,18 +330,18 @@ mod tests {
     /// A judge at work, and what it tells.
     struct Bench {
         events: mpsc::UnboundedSender<Event<Pod>>,
-        told: mpsc::UnboundedReceiver<Option<(StartCause, bool)>>,
+        told: mpsc::UnboundedReceiver<Verdict>,
     }
 
     impl Bench {
-        fn start(known: Verdict) -> Self {
+        fn start(known: Option<Failure>) -> Self {
             let (events, mut arriving) = mpsc::unbounded_channel();
             let (teller, told) = mpsc::unbounded_channel();
             let stream = futures::stream::poll_fn(move |cx| arriving.poll_recv(cx)).map(Ok);
             let tell = move |verdict: &Verdict| {
-                let _ = teller.send(verdict.as_ref().map(|v| (v.cause, v.given_up)));
+                let _ = teller.send(verdict.clone());
             };
-            tokio::spawn(Judge::new(PATIENCE, known).run(stream, tell));
+            tokio::spawn(Judge::new(PATIENCE, known.map(Wrong::Start)).run(stream, tell));
             Self { events, told }
         }
 
@@ -317,6 +356,10 @@ mod tests {
         }
 
         async fn next(&mut self) -> Option<(StartCause, bool)> {
+            self.verdict().await.as_ref().and_then(Wrong::start).map(|v| (v.cause, v.given_up))
+        }
+
+        async fn verdict(&mut self) -> Verdict {
             self.told.recv().await.unwrap()
         }
     }
@@ -342,6 +385,21 @@ mod tests {
         assert_eq!(bench.next().await, None);
         bench.say(Event::Delete(pod("b", "ContainerCreating")));
         assert_eq!(bench.next().await, Some((StartCause::InvalidImage, true)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pods_that_are_ready_without_a_sidecar_are_named_unless_others_are_on_their_way() {
+        let mut bench = Bench::start(None);
+        let mut old = pod("a", "Ready");
+        old.spec.as_mut().unwrap().containers.truncate(1);
+        bench.list(&[old]);
+        assert_eq!(bench.verdict().await, Some(Wrong::Bare("a".into())));
+        bench.say(Event::Apply(pod("b", "ContainerCreating")));
+        assert_eq!(bench.verdict().await, None);
+        bench.say(Event::Apply(pod("b", "ErrImagePull")));
+        assert_eq!(bench.next().await, Some((StartCause::ImagePull, false)));
+        bench.say(Event::Apply(pod("b", "Ready")));
+        assert_eq!(bench.verdict().await, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! A pod as the brain's `pod_start` wants it: what keeps it from starting, if anything does.
 
+use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::pod_start::{Container, Starting};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 
@@ -11,6 +12,8 @@ const LONGEST_MESSAGE: usize = 512;
 pub(crate) enum Start {
     /// It is there.
     Ready,
+    /// So it is, but it has no sidecar, and will have none.
+    Bare,
     /// It may become so.
     Starting(Starting),
     /// It has ended, or is to.
@@ -25,7 +28,7 @@ pub(crate) fn start_of(pod: &Pod) -> Start {
         return Start::Over;
     }
     if condition(status, "Ready").is_some_and(|(status, ..)| status == "True") {
-        return Start::Ready;
+        return if has_sidecar(pod) { Start::Ready } else { Start::Bare };
     }
     let unschedulable = condition(status, "PodScheduled")
         .filter(|(status, reason, _)| *status == "False" && *reason == "Unschedulable")
@@ -33,6 +36,16 @@ pub(crate) fn start_of(pod: &Pod) -> Start {
     let init = status.init_container_statuses.iter().flatten();
     let containers = init.chain(status.container_statuses.iter().flatten()).map(container).collect();
     Start::Starting(Starting { unschedulable, containers, ..named(pod) })
+}
+
+/// By its container's name or its port's, whoever put it there.
+fn has_sidecar(pod: &Pod) -> bool {
+    let spec = pod.spec.iter();
+    let mut all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+    all.any(|container| {
+        let mut ports = container.ports.iter().flatten();
+        container.name == QUEUE_PROXY || ports.any(|port| port.name.as_deref() == Some(QUEUE_PROXY))
+    })
 }
 
 fn named(pod: &Pod) -> Starting {
@@ -78,7 +91,13 @@ mod tests {
     use super::*;
 
     fn start(status: Value) -> Start {
-        let pod = json!({"metadata": {"name": "web-1"}, "status": status});
+        start_with(&["app", "queue-proxy"], status)
+    }
+
+    fn start_with(containers: &[&str], status: Value) -> Start {
+        let containers: Vec<Value> = containers.iter().map(|name| json!({"name": name})).collect();
+        let pod =
+            json!({"metadata": {"name": "web-1"}, "spec": {"containers": containers}, "status": status});
         start_of(&serde_json::from_value(pod).unwrap())
     }
 
@@ -91,7 +110,9 @@ mod tests {
 
     #[test]
     fn what_is_ready_or_over_keeps_nobody_waiting() {
-        assert_eq!(start(json!({"conditions": [{"type": "Ready", "status": "True"}]})), Start::Ready);
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        assert_eq!(start(ready.clone()), Start::Ready);
+        assert_eq!(start_with(&["app"], ready), Start::Bare);
         assert_eq!(start(json!({"phase": "Failed", "reason": "Evicted"})), Start::Over);
         let ending =
             json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {}});
