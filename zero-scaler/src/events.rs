@@ -17,6 +17,8 @@ use crate::reconciler::is_going;
 
 /// Events that may wait for the API server.
 const QUEUE: usize = 1024;
+/// The API's own limit for a name.
+const LONGEST_NAME: usize = 253;
 /// The API's own limit for a note, in bytes.
 const LONGEST_NOTE: usize = 1024;
 
@@ -87,7 +89,7 @@ fn event(said: Said, instance: &str, micros: u128) -> Event {
     note.truncate(note.floor_char_boundary(LONGEST_NOTE));
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{micros:x}", said.about.name.as_deref().unwrap_or_default())),
+            name: Some(name(said.about.name.as_deref().unwrap_or_default(), micros)),
             namespace: said.about.namespace.clone(),
             ..ObjectMeta::default()
         },
@@ -103,9 +105,23 @@ fn event(said: Said, instance: &str, micros: u128) -> Event {
     }
 }
 
+/// A name of its own, by the object's; as much of that as there is room for.
+fn name(about: &str, micros: u128) -> String {
+    let own = format!(".{micros:x}");
+    let about = about.get(..about.floor_char_boundary(LONGEST_NAME - own.len())).unwrap_or_default();
+    format!("{}{own}", about.trim_end_matches(['.', '-']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_event_of_an_object_with_a_long_name_can_be_written() {
+        let long = format!("{}-{}", "a".repeat(238), "b".repeat(14));
+        let name = name(&long, 1_700_000_000_000_001);
+        assert_eq!(name, format!("{}.60a24181e4001", "a".repeat(238)));
+    }
 
     #[test]
     fn an_event_has_what_the_api_demands_and_no_longer_note_than_it_takes() {
