@@ -119,6 +119,8 @@ pub enum Why {
     NotAtMinimum,
     /// No decision is known.
     NoDecision,
+    /// Nobody is there to hold requests.
+    NoActivator,
     /// There are requests.
     Busy,
     /// Idle, but for less than the stable window.
@@ -173,6 +175,24 @@ impl Step {
 // === impl Why ===
 
 impl Why {
+    /// In a word, for tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotAllowed => "ScaleToZeroOff",
+            Self::Sleeping => "Sleeping",
+            Self::NotAtMinimum => "NotAtMinimum",
+            Self::NoDecision => "NoDecision",
+            Self::NoActivator => "NoActivator",
+            Self::Busy => "Requests",
+            Self::NotIdleLongEnough => "IdleTooShortly",
+            Self::ActiveTooShortly => "ActiveTooShortly",
+            Self::Activating => "PodsStarting",
+            Self::NotProxied => "NotProxied",
+            Self::ActivatorNotInPath => "NotProven",
+            Self::Grace => "GracePeriod",
+        }
+    }
+
     /// In words, for conditions.
     pub fn text(self) -> &'static str {
         match self {
@@ -180,6 +200,7 @@ impl Why {
             Self::Sleeping => "at zero and no request is waiting",
             Self::NotAtMinimum => "the size is not minReplicas yet",
             Self::NoDecision => "no decision is known: the metrics-adapter is silent, or has no data",
+            Self::NoActivator => "no activator is there to hold a request",
             Self::Busy => "there are requests",
             Self::NotIdleLongEnough => "idle for less than the stable window",
             Self::ActiveTooShortly => "active for less than the stable window",

@@ -9,7 +9,7 @@ mod acceptance;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, key_of};
+use autoscaler::api::{PodAutoscaler, Scaler, key_of};
 use autoscaler::contract::{GROUP, WORKLOAD_LABEL};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -42,7 +42,7 @@ pub async fn reconcile(
             Ok(Action::await_change())
         }
         Verdict::Rejected(problem) => {
-            warn(&key, &hpa, &context, &[problem]);
+            refuse(&key, &hpa, &context, &problem);
             Ok(Action::requeue(RESYNC))
         }
         Verdict::Accepted(accepted) => {
@@ -67,11 +67,14 @@ async fn adopt(
     if let Some(meta) = context.objects.autoscaler_meta(key)
         && !meta.owner_references.iter().flatten().any(|owner| names(owner, hpa))
     {
-        let words = format!(
-            "there is a PodAutoscaler {} that this HPA does not own; delete it or rename the HPA",
-            key.name
-        );
-        warn(key, hpa, context, &[Problem::new("ForeignPodAutoscaler", words)]);
+        if !leaves_sizes_to_us(key, context) {
+            let words = format!(
+                "there is a PodAutoscaler {} that this HPA does not own; delete it, rename the HPA, or have that one leave \
+                 sizes to this HPA by spec.scaler: HPA",
+                key.name
+            );
+            refuse(key, hpa, context, &Problem::new("ForeignPodAutoscaler", words));
+        }
         return Ok(());
     }
     warn(key, hpa, context, &accepted.advice);
@@ -90,6 +93,12 @@ fn names(owner: &OwnerReference, hpa: &HorizontalPodAutoscaler) -> bool {
     owner.kind == HorizontalPodAutoscaler::kind(&()) && Some(&owner.name) == hpa.metadata.name.as_ref()
 }
 
+/// Whether the PodAutoscaler of this name was written by a user for an HPA of this name.
+fn leaves_sizes_to_us(key: &Key, context: &Context) -> bool {
+    let autoscaler = context.objects.autoscaler(key);
+    autoscaler.is_some_and(|a| a.spec.scaler == Scaler::Hpa && a.owner_references().is_empty())
+}
+
 /// An HPA without a metric of ours keeps no PodAutoscaler.
 async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
     context.warnings.is_news(key, "");
@@ -100,6 +109,13 @@ async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) ->
         context.events.normal(hpa, "Released", "the HPA asks for no metric of Rouse any more".to_owned());
     }
     Ok(())
+}
+
+/// Where there is no PodAutoscaler, nothing else than this tells the user: so it is told again.
+fn refuse(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context, problem: &Problem) {
+    if context.warnings.is_due(key, &problem.message, RESYNC) {
+        context.events.warning(hpa, problem.reason, problem.message.clone());
+    }
 }
 
 fn warn(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context, problems: &[Problem]) {

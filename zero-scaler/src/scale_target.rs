@@ -59,13 +59,15 @@ pub enum Writer {
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
     /// There is no such object.
-    #[error("there is no {0}")]
+    #[error("there is no {0}: make it, or name another in scaleTargetRef")]
     NotFound(String),
     /// It changed since it was read.
     #[error("{0} changed since it was read")]
     Conflict(String),
     /// The cluster knows no such kind.
-    #[error("the cluster has no {kind} in {api_version}: {source}")]
+    #[error(
+        "the cluster has no {kind} in {api_version} ({source}): correct scaleTargetRef, or install what defines that kind"
+    )]
     UnknownKind {
         /// The kind asked for.
         kind: String,
@@ -121,6 +123,19 @@ impl ScaleError {
         }
     }
 
+    /// Of the question which resource a kind is.
+    fn of_kind(target: &ScaleTargetRef, error: kube::Error) -> Self {
+        let unknown = match &error {
+            kube::Error::Api(status) => status.code == NOT_FOUND,
+            error => matches!(error, kube::Error::Discovery(_)),
+        };
+        if !unknown {
+            return Self::of(target, error);
+        }
+        let (kind, api_version) = (target.kind.clone(), target.api_version.clone());
+        Self::UnknownKind { kind, api_version, source: Box::new(error) }
+    }
+
     /// The condition's reason.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -172,11 +187,7 @@ impl ScaleTargets {
 
     async fn discover(&self, target: &ScaleTargetRef) -> Result<ApiResource, ScaleError> {
         let found = kube::discovery::pinned_kind(&self.client, &gvk(target)).await;
-        let (resource, _) = found.map_err(|source| ScaleError::UnknownKind {
-            kind: target.kind.clone(),
-            api_version: target.api_version.clone(),
-            source: Box::new(source),
-        })?;
+        let (resource, _) = found.map_err(|error| ScaleError::of_kind(target, error))?;
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         if kinds.len() < KNOWN_KINDS {
             kinds.insert((target.api_version.clone(), target.kind.clone()), resource.clone());

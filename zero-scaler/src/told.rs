@@ -5,21 +5,30 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use autoscaler::Key;
+
+use crate::context::now;
 
 /// Objects that are remembered.
 const MOST: usize = 100_000;
 
 /// The last words on each object.
 #[derive(Debug, Default)]
-pub struct Told(Mutex<HashMap<Key, String>>);
+pub struct Told(Mutex<HashMap<Key, (String, Instant)>>);
 
 // === impl Told ===
 
 impl Told {
     /// Whether this is news; an empty text is never news, and forgets the last.
     pub fn is_news(&self, key: &Key, text: &str) -> bool {
+        self.is_due(key, text, Duration::MAX)
+    }
+
+    /// Whether this is news, or was last told so long ago that it has to be told again: events are kept for an hour.
+    pub fn is_due(&self, key: &Key, text: &str, again_after: Duration) -> bool {
+        let now = now();
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if text.is_empty() {
             told.remove(key);
@@ -28,7 +37,12 @@ impl Told {
         if told.len() >= MOST && !told.contains_key(key) {
             told.clear();
         }
-        told.insert(key.clone(), text.to_owned()).as_deref() != Some(text)
+        let known = told.get(key).filter(|(known, _)| known == text);
+        if known.is_some_and(|(_, at)| now.saturating_duration_since(*at) < again_after) {
+            return false;
+        }
+        told.insert(key.clone(), (text.to_owned(), now));
+        true
     }
 }
 
@@ -44,5 +58,16 @@ mod tests {
         assert!(told.is_news(&key, "b"));
         assert!(!told.is_news(&key, ""));
         assert!(told.is_news(&key, "b"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_stays_wrong_is_told_again() {
+        let (told, key, minute) = (Told::default(), Key::new("shop", "web"), Duration::from_secs(60));
+        assert!(told.is_due(&key, "a", minute));
+        tokio::time::advance(minute / 2).await;
+        assert!(!told.is_due(&key, "a", minute));
+        tokio::time::advance(minute / 2).await;
+        assert!(told.is_due(&key, "a", minute));
+        assert!(!told.is_due(&key, "a", minute));
     }
 }

@@ -36,21 +36,23 @@ use crate::target::{Target, TargetError};
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desiredReplicas"),
     printcolumn(
-        name = "Active",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Active")].status"#
-    ),
-    printcolumn(
-        name = "Why",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Active")].reason"#
-    ),
-    printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
+    printcolumn(
+        name = "Why",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(name = "Not-At-Zero", type_ = "string", json_path = ".status.notAtZero"),
     printcolumn(name = "Service", type_ = "string", json_path = ".spec.service", priority = 1),
+    printcolumn(
+        name = "Active",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Active")].status"#,
+        priority = 1
+    ),
     printcolumn(
         name = "Message",
         type_ = "string",
@@ -155,6 +157,9 @@ pub struct PodAutoscalerStatus {
     /// What the decider wants, before the bounds; absent while it has no data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
+    /// What keeps the workload from zero, in a word; absent at zero. The condition Active has a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_at_zero: Option<String>,
     /// Where the Service's requests go: Proxy is through activators, Serve directly to pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,

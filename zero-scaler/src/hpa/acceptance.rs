@@ -20,6 +20,8 @@ use kube::ResourceExt;
 
 /// Requests at a time that one pod may be limited to.
 const MOST_CONCURRENT: u32 = 1000;
+/// The reason of settings that are ignored.
+const BAD_SETTING: &str = "BadSetting";
 /// Upstream's reason, and ours.
 const AMBIGUOUS_SELECTOR: &str = "AmbiguousSelector";
 
@@ -128,14 +130,18 @@ pub fn accept<'a>(
             format!("the HPA {rival} scales the same {}; delete one of the two", spec.scale_target_ref.kind),
         ));
     }
+    if let Some(problem) = ambiguous_selector(hpa) {
+        return Verdict::Rejected(problem);
+    }
     match read(hpa, spec, metric) {
         Ok(pod_autoscaler) => {
             let annotations = our_annotations(hpa);
-            let mut advice: Vec<Problem> = ambiguous_selector(hpa).into_iter().collect();
+            let bad = [scale_to_zero(hpa).err(), container_concurrency(hpa).err()];
+            let mut advice: Vec<Problem> = bad.into_iter().flatten().collect();
             advice.extend(stuck_at_zero(spec));
             advice.extend(behavior_advice(spec));
             let (_, errors) = pod_autoscaler.settings(config, &annotations);
-            advice.extend(errors.iter().map(|e| Problem::new("BadSetting", format!("{e}; it is ignored"))));
+            advice.extend(errors.iter().map(|e| Problem::new(BAD_SETTING, format!("{e}; it is ignored"))));
             Verdict::Accepted(Box::new(Accepted { spec: pod_autoscaler, annotations, advice }))
         }
         Err(problem) => Verdict::Rejected(problem),
@@ -181,11 +187,12 @@ fn read(
         service: service(source)?,
         metric: Some(metric),
         target,
-        container_concurrency: container_concurrency(hpa)?,
+        // No limit here leaves the sidecars theirs.
+        container_concurrency: container_concurrency(hpa).unwrap_or(0),
         min_replicas: Some(min_replicas.max(1)),
         max_replicas: Some(spec.max_replicas),
         // An HPA with minReplicas 0 writes 0 by itself; its workload must be held and woken all the same.
-        scale_to_zero: scale_to_zero(hpa)? || min_replicas == 0,
+        scale_to_zero: scale_to_zero(hpa).unwrap_or(false) || min_replicas == 0,
     })
 }
 
@@ -238,8 +245,8 @@ fn scale_to_zero(hpa: &HorizontalPodAutoscaler) -> Result<bool, Problem> {
     let Some(text) = hpa.annotations().get(SCALE_TO_ZERO) else { return Ok(false) };
     text.parse().map_err(|_| {
         Problem::new(
-            "BadAnnotation",
-            format!("{SCALE_TO_ZERO} is {text:?}, but must be \"true\" or \"false\""),
+            BAD_SETTING,
+            format!("{SCALE_TO_ZERO} is {text:?}, but must be \"true\" or \"false\"; it is ignored, so the workload stays awake"),
         )
     })
 }
@@ -248,8 +255,11 @@ fn container_concurrency(hpa: &HorizontalPodAutoscaler) -> Result<u32, Problem> 
     let Some(text) = hpa.annotations().get(CONTAINER_CONCURRENCY) else { return Ok(0) };
     text.parse().ok().filter(|n| *n <= MOST_CONCURRENT).ok_or_else(|| {
         Problem::new(
-            "BadAnnotation",
-            format!("{CONTAINER_CONCURRENCY} is {text:?}, but must be a number from 0 to {MOST_CONCURRENT}"),
+            BAD_SETTING,
+            format!(
+                "{CONTAINER_CONCURRENCY} is {text:?}, but must be a number from 0 to {MOST_CONCURRENT}; it is ignored, as if \
+                 there were no limit"
+            ),
         )
     })
 }
@@ -437,11 +447,6 @@ mod tests {
             "TargetNotAverageValue"
         );
         assert_eq!(reason(with(&format!("{EXTERNAL}/target/averageValue"), json!("0"))), "BadTarget");
-        assert_eq!(reason(with("/metadata/annotations", json!({SCALE_TO_ZERO: "yes"}))), "BadAnnotation");
-        assert_eq!(
-            reason(with("/metadata/annotations", json!({CONTAINER_CONCURRENCY: "-1"}))),
-            "BadAnnotation"
-        );
         assert_eq!(
             reason(with("/metadata/annotations", json!({"autoscaling.rouse.dev/window": "1s"}))),
             "BadSetting"
@@ -453,6 +458,26 @@ mod tests {
         );
         let first = hpa()["spec"]["metrics"][1].clone();
         assert_eq!(reason(with("/spec/metrics", json!([first, first]))), "SeveralMetrics");
+    }
+
+    #[test]
+    fn a_bad_annotation_is_told_and_ignored() {
+        let annotated = |key: &str, value: &str| accepted(with("/metadata/annotations", json!({key: value})));
+        let asleep = annotated(SCALE_TO_ZERO, "yes");
+        assert_eq!((asleep.advice[0].reason, asleep.spec.scale_to_zero), (BAD_SETTING, false));
+        let unlimited = annotated(CONTAINER_CONCURRENCY, "-1");
+        assert_eq!((unlimited.advice[0].reason, unlimited.spec.container_concurrency), (BAD_SETTING, 0));
+        for words in [CONTAINER_CONCURRENCY, "\"-1\"", "0 to 1000"] {
+            assert!(unlimited.advice[0].message.contains(words), "{}", unlimited.advice[0].message);
+        }
+    }
+
+    #[test]
+    fn an_hpa_that_shares_its_pods_with_another_is_refused() {
+        let mut hpa = hpa();
+        hpa["status"] = json!({"conditions": [{"type": "ScalingActive", "status": "False",
+            "reason": "AmbiguousSelector", "message": "pods by selector app=web are controlled by multiple HPAs"}]});
+        assert!(matches!(verdict(hpa), Verdict::Rejected(Problem { reason: "AmbiguousSelector", .. })));
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn because(observed: &Observed, cause: Cause) -> String {
     match cause {
         Cause::Idle => "no request for the stable window, and the activator is proven in the path".to_owned(),
         Cause::Wanted => format!("requests are waiting{decided}"),
-        Cause::NotAllowed => "scale-to-zero is off".to_owned(),
+        Cause::NotAllowed => "scale-to-zero is off, for it or the cluster".to_owned(),
         Cause::NoActivator => "no activator is there to hold a request".to_owned(),
         Cause::Panic => format!("the panic window wants more than the HPA has given{decided}"),
         Cause::Direct => format!("the decision, within the bounds{decided}"),

@@ -128,6 +128,9 @@ fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, prob
     let inactive = before.is_some_and(|b| b.phase == Phase::Inactive);
     match zero::step(&machine(observed, scale, before, probe), &observed.settings, millis(observed)) {
         Step::Stay { why: Why::Sleeping, .. } => asleep(observed),
+        Step::Stay { why: Why::NoDecision, recheck } if is_failing_open(observed) => {
+            held(wanted, Why::NoActivator, recheck)
+        }
         Step::Stay { why: Why::NoDecision, recheck } => held(wanted, Why::NoDecision, recheck),
         Step::Stay { why: Why::Busy, .. } => held(wanted, Why::Busy, doubt(observed)),
         Step::Stay { why, recheck } if inactive && scale.replicas > 0 && !woken(observed, scale) => {
@@ -172,7 +175,11 @@ fn wake(observed: &Observed, cause: Cause) -> Position {
         wanted: Some(unsigned(to)),
         write: Some(Write { to, cause }),
         probe: false,
-        why: None,
+        why: Some(match cause {
+            Cause::NotAllowed => Why::NotAllowed,
+            Cause::NoActivator => Why::NoActivator,
+            _ => Why::Busy,
+        }),
         recheck: None,
     }
 }

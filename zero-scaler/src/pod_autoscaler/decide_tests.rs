@@ -110,6 +110,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> Observed {
         metric: None,
         rival: None,
         start_failure: None,
+        bare: None,
         serverless_service: Some(sks("Serve", None)),
         hpa: None,
         without_activators: None,
@@ -479,6 +480,41 @@ fn pods_that_never_come_are_given_up_and_then_proven() {
     let plan = decide(&stuck(631), None);
     assert_eq!((plan.activation.phase, plan.activation.reason), (Phase::Inactive, Reason::TimedOut));
     assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
+}
+
+#[test]
+fn a_word_tells_what_keeps_a_workload_from_zero() {
+    let word = |observed: &Observed| {
+        let plan = decide(observed, None);
+        let written = plan.write.map_or(Written::Nothing, |write| Written::Size(write.to));
+        status::status(observed, &plan, &Ok(written), None).not_at_zero
+    };
+    let says = |observed: &Observed| word(observed).unwrap();
+    assert_eq!(says(&active()), "Requests");
+    assert_eq!(says(&Observed { decision: None, ..active() }), "NoDecision");
+    let nobody_holds = Observed { without_activators: Some(Duration::from_secs(60)), ..active() };
+    assert_eq!(says(&nobody_holds), "NoActivator");
+    assert_eq!(says(&Observed { decision: Some(decision(0, Some(9))), ..active() }), "IdleTooShortly");
+    assert_eq!(says(&Observed { serverless_service: Some(sks("Serve", None)), ..going() }), "NotProxied");
+    let proven = [at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Proven", 5)];
+    let in_grace = Observed {
+        decision: Some(decision(0, Some(600))),
+        serverless_service: Some(sks("Proxy", Some(9))),
+        ..observed(1, &proven)
+    };
+    assert_eq!(says(&in_grace), "GracePeriod");
+    assert_eq!(says(&Observed { decision: Some(decision(4, None)), ..asleep() }), "PodsStarting");
+    assert_eq!(word(&Observed { decision: None, ..asleep() }), None);
+    // Whose switch it is stands in the sentence.
+    let off = |mut observed: Observed, cluster: bool| {
+        observed = edited(observed, |autoscaler| autoscaler.spec.scale_to_zero = false);
+        observed.settings.enable_scale_to_zero = !cluster;
+        let status = status::status(&observed, &decide(&observed, None), &Ok(Written::Nothing), None);
+        assert_eq!(status.not_at_zero.as_deref(), Some("ScaleToZeroOff"));
+        condition(&status.conditions, "Active").unwrap().message.clone()
+    };
+    assert!(off(active(), true).contains("config-autoscaler"));
+    assert!(off(active(), false).contains("spec.scaleToZero"));
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use autoscaler::api::{Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition};
 use autoscaler::settings::{SettingError, Settings};
 use autoscaler::{Decision, Key};
+use k8s_openapi::Resource;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
 use crate::activator_probe::Door;
@@ -27,6 +29,19 @@ use crate::sidecar::Sidecar;
 
 /// How often targets of unwatched kinds are read.
 pub(super) const POLL_EVERY: Duration = Duration::from_secs(15);
+
+/// What becomes of what an HPA says.
+#[derive(Debug)]
+pub(super) enum Hpa {
+    /// It is followed; with advice.
+    Accepted(Vec<Problem>),
+    /// It is not: what it asked for before holds on.
+    Rejected(Problem),
+    /// There is none, for a workload that has to have one.
+    Missing(Problem),
+    /// It does not ask for anything that we know of; or it is deleted, and its workload goes with it.
+    Silent(Problem),
+}
 
 /// One workload.
 #[derive(Debug)]
@@ -55,8 +70,10 @@ pub(super) struct Observed {
     pub(super) rival: Option<Key>,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
-    /// What is wrong with the HPA; `None` for a workload that needs none.
-    pub(super) hpa: Option<Result<Vec<Problem>, Problem>>,
+    /// A pod that is ready and has no sidecar, while none with one is.
+    pub(super) bare: Option<String>,
+    /// What the HPA says; `None` for a workload that needs none.
+    pub(super) hpa: Option<Hpa>,
     /// For how long there has been no activator at all.
     pub(super) without_activators: Option<Duration>,
     pub(super) now: jiff::Timestamp,
@@ -117,6 +134,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         metric: context.objects.metric(key),
         start_failure: context.starts.failure(key, known_failure(serverless_service.as_ref())),
         serverless_service,
+        bare: context.starts.bare(key),
         hpa: hpa(key, autoscaler, context),
         rival: holder_of_target(key, autoscaler, context),
         without_activators: context.activators.absent_for(now()),
@@ -190,22 +208,27 @@ fn doors(
     Ok(doors)
 }
 
-fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Result<Vec<Problem>, Problem>> {
+fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Hpa> {
     if autoscaler.spec.scaler == Scaler::Direct {
         return None;
     }
     let Some(hpa) = context.objects.hpa(key) else {
-        return Some(Err(Problem::new(
-            "HPANotFound",
-            "there is no HPA of this name to write sizes above 0; make one, or set spec.scaler to Direct",
-        )));
+        let words =
+            "there is no HPA of this name to write sizes above 0; make one, or set spec.scaler to Direct";
+        let problem = Problem::new("HPANotFound", words);
+        return Some(if is_of_hpa(autoscaler) { Hpa::Silent(problem) } else { Hpa::Missing(problem) });
     };
     Some(match verdict(key, &hpa, context) {
-        Verdict::Accepted(accepted) => Ok(accepted.advice),
-        Verdict::Rejected(problem) => Err(problem),
-        Verdict::Foreign => Err(Problem::new(
+        Verdict::Accepted(accepted) => Hpa::Accepted(accepted.advice),
+        Verdict::Rejected(problem) => Hpa::Rejected(problem),
+        Verdict::Foreign => Hpa::Silent(Problem::new(
             "NoMetric",
             "the HPA of this name asks for no metric of Rouse; it may never follow",
         )),
     })
+}
+
+/// Whether it was made from an HPA.
+pub(super) fn is_of_hpa(autoscaler: &PodAutoscaler) -> bool {
+    autoscaler.owner_references().iter().any(|owner| owner.kind == HorizontalPodAutoscaler::KIND)
 }

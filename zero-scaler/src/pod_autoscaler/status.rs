@@ -1,14 +1,14 @@
 //! The status of a workload, for people. Pure: an observation, a plan and what was written in, a status out.
 
 use autoscaler::api::{PodAutoscalerStatus, StartFailure, condition};
-use autoscaler::contract::{INJECT_LABEL, PROTOCOL};
+use autoscaler::contract::{CONFIG_MAP, INJECT_LABEL, PROTOCOL, SCALE_TO_ZERO};
 use autoscaler::reachability::State;
 use autoscaler::scale_to_zero::{Phase, Why};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::apply::Written;
 use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan, allowed, min_ready};
-use super::observe::Observed;
+use super::observe::{Hpa, Observed, is_of_hpa};
 use crate::conditions::{INITIALIZED, Says, is_true, set};
 use crate::obstacle::obstacle;
 use crate::scale_target::ScaleError;
@@ -37,7 +37,7 @@ pub(super) fn status(
     };
     let mut conditions = before.conditions;
     let mut say = |r#type, says| set(&mut conditions, r#type, says, generation, observed.now);
-    say(ACTIVE, active(plan));
+    say(ACTIVE, active(observed, plan));
     say(ACTIVATOR_IN_PATH, activator_in_path(observed, proof));
     say(READY, ready(observed, plan, written));
     match pods_can_start(observed) {
@@ -57,6 +57,7 @@ pub(super) fn status(
         state: replicas.map(|replicas| state(observed, plan, replicas)),
         replicas,
         desired_replicas: observed.decision.as_ref().map(|d| i32::try_from(d.desired).unwrap_or(i32::MAX)),
+        not_at_zero: not_at_zero(observed, plan, replicas).map(str::to_owned),
         mode: observed.serverless_service.as_ref().and_then(|s| s.status.as_ref()?.mode),
         conditions,
     }
@@ -65,6 +66,17 @@ pub(super) fn status(
 fn state(observed: &Observed, plan: &Plan, replicas: i32) -> State {
     let wanted = u32::from(plan.activation.phase != Phase::Inactive);
     State::of(observed.settings.reachability, u32::try_from(replicas).unwrap_or(0), Some(wanted))
+}
+
+/// What keeps it from zero, in a word; without the target's size nothing can be said.
+fn not_at_zero(observed: &Observed, plan: &Plan, replicas: Option<i32>) -> Option<&'static str> {
+    let awake = observed.scale.is_ok() && replicas.is_some_and(|replicas| replicas > 0);
+    awake.then(|| match (plan.activation.phase, plan.why) {
+        // One word, whatever else changes meanwhile: a wake should not be many writes.
+        (Phase::Activating, _) => Why::Activating.word(),
+        (_, Some(why)) => why.word(),
+        (_, None) => "GoingToZero",
+    })
 }
 
 /// Once pods were ready the target is known to work; one that may start asleep need not show it.
@@ -106,17 +118,33 @@ pub(super) fn warnings(
     warnings
 }
 
-fn active(plan: &Plan) -> Says {
+fn active(observed: &Observed, plan: &Plan) -> Says {
     if plan.paused {
         return Says::no("Paused", PAUSED);
     }
     let reason = plan.activation.reason.as_str();
     // Times are left out: they would make every look a write.
-    let why = plan.why.map(Why::text).unwrap_or_default();
+    let why = plan.why.map(|why| why_text(observed, why)).unwrap_or_default();
     match plan.activation.phase {
         Phase::Active => Says::yes(reason, why),
         Phase::Activating => Says::unknown(reason, "pods are wanted and not ready yet"),
         Phase::Inactive => Says::no(reason, why),
+    }
+}
+
+/// Why it is not at zero; where only a person can change that, how.
+fn why_text(observed: &Observed, why: Why) -> String {
+    match why {
+        Why::NotAllowed if !observed.settings.enable_scale_to_zero => {
+            format!(
+                "scale-to-zero is off for the whole cluster: enable-scale-to-zero in the ConfigMap {CONFIG_MAP}"
+            )
+        }
+        Why::NotAllowed if is_of_hpa(&observed.autoscaler) => {
+            format!("scale-to-zero is off: to allow it, annotate the HPA with {SCALE_TO_ZERO}: \"true\"")
+        }
+        Why::NotAllowed => "scale-to-zero is off: to allow it, set spec.scaleToZero".to_owned(),
+        why => why.text().to_owned(),
     }
 }
 
@@ -158,8 +186,10 @@ fn pods_can_start(observed: &Observed) -> Option<Says> {
 
 fn hpa_accepted(observed: &Observed) -> Option<Says> {
     Some(match observed.hpa.as_ref()? {
-        Err(problem) => Says::no(problem.reason, problem.message.clone()),
-        Ok(advice) => match advice.first() {
+        Hpa::Rejected(problem) | Hpa::Missing(problem) | Hpa::Silent(problem) => {
+            Says::no(problem.reason, problem.message.clone())
+        }
+        Hpa::Accepted(advice) => match advice.first() {
             None => Says::yes("Accepted", ""),
             Some(first) => {
                 let words = advice.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
@@ -178,7 +208,8 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
         Ok(scale) if scale.selector.is_empty() => {
             return Says::no(
                 "NoSelector",
-                "the target's /scale has no status.selector, so its pods are not known",
+                "the target's /scale has no status.selector, so its pods are not known: have its CustomResourceDefinition \
+                 name one by subresources.scale.labelSelectorPath",
             );
         }
         Ok(_) if plan.paused => return Says::no("Paused", PAUSED),
@@ -190,6 +221,14 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
             rival.name, observed.autoscaler.spec.scale_target_ref.kind
         );
         return Says::no("TargetTaken", words);
+    }
+    match &observed.hpa {
+        Some(Hpa::Rejected(problem)) => {
+            let words = format!("{}; until then what it asked for before holds", problem.message);
+            return Says::no(problem.reason, words);
+        }
+        Some(Hpa::Missing(problem)) => return Says::no(problem.reason, problem.message.clone()),
+        Some(Hpa::Accepted(_) | Hpa::Silent(_)) | None => {}
     }
     if let Err(error) = written {
         return Says::no("ScaleNotWritten", error.to_string());
@@ -206,10 +245,7 @@ fn ready(observed: &Observed, plan: &Plan, written: &Result<Written, ScaleError>
         Some(c) if c.status == "Unknown" => return Says::unknown("ServiceNotReadyYet", c.message.clone()),
         Some(_) => {}
     }
-    if observed.sidecar == Some(Sidecar::Missing) {
-        let words = format!(
-            "the pods have no sidecar, so nobody counts their requests: label the target's pod template with {INJECT_LABEL}: \"true\""
-        );
+    if let Some(words) = sidecar_missing(observed) {
         return Says::no("SidecarMissing", words);
     }
     if let Some(words) = protocol_mismatch(observed) {
@@ -240,6 +276,21 @@ pub(super) fn advice(observed: &Observed) -> Option<(&'static str, String)> {
     }
     let obstacle = obstacle(observed.service.as_ref()?).filter(|_| allowed(observed))?;
     Some((obstacle.reason, obstacle.message.to_owned()))
+}
+
+fn sidecar_missing(observed: &Observed) -> Option<String> {
+    if observed.sidecar == Some(Sidecar::Missing) {
+        return Some(format!(
+            "the pods have no sidecar, so nobody counts their requests: label the target's pod template with {INJECT_LABEL}: \"true\""
+        ));
+    }
+    // The template says that there is one, or cannot be seen.
+    let pod = observed.bare.as_ref()?;
+    Some(format!(
+        "pod {pod} is ready and has no sidecar, so no request reaches it: label the target's pod template with {INJECT_LABEL}: \
+         \"true\" and apply Rouse's admission policy (queue-proxy.yaml), or write the sidecar by hand; then restart the pods, \
+         which get none later"
+    ))
 }
 
 /// A port of the Service on which something else is spoken than the pods' sidecars do.

@@ -132,7 +132,9 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
     if spec.and_then(|s| s.type_.as_deref()) == Some("ExternalName") {
         return Err(unfit(
             "ServiceIsExternal",
-            format!("the Service {name} is of type ExternalName, which has no endpoints"),
+            format!(
+                "the Service {name} is of type ExternalName, which has no endpoints; use one of type ClusterIP"
+            ),
         ));
     }
     if spec.and_then(|s| s.cluster_ip.as_deref()) == Some("None") {
@@ -194,7 +196,7 @@ fn leases(
 fn without_port(sks: &ServerlessService, service: &Service) -> Unfit {
     let name = &sks.spec.service;
     if tcp_ports(service).next().is_none() {
-        return Unfit { reason: "ServiceHasNoPort", message: format!("the Service {name} has no TCP port") };
+        return Unfit { reason: "ServiceHasNoPort", message: format!("the Service {name} has no TCP port; add one") };
     }
     let message = format!(
         "all ports of the Service {name} lead past the sidecar, so its requests are neither counted nor held; set targetPort: {QUEUE_PROXY}"

@@ -94,7 +94,10 @@ fn ready(observed: &Observed, path: &Path) -> Says {
     }
     if path.activators.is_empty() && observed.ready_pods() == 0 {
         return match observed.activators.len() {
-            0 => Says::no("NobodyAnswers", "no pod and no activator is ready"),
+            0 => Says::no(
+                "NobodyAnswers",
+                "no pod and no activator is ready; see why Rouse's activators (Deployment activator) are not",
+            ),
             // They open a port within milliseconds of its lease: nothing to be warned of.
             _ => Says::unknown(
                 "NobodyListensYet",

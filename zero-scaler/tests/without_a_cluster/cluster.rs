@@ -16,10 +16,13 @@ use zero_scaler::activator_probe::{Ask, Door, ProbeError};
 
 pub(crate) const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
+/// Something else that has a size.
+const GADGET: &str = "/apis/example.com/v1/namespaces/shop/gadgets/web";
 pub(crate) const AUTOSCALER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers/web";
 pub(crate) const SERVERLESS_SERVICE: &str =
     "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/web";
 pub(crate) const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
+const BARE_POD: &str = "/api/v1/namespaces/shop/pods/web-bare";
 const PRIVATE_SERVICE: &str = "/api/v1/namespaces/shop/services/web-private";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
 const CLUSTER_IP: &str = "10.96.0.10";
@@ -49,6 +52,8 @@ pub(crate) struct Seen {
     /// Moments at which a request would have got lost.
     pub(crate) lost: Vec<String>,
     reachable: bool,
+    /// Pods have no sidecar, so that none of their ports has the name by which endpoints are found.
+    bare: bool,
 }
 
 /// Answers as the network of such a cluster would.
@@ -142,7 +147,7 @@ impl Cluster {
 
     /// Scales as a person would.
     pub(crate) fn scale(&self, replicas: i64) {
-        self.edit(DEPLOYMENT, |object| object["spec"]["replicas"] = replicas.into());
+        self.edit(target(&self.api), |object| object["spec"]["replicas"] = replicas.into());
     }
 
     pub(crate) fn max_replicas(&self, replicas: i64) {
@@ -158,13 +163,81 @@ impl Cluster {
 
     /// How often the zero-scaler has written the size.
     pub(crate) fn sizes_written(&self) -> usize {
-        self.api.writes().iter().filter(|write| write.ends_with("deployments/web/scale")).count()
+        self.api.writes().iter().filter(|write| write.ends_with("/web/scale")).count()
     }
 
     /// A field of an object, null if there is none.
     pub(crate) fn field(&self, path: &str, pointer: &str) -> Value {
         let object = self.api.get(path).unwrap_or_default();
         object.pointer(pointer).cloned().unwrap_or_default()
+    }
+
+    /// The events of this reason, in turn.
+    pub(crate) fn events(&self, reason: &str) -> Vec<Value> {
+        let mut events = self.api.objects();
+        events.retain(|(path, event)| path.contains("/events/") && event["reason"] == reason);
+        events.into_iter().map(|(_, event)| event).collect()
+    }
+
+    /// What is scaled is of a kind that the zero-scaler does not watch.
+    pub(crate) fn scale_a_gadget(&self) {
+        self.api.remove(DEPLOYMENT);
+        self.api.put(GADGET, deployment(1));
+        self.edit(HPA, |hpa| {
+            hpa["spec"]["scaleTargetRef"] =
+                json!({"apiVersion": "example.com/v1", "kind": "Gadget", "name": "web"});
+        });
+    }
+
+    /// Tells discovery of that kind.
+    pub(crate) fn discover_gadgets(&self) {
+        self.api.discover(
+            "/apis/example.com/v1",
+            json!([{"name": "gadgets", "singularName": "gadget", "namespaced": true, "kind": "Gadget", "verbs": ["get"]}]),
+        );
+    }
+
+    /// A PodAutoscaler by a user's hand, beside an HPA or, if it is Direct, without one.
+    pub(crate) fn user_written(&self, scaler: &str) {
+        if scaler == "Direct" {
+            self.api.remove(HPA);
+        }
+        self.api.put(
+            AUTOSCALER,
+            json!({"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
+            "metadata": {"annotations": {"autoscaling.rouse.dev/window": "6s"}},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "scaler": scaler, "service": "web", "target": TARGET.to_string(),
+                "minReplicas": 1, "maxReplicas": 50, "scaleToZero": true,
+            }}),
+        );
+    }
+
+    /// Takes an object away, and what it owns.
+    pub(crate) fn delete(&self, path: &str) {
+        let uid = self.field(path, "/metadata/uid");
+        self.api.remove(path);
+        for (child, object) in self.api.objects() {
+            let owners = object["metadata"]["ownerReferences"].as_array();
+            if owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == uid)) {
+                self.delete(&child);
+            }
+        }
+    }
+
+    /// Whether its pods are given a sidecar.
+    pub(crate) fn inject(&self, sidecars: bool) {
+        self.seen().bare = !sidecars;
+        if sidecars {
+            return self.api.remove(BARE_POD);
+        }
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        self.api.put(
+            BARE_POD,
+            json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]},
+                "status": {"phase": "Running", "conditions": ready}}),
+        );
     }
 
     /// Where requests go.
@@ -227,7 +300,11 @@ fn timeless(value: &mut Value) {
 }
 
 fn size(api: &FakeApi) -> i64 {
-    api.get(DEPLOYMENT).unwrap()["spec"]["replicas"].as_i64().unwrap()
+    api.get(target(api)).unwrap()["spec"]["replicas"].as_i64().unwrap()
+}
+
+fn target(api: &FakeApi) -> &'static str {
+    if api.get(GADGET).is_some() { GADGET } else { DEPLOYMENT }
 }
 
 /// Plays the controllers of Deployments and EndpointSlices, and looks whether anything is lost.
@@ -240,6 +317,7 @@ async fn follow(api: FakeApi, seen: Arc<Mutex<Seen>>) {
         }
         let size = size(&api);
         seen.lock().unwrap().look(&api, size);
+        let size = if seen.lock().unwrap().bare { 0 } else { size };
         if let Some(private) = api.get(PRIVATE_SERVICE) {
             for family in private["spec"]["ipFamilies"].as_array().into_iter().flatten() {
                 publish(&api, "web-private", family.as_str().unwrap(), size);

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use simulator::hpa::Behavior;
+use zero_scaler::reconciler::RESYNC;
 
-use crate::cluster::{ACTIVATOR, AUTOSCALER, HPA};
+use crate::cluster::{ACTIVATOR, AUTOSCALER, Cluster, HPA, condition};
 use crate::story::Story;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -143,22 +145,99 @@ async fn an_hpa_that_its_controller_gave_up_says_so_in_the_condition() {
     story.serving().await;
     let words = "pods by selector app=web are controlled by multiple HPAs: [shop/web shop/other]";
     story.cluster.edit(HPA, |object| {
-        object["status"]["conditions"] = serde_json::json!([
+        object["status"]["conditions"] = json!([
             {"type": "AbleToScale", "status": "True", "reason": "SucceededGetScale"},
             {"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector", "message": words},
         ]);
     });
-    let condition = |cluster: &crate::cluster::Cluster, field: &str| {
-        let conditions = cluster.field(AUTOSCALER, "/status/conditions");
-        let accepted = conditions.as_array().unwrap().iter().find(|c| c["type"] == "HPAAccepted").cloned();
-        accepted.unwrap_or_default()[field].as_str().unwrap_or_default().to_owned()
-    };
     story
         .until("it is said", |cluster| {
-            condition(cluster, "reason") == "AmbiguousSelector"
-                && condition(cluster, "message").contains(words)
+            let said = condition(cluster, AUTOSCALER, "HPAAccepted");
+            said.starts_with(r#""False" "AmbiguousSelector""#) && said.contains(words)
         })
         .await;
-    story.cluster.edit(HPA, |object| object["status"]["conditions"] = serde_json::json!([]));
-    story.until("it is taken back", |cluster| condition(cluster, "reason") == "Accepted").await;
+    assert!(ready(&story).starts_with(r#""False" "AmbiguousSelector""#), "{}", ready(&story));
+    story.cluster.edit(HPA, |object| object["status"]["conditions"] = json!([]));
+    story
+        .until("it is taken back", |cluster| {
+            condition(cluster, AUTOSCALER, "HPAAccepted").contains("Accepted\"")
+        })
+        .await;
+    assert!(ready(&story).starts_with(r#""True""#), "{}", ready(&story));
+}
+
+fn ready(story: &Story) -> String {
+    condition(&story.cluster, AUTOSCALER, "Ready")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hpa_that_is_refused_is_told_so_for_as_long_as_it_is() {
+    let mut story = Story::begin(1);
+    let good = story.cluster.field(HPA, "/spec/metrics");
+    story.cluster.edit(HPA, |object| {
+        object["spec"]["metrics"][0]["external"]["target"] = json!({"type": "Value", "value": "10"});
+    });
+    let told = |cluster: &Cluster| cluster.events("TargetNotAverageValue");
+    story.until("it is told", |cluster| told(cluster).len() == 1).await;
+    // Nobody else can say it: there is no PodAutoscaler. And events are kept for an hour.
+    assert!(story.cluster.api.get(AUTOSCALER).is_none());
+    story.pass(RESYNC + MINUTE).await;
+    let [_, event] = told(&story.cluster).try_into().unwrap();
+    assert_eq!(
+        (&event["type"], &event["regarding"]["kind"]),
+        (&json!("Warning"), &json!("HorizontalPodAutoscaler"))
+    );
+    assert_eq!(
+        (&event["regarding"]["name"], &event["regarding"]["namespace"]),
+        (&json!("web"), &json!("shop"))
+    );
+    assert!(event["note"].as_str().unwrap().contains("use type: AverageValue"), "{event}");
+    story.cluster.edit(HPA, |object| object["spec"]["metrics"] = good);
+    story.serving().await;
+    story.pass(RESYNC + MINUTE).await;
+    assert_eq!(told(&story.cluster).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_whose_hpa_is_refused_later_goes_on_and_is_not_ready() {
+    let mut story = Story::begin(1);
+    story.serving().await;
+    let other = HPA.replace("/web", "/other");
+    story.cluster.api.put(&other, story.cluster.api.get(HPA).unwrap());
+    story.until("it is said", |cluster| condition(cluster, AUTOSCALER, "Ready").contains("TwoHPAs")).await;
+    assert!(ready(&story).contains("delete one of the two"), "{}", ready(&story));
+    story.panic(4, 10.0);
+    story.until("it is scaled all the same", |cluster| cluster.size() == 4).await;
+    story.cluster.api.remove(&other);
+    story
+        .until("it is taken back", |cluster| condition(cluster, AUTOSCALER, "Ready").starts_with(r#""True""#))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_deletes_an_hpa_is_not_warned_that_there_is_none() {
+    let mut story = Story::begin(1);
+    story.serving().await;
+    story.cluster.api.remove(HPA);
+    // What it owns goes a little later.
+    story.pass(Duration::from_secs(5)).await;
+    assert_eq!(story.cluster.events("NotReady").len(), 0);
+    assert!(ready(&story).starts_with(r#""True""#), "{}", ready(&story));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_annotations_keep_no_hpa_from_being_followed() {
+    let mut story = Story::begin(1);
+    story.cluster.edit(HPA, |object| {
+        object["metadata"]["annotations"]["autoscaling.rouse.dev/scale-to-zero"] = "yes".into();
+        object["metadata"]["annotations"]["autoscaling.rouse.dev/container-concurrency"] = "many".into();
+    });
+    story.serving().await;
+    let accepted = condition(&story.cluster, AUTOSCALER, "HPAAccepted");
+    assert!(accepted.starts_with(r#""True" "BadSetting""#) && accepted.contains("0 to 1000"), "{accepted}");
+    assert_eq!(story.cluster.events("BadSetting").len(), 1);
+    story.idle();
+    story.pass(5 * MINUTE).await;
+    assert_eq!(story.cluster.seen().sizes, [1]);
+    assert_eq!(story.cluster.field(AUTOSCALER, "/status/notAtZero"), "ScaleToZeroOff");
 }
