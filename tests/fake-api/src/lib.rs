@@ -62,6 +62,8 @@ struct State {
     store: Store,
     outage: Option<Outage>,
     answering: Vec<(String, Answering)>,
+    /// Paths of groups and versions, with the resources that discovery finds there.
+    kinds: Vec<(String, Value)>,
     requests: Vec<String>,
     /// Writes until the process that writes is lost, if it is to be.
     writes_left: Option<usize>,
@@ -107,6 +109,12 @@ impl FakeApi {
     /// From now on what is created in the collection at `path` is answered by `answer` and not kept: reviews.
     pub fn answer_creations(&self, path: &str, answer: impl Fn(Value) -> Value + Send + Sync + 'static) {
         self.lock().answering.push((path.to_owned(), Arc::new(answer)));
+    }
+
+    /// From now on discovery finds these resources at the path of a group and version (`/apis/example.com/v1`). All others are
+    /// not known, though objects may be there.
+    pub fn discover(&self, path: &str, resources: Value) {
+        self.lock().kinds.push((path.to_owned(), resources));
     }
 
     /// Begins or ends an outage. Watches go silent in one.
@@ -249,9 +257,18 @@ impl FakeApi {
                 let preconditions = object.get("preconditions").unwrap_or(&Value::Null);
                 self.change(|store| store.remove(&path, preconditions)).map(ok)
             }
+            _ if path.is_group_version() => self.kinds(&path).map(ok),
             _ if path.is_collection() => Ok(ok(self.lock().store.list(&path, query))),
             _ => self.lock().store.get(&path).map(ok),
         }
+    }
+
+    fn kinds(&self, path: &Path) -> Result<Value, Refusal> {
+        let state = self.lock();
+        let (_, resources) =
+            state.kinds.iter().find(|(at, _)| *at == path.resource).ok_or(Refusal::NotFound)?;
+        let group_version = path.resource.trim_start_matches("/apis/");
+        Ok(json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}))
     }
 
     fn watch(&self, path: &Path, query: &Query) -> Answer {

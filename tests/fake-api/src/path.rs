@@ -67,6 +67,11 @@ impl Path {
         Self { resource: format!("/{}", segments.join("/")), namespace, name, subresource }
     }
 
+    /// `/apis/example.com/v1`
+    pub(crate) fn is_group_version(&self) -> bool {
+        self.resource.starts_with("/apis/") && self.resource.split('/').count() == 4
+    }
+
     pub(crate) fn is_collection(&self) -> bool {
         self.name.is_none()
     }

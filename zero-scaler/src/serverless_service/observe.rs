@@ -196,7 +196,10 @@ fn leases(
 fn without_port(sks: &ServerlessService, service: &Service) -> Unfit {
     let name = &sks.spec.service;
     if tcp_ports(service).next().is_none() {
-        return Unfit { reason: "ServiceHasNoPort", message: format!("the Service {name} has no TCP port; add one") };
+        return Unfit {
+            reason: "ServiceHasNoPort",
+            message: format!("the Service {name} has no TCP port; add one"),
+        };
     }
     let message = format!(
         "all ports of the Service {name} lead past the sidecar, so its requests are neither counted nor held; set targetPort: {QUEUE_PROXY}"

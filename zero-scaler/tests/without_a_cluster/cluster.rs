@@ -113,10 +113,8 @@ impl Cluster {
     }
 
     /// The notes of all events of a reason.
-    pub(crate) fn events(&self, reason: &str) -> Vec<String> {
-        let all = self.api.objects().into_iter().filter(|(path, _)| path.contains("/events/"));
-        let of_reason = all.filter(|(_, event)| event["reason"] == reason);
-        of_reason.map(|(_, event)| event["note"].as_str().unwrap().to_owned()).collect()
+    pub(crate) fn notes(&self, reason: &str) -> Vec<String> {
+        self.events(reason).iter().map(|event| event["note"].as_str().unwrap().to_owned()).collect()
     }
 
     /// A slice for pods of the private Service that have their port elsewhere.

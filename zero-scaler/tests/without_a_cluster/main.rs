@@ -20,4 +20,5 @@ mod rivals;
 mod services;
 mod stock_hpa;
 mod story;
+mod user_written;
 mod watches;

@@ -34,9 +34,9 @@ async fn an_attached_service_is_added_to_while_it_sleeps_and_else_left_as_it_is(
     assert_eq!(story.cluster.seen().lost, Vec::<String>::new());
     assert_eq!(story.cluster.behind_the_service(), ["10.0.0.0", "10.0.0.1"]);
     assert_eq!(story.cluster.api.get(SLICE), None);
-    let held = story.cluster.events("Proxy").concat();
+    let held = story.cluster.notes("Proxy").concat();
     assert!(held.contains("excess burst capacity is -211"), "{held}");
-    let served = story.cluster.events("Serve").concat();
+    let served = story.cluster.notes("Serve").concat();
     assert!(served.contains("excess burst capacity is 10"), "{served}");
 }
 
