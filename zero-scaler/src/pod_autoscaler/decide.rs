@@ -152,7 +152,7 @@ fn position(observed: &Observed, scale: &Scale, before: Option<Activation>, prob
 fn asleep(observed: &Observed) -> Position {
     match observed.without_activators {
         Some(_) if is_failing_open(observed) => wake(observed, Cause::NoActivator),
-        _ if observed.is_bypassed() => wake(observed, Cause::NoActivator),
+        _ if observed.is_out_of_reach() => wake(observed, Cause::NoActivator),
         absent => Position {
             wanted: Some(0),
             write: None,

@@ -88,8 +88,11 @@ impl Observed {
         status.map(|status| status.ports.as_slice()).unwrap_or_default()
     }
 
-    /// Whether the Service leads past the sidecar, and so past the activators, with all of its ports.
-    pub(super) fn is_bypassed(&self) -> bool {
+    /// Whether the Service leads callers past the activators: by all of its ports, or on nodes that have none.
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        if self.service.as_ref().is_some_and(|service| service.is_local()) {
+            return true;
+        }
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
         let ready = status.and_then(|status| condition(&status.conditions, READY));
         ready.is_some_and(|ready| ready.status == "False" && ready.reason == SIDECAR_BYPASSED)

@@ -122,7 +122,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         .ok_or_else(|| unfit("ServiceNotFound", format!("there is no Service {name}; make it")))?;
     if let Some(holder) = holder_of_service(key, name, context) {
         let words = format!(
-            "the requests of the Service {name} are led to the workload {} already; give this one a Service of its own, delete one of the \
+            "the requests of the Service {name} are led to the workload {} already, and HPAs on its metric keep their sizes; give this one a Service of its own, delete one of the \
              two, or mark as Unreachable ({GROUP}/reachability) which of them should get none",
             holder.name
         );

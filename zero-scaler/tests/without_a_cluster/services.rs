@@ -110,6 +110,11 @@ async fn who_could_not_be_held_by_the_services_own_rules_stays_awake_and_is_told
         }
         story.cluster.edit(SERVICE, |service| service["spec"][field] = none.into());
         story.until("it may sleep", |cluster| cluster.size() == 0).await;
+        story.settle().await;
+        story.cluster.edit(SERVICE, |service| service["spec"][field] = rule.into());
+        story.settle().await;
+        // Who has no pod to stay with is led to an activator; on nodes that have none nobody is led anywhere.
+        assert_eq!(story.cluster.size(), i64::from(!attach), "{reason}");
     }
 }
 
