@@ -296,8 +296,10 @@ impl Counter {
             return None;
         }
         let over = state.stats.clone()?.report(now.into_std());
+        // Who looks late has no more to tell than the whole second.
+        let share = over.period.as_secs_f64().min(1.0);
         state.announced = Announced {
-            concurrency: over.average_concurrency * over.period.as_secs_f64(),
+            concurrency: over.average_concurrency * share,
             arrived: over.request_count,
             crowd: false,
         };
@@ -457,6 +459,12 @@ mod tests {
         counter.enter(at(3));
         let rest = counter.report(at(4)).unwrap();
         assert_eq!((rest.concurrency, rest.requests_per_second), (2.5, 1.0), "of 4.5 and 2");
+        let late = counter.grown(at(7)).unwrap();
+        assert_eq!(
+            (late.concurrency, counter.report(at(7)).unwrap().concurrency),
+            (5.0, 0.0),
+            "a stall is no load"
+        );
         counter.report(at(12)).unwrap();
         assert_eq!(counter.grown(at(13)), None, "its panic is as large as it gets");
     }

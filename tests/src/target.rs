@@ -110,7 +110,7 @@ impl Scaled {
         json!({
             "metadata": {"name": self.name},
             "spec": {
-                "scaleTargetRef": {"apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "name": self.name},
+                "scaleTargetRef": self.reference(),
                 "minReplicas": self.bounds.0,
                 "maxReplicas": self.bounds.1,
                 "metrics": metrics,
@@ -143,6 +143,11 @@ impl Scaled {
         })
     }
 
+    /// What points to it.
+    pub fn reference(&self) -> Value {
+        json!({"apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "name": self.name})
+    }
+
     fn metric(&self) -> Metric {
         let spec = MetricSpec {
             service: self.name.clone(),
@@ -162,7 +167,7 @@ impl Scaled {
             _ => (METRIC_CONCURRENCY, self.target),
         };
         let spec = json!({
-            "scaleTargetRef": {"apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "name": self.name},
+            "scaleTargetRef": self.reference(),
             "service": self.name,
             "metric": metric,
             "target": target,
@@ -206,13 +211,21 @@ impl Targets {
         metrics.create(&create, &scaled.metric()).await.context("its Metric")?;
         let autoscalers: Api<PodAutoscaler> = self.namespace.api();
         autoscalers.create(&create, &scaled.pod_autoscaler()?).await.context("its PodAutoscaler")?;
+        self.create_alone(scaled).await
+    }
+
+    /// Applies the target itself, whose pods others make.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub async fn create_alone(&self, scaled: &Scaled) -> Result<()> {
         let target = json!({
             "apiVersion": format!("{GROUP}/{VERSION}"),
             "kind": KIND,
             "metadata": {"name": scaled.name},
             "spec": {"replicas": scaled.size, "counts": scaled.counts, "selects": scaled.selects},
         });
-        targets(&self.namespace).create(&create, &serde_json::from_value(target)?).await?;
+        targets(&self.namespace).create(&PostParams::default(), &serde_json::from_value(target)?).await?;
         Ok(())
     }
 

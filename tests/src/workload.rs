@@ -8,7 +8,7 @@ use autoscaler::api::{Mode, PodAutoscaler, ServerlessService};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::namespace::{SAMPLE_APP, TestNamespace};
@@ -68,13 +68,22 @@ impl Workload {
     /// # Errors
     /// When the API refuses one of them.
     pub async fn create(&self, namespace: &TestNamespace) -> Result<()> {
+        self.create_without_autoscaler(namespace).await?;
+        let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
+        autoscalers.create(&PostParams::default(), &serde_json::from_value(self.autoscaler())?).await?;
+        Ok(())
+    }
+
+    /// Applies the Deployment and the Service alone.
+    ///
+    /// # Errors
+    /// When the API refuses one of them.
+    pub async fn create_without_autoscaler(&self, namespace: &TestNamespace) -> Result<()> {
         let create = PostParams::default();
         let deployments: Api<Deployment> = namespace.api();
         deployments.create(&create, &serde_json::from_value(self.deployment())?).await?;
         let services: Api<Service> = namespace.api();
         services.create(&create, &serde_json::from_value(self.service())?).await?;
-        let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
-        autoscalers.create(&create, &serde_json::from_value(self.autoscaler())?).await?;
         Ok(())
     }
 
@@ -163,6 +172,17 @@ impl Workload {
 pub async fn replicas(namespace: &TestNamespace, name: &str) -> Result<i32> {
     let deployments: Api<Deployment> = namespace.api();
     Ok(deployments.get(name).await?.spec.replicas.unwrap_or(1))
+}
+
+/// Writes `spec.replicas` of a Deployment, as `kubectl scale` does.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn scale(namespace: &TestNamespace, name: &str, replicas: i32) -> Result<()> {
+    let deployments: Api<Deployment> = namespace.api();
+    let patch = json!({"spec": {"replicas": replicas}});
+    deployments.patch_scale(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
 }
 
 /// Waits until the Deployment's `spec.replicas` is as wanted.

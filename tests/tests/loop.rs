@@ -7,12 +7,12 @@ use autoscaler::api::{Mode, ServerlessService};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 use system_tests::load::{self, Answer, Load};
 use system_tests::namespace::{TestNamespace, pods_of};
 use system_tests::timeline::{Entry, Happening, Timeline};
-use system_tests::workload::{Workload, replicas, state, until_mode, until_replicas};
+use system_tests::workload::{Workload, replicas, scale, state, until_mode, until_replicas};
 use system_tests::{installation, wait};
 
 /// Enough for a pod's start on a loaded machine.
@@ -338,9 +338,7 @@ async fn a_workload_that_may_not_sleep_and_is_put_to_zero_stays_there() -> Resul
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
     until_reachable(&namespace, &url).await.context("while it is awake")?;
-    let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = namespace.api();
-    let zero = json!({"spec": {"replicas": 0}});
-    deployments.patch_scale("paused", &PatchParams::default(), &Patch::Merge(zero)).await?;
+    scale(&namespace, "paused", 0).await?;
     let refused = wait::until("a request to be refused by name", Duration::from_secs(60), || async {
         let answers = Load::one(&url).run(&namespace).await?;
         Ok(answers.into_iter().find(|answer| answer.status == 503))

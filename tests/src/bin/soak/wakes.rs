@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
 use system_tests::installation;
 use system_tests::load::{self, Answer, Load};
 use system_tests::namespace::{TestNamespace, pods_of};
 use system_tests::timeline::{Happening, Timeline, now_ms};
 use system_tests::wait;
-use system_tests::workload::{Workload, replicas};
+use system_tests::workload::{Workload, replicas, scale};
 use tokio::time::sleep;
 
 use crate::report::Report;
@@ -84,13 +81,6 @@ async fn asleep(namespace: &TestNamespace, name: &str, url: &str) -> Result<()> 
         Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
     })
     .await
-}
-
-async fn scale(namespace: &TestNamespace, name: &str, replicas: i32) -> Result<()> {
-    let deployments: Api<Deployment> = namespace.api();
-    let patch = json!({"spec": {"replicas": replicas}});
-    deployments.patch_scale(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-    Ok(())
 }
 
 /// Milliseconds from the patch to the pod's first answer at its own address.
