@@ -1,18 +1,22 @@
 //! Throttler: all workloads, each with its own throttler and its listeners; created, changed and removed as told.
 //!
+//! A workload that is gone is served for a while longer: its EndpointSlices name this activator until they are collected too and every
+//! kube-proxy has read it, and callers would find a closed port. Whoever gets its port meanwhile has it at once.
+//!
 //! One task owns this. Requests never come here: each listener holds its workload's throttler. What other activators say comes
 //! this way, so that a workload knows them before it hears them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use autoscaler::slot_lending::{Message, Word};
 use autoscaler::{Key, Protocol};
 use chassis::health_checks::HealthChecks;
 use chassis::relay::Silences;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::args::Limits;
 use crate::concurrency_reporter::ConcurrencyReporter;
@@ -26,6 +30,9 @@ use crate::slot_exchange::{Heard, Neighbours, News};
 use crate::tcp_handler::TcpHandler;
 use crate::workload_throttler::WorkloadThrottler;
 use crate::workloads::{Change, Index, Update, Workload};
+
+/// How long a workload that is gone is still served. Collection and kube-proxies take a second or two, on a busy cluster some more.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// What all workloads of the process share.
 #[derive(Debug)]
@@ -56,6 +63,8 @@ pub struct Throttler {
     shared: Arc<Shared>,
     index: Index,
     workloads: HashMap<Key, Arc<WorkloadThrottler>>,
+    /// Those that are gone, and until when they are served; in the order in which they went.
+    leaving: VecDeque<(Instant, Key)>,
     listeners: Listeners,
     neighbours: Arc<Neighbours>,
 }
@@ -65,8 +74,9 @@ pub struct Throttler {
 impl Throttler {
     /// No workloads yet.
     pub fn new(shared: Arc<Shared>, listeners: Listeners) -> Self {
-        let (index, workloads, neighbours) = (Index::default(), HashMap::new(), Arc::default());
-        Self { shared, index, workloads, listeners, neighbours }
+        let (index, workloads, leaving, neighbours) =
+            (Index::default(), HashMap::new(), VecDeque::new(), Arc::default());
+        Self { shared, index, workloads, leaving, listeners, neighbours }
     }
 
     /// Applies changes and hands on what other activators say, for ever. When nobody tells any more, what is open stays open:
@@ -79,7 +89,8 @@ impl Throttler {
                     self.set_neighbours(others.neighbours.borrow_and_update().clone());
                 }
                 Some(heard) = others.heard.recv() => self.hear(heard),
-                Some(change) = changes.recv() => self.change(change),
+                Some(change) = changes.recv() => self.hear_of(change),
+                Some(gone) = farewell(&self.leaving) => self.part_from(gone),
                 else => std::future::pending().await,
             }
         }
@@ -104,6 +115,22 @@ impl Throttler {
                 (None, _) => {}
             }
         }
+    }
+
+    fn hear_of(&mut self, change: Change) {
+        match change {
+            Change::Workload(key, None) => self.leaving.push_back((Instant::now() + FAREWELL, key)),
+            Change::Workload(ref key, Some(_)) => {
+                self.leaving.retain(|(_, leaving)| leaving != key);
+                self.change(change);
+            }
+            Change::Pod(..) => self.change(change),
+        }
+    }
+
+    fn part_from(&mut self, gone: Key) {
+        self.leaving.pop_front();
+        self.change(Change::Workload(gone, None));
     }
 
     fn change(&mut self, change: Change) {
@@ -161,4 +188,11 @@ impl Throttler {
             self.shared.metrics.forget(key);
         }
     }
+}
+
+/// The first that goes, once it is time; none if nobody does.
+async fn farewell(leaving: &VecDeque<(Instant, Key)>) -> Option<Key> {
+    let (at, key) = leaving.front()?;
+    sleep_until(*at).await;
+    Some(key.clone())
 }
