@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use autoscaler::contract::{SLOTS_PORT_NAME, STATS_AUDIENCE, STATS_PORT_NAME};
 use chassis::health_checks::HealthChecks;
+use chassis::kinds::Kinds;
 use chassis::projected_token::ProjectedToken;
 use chassis::readiness::Readiness;
 use chassis::reviews::KubernetesReviewer;
@@ -30,6 +31,7 @@ use crate::args::{Args, Limits};
 use crate::concurrency_reporter::ConcurrencyReporter;
 use crate::expected_probes::ExpectedProbes;
 use crate::forward::Forwarder;
+use crate::guard::{Guard, Question};
 use crate::held_places::{self, HeldPlaces};
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
@@ -50,6 +52,8 @@ pub struct Sources {
     pub adapters: Addresses,
     /// Where the zero-scalers take reports.
     pub zero_scalers: Addresses,
+    /// By which the guard wakes; without it there is none.
+    pub guard: Option<Kinds>,
     /// Where the other activators are; without it this one fills pods as if it were alone.
     pub position: Option<Position>,
 }
@@ -115,7 +119,7 @@ async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness)
             Some(Position {
                 own,
                 listener,
-                guard: guard(client.clone(), args),
+                guard: token_guard(client.clone(), args),
                 token: ProjectedToken::at(&args.token_file),
                 activators: peers("activator", SLOTS_PORT_NAME),
             })
@@ -126,11 +130,12 @@ async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness)
         changes,
         adapters: peers("metrics-adapter", STATS_PORT_NAME),
         zero_scalers: peers("zero-scaler", STATS_PORT_NAME),
+        guard: Some(Kinds::new(client.clone())),
         position,
     })
 }
 
-fn guard(client: kube::Client, args: &Args) -> TokenGuard {
+fn token_guard(client: kube::Client, args: &Args) -> TokenGuard {
     if args.open_slots_port {
         return TokenGuard::open();
     }
@@ -192,9 +197,12 @@ impl App {
         let throttler = Throttler::new(self.shared.clone(), listeners);
         let (others, exchange) =
             slot_exchange::exchange(sources.position, self.shared.metrics.exchange.clone());
+        let (questions, asked) = mpsc::channel(1);
+        let guard = self.guard(sources.guard, sources.zero_scalers.clone(), questions);
         let work = async {
             tokio::join!(
-                throttler.run(sources.changes, others),
+                throttler.run(sources.changes, others, asked),
+                guard,
                 exchange,
                 self.shared.reporter.run(),
                 self.outlet.run(sources.adapters, sources.zero_scalers),
@@ -208,6 +216,17 @@ impl App {
             _ = work => tracing::error!("a part that never ends has ended"),
             () = end => {}
         }
+    }
+
+    async fn guard(
+        &self,
+        targets: Option<Kinds>,
+        zero_scalers: Addresses,
+        questions: mpsc::Sender<Question>,
+    ) {
+        let Some(targets) = targets else { return };
+        let guard = Guard::new(targets, self.limits.guard_after, self.shared.metrics.guard.clone());
+        guard.run(|| self.outlet.reaches_any(&zero_scalers.borrow()), questions).await;
     }
 
     async fn drain(&self, readiness: &Readiness, close: &CancellationToken, requests: &TaskTracker) {

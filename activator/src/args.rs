@@ -102,6 +102,11 @@ pub struct Limits {
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub slow_wake: Duration,
 
+    /// How long no zero-scaler may be connected until a workload that sleeps while requests are held for it is taken to one
+    /// pod from here.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub guard_after: Duration,
+
     /// Time a caller has for the head of a request, the time before it included: a connection rests no longer than that.
     #[arg(long, default_value = "30s", value_parser = duration)]
     pub header_timeout: Duration,

@@ -12,8 +12,8 @@
 //! What was held is forwarded in rounds. What is not HTTP goes the same way: tcp_handler takes the handler's place, and tunnel that of forward.
 //!
 //! A request that arrives for a sleeping workload is counted, which pokes, and held. Its pod is probed as soon as it has an
-//! address, and gets the request as soon as it answers, long before Kubernetes calls it Ready. Nothing is ever written to
-//! the Kubernetes API from here.
+//! address, and gets the request as soon as it answers, long before Kubernetes calls it Ready. Nothing is written to the
+//! Kubernetes API from here, but by the guard, when no zero-scaler is left.
 
 pub mod app;
 pub mod args;
@@ -22,6 +22,7 @@ pub mod concurrency_reporter;
 pub mod error_response;
 pub mod expected_probes;
 pub mod forward;
+pub mod guard;
 pub mod handler;
 pub mod health_check;
 pub mod held_body;

@@ -33,6 +33,8 @@ pub struct Metrics {
     pub push: PushMetrics,
     /// Connections to other activators.
     pub exchange: ExchangeMetrics,
+    /// Wakes from here.
+    pub guard: GuardMetrics,
 }
 
 /// Handles of one workload.
@@ -67,6 +69,13 @@ pub struct ExchangeMetrics {
     connections: IntGauge,
     said: IntCounter,
     heard: IntCounter,
+}
+
+/// Handles of the guard.
+#[derive(Clone, Debug)]
+pub struct GuardMetrics {
+    woken: IntCounter,
+    failed: IntCounter,
 }
 
 // === impl Metrics ===
@@ -105,7 +114,8 @@ impl Metrics {
         registry.register(Box::new(cold_start.clone()))?;
         let push = PushMetrics::register(registry)?;
         let exchange = ExchangeMetrics::register(registry)?;
-        Ok(Arc::new(Self { requests, connections, held, queue_full, cold_start, push, exchange }))
+        let guard = GuardMetrics::register(registry)?;
+        Ok(Arc::new(Self { requests, connections, held, queue_full, cold_start, push, exchange, guard }))
     }
 
     /// Handles of one workload.
@@ -251,5 +261,32 @@ impl ExchangeMetrics {
     /// So much was heard from one of them.
     pub fn heard(&self, words: usize) {
         self.heard.inc_by(words as u64);
+    }
+}
+
+// === impl GuardMetrics ===
+
+impl GuardMetrics {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let wakes = IntCounterVec::new(
+            Opts::new(
+                "rouse_activator_guard_wakes_total",
+                "Workloads that were taken from zero from here, because no zero-scaler could be reached, by outcome",
+            ),
+            &["outcome"],
+        )?;
+        registry.register(Box::new(wakes.clone()))?;
+        let wakes = |outcome| wakes.with_label_values(&[outcome]);
+        Ok(Self { woken: wakes("woken"), failed: wakes("failed") })
+    }
+
+    /// One was.
+    pub fn woken(&self) {
+        self.woken.inc();
+    }
+
+    /// One could not be.
+    pub fn failed(&self) {
+        self.failed.inc();
     }
 }

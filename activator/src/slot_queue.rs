@@ -140,6 +140,12 @@ impl SlotQueue {
         look(&mut self.lock().pods)
     }
 
+    /// Whether callers wait and there is no pod for them, not even one that takes no requests yet.
+    pub(crate) fn is_stranded(&self) -> bool {
+        let state = self.lock();
+        !state.waiting.is_empty() && state.pods.addresses().next().is_none()
+    }
+
     /// Takes a new state of the workload in, and how many callers may wait from now on: those who do, stay.
     pub fn set_workload(self: &Arc<Self>, workload: &Workload, bound: usize) {
         self.after(|state| {

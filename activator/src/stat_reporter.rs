@@ -61,6 +61,12 @@ impl StatReporter {
         self.send(push, None);
     }
 
+    /// Whether one of these is connected.
+    pub fn reaches_any(&self, receivers: &BTreeSet<SocketAddr>) -> bool {
+        let outboxes = self.lock();
+        receivers.iter().any(|address| outboxes.get(address).is_some_and(|outbox| outbox.is_connected()))
+    }
+
     /// Keeps connections to the addresses of both Services, until dropped.
     pub async fn run(&self, mut adapters: Addresses, mut zero_scalers: Addresses) {
         let mut connections = BTreeMap::new();

@@ -22,6 +22,7 @@ use crate::args::Limits;
 use crate::concurrency_reporter::ConcurrencyReporter;
 use crate::expected_probes::ExpectedProbes;
 use crate::forward::Forwarder;
+use crate::guard::Question;
 use crate::handler::Handler;
 use crate::held_places::HeldPlaces;
 use crate::listeners::{Listeners, Service};
@@ -79,9 +80,14 @@ impl Throttler {
         Self { shared, index, workloads, leaving, listeners, neighbours }
     }
 
-    /// Applies changes and hands on what other activators say, for ever. When nobody tells any more, what is open stays open:
-    /// the data plane goes on with what it knows.
-    pub async fn run(mut self, mut changes: mpsc::Receiver<Change>, mut others: News) {
+    /// Applies changes, hands on what other activators say and answers the guard, for ever. When nobody tells any more, what is open
+    /// stays open: the data plane goes on with what it knows.
+    pub async fn run(
+        mut self,
+        mut changes: mpsc::Receiver<Change>,
+        mut others: News,
+        mut guard: mpsc::Receiver<Question>,
+    ) {
         loop {
             tokio::select! {
                 biased;
@@ -91,6 +97,11 @@ impl Throttler {
                 Some(heard) = others.heard.recv() => self.hear(heard),
                 Some(change) = changes.recv() => self.hear_of(change),
                 Some(gone) = farewell(&self.leaving) => self.part_from(gone),
+                Some(question) = guard.recv() => {
+                    let stranded = self.workloads.values().filter_map(|workload| workload.stranded());
+                    // Who does not listen any more will ask again.
+                    let _ = question.send(stranded.collect());
+                }
                 else => std::future::pending().await,
             }
         }

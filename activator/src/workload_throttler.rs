@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::cold_start::{ColdStart, SlowWakes};
 use crate::concurrency_reporter::Counter;
+use crate::guard::Stranded;
 use crate::held_places::{Full, WorkloadPlaces};
 use crate::metrics::WorkloadMetrics;
 use crate::pod_prober;
@@ -209,6 +210,14 @@ impl WorkloadThrottler {
     /// [`Refused::Paused`], [`Refused::CannotStart`] and [`Refused::Gone`]. Such requests are not counted, for they must not wake the workload.
     pub fn admits(&self) -> Result<(), Refused> {
         self.standing.borrow().refusal().map_or(Ok(()), Err)
+    }
+
+    /// The workload as the guard needs it, if requests are held for it and it has no pod.
+    pub fn stranded(&self) -> Option<Stranded> {
+        let workload = self.workload.load();
+        let target =
+            workload.wake_target.as_ref().filter(|_| !workload.paused && self.queue.is_stranded())?;
+        Some(Stranded { key: self.key.clone(), target: target.clone() })
     }
 
     /// A pod for who needs no place on it.

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use autoscaler::api::ScaleTargetRef;
 use autoscaler::pod_start::StartCause;
 use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
@@ -62,6 +63,8 @@ pub struct Workload {
     pub queue_depth: Option<usize>,
     /// Why its pods do not start, if anybody knows.
     pub start_failure: Option<StartFailure>,
+    /// What holds its size, if it may be taken from zero when no zero-scaler does it.
+    pub wake_target: Option<ScaleTargetRef>,
     /// The ports on which its requests arrive here.
     pub ports: Vec<Lease>,
 }

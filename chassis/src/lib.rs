@@ -14,6 +14,8 @@ pub mod connection_outcome;
 pub mod gateway;
 pub mod health_checks;
 #[cfg(feature = "kube")]
+pub mod kinds;
+#[cfg(feature = "kube")]
 pub mod kubernetes;
 #[cfg(feature = "kube")]
 pub mod lease;

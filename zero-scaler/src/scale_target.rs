@@ -1,7 +1,6 @@
 //! The replica count of anything that has one: read and written through the `/scale` subresource.
 //!
-//! Deployments and StatefulSets are watched, so their size is known without asking; any other kind is asked for. Which
-//! resource a kind is comes from discovery, once; the kinds of `apps/v1` are built in, so that no wake ever waits for it.
+//! Deployments and StatefulSets are watched, so their size is known without asking; any other kind is asked for.
 //!
 //! A watch is a little behind: until it has caught up with what we wrote ourselves, the target counts as not known.
 //!
@@ -15,9 +14,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use autoscaler::api::ScaleTargetRef;
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use kube::{Client, Resource};
+use chassis::kinds::Kinds;
+use kube::Client;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
 
 use crate::FIELD_MANAGER;
 use crate::objects::Objects;
@@ -26,8 +25,6 @@ use crate::sidecar::Sidecar;
 pub use watched::Target;
 use watched::last_writer;
 
-/// Kinds whose resource is remembered.
-const KNOWN_KINDS: usize = 256;
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
 
@@ -105,9 +102,8 @@ pub trait ScaleAccess: Send + Sync + 'static {
 
 /// The cluster's targets.
 pub struct ScaleTargets {
-    client: Client,
+    kinds: Kinds,
     objects: Arc<Objects>,
-    kinds: Mutex<HashMap<(String, String), ApiResource>>,
     written: Mutex<HashMap<(String, ScaleTargetRef), u64>>,
 }
 
@@ -158,7 +154,7 @@ impl std::fmt::Debug for ScaleTargets {
 impl ScaleTargets {
     /// Targets as the watches know them, and the rest as the API server does.
     pub fn new(client: Client, objects: Arc<Objects>) -> Self {
-        Self { client, objects, kinds: Mutex::default(), written: Mutex::default() }
+        Self { kinds: Kinds::new(client), objects, written: Mutex::default() }
     }
 
     /// What its pods' template says of the sidecar, if the target is watched.
@@ -173,26 +169,8 @@ impl ScaleTargets {
     }
 
     async fn api(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Api<DynamicObject>, ScaleError> {
-        let resource = match built_in(target).or_else(|| self.remembered(target)) {
-            Some(resource) => resource,
-            None => self.discover(target).await?,
-        };
-        Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
-    }
-
-    fn remembered(&self, target: &ScaleTargetRef) -> Option<ApiResource> {
-        let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        kinds.get(&(target.api_version.clone(), target.kind.clone())).cloned()
-    }
-
-    async fn discover(&self, target: &ScaleTargetRef) -> Result<ApiResource, ScaleError> {
-        let found = kube::discovery::pinned_kind(&self.client, &gvk(target)).await;
-        let (resource, _) = found.map_err(|error| ScaleError::of_kind(target, error))?;
-        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        if kinds.len() < KNOWN_KINDS {
-            kinds.insert((target.api_version.clone(), target.kind.clone()), resource.clone());
-        }
-        Ok(resource)
+        let objects = self.kinds.objects(namespace, &target.api_version, &target.kind).await;
+        objects.map_err(|error| ScaleError::of_kind(target, error))
     }
 }
 
@@ -274,38 +252,5 @@ impl ScaleAccess for ScaleTargets {
         let scale = written.map_err(|error| ScaleError::of(target, error))?;
         self.wrote(namespace, target, scale.metadata.resource_version);
         Ok(())
-    }
-}
-
-fn built_in(target: &ScaleTargetRef) -> Option<ApiResource> {
-    let plural = match (target.api_version.as_str(), target.kind.as_str()) {
-        ("apps/v1", "Deployment") => Deployment::plural(&()),
-        ("apps/v1", "StatefulSet") => StatefulSet::plural(&()),
-        ("apps/v1", "ReplicaSet") => "replicasets".into(),
-        _ => return None,
-    };
-    Some(ApiResource::from_gvk_with_plural(&gvk(target), &plural))
-}
-
-fn gvk(target: &ScaleTargetRef) -> GroupVersionKind {
-    let (group, version) = target.api_version.split_once('/').unwrap_or(("", &target.api_version));
-    GroupVersionKind::gvk(group, version, &target.kind)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinds_of_apps_need_no_discovery() {
-        let target = |api_version: &str, kind: &str| ScaleTargetRef {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            name: "web".into(),
-        };
-        assert_eq!(built_in(&target("apps/v1", "ReplicaSet")).unwrap().plural, "replicasets");
-        assert_eq!(built_in(&target("apps/v1", "Deployment")).unwrap().plural, "deployments");
-        assert_eq!(built_in(&target("example.com/v1", "Deployment")), None);
-        assert_eq!(gvk(&target("v1", "ReplicationController")).group, "");
     }
 }

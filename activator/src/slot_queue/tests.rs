@@ -54,6 +54,22 @@ fn without_a_limit_everybody_is_let_in_as_soon_as_there_is_a_pod() {
 }
 
 #[test]
+fn who_waits_is_stranded_until_there_is_a_pod_even_one_that_does_not_answer() {
+    let queue = queue(1, 0);
+    assert!(!queue.is_stranded());
+    let mut waiting = Box::pin(queue.wait(Instant::now()));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    assert!(queue.is_stranded());
+    let endpoint = Endpoint { uid: "1".into(), ip: [10, 0, 0, 1].into(), ready: false };
+    queue.change_pods(|pods| pods.put("1", endpoint, Instant::now()));
+    assert!(!queue.is_stranded());
+    queue.change_pods(|pods| pods.remove("1"));
+    assert!(queue.is_stranded());
+    drop(waiting);
+    assert!(!queue.is_stranded());
+}
+
+#[test]
 fn places_go_to_who_waits_longest_and_a_newcomer_never_overtakes() {
     let queue = queue(1, 1);
     let slot = queue.try_take();

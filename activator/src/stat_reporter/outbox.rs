@@ -64,6 +64,11 @@ impl Outbox {
         state.letters.retain(|letter| now.duration_since(letter.written) < STALE);
     }
 
+    /// Whether the receiver is there.
+    pub(super) fn is_connected(&self) -> bool {
+        self.lock().connected
+    }
+
     /// The receiver is away.
     pub(super) fn disconnected(&self) {
         self.lock().connected = false;

@@ -64,7 +64,13 @@ pub fn follow(path: &Path, synced: Latch) -> Result<Sources, Error> {
         zero_scalers,
     };
     tokio::spawn(followed.run(contents, synced));
-    Ok(Sources { changes, adapters: adapters_seen, zero_scalers: zero_scalers_seen, position: None })
+    Ok(Sources {
+        changes,
+        adapters: adapters_seen,
+        zero_scalers: zero_scalers_seen,
+        guard: None,
+        position: None,
+    })
 }
 
 // === impl Followed ===

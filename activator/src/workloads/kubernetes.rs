@@ -202,6 +202,7 @@ fn workload(service: &ServerlessService) -> Workload {
         start_failure: status
             .and_then(|status| status.start_failure.as_ref())
             .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
+        wake_target: spec.wake_target.clone(),
         serving: status.and_then(|status| status.mode) == Some(Mode::Serve),
         ports: leases.iter().map(lease).collect(),
     }
@@ -328,7 +329,8 @@ mod tests {
         let service = |selector: &str| -> ServerlessService {
             serde_json::from_value(json!({
                 "metadata": {"namespace": "shop", "name": "web"},
-                "spec": {"service": "web", "selector": selector, "mode": "Proxy", "numActivators": 1},
+                "spec": {"service": "web", "selector": selector, "mode": "Proxy", "numActivators": 1,
+                    "wakeTarget": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
                 "status": {"mode": "Serve", "ports":
                     [{"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012},
                      {"name": "db", "servicePort": 81, "activatorPort": 20002, "podPort": 8012, "protocol": "tcp"}]}
@@ -339,6 +341,7 @@ mod tests {
         assert_eq!(workload(&service("a in")).selector, None);
         let read = workload(&service("app=web"));
         assert!(read.selector.is_some() && read.serving);
+        assert_eq!(read.wake_target.map(|target| target.name).as_deref(), Some("web"));
         let http = Lease { activator_port: 20001, pod_port: 8012, protocol: Protocol::Http };
         let tcp = Lease { activator_port: 20002, pod_port: 8022, protocol: Protocol::Tcp };
         assert_eq!(read.ports, [http, tcp]);

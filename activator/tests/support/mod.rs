@@ -23,6 +23,7 @@ use activator::workloads::{Change, Lease, Pod, Workload};
 use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
 use bytes::Bytes;
+use chassis::kinds::Kinds;
 use chassis::readiness::Readiness;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -43,6 +44,7 @@ pub const LIMITS: Limits = Limits {
     wake_timeout: Duration::from_secs(60),
     longest_wake_timeout: Duration::from_secs(3600),
     slow_wake: Duration::ZERO,
+    guard_after: Duration::from_secs(30),
     header_timeout: Duration::from_secs(30),
     tcp_silence: Duration::from_millis(200),
     tcp_answer_time: Duration::from_secs(60),
@@ -60,7 +62,7 @@ pub struct Harness {
     pub stop: CancellationToken,
     pub running: tokio::task::JoinHandle<()>,
     pub receivers: watch::Sender<BTreeSet<std::net::SocketAddr>>,
-    _zero_scalers: watch::Sender<BTreeSet<std::net::SocketAddr>>,
+    pub zero_scalers: watch::Sender<BTreeSet<std::net::SocketAddr>>,
     changes: mpsc::Sender<Change>,
     workload: Workload,
 }
@@ -74,9 +76,24 @@ impl Harness {
         Self::at(None, free_port(), limits, adapt).await
     }
 
+    /// One that may wake by this client.
+    pub async fn guarded(guard: Kinds, limits: Limits, adapt: impl FnOnce(&mut Workload)) -> Self {
+        Self::beside(None, Some(guard), free_port(), limits, adapt).await
+    }
+
     /// One of several, whose pods listen on `pod_port`.
     pub async fn at(
         position: Option<Position>,
+        pod_port: u16,
+        limits: Limits,
+        adapt: impl FnOnce(&mut Workload),
+    ) -> Self {
+        Self::beside(position, None, pod_port, limits, adapt).await
+    }
+
+    async fn beside(
+        position: Option<Position>,
+        guard: Option<Kinds>,
         pod_port: u16,
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
@@ -89,7 +106,7 @@ impl Harness {
         let app = App::new("activator-1".into(), limits, &agents, &registry).unwrap();
         let expected_probes = app.expected_probes();
         let (ready, stopped) = (readiness.clone(), stop.clone());
-        let sources = Sources { changes, adapters, zero_scalers, position };
+        let sources = Sources { changes, adapters, zero_scalers, guard, position };
         let running = tokio::spawn(async move { app.run(sources, &ready, stopped).await });
         let port = free_port();
         let mut workload = Workload {
@@ -107,7 +124,7 @@ impl Harness {
             stop,
             running,
             receivers,
-            _zero_scalers: zero,
+            zero_scalers: zero,
             changes: sender,
             workload,
         };
@@ -128,8 +145,13 @@ impl Harness {
 
     /// Another workload of one port, which is returned.
     pub async fn another(&self, name: &str) -> u16 {
+        self.another_that(name, |_| {}).await
+    }
+
+    pub async fn another_that(&self, name: &str, adapt: impl FnOnce(&mut Workload)) -> u16 {
         let port = free_port();
         let mut workload = self.workload.clone();
+        adapt(&mut workload);
         workload.selector = Some(Selector::parse(&format!("app={name}")).unwrap());
         workload.ports =
             vec![Lease { activator_port: port, pod_port: self.pod_port, protocol: Protocol::Http }];

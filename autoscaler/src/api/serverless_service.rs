@@ -5,6 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ScaleTargetRef;
 use crate::Protocol;
 use crate::pod_start::StartCause;
 
@@ -62,6 +63,10 @@ pub struct ServerlessServiceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub wake_queue_depth: Option<u32>,
+    /// What activators may take from zero to one pod while no zero-scaler can be reached. Absent: nothing, for the workload
+    /// may not sleep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_target: Option<ScaleTargetRef>,
 }
 
 /// Where requests go.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, Mode, PodAutoscaler, ServerlessService, ServerlessServiceSpec};
 use autoscaler::contract::WORKLOAD_LABEL;
+use autoscaler::scale_to_zero;
 use autoscaler::settings::{Aggregation, Settings};
 use autoscaler::sks_mode::SksMode;
 use kube::Resource;
@@ -45,7 +46,13 @@ pub(super) fn serverless_service(
         paused: plan.paused,
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
+        wake_target: may_sleep(autoscaler, settings).then(|| autoscaler.spec.scale_target_ref.clone()),
     }
+}
+
+/// Whether activators may take it for asleep, and not for paused, when they find it at zero and can ask nobody.
+fn may_sleep(autoscaler: &PodAutoscaler, settings: &Settings) -> bool {
+    scale_to_zero::is_allowed(autoscaler.spec.scale_to_zero, settings)
 }
 
 fn seconds(duration: Duration) -> u32 {
@@ -95,6 +102,17 @@ mod tests {
     use autoscaler::scale_to_zero::Phase;
 
     use super::*;
+
+    #[test]
+    fn activators_may_wake_who_may_sleep_and_nobody_else() {
+        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+        let mut autoscaler = autoscaler();
+        let target =
+            |autoscaler: &_| serverless_service(autoscaler, "app=web", &settings, &plan()).wake_target;
+        assert_eq!(target(&autoscaler), None, "at zero it is paused");
+        autoscaler.spec.scale_to_zero = true;
+        assert_eq!(target(&autoscaler), Some(autoscaler.spec.scale_target_ref.clone()));
+    }
 
     #[test]
     fn how_long_and_how_many_may_wait_goes_to_the_activators() {

@@ -164,6 +164,7 @@ impl Contents {
             wake_timeout: entry.wake_timeout_seconds.map(Duration::from_secs),
             queue_depth: entry.queue_depth,
             start_failure: None,
+            wake_target: None,
             ports,
         };
         match self.workloads.insert(key, workload) {

@@ -76,6 +76,7 @@ impl Activator {
             wake_timeout,
             longest_wake_timeout: Duration::from_secs(60),
             slow_wake: Duration::ZERO,
+            guard_after: Duration::from_secs(30),
             drain_grace: Duration::ZERO,
             drain_timeout: Duration::ZERO,
             tcp_silence: Duration::from_secs(5),
@@ -89,6 +90,7 @@ impl Activator {
             changes: received,
             adapters: adapters.subscribe(),
             zero_scalers: zero_scalers.subscribe(),
+            guard: None,
             position: None,
         };
         let registry = Registry::new();
