@@ -10,7 +10,7 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use activator::args::Limits;
 use activator::workloads::Workload;
@@ -24,6 +24,7 @@ use serde_json::json;
 use support::pod::FakePod;
 use support::receiver::Receiver;
 use support::{Harness, LIMITS, eventually, within};
+use tokio::time::Instant;
 
 const POD: &str = "127.0.0.2";
 

@@ -33,7 +33,9 @@ use crate::start_watch::StartWatches;
 use crate::told::Told;
 use crate::triggers::Triggers;
 use crate::wake::{Wake, Watched};
-use crate::{cluster_config, departure, hpa, pod_autoscaler, push, reconciler, serverless_service, watches};
+use crate::{
+    cluster_config, departure, hpa, orphans, pod_autoscaler, push, reconciler, serverless_service, watches,
+};
 
 /// The Service whose endpoints are the adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
@@ -263,6 +265,7 @@ async fn reconcile_all(context: &Arc<Context>) {
             shared(),
             serverless_service::reconcile,
         ),
+        orphans::wake_all(shared()),
     );
 }
 

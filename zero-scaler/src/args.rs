@@ -13,7 +13,7 @@ use crate::pace::Rate;
 const QPS: NonZeroU32 = NonZeroU32::new(100).unwrap();
 const BURST: NonZeroU32 = NonZeroU32::new(200).unwrap();
 
-/// Rouse's only writer: takes workloads to zero and back, and steers their Services.
+/// Rouse's writer: takes workloads to zero and back, and steers their Services.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
 pub struct Args {

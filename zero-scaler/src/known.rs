@@ -36,6 +36,11 @@ impl<T> Known<T> {
         self.shared().known.get(&Key::new(namespace, name)).cloned()
     }
 
+    /// The objects of which this is so.
+    pub fn those(&self, is_so: impl Fn(&T) -> bool) -> Vec<Key> {
+        self.shared().known.iter().filter(|(_, known)| is_so(known)).map(|(key, _)| key.clone()).collect()
+    }
+
     /// Takes in what the watch says. Of an object of which `read` makes nothing, nothing is known.
     pub fn apply<K>(&self, event: &Event<K>, read: impl Fn(&K) -> Option<T>)
     where

@@ -1,4 +1,4 @@
-//! zero-scaler: the only writer.
+//! zero-scaler: the writer.
 //!
 //! ```text
 //!  HPA ──► hpa ──► PodAutoscaler ──► pod_autoscaler ──┬──► Metric
@@ -29,6 +29,7 @@ pub mod leases;
 pub mod metrics;
 pub mod objects;
 pub mod obstacle;
+pub mod orphans;
 pub mod pace;
 pub mod pod_autoscaler;
 pub mod pod_endpoints;

@@ -16,6 +16,7 @@ use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 
 use crate::known::Known;
 use crate::leases::Leases;
+use crate::orphans::Left;
 use crate::referrers::{Named, Referrers};
 use crate::scale_target::Target;
 use crate::service::Service;
@@ -56,6 +57,8 @@ pub struct Objects {
     pub stateful_sets: Known<Target>,
     /// Who holds which activator port.
     pub leases: Leases,
+    /// Who was asleep when its PodAutoscaler went.
+    pub left: Left,
     /// HPAs by what they scale.
     pub(crate) hpas_by_target: Referrers,
     /// Workloads by what is scaled.
@@ -110,8 +113,27 @@ impl Objects {
         hpa: &HorizontalPodAutoscaler,
     ) -> Vec<Arc<HorizontalPodAutoscaler>> {
         let target = &hpa.spec.scale_target_ref;
-        let all = self.hpas_by_target.of(&Named::new(&key.namespace, &target.kind, &target.name));
-        all.iter().filter(|other| *other != key).filter_map(|other| self.hpa(other)).collect()
+        let all = self.hpas_of_target(&key.namespace, &target.kind, &target.name);
+        all.into_iter().filter(|(other, _)| other != key).map(|(_, hpa)| hpa).collect()
+    }
+
+    /// The HPAs that scale this object.
+    pub fn hpas_of_target(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Vec<(Key, Arc<HorizontalPodAutoscaler>)> {
+        let all = self.hpas_by_target.of(&Named::new(namespace, kind, name));
+        all.into_iter().filter_map(|key| Some((key.clone(), self.hpa(&key)?))).collect()
+    }
+
+    /// Whether a PodAutoscaler of this namespace cannot be read.
+    pub fn has_unreadable(&self, namespace: &str) -> bool {
+        let all = self.autoscalers.state();
+        all.iter()
+            .filter_map(|object| object.0.as_ref().err())
+            .any(|invalid| invalid.metadata.namespace.as_deref() == Some(namespace))
     }
 
     /// All workloads.

@@ -27,6 +27,7 @@ use crate::objects::Guarded;
 use crate::proofs::Proof;
 use crate::reconciler::{RESYNC, ReconcileError};
 
+pub(crate) use decide::is_asleep;
 pub use overrides::Overrides;
 
 /// How soon to look at a target again that changed under a write.

@@ -26,6 +26,7 @@ use crate::hpa::is_ambiguous;
 use crate::known::Known;
 use crate::leases::Leases;
 use crate::objects::{Collected, Guarded, Objects};
+use crate::orphans::Left;
 use crate::referrers::Referrers;
 use crate::scale_target::Target;
 use crate::server_side_apply::controller_of;
@@ -70,6 +71,7 @@ pub fn watches(
         deployments: Known::default(),
         stateful_sets: Known::default(),
         leases: Leases::default(),
+        left: Left::default(),
         hpas_by_target: Referrers::default(),
         workloads_by_target: Referrers::default(),
         workloads_by_service: Referrers::default(),
@@ -260,6 +262,11 @@ impl Links {
         for rival in self.objects.workloads_by_service.others(&key) {
             self.triggers.serverless_services.fire(rival);
             self.triggers.serverless_services.fire(key.clone());
+        }
+        if let Ok(autoscaler) = &autoscaler.0
+            && self.objects.autoscaler_meta(&key).is_none()
+        {
+            self.objects.left.by(&key.namespace, autoscaler);
         }
         self.triggers.hpas.fire(key.clone());
         self.triggers.autoscalers.fire(key);

@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use autoscaler::activation::{Activation, Reason, activation};
-use autoscaler::api::{Mode, Scaler, condition};
+use autoscaler::api::{Mode, PodAutoscaler, Scaler, condition};
 use autoscaler::scale_bounds::ScaleBounds;
 use autoscaler::scale_to_zero::{self as zero, Demand, Phase, Step, Why};
 use autoscaler::sks_mode::{self, SksMode};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::observe::Observed;
 use crate::conditions::{self, INITIALIZED};
@@ -270,8 +271,10 @@ fn doubt(observed: &Observed) -> Option<Duration> {
 
 /// At zero, not allowed to be, and not by us: neither do the target's managed fields name us, nor does our own status.
 fn is_paused(observed: &Observed, scale: &Scale) -> bool {
-    let by_us = before(observed).is_some_and(|b| b.phase == Phase::Inactive) && was_at_zero(observed);
-    scale.replicas <= 0 && !allowed(observed) && scale.writer != Writer::Us && !by_us
+    scale.replicas <= 0
+        && !allowed(observed)
+        && scale.writer != Writer::Us
+        && !is_asleep(&observed.autoscaler)
 }
 
 /// Whether the workload may be at zero.
@@ -281,7 +284,17 @@ pub(super) fn allowed(observed: &Observed) -> bool {
 
 /// What the Active condition said; a reason that is not the table's (paused, say) is no memory of ours.
 fn before(observed: &Observed) -> Option<Activation> {
-    let active = condition(conditions_of(observed), ACTIVE)?;
+    activation_of(&observed.autoscaler)
+}
+
+/// Whether a workload was at zero when it was last looked at, and not paused.
+pub(crate) fn is_asleep(autoscaler: &PodAutoscaler) -> bool {
+    let replicas = autoscaler.status.as_ref().and_then(|status| status.replicas);
+    replicas == Some(0) && activation_of(autoscaler).is_some_and(|before| before.phase == Phase::Inactive)
+}
+
+fn activation_of(autoscaler: &PodAutoscaler) -> Option<Activation> {
+    let active = condition(conditions_in(autoscaler), ACTIVE)?;
     let reason = Reason::parse(&active.reason)?;
     let phase = match active.status.as_str() {
         "True" => Phase::Active,
@@ -331,8 +344,12 @@ fn bounds(observed: &Observed) -> ScaleBounds {
     }
 }
 
-fn conditions_of(observed: &Observed) -> &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition] {
-    observed.autoscaler.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default()
+fn conditions_of(observed: &Observed) -> &[Condition] {
+    conditions_in(&observed.autoscaler)
+}
+
+fn conditions_in(autoscaler: &PodAutoscaler) -> &[Condition] {
+    autoscaler.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default()
 }
 
 fn unsigned(size: i32) -> u32 {

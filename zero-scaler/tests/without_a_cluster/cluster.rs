@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use zero_scaler::activator_probe::{Ask, Door, ProbeError};
 
+pub(crate) const NAMESPACE: &str = "/api/v1/namespaces/shop";
 pub(crate) const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 /// Something else that has a size.
@@ -68,6 +69,7 @@ pub(crate) struct Network {
 impl Cluster {
     pub(crate) fn new() -> Self {
         let api = FakeApi::default();
+        api.put(NAMESPACE, json!({}));
         api.put(HPA, hpa());
         api.put(DEPLOYMENT, deployment(1));
         api.put(
@@ -76,14 +78,12 @@ impl Cluster {
                 "ipFamilyPolicy": "SingleStack",
                 "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "queue-proxy"}]}}),
         );
-        api.put(
-            &format!("{SLICES}/rouse-system/endpointslices/activator-x"),
-            slice("activator", "IPv4", &[ACTIVATOR.to_owned()]),
-        );
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut pods = JoinSet::new();
         pods.spawn(follow(api.clone(), seen.clone()));
-        Self { api, seen, asked: Arc::default(), _pods: pods }
+        let cluster = Self { api, seen, asked: Arc::default(), _pods: pods };
+        cluster.activators(&[ACTIVATOR]);
+        cluster
     }
 
     /// From now on the Service and the pods have addresses of both families.
@@ -108,13 +108,19 @@ impl Cluster {
 
     /// From now on there is a second activator, which is ready and listens on no port.
     pub(crate) fn deaf_activator(&self) {
-        let path = format!("{SLICES}/rouse-system/endpointslices/activator-x");
-        self.api.put(&path, slice("activator", "IPv4", &[ACTIVATOR.to_owned(), "10.0.9.8".to_owned()]));
+        self.activators(&[ACTIVATOR, "10.0.9.8"]);
     }
 
     /// The notes of all events of a reason.
     pub(crate) fn notes(&self, reason: &str) -> Vec<String> {
         self.events(reason).iter().map(|event| event["note"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// From now on these are the activators that are ready.
+    pub(crate) fn activators(&self, addresses: &[&str]) {
+        let path = format!("{SLICES}/rouse-system/endpointslices/activator-x");
+        let addresses: Vec<_> = addresses.iter().map(|address| (*address).to_owned()).collect();
+        self.api.put(&path, slice("activator", "IPv4", &addresses));
     }
 
     /// A slice for pods of the private Service that have their port elsewhere.

@@ -1,8 +1,10 @@
-//! Rouse is taken away by its namespace's deletion.
+//! Those who hold requests are taken away: all activators, or all of Rouse by its namespace's deletion.
+
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cluster::AUTOSCALER;
+use crate::cluster::{ACTIVATOR, AUTOSCALER};
 use crate::story::Story;
 
 #[tokio::test(start_paused = true)]
@@ -18,6 +20,27 @@ async fn who_sleeps_when_our_namespace_is_deleted_is_woken_and_reached_without_u
     story
         .until("its pods are behind the Service", |cluster| cluster.behind_the_service() == ["10.0.0.0"])
         .await;
-    story.pass(std::time::Duration::from_secs(120)).await;
+    story.pass(Duration::from_secs(120)).await;
     assert_eq!(story.cluster.seen().sizes, [1, 0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sleeps_when_all_activators_are_lost_is_woken_after_ten_seconds_and_may_sleep_again_with_the_next()
+ {
+    let mut story = Story::begin(1);
+    story.serving().await;
+    story.asleep().await;
+    story.cluster.activators(&[]);
+    story.pass(Duration::from_secs(9)).await;
+    assert_eq!(story.cluster.size(), 0, "an activator that is replaced is no reason");
+    story.pass(Duration::from_secs(2)).await;
+    assert_eq!(story.cluster.size(), 1);
+    story
+        .until("its pods are behind the Service", |cluster| cluster.behind_the_service() == ["10.0.0.0"])
+        .await;
+    story.pass(Duration::from_secs(300)).await;
+    assert_eq!(story.cluster.seen().sizes, [1, 0, 1], "nobody could hold a request");
+    story.cluster.activators(&[ACTIVATOR]);
+    story.until("it sleeps again", |cluster| cluster.size() == 0).await;
+    assert_eq!(story.cluster.behind_the_service(), [ACTIVATOR]);
 }

@@ -15,6 +15,7 @@ mod departure;
 mod endpoints;
 mod hpa;
 mod neighbours;
+mod orphans;
 mod pace;
 mod rivals;
 mod services;

@@ -85,12 +85,7 @@ impl Story {
     /// From the user's objects to zero and back.
     pub(crate) async fn tell(&mut self) {
         self.serving().await;
-        self.idle();
-        self.until("it sleeps", |cluster| {
-            cluster.field(AUTOSCALER, "/status/replicas") == 0 && cluster.size() == 0
-        })
-        .await;
-        self.settle().await;
+        self.asleep().await;
         self.say(2, None);
         self.until("it is awake", |cluster| cluster.size() == 2).await;
         self.serving().await;
@@ -99,6 +94,16 @@ impl Story {
     /// Until requests go to its pods, and nothing is left to do.
     pub(crate) async fn serving(&mut self) {
         self.until("it serves", |cluster| cluster.field(SERVERLESS_SERVICE, "/status/mode") == "Serve").await;
+        self.settle().await;
+    }
+
+    /// Until it sleeps, and nothing is left to do.
+    pub(crate) async fn asleep(&mut self) {
+        self.idle();
+        self.until("it sleeps", |cluster| {
+            cluster.field(AUTOSCALER, "/status/replicas") == 0 && cluster.size() == 0
+        })
+        .await;
         self.settle().await;
     }
 
