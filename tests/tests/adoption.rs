@@ -167,3 +167,19 @@ async fn the_service_is_the_users_again_when_the_hpa_is_gone() -> Result<()> {
     ensure!(replicas(&namespace, "left").await? == 1, "the size changed");
     namespace.delete().await
 }
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: make test-system"]
+async fn a_sleeper_whose_hpa_is_gone_is_woken() -> Result<()> {
+    let namespace = start("orphaned").await?;
+    let workload = Workload { attached: true, ..Workload::new("orphaned") };
+    workload.create(&namespace).await?;
+    let url = workload.url(&namespace).await?;
+    until_replicas(&namespace, "orphaned", |n| n == 0, TO_ZERO).await?;
+    let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
+    autoscalers.delete("orphaned", &DeleteParams::default()).await?;
+    until_replicas(&namespace, "orphaned", |n| n == 1, SOON).await?;
+    wait::until("an answer without us", POD_START, || async { Ok(is_answered(&namespace, &url).await.ok()) })
+        .await?;
+    namespace.delete().await
+}

@@ -116,6 +116,29 @@ async fn a_sleeper_wakes_while_no_zero_scaler_leads() -> Result<()> {
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
+async fn a_sleeper_wakes_when_there_is_no_zero_scaler_at_all() -> Result<()> {
+    let namespace = start("guarded").await?;
+    let workload = Workload { replicas: 0, ..Workload::new("guarded") };
+    workload.create(&namespace).await?;
+    let url = workload.url(&namespace).await?;
+    until_activators_answer(&namespace, &url).await?;
+    installation::without_zero_scaler(&namespace.client, async {
+        let answers = Load::one(&url).run(&namespace).await?;
+        load::all_ok(&answers).context("the request of which no zero-scaler hears")?;
+        println!(
+            "woken by an activator's guard, answered after {:.0} ms",
+            answers.first().map_or(f64::NAN, |a| a.ms)
+        );
+        let size = replicas(&namespace, "guarded").await?;
+        ensure!(size == 1, "its size is {size}");
+        Ok(())
+    })
+    .await?;
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: make test-system"]
 async fn the_stats_ports_take_no_strangers() -> Result<()> {
     let namespace = start("strangers").await?;
     let pods: Vec<Pod> = of_ours(&namespace.client).list(&of_part("metrics-adapter")).await?.items;
