@@ -7,6 +7,7 @@
 mod acceptance;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, Scaler, key_of};
@@ -42,7 +43,7 @@ pub async fn reconcile(
             Ok(Action::await_change())
         }
         Verdict::Rejected(problem) => {
-            refuse(&key, &hpa, &context, &problem);
+            warn(&key, &hpa, &context, &[problem], RESYNC);
             Ok(Action::requeue(RESYNC))
         }
         Verdict::Accepted(accepted) => {
@@ -73,11 +74,11 @@ async fn adopt(
                  sizes to this HPA by spec.scaler: HPA",
                 key.name
             );
-            refuse(key, hpa, context, &Problem::new("ForeignPodAutoscaler", words));
+            warn(key, hpa, context, &[Problem::new("ForeignPodAutoscaler", words)], RESYNC);
         }
         return Ok(());
     }
-    warn(key, hpa, context, &accepted.advice);
+    warn(key, hpa, context, &accepted.advice, Duration::MAX);
     let uid = hpa.metadata.uid.as_deref();
     let existing = context.objects.autoscaler(key);
     if existing.is_none_or(|existing| differs(&existing, accepted) || !is_owned_by(&existing, uid)) {
@@ -111,16 +112,16 @@ async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) ->
     Ok(())
 }
 
-/// Where there is no PodAutoscaler, nothing else than this tells the user: so it is told again.
-fn refuse(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context, problem: &Problem) {
-    if context.warnings.is_due(key, &problem.message, RESYNC) {
-        context.events.warning(hpa, problem.reason, problem.message.clone());
-    }
-}
-
-fn warn(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context, problems: &[Problem]) {
+/// Advice is told once. Where there is no PodAutoscaler, nothing else than this tells the user: so a refusal is told again.
+fn warn(
+    key: &Key,
+    hpa: &HorizontalPodAutoscaler,
+    context: &Context,
+    problems: &[Problem],
+    again_after: Duration,
+) {
     let words = problems.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
-    if context.warnings.is_news(key, &words)
+    if context.warnings.is_due(key, &words, again_after)
         && let Some(first) = problems.first()
     {
         context.events.warning(hpa, first.reason, words);
