@@ -15,8 +15,7 @@ use crate::endpoint_subset::hash;
 
 /// All ports are taken.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("all {} activator ports are leased; the workload's Service port {service_port} gets none: delete workloads, \
-    or ports of Services, that need none", LEASED_PORTS.count())]
+#[error("all {} activator ports are leased; the workload's Service port {service_port} gets none", LEASED_PORTS.count())]
 pub struct Exhausted {
     /// The Service port that stays without.
     pub service_port: u16,
