@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT, SLICE_MANAGER};
+use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::service::Service;
-use crate::slice_index::{MANAGED_BY, SliceIndex};
+use crate::slice_index::{SliceIndex, is_ours};
 
 /// An endpoint and its address family, `IPv4` or `IPv6`.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,12 +108,6 @@ pub fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true)
 }
 
-/// Whether the zero-scaler wrote a slice.
-pub fn is_ours(slice: &EndpointSlice) -> bool {
-    let labels = slice.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|manager| manager == SLICE_MANAGER)
-}
-
 /// What of an endpoint belongs into a slice of ours. Hints are left out: they are computed for a slice as a whole.
 pub fn carried(endpoint: &Endpoint) -> Endpoint {
     Endpoint {
@@ -141,10 +135,11 @@ fn collect(slices: &[Arc<EndpointSlice>], wanted: impl Fn(&EndpointSlice) -> boo
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::contract::SLICE_MANAGER;
     use kube::runtime::watcher::Event;
 
     use super::*;
-    use crate::slice_index::SERVICE_NAME;
+    use crate::slice_index::{MANAGED_BY, SERVICE_NAME};
 
     fn slice(
         name: &str,

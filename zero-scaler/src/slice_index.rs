@@ -78,11 +78,15 @@ pub fn service_of(slice: &EndpointSlice) -> Option<ServiceName> {
     Some((slice.metadata.namespace.clone()?, service.clone()))
 }
 
+/// Whether the zero-scaler wrote a slice.
+pub fn is_ours(slice: &EndpointSlice) -> bool {
+    let labels = slice.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|manager| manager == SLICE_MANAGER)
+}
+
 /// The workload for which we wrote a slice.
 pub fn workload_of(slice: &EndpointSlice) -> Option<Key> {
-    let labels = slice.metadata.labels.as_ref()?;
-    let ours = labels.get(MANAGED_BY).is_some_and(|manager| manager == SLICE_MANAGER);
-    let workload = labels.get(WORKLOAD_LABEL).filter(|_| ours)?;
+    let workload = slice.metadata.labels.as_ref()?.get(WORKLOAD_LABEL).filter(|_| is_ours(slice))?;
     Some(Key::new(slice.metadata.namespace.as_deref()?, workload))
 }
 

@@ -16,9 +16,10 @@ use super::status::SIDECAR_BYPASSED;
 use crate::claim::holder_of_service;
 use crate::context::Context;
 use crate::pod_endpoints::{
-    PodEndpoint, elsewhere, is_managed, is_ours, led_ports, names_sidecar, pods, ready, tcp_ports,
+    PodEndpoint, elsewhere, is_managed, led_ports, names_sidecar, pods, ready, tcp_ports,
 };
 use crate::service::Service;
+use crate::slice_index::is_ours;
 
 /// One Service and who could answer its requests.
 #[derive(Debug)]
