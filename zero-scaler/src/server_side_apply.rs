@@ -5,6 +5,7 @@
 
 use std::fmt::Debug;
 
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource};
@@ -14,17 +15,22 @@ use serde_json::Value;
 
 use crate::FIELD_MANAGER;
 
+/// Kinds whose objects live in namespaces: all that we write.
+pub trait Namespaced:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug
+{
+}
+
 /// Applies an object given as its JSON.
 ///
 /// # Errors
 /// Whatever the API server answers, and an object without name or namespace.
-pub async fn apply<K>(client: &Client, object: &Value) -> Result<K, kube::Error>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug,
-{
+pub async fn apply<K: Namespaced>(client: &Client, object: &Value) -> Result<K, kube::Error> {
     let (api, name) = api_of::<K>(client, object);
     api.patch(&name, &params(), &Patch::Apply(object)).await
 }
@@ -33,19 +39,12 @@ where
 ///
 /// # Errors
 /// Whatever the API server answers.
-pub async fn apply_status<K, S>(
+pub async fn apply_status<K: Namespaced, S: Serialize>(
     client: &Client,
     namespace: &str,
     name: &str,
     status: &S,
-) -> Result<K, kube::Error>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug,
-    S: Serialize,
-{
+) -> Result<K, kube::Error> {
     let object = serde_json::json!({
         "apiVersion": K::api_version(&()),
         "kind": K::kind(&()),
@@ -60,13 +59,7 @@ where
 ///
 /// # Errors
 /// Whatever else the API server answers.
-pub async fn delete<K>(client: &Client, object: &K) -> Result<(), kube::Error>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug,
-{
+pub async fn delete<K: Namespaced>(client: &Client, object: &K) -> Result<(), kube::Error> {
     let exactly = Preconditions { uid: object.meta().uid.clone(), resource_version: None };
     delete_if(client, object, exactly).await
 }
@@ -75,25 +68,17 @@ where
 ///
 /// # Errors
 /// Whatever else the API server answers.
-pub async fn delete_unchanged<K>(client: &Client, object: &K) -> Result<(), kube::Error>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug,
-{
+pub async fn delete_unchanged<K: Namespaced>(client: &Client, object: &K) -> Result<(), kube::Error> {
     let meta = object.meta();
     let exactly = Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
     delete_if(client, object, exactly).await
 }
 
-async fn delete_if<K>(client: &Client, object: &K, exactly: Preconditions) -> Result<(), kube::Error>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug,
-{
+async fn delete_if<K: Namespaced>(
+    client: &Client,
+    object: &K,
+    exactly: Preconditions,
+) -> Result<(), kube::Error> {
     let meta = object.meta();
     let api: Api<K> = Api::namespaced(client.clone(), meta.namespace.as_deref().unwrap_or_default());
     let params = DeleteParams::default().preconditions(exactly);
@@ -127,10 +112,7 @@ pub fn is_owned_by<K: Resource>(object: &K, owner_uid: Option<&str>) -> bool {
     owner_uid.is_some() && controller_of(object).map(|owner| owner.uid.as_str()) == owner_uid
 }
 
-fn api_of<K>(client: &Client, object: &Value) -> (Api<K>, String)
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-{
+fn api_of<K: Namespaced>(client: &Client, object: &Value) -> (Api<K>, String) {
     let field = |name: &str| {
         object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
