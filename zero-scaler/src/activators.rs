@@ -20,6 +20,7 @@ use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;
 
 use crate::activator_probe::{Ask, Door, ProbeError};
+use crate::backoff;
 use crate::context::now;
 use crate::objects::Objects;
 use crate::pod_endpoints::{PodEndpoint, carried, is_ready};
@@ -199,7 +200,7 @@ impl Activators {
             return None;
         }
         let count = misses.entry(key.clone()).and_modify(|n| *n = n.saturating_add(1)).or_insert(0);
-        Some(FIRST_RETRY.saturating_mul(1 << (*count).min(16)).min(LAST_RETRY))
+        Some(backoff::after(*count, FIRST_RETRY, LAST_RETRY))
     }
 
     async fn answers(&self, ip: IpAddr, ports: &[PortLease], lessee: Lessee<'_>) -> bool {

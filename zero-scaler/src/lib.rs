@@ -16,6 +16,7 @@ pub mod activator_probe;
 pub mod activators;
 pub mod app;
 pub mod args;
+mod backoff;
 pub mod claim;
 pub mod cluster_config;
 pub mod conditions;

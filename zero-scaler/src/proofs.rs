@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::activator_probe::{Ask, Door, prove};
+use crate::backoff;
 use crate::triggers::Trigger;
 
 /// Workloads that are asked for at a time; the others wait.
@@ -111,7 +112,8 @@ impl Proofs {
                 Proof::default()
             }
             Some(Answer { at, proof: Err(error) }) => {
-                let rest = pause(known.failures).saturating_sub(at.elapsed());
+                let pause = backoff::after(known.failures, FIRST_PAUSE, LONGEST_PAUSE);
+                let rest = pause.saturating_sub(at.elapsed());
                 let due = rest.is_zero();
                 let next = if due {
                     self.inquire(key, question, known.failures.saturating_add(1), Some(error.clone()))
@@ -153,10 +155,6 @@ impl Proofs {
             looks.fire(key);
         }
     }
-}
-
-fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
