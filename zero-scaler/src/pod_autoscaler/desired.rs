@@ -46,13 +46,10 @@ pub(super) fn serverless_service(
         paused: plan.paused,
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
-        wake_target: may_sleep(autoscaler, settings).then(|| autoscaler.spec.scale_target_ref.clone()),
+        // Whether activators may take it for asleep, and not for paused, when they find it at zero and can ask nobody.
+        wake_target: scale_to_zero::is_allowed(autoscaler.spec.scale_to_zero, settings)
+            .then(|| autoscaler.spec.scale_target_ref.clone()),
     }
-}
-
-/// Whether activators may take it for asleep, and not for paused, when they find it at zero and can ask nobody.
-fn may_sleep(autoscaler: &PodAutoscaler, settings: &Settings) -> bool {
-    scale_to_zero::is_allowed(autoscaler.spec.scale_to_zero, settings)
 }
 
 fn seconds(duration: Duration) -> u32 {
