@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use autoscaler::api::PodAutoscaler;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -62,6 +63,11 @@ impl fmt::Display for Status {
             Self::Unknown => "Unknown",
         })
     }
+}
+
+/// Those of a workload, as last written.
+pub fn of(autoscaler: &PodAutoscaler) -> &[Condition] {
+    autoscaler.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default()
 }
 
 /// Writes one condition into the list.

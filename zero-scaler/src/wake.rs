@@ -28,7 +28,7 @@ use chassis::lease::Leadership;
 use kube::ResourceExt;
 use tokio::sync::watch;
 
-use crate::conditions::{INITIALIZED, is_true};
+use crate::conditions::{self, INITIALIZED};
 use crate::events::Events;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
@@ -128,8 +128,7 @@ impl<S: ScaleAccess> Sleepers for Watched<S> {
 
 /// How many pods a wake starts, before anything is decided.
 pub fn first_size(autoscaler: &PodAutoscaler, settings: &Settings) -> i32 {
-    let conditions = autoscaler.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-    let bounds = ScaleBounds::new(settings, is_true(conditions, INITIALIZED));
+    let bounds = ScaleBounds::new(settings, conditions::is_true(conditions::of(autoscaler), INITIALIZED));
     i32::try_from(bounds.awake(settings.activation_scale)).unwrap_or(i32::MAX)
 }
 

@@ -11,7 +11,6 @@ use autoscaler::api::{Mode, PodAutoscaler, Scaler, condition};
 use autoscaler::scale_bounds::ScaleBounds;
 use autoscaler::scale_to_zero::{self as zero, Demand, Phase, Step, Why};
 use autoscaler::sks_mode::{self, SksMode};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::observe::Observed;
 use crate::conditions::{self, INITIALIZED};
@@ -237,9 +236,10 @@ fn machine(
     before: Option<Activation>,
     probe: Option<bool>,
 ) -> zero::Observed {
-    let active = condition(conditions_of(observed), ACTIVE);
+    let conditions = conditions::of(&observed.autoscaler);
+    let active = condition(conditions, ACTIVE);
     let proxied_since = observed.proxied_since();
-    let proven = condition(conditions_of(observed), ACTIVATOR_IN_PATH).filter(|c| c.status == "True");
+    let proven = condition(conditions, ACTIVATOR_IN_PATH).filter(|c| c.status == "True");
     let just_woken = woken(observed, scale);
     zero::Observed {
         replicas: scale.replicas,
@@ -294,7 +294,7 @@ pub(crate) fn is_asleep(autoscaler: &PodAutoscaler) -> bool {
 }
 
 fn activation_of(autoscaler: &PodAutoscaler) -> Option<Activation> {
-    let active = condition(conditions_in(autoscaler), ACTIVE)?;
+    let active = condition(conditions::of(autoscaler), ACTIVE)?;
     let reason = Reason::parse(&active.reason)?;
     let phase = match active.status.as_str() {
         "True" => Phase::Active,
@@ -335,21 +335,13 @@ fn awake(observed: &Observed, size: u32) -> i32 {
 }
 
 fn bounds(observed: &Observed) -> ScaleBounds {
-    let initialized = conditions::is_true(conditions_of(observed), INITIALIZED);
+    let initialized = conditions::is_true(conditions::of(&observed.autoscaler), INITIALIZED);
     let bounds = ScaleBounds::new(&observed.settings, initialized);
     match observed.autoscaler.spec.scaler {
         Scaler::Direct => bounds,
         // Between 1 and N the HPA writes, which knows of no initial size.
         Scaler::Hpa => bounds.without_initial(),
     }
-}
-
-fn conditions_of(observed: &Observed) -> &[Condition] {
-    conditions_in(&observed.autoscaler)
-}
-
-fn conditions_in(autoscaler: &PodAutoscaler) -> &[Condition] {
-    autoscaler.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default()
 }
 
 fn unsigned(size: i32) -> u32 {

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::apply::Written;
 use super::decide::{ACTIVATOR_IN_PATH, ACTIVE, Plan, allowed, min_ready};
 use super::observe::{Hpa, Observed, is_of_hpa};
-use crate::conditions::{INITIALIZED, Says, is_true, set};
+use crate::conditions::{self, INITIALIZED, Says, is_true, set};
 use crate::obstacle::obstacle;
 use crate::scale_target::ScaleError;
 use crate::serverless_service::ADVICE;
@@ -161,9 +161,7 @@ fn activator_in_path(observed: &Observed, proof: Option<&Result<(), String>>) ->
         },
         (None, Some(_)) => {
             // A proof holds for as long as the activators stay.
-            let known =
-                observed.autoscaler.status.as_ref().and_then(|s| condition(&s.conditions, ACTIVATOR_IN_PATH));
-            match known {
+            match condition(conditions::of(&observed.autoscaler), ACTIVATOR_IN_PATH) {
                 Some(Condition { status, .. }) if status == "True" => {
                     Says::yes("Proven", "the Service is answered by activators")
                 }
