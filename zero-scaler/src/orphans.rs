@@ -105,12 +105,12 @@ fn target(kind: &str, Key { namespace, name }: Key) -> Target {
 
 /// Wakes a sleeper, if it is an orphan.
 async fn take_care(target: &Target, context: &Context) -> Result<(), ReconcileError> {
-    let (namespace, of) = target;
-    let hpas = context.objects.hpas_of_target(namespace, &of.kind, &of.name);
-    if is_scaled(target, context) || hpas.iter().any(|(key, hpa)| is_to_be_adopted(key, hpa, context)) {
+    if is_scaled(target, context) {
         return Ok(());
     }
-    if !wake(target, context).await? {
+    let (namespace, of) = target;
+    let hpas = context.objects.hpas_of_target(namespace, &of.kind, &of.name);
+    if hpas.iter().any(|(key, hpa)| is_to_be_adopted(key, hpa, context)) || !wake(target, context).await? {
         return Ok(());
     }
     context.metrics.scale_writes.with_label_values(&["orphan"]).inc();
