@@ -15,9 +15,8 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
 use chassis::kinds::Kinds;
+use chassis::scale;
 use futures::StreamExt;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -164,9 +163,7 @@ async fn wake(kinds: &Kinds, Stranded { key, target }: &Stranded) -> Result<Outc
         return Ok(Outcome::AwakeAlready);
     }
     let Some(version) = scale.metadata.resource_version else { return Ok(Outcome::Changed) };
-    let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"replicas": 1}});
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    match objects.patch_scale(&target.name, &params, &Patch::Merge(patch)).await {
+    match scale::write(&objects, &target.name, 1, Some(&version), FIELD_MANAGER).await {
         Ok(_) => Ok(Outcome::Woken),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Outcome::Changed),
         Err(error) => Err(error.into()),

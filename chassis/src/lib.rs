@@ -30,6 +30,8 @@ pub mod readiness;
 pub mod relay;
 #[cfg(feature = "kube")]
 pub mod reviews;
+#[cfg(feature = "kube")]
+pub mod scale;
 pub mod server;
 pub mod shutdown;
 pub mod telemetry;

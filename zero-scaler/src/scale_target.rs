@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use autoscaler::api::ScaleTargetRef;
 use chassis::kinds::Kinds;
+use chassis::scale;
 use kube::Client;
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DynamicObject};
 
 use crate::FIELD_MANAGER;
 use crate::objects::Objects;
@@ -243,12 +244,7 @@ impl ScaleAccess for ScaleTargets {
         version: Option<&str>,
     ) -> Result<(), ScaleError> {
         let api = self.api(namespace, target).await?;
-        let mut patch = serde_json::json!({"spec": {"replicas": replicas}});
-        if let (Some(version), Some(object)) = (version, patch.as_object_mut()) {
-            object.insert("metadata".to_owned(), serde_json::json!({"resourceVersion": version}));
-        }
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let written = api.patch_scale(&target.name, &params, &Patch::Merge(patch)).await;
+        let written = scale::write(&api, &target.name, replicas, version, FIELD_MANAGER).await;
         let scale = written.map_err(|error| ScaleError::of(target, error))?;
         self.wrote(namespace, target, scale.metadata.resource_version);
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fake_api::{FakeApi, Outage};
 use prometheus::Registry;
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::*;
