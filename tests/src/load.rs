@@ -176,14 +176,44 @@ impl Running {
     }
 }
 
+/// Sends one request, which must be answered 200.
+///
+/// # Errors
+/// When it is not.
+pub async fn one_answer(url: &str, namespace: &TestNamespace) -> Result<Answer> {
+    let answers = Load::one(url).run(namespace).await?;
+    all_ok(&answers)?;
+    answers.into_iter().next().context("the client pod sent nothing")
+}
+
+/// Waits until a workload that was just applied can be reached at all; before that nothing can be lost.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_answered(url: &str, namespace: &TestNamespace, deadline: Duration) -> Result<()> {
+    wait::until("the first answer", deadline, || async {
+        one_answer(url, namespace).await?;
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Whether an activator answers at `url` now.
+///
+/// # Errors
+/// When the client pod fails.
+pub async fn activators_answer(url: &str, namespace: &TestNamespace) -> Result<bool> {
+    let answers = Load::probe(url).run(namespace).await?;
+    Ok(answers.iter().any(|answer| answer.status == 200))
+}
+
 /// Waits until an activator answers at `url`, as for a workload that was applied asleep: kube-proxy may not know it yet.
 ///
 /// # Errors
 /// After the deadline.
-pub async fn until_activators_answer(namespace: &TestNamespace, url: &str) -> Result<()> {
-    wait::until("an activator in the path", Duration::from_secs(60), || async {
-        let answers = Load::probe(url).run(namespace).await?;
-        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
+pub async fn until_activators_answer(url: &str, namespace: &TestNamespace, deadline: Duration) -> Result<()> {
+    wait::until("an activator in the path", deadline, || async {
+        Ok(activators_answer(url, namespace).await?.then_some(()))
     })
     .await
 }

@@ -15,6 +15,8 @@ use system_tests::namespace::TestNamespace;
 use system_tests::workload::{Workload, until_mode, until_replicas};
 use tokio::time::sleep;
 
+/// Until a workload that was applied asleep is reached through them.
+const PROXIED: Duration = Duration::from_secs(60);
 /// Requests that are held.
 const HELD: u32 = 500;
 /// How long the workload's pod takes to start: long enough for every activator to be told to stop meanwhile.
@@ -37,7 +39,7 @@ async fn a_rolling_restart_of_the_activators_loses_no_held_request() -> Result<(
     let workload = Workload { replicas: 0, start: START, target: "100".to_owned(), ..Workload::new("slow") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    until_activators_answer(&namespace, &url).await?;
+    until_activators_answer(&url, &namespace, PROXIED).await?;
 
     // Each of them is sent once: nobody is answered before the last is on its way.
     let held =
@@ -64,7 +66,7 @@ async fn callers_that_keep_their_connections_reach_the_pods_ten_seconds_after_th
     let workload = workload.annotated("target-burst-capacity", "0");
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    until_activators_answer(&namespace, &url).await?;
+    until_activators_answer(&url, &namespace, PROXIED).await?;
 
     let work = Duration::from_millis(10);
     let load =

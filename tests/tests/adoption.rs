@@ -11,7 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
-use system_tests::load::{self, Load, until_activators_answer};
+use system_tests::load::{self, Load, one_answer, until_activators_answer, until_answered};
 use system_tests::namespace::TestNamespace;
 use system_tests::target::{Scaled, Targets};
 use system_tests::timeline::{Happening, Timeline};
@@ -30,10 +30,6 @@ async fn start(name: &str) -> Result<TestNamespace> {
     installation::until_ready(&client, Duration::from_secs(90)).await?;
     installation::set_grace_period(&client, "3s").await?;
     TestNamespace::create(client, &format!("rouse-test-{name}")).await
-}
-
-async fn is_answered(namespace: &TestNamespace, url: &str) -> Result<()> {
-    load::all_ok(&Load::one(url).run(namespace).await?)
 }
 
 /// Applies a PodAutoscaler that asks for 5 requests a pod, for the Service `service`.
@@ -61,9 +57,9 @@ async fn without_an_hpa_a_workload_is_woken_grows_and_sleeps_again() -> Result<(
     autoscale(&namespace, json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "direct"}), "direct")
         .await?;
     let url = workload.url(&namespace).await?;
-    until_activators_answer(&namespace, &url).await?;
+    until_activators_answer(&url, &namespace, SOON).await?;
     let mut timeline = Timeline::follow(&namespace, "direct");
-    is_answered(&namespace, &url).await.context("the held request")?;
+    one_answer(&url, &namespace).await.context("the held request")?;
     let load = Load::concurrency(&url, 20, Duration::from_millis(100), Duration::from_secs(20));
     load::all_ok(&load.run(&namespace).await?)?;
     let size = replicas(&namespace, "direct").await?;
@@ -75,7 +71,7 @@ async fn without_an_hpa_a_workload_is_woken_grows_and_sleeps_again() -> Result<(
     });
     let strangers: Vec<_> = writers.filter(|by| by != "zero-scaler").collect();
     ensure!(strangers.is_empty(), "sizes were written by {strangers:?}");
-    is_answered(&namespace, &url).await.context("the request after it slept")?;
+    one_answer(&url, &namespace).await.context("the request after it slept")?;
     namespace.delete().await
 }
 
@@ -91,10 +87,10 @@ async fn a_custom_resource_with_a_scale_subresource_is_woken() -> Result<()> {
     workload.create_without_autoscaler(&namespace).await?;
     autoscale(&namespace, target.reference(), "custom").await?;
     let url = workload.url(&namespace).await?;
-    until_activators_answer(&namespace, &url).await?;
+    until_activators_answer(&url, &namespace, SOON).await?;
     let held = tokio::spawn({
         let (namespace, url) = (namespace.clone(), url.clone());
-        async move { is_answered(&namespace, &url).await }
+        async move { one_answer(&url, &namespace).await }
     });
     wait::until("the custom resource to be woken", SOON, || async {
         Ok((targets.sizes("custom") == [0, 1]).then_some(()))
@@ -120,8 +116,7 @@ async fn an_hpa_that_goes_to_zero_by_itself_loses_nothing_either() -> Result<()>
     workload.annotations.remove("scale-to-zero");
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    wait::until("the first answer", POD_START, || async { Ok(is_answered(&namespace, &url).await.ok()) })
-        .await?;
+    until_answered(&url, &namespace, POD_START).await?;
     let mut timeline = Timeline::follow(&namespace, "min-zero");
     let knocks = Load::rate(&url, 20.0, Duration::from_secs(2));
     for cycle in 0..3 {
@@ -145,8 +140,7 @@ async fn the_service_is_the_users_again_when_the_hpa_is_gone() -> Result<()> {
     let workload = Workload { attached: true, ..Workload::new("left") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    wait::until("the first answer", POD_START, || async { Ok(is_answered(&namespace, &url).await.ok()) })
-        .await?;
+    until_answered(&url, &namespace, POD_START).await?;
     let ours =
         ListParams::default().labels(&format!("endpointslice.kubernetes.io/managed-by={SLICE_MANAGER}"));
     let slices: Api<EndpointSlice> = namespace.api();
@@ -179,7 +173,6 @@ async fn a_sleeper_whose_hpa_is_gone_is_woken() -> Result<()> {
     let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
     autoscalers.delete("orphaned", &DeleteParams::default()).await?;
     until_replicas(&namespace, "orphaned", |n| n == 1, SOON).await?;
-    wait::until("an answer without us", POD_START, || async { Ok(is_answered(&namespace, &url).await.ok()) })
-        .await?;
+    until_answered(&url, &namespace, POD_START).await.context("without us")?;
     namespace.delete().await
 }

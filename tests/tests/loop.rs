@@ -9,7 +9,7 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
-use system_tests::load::{self, Answer, Load};
+use system_tests::load::{self, Load, one_answer, until_answered};
 use system_tests::namespace::{TestNamespace, pods_of};
 use system_tests::timeline::{Entry, Happening, Timeline};
 use system_tests::workload::{Workload, replicas, scale, state, until_mode, until_replicas};
@@ -47,20 +47,6 @@ async fn until_proxied(namespace: &TestNamespace, name: &str, url: &str) -> Resu
     .await
 }
 
-/// Waits until a workload that was just applied can be reached at all; before that nothing can be lost.
-async fn until_reachable(namespace: &TestNamespace, url: &str) -> Result<()> {
-    wait::until("the first answer", POD_START, || async {
-        Ok(one_answer(namespace, url).await.ok().map(drop))
-    })
-    .await
-}
-
-async fn one_answer(namespace: &TestNamespace, url: &str) -> Result<Answer> {
-    let answers = Load::one(url).run(namespace).await?;
-    load::all_ok(&answers)?;
-    answers.into_iter().next().context("the client pod sent nothing")
-}
-
 /// When the workload's pod was seen to be Ready, in Unix milliseconds: among `entries`, or in what is still to come.
 async fn became_ready(entries: &mut Vec<Entry>, timeline: &mut Timeline) -> Result<f64> {
     let find = |entries: &[Entry]| {
@@ -89,7 +75,7 @@ async fn a_request_at_zero_is_held_and_answered() -> Result<()> {
     for (name, attached) in [("managed", false), ("attached", true)] {
         let (workload, url) = asleep(&namespace, Workload { attached, ..Workload::new(name) }).await?;
         ensure!(replicas(&namespace, name).await? == 0, "{name} must sleep before the request");
-        one_answer(&namespace, &url).await.with_context(|| format!("the held request of {name}"))?;
+        one_answer(&url, &namespace).await.with_context(|| format!("the held request of {name}"))?;
         until_replicas(&namespace, &workload.name, |n| n >= 1, Duration::from_secs(1)).await?;
     }
     namespace.delete().await
@@ -105,7 +91,7 @@ async fn a_wake_reaches_the_scale_subresource_within_50_ms() -> Result<()> {
         let mut timeline = Timeline::follow(&namespace, &workload.name);
         // The watch tells of changes only, so it must have seen the Deployment before the request is sent.
         tokio::time::timeout(POD_START, timeline.next()).await.context("the watches to be there")??;
-        let answer = one_answer(&namespace, &url).await?;
+        let answer = one_answer(&url, &namespace).await?;
         let mut entries = timeline.drain();
         let ready = became_ready(&mut entries, &mut timeline).await?;
         let patch = entries.iter().find(|entry| matches!(entry.what, Happening::Scaled { .. }));
@@ -177,7 +163,7 @@ async fn nothing_is_lost_on_the_way_to_zero_and_back() -> Result<()> {
             Workload { attached, ..Workload::new(name) }.annotated("target-burst-capacity", capacity);
         workload.create(&namespace).await?;
         let url = workload.url(&namespace).await?;
-        until_reachable(&namespace, &url).await?;
+        until_answered(&url, &namespace, POD_START).await?;
         let burst = Load::rate(&url, 20.0, Duration::from_secs(3));
         let mut sent = 0;
         // Knocks at ever other moments of the way down; each must be answered, whatever it meets.
@@ -337,7 +323,7 @@ async fn a_workload_that_may_not_sleep_and_is_put_to_zero_stays_there() -> Resul
     workload.annotations.remove("scale-to-zero");
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    until_reachable(&namespace, &url).await.context("while it is awake")?;
+    until_answered(&url, &namespace, POD_START).await.context("while it is awake")?;
     scale(&namespace, "paused", 0).await?;
     let refused = wait::until("a request to be refused by name", Duration::from_secs(60), || async {
         let answers = Load::one(&url).run(&namespace).await?;

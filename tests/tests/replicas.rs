@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::DeleteParams;
 use system_tests::installation::{self, leader, of_ours, of_part};
-use system_tests::load::{self, Load, until_activators_answer};
+use system_tests::load::{Load, one_answer, until_activators_answer, until_answered};
 use system_tests::metric::{API, ask, asks_once, of_service};
 use system_tests::namespace::{TestNamespace, is_ready};
 use system_tests::wait;
@@ -15,6 +15,8 @@ use system_tests::workload::{Workload, replicas, state, until_replicas};
 
 /// Longer than a lease, the watch of it and a pod's start.
 const TAKE_OVER: Duration = Duration::from_secs(40);
+/// Enough for a workload that was just applied to be reached.
+const UP: Duration = Duration::from_secs(60);
 
 async fn start(name: &str) -> Result<TestNamespace> {
     let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
@@ -65,10 +67,7 @@ async fn no_size_changes_when_the_leader_goes() -> Result<()> {
         .annotated("panic-threshold-percentage", "1000");
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    wait::until("the first answer", Duration::from_secs(60), || async {
-        Ok(load::all_ok(&Load::one(&url).run(&namespace).await?).ok())
-    })
-    .await?;
+    until_answered(&url, &namespace, UP).await?;
     let load = Load::concurrency(&url, 20, Duration::from_millis(100), Duration::from_secs(240));
     let _running = load.start(&namespace).await?;
     until_replicas(&namespace, "steady", |n| n == 4, Duration::from_secs(45)).await?;
@@ -105,10 +104,10 @@ async fn a_sleeper_wakes_while_no_zero_scaler_leads() -> Result<()> {
     let workload = Workload { replicas: 0, ..Workload::new("sleeper") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    until_activators_answer(&namespace, &url).await?;
+    until_activators_answer(&url, &namespace, UP).await?;
     let lost = leader(&client, "zero-scaler").await?;
     of_ours::<Pod>(&client).delete(&lost, &DeleteParams::default().grace_period(0)).await?;
-    load::all_ok(&Load::one(&url).run(&namespace).await?).context("the request that finds no leader")?;
+    one_answer(&url, &namespace).await.context("the request that finds no leader")?;
     until_other_leader(&client, "zero-scaler", &lost).await?;
     installation::until_ready(&client, TAKE_OVER).await?;
     namespace.delete().await
@@ -121,14 +120,11 @@ async fn a_sleeper_wakes_when_there_is_no_zero_scaler_at_all() -> Result<()> {
     let workload = Workload { replicas: 0, ..Workload::new("guarded") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    until_activators_answer(&namespace, &url).await?;
+    until_activators_answer(&url, &namespace, UP).await?;
     installation::without_zero_scaler(&namespace.client, async {
-        let answers = Load::one(&url).run(&namespace).await?;
-        load::all_ok(&answers).context("the request of which no zero-scaler hears")?;
-        println!(
-            "woken by an activator's guard, answered after {:.0} ms",
-            answers.first().map_or(f64::NAN, |a| a.ms)
-        );
+        let answer =
+            one_answer(&url, &namespace).await.context("the request of which no zero-scaler hears")?;
+        println!("woken by an activator's guard, answered after {:.0} ms", answer.ms);
         let size = replicas(&namespace, "guarded").await?;
         ensure!(size == 1, "its size is {size}");
         Ok(())

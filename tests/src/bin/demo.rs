@@ -96,9 +96,7 @@ impl Demo {
             self.began_ms,
             &format!("sent the first request, {:.1} s after the start", (now_ms() - self.began_ms) / 1000.0),
         );
-        let answers = Load::one(&self.url).run(&self.namespace).await?;
-        let answer = answers.first().context("the client pod sent nothing")?.clone();
-        load::all_ok(&answers)?;
+        let answer = load::one_answer(&self.url, &self.namespace).await?;
         self.requests += 1;
         self.settle().await;
         print_wake(&answer, &self.timeline.drain());

@@ -7,7 +7,6 @@ use kube::Client;
 use system_tests::load::{self, Load};
 use system_tests::namespace::TestNamespace;
 use system_tests::timeline::{Timeline, now_ms};
-use system_tests::wait;
 use system_tests::workload::{Workload, until_replicas};
 
 use crate::report::Report;
@@ -41,10 +40,7 @@ async fn bursts(namespace: &TestNamespace, bursts: usize, capacity: &str, report
     let mut timeline = Timeline::follow(namespace, &workload.name);
     workload.create(namespace).await?;
     let url = workload.url(namespace).await?;
-    wait::until("the first answer", UP, || async {
-        Ok(load::all_ok(&Load::one(&url).run(namespace).await?).ok())
-    })
-    .await?;
+    load::until_answered(&url, namespace, UP).await?;
     let wanted = i32::try_from(CLIENTS.div_ceil(TARGET))?;
     let (mut first, mut twenty, mut failed) = (Vec::new(), Vec::new(), 0);
     let (mut flip_flops, mut untold, mut strangers) = (0, 0, 0);

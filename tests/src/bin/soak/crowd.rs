@@ -6,10 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use kube::Client;
 use system_tests::installation;
-use system_tests::load::Load;
+use system_tests::load::{self, Load};
 use system_tests::namespace::TestNamespace;
 use system_tests::timeline::{Happening, Timeline};
-use system_tests::wait;
 use system_tests::workload::Workload;
 
 use crate::report::Report;
@@ -32,11 +31,7 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
     let mut timeline = Timeline::follow(&namespace, &workload.name);
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    wait::until("an activator in the path", UP, || async {
-        let answers = Load::probe(&url).run(&namespace).await?;
-        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
-    })
-    .await?;
+    load::until_activators_answer(&url, &namespace, UP).await?;
     timeline.drain();
     let answers = Load::concurrency(&url, sizes.crowd, WORK, SENDING).run(&namespace).await?;
     let began = answers.iter().map(|answer| answer.sent_ms).reduce(f64::min).context("nothing was sent")?;

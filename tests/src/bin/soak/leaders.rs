@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use kube::Client;
-use system_tests::load::{self, Load};
+use system_tests::load;
 use system_tests::namespace::TestNamespace;
 use system_tests::timeline::{Entry, Timeline};
 use system_tests::workload::Workload;
@@ -71,17 +71,11 @@ async fn wake<F: Future<Output = Result<()>>>(
     let mut timeline = Timeline::follow(namespace, name);
     workload.create(namespace).await?;
     let url = workload.url(namespace).await?;
-    wait::until("an activator in the path", UP, || async {
-        let answers = Load::probe(&url).run(namespace).await?;
-        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
-    })
-    .await?;
+    load::until_activators_answer(&url, namespace, UP).await?;
     before().await?;
     timeline.drain();
-    let answers = Load::one(&url).run(namespace).await?;
-    load::all_ok(&answers)?;
+    let answer = load::one_answer(&url, namespace).await?;
     entries.extend(timeline.drain());
-    let answer = answers.first().context("the client pod sent nothing")?;
     println!("  {name}: {:.0} ms, {}", answer.ms, answer.server_timing);
     Ok(answer.ms)
 }

@@ -6,11 +6,11 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
 use kube::api::Api;
-use system_tests::load::{Load, Running};
+use system_tests::installation;
+use system_tests::load::{self, Load, Running};
 use system_tests::namespace::TestNamespace;
 use system_tests::timeline::{Timeline, now_ms};
 use system_tests::workload::{Workload, until_replicas};
-use system_tests::{installation, wait};
 use tokio::time::sleep;
 
 use crate::report::Report;
@@ -35,10 +35,7 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
     let mut timeline = Timeline::follow(&namespace, &workload.name);
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    wait::until("the first answer", UP, || async {
-        Ok(system_tests::load::all_ok(&Load::one(&url).run(&namespace).await?).ok())
-    })
-    .await?;
+    load::until_answered(&url, &namespace, UP).await?;
     let load = Load { work: WORK, ..Load::rate(&url, sizes.steady_rate, LONGEST) };
     let mut load =
         Steady { load: load.start(&namespace).await?, rate: sizes.steady_rate, since: now_ms(), answered: 0 };

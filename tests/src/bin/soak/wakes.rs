@@ -45,10 +45,8 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
     for i in 0..sizes.wakes {
         asleep(&namespace, &workload.name, &url).await?;
         timeline.drain();
-        let answers = Load::one(&url).run(&namespace).await?;
-        load::all_ok(&answers).with_context(|| format!("wake {i}"))?;
-        let answer = answers.first().context("the client pod sent nothing")?;
-        wakes.take(answer, &mut timeline)?;
+        let answer = load::one_answer(&url, &namespace).await.with_context(|| format!("wake {i}"))?;
+        wakes.take(&answer, &mut timeline)?;
 
         asleep(&namespace, &workload.name, &url).await?;
         timeline.drain();
@@ -77,8 +75,7 @@ async fn asleep(namespace: &TestNamespace, name: &str, url: &str) -> Result<()> 
         if !pods_of(namespace, name).await?.is_empty() {
             return Ok(None);
         }
-        let answers = Load::probe(url).run(namespace).await?;
-        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
+        Ok(load::activators_answer(url, namespace).await?.then_some(()))
     })
     .await
 }
