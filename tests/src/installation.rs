@@ -11,7 +11,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::namespace::is_ready;
+use crate::namespace::{TestNamespace, is_ready};
 use crate::wait;
 
 /// Namespace of the installation.
@@ -20,6 +20,30 @@ pub const NAMESPACE: &str = autoscaler::contract::SYSTEM_NAMESPACE;
 pub const PARTS: [&str; 3] = ["metrics-adapter", "zero-scaler", "activator"];
 /// The adapter's APIService.
 pub const API_SERVICE: &str = "v1beta1.external.metrics.k8s.io";
+/// Time for all parts to be there before a test.
+const UP: Duration = Duration::from_secs(90);
+/// The grace period of tests that wait for workloads to sleep.
+const SHORT_GRACE: &str = "3s";
+
+/// A namespace for a test, once every part is available.
+///
+/// # Errors
+/// When parts are missing, or the namespace cannot be made.
+pub async fn begin(name: &str) -> Result<TestNamespace> {
+    let client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
+    until_ready(&client, UP).await?;
+    TestNamespace::create(client, &format!("rouse-test-{name}")).await
+}
+
+/// The same for a test that waits for workloads to sleep, with a short grace period.
+///
+/// # Errors
+/// As [`begin`], and when the ConfigMap cannot be changed.
+pub async fn begin_with_short_grace(name: &str) -> Result<TestNamespace> {
+    let namespace = begin(name).await?;
+    set_grace_period(&namespace.client, SHORT_GRACE).await?;
+    Ok(namespace)
+}
 
 /// Waits until every part is available and the API answers.
 ///

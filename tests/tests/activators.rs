@@ -9,9 +9,8 @@ use autoscaler::contract::ADMIN_PORT;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, ListParams};
-use system_tests::installation;
+use system_tests::installation::{self, begin};
 use system_tests::load::{self, Load, until_activators_answer};
-use system_tests::namespace::TestNamespace;
 use system_tests::workload::{Workload, until_mode, until_replicas};
 use tokio::time::sleep;
 
@@ -33,9 +32,8 @@ const MOST_PROXIED: f64 = 0.01;
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_rolling_restart_of_the_activators_loses_no_held_request() -> Result<()> {
-    let client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, Duration::from_secs(90)).await?;
-    let namespace = TestNamespace::create(client.clone(), "rouse-test-restart").await?;
+    let namespace = begin("restart").await?;
+    let client = namespace.client.clone();
     let workload = Workload { replicas: 0, start: START, target: "100".to_owned(), ..Workload::new("slow") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
@@ -58,9 +56,8 @@ async fn a_rolling_restart_of_the_activators_loses_no_held_request() -> Result<(
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn callers_that_keep_their_connections_reach_the_pods_ten_seconds_after_the_switch() -> Result<()> {
-    let client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, Duration::from_secs(90)).await?;
-    let namespace = TestNamespace::create(client.clone(), "rouse-test-switch").await?;
+    let namespace = begin("switch").await?;
+    let client = namespace.client.clone();
     let workload =
         Workload { replicas: 0, attached: true, target: "100".to_owned(), ..Workload::new("kept") };
     let workload = workload.annotated("target-burst-capacity", "0");

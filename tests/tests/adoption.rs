@@ -8,15 +8,15 @@ use autoscaler::api::PodAutoscaler;
 use autoscaler::contract::SLICE_MANAGER;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
+use system_tests::installation::begin_with_short_grace;
 use system_tests::load::{self, Load, one_answer, until_activators_answer, until_answered};
 use system_tests::namespace::TestNamespace;
 use system_tests::target::{Scaled, Targets};
 use system_tests::timeline::{Happening, Timeline};
+use system_tests::wait;
 use system_tests::workload::{Workload, replicas, scale, state, until_replicas};
-use system_tests::{installation, wait};
 
 /// Enough for a pod's start on a loaded machine.
 const POD_START: Duration = Duration::from_secs(60);
@@ -24,13 +24,6 @@ const POD_START: Duration = Duration::from_secs(60);
 const TO_ZERO: Duration = Duration::from_secs(180);
 /// Enough for a look at the objects, garbage collection and kube-proxy.
 const SOON: Duration = Duration::from_secs(60);
-
-async fn start(name: &str) -> Result<TestNamespace> {
-    let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, Duration::from_secs(90)).await?;
-    installation::set_grace_period(&client, "3s").await?;
-    TestNamespace::create(client, &format!("rouse-test-{name}")).await
-}
 
 /// Applies a PodAutoscaler that asks for 5 requests a pod, for the Service `service`.
 async fn autoscale(namespace: &TestNamespace, target: serde_json::Value, service: &str) -> Result<()> {
@@ -51,7 +44,7 @@ async fn autoscale(namespace: &TestNamespace, target: serde_json::Value, service
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn without_an_hpa_a_workload_is_woken_grows_and_sleeps_again() -> Result<()> {
-    let namespace = start("direct").await?;
+    let namespace = begin_with_short_grace("direct").await?;
     let workload = Workload { replicas: 0, ..Workload::new("direct") };
     workload.create_without_autoscaler(&namespace).await?;
     autoscale(&namespace, json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "direct"}), "direct")
@@ -78,7 +71,7 @@ async fn without_an_hpa_a_workload_is_woken_grows_and_sleeps_again() -> Result<(
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_custom_resource_with_a_scale_subresource_is_woken() -> Result<()> {
-    let namespace = start("custom").await?;
+    let namespace = begin_with_short_grace("custom").await?;
     let targets = Targets::follow(&namespace).await?;
     let target = Scaled::new("custom", 0);
     targets.create_alone(&target).await?;
@@ -110,7 +103,7 @@ async fn a_custom_resource_with_a_scale_subresource_is_woken() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn an_hpa_that_goes_to_zero_by_itself_loses_nothing_either() -> Result<()> {
-    let namespace = start("min-zero").await?;
+    let namespace = begin_with_short_grace("min-zero").await?;
     // Never more than one, so that its sizes are the ways to zero and back alone, however long pods take to start.
     let mut workload = Workload { min_replicas: 0, max_replicas: 1, ..Workload::new("min-zero") };
     workload.annotations.remove("scale-to-zero");
@@ -136,7 +129,7 @@ async fn an_hpa_that_goes_to_zero_by_itself_loses_nothing_either() -> Result<()>
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn the_service_is_the_users_again_when_the_hpa_is_gone() -> Result<()> {
-    let namespace = start("left").await?;
+    let namespace = begin_with_short_grace("left").await?;
     let workload = Workload { attached: true, ..Workload::new("left") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
@@ -165,7 +158,7 @@ async fn the_service_is_the_users_again_when_the_hpa_is_gone() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_sleeper_whose_hpa_is_gone_is_woken() -> Result<()> {
-    let namespace = start("orphaned").await?;
+    let namespace = begin_with_short_grace("orphaned").await?;
     let workload = Workload { attached: true, ..Workload::new("orphaned") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;

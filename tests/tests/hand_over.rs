@@ -13,7 +13,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
 use kube::api::{DeleteParams, ListParams};
-use system_tests::installation::{self, leader, of_ours, without_zero_scaler};
+use system_tests::installation::{self, begin, leader, of_ours, without_zero_scaler};
 use system_tests::metric::{asks_once, of_service};
 use system_tests::namespace::TestNamespace;
 use system_tests::played_activator::{Load, Loads, PlayedActivator};
@@ -142,10 +142,8 @@ async fn until_both_know(client: &Client) -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn two_hundred_hpas_keep_their_sizes_while_adapters_go() -> Result<()> {
-    let client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, UP).await?;
-    let namespace = TestNamespace::create(client.clone(), "rouse-test-hand-over").await?;
-    without_zero_scaler(&client, async {
+    let namespace = begin("hand-over").await?;
+    without_zero_scaler(&namespace.client, async {
         play(&namespace).await?;
         namespace.delete().await
     })

@@ -14,7 +14,7 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAu
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use system_tests::installation::{self, without_zero_scaler};
+use system_tests::installation::{begin, without_zero_scaler};
 use system_tests::metric::of_service;
 use system_tests::namespace::TestNamespace;
 use system_tests::played_activator::{Load, Loads, PlayedActivator};
@@ -338,10 +338,8 @@ impl Stage {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn the_stock_hpa_reproduces_the_vectors() -> Result<()> {
-    let client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, Duration::from_secs(90)).await?;
-    let namespace = TestNamespace::create(client.clone(), "rouse-test-vectors").await?;
-    without_zero_scaler(&client, async {
+    let namespace = begin("vectors").await?;
+    without_zero_scaler(&namespace.client, async {
         reproduce(&namespace).await?;
         // The adapter serves its API meanwhile, and must not be in the way.
         namespace.delete().await

@@ -6,26 +6,19 @@ use anyhow::{Context, Result, bail, ensure};
 use autoscaler::api::{Mode, ServerlessService};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
+use system_tests::installation::{self, begin_with_short_grace};
 use system_tests::load::{self, Load, one_answer, until_answered};
 use system_tests::namespace::{TestNamespace, pods_of};
 use system_tests::timeline::{Entry, Happening, Timeline};
+use system_tests::wait;
 use system_tests::workload::{Workload, replicas, scale, state, until_mode, until_replicas};
-use system_tests::{installation, wait};
 
 /// Enough for a pod's start on a loaded machine.
 const POD_START: Duration = Duration::from_secs(60);
 /// Enough for a window of 6 s, a grace period of 3 s, the HPA's way down and the ends of pods.
 const TO_ZERO: Duration = Duration::from_secs(180);
-
-async fn start(name: &str) -> Result<TestNamespace> {
-    let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, Duration::from_secs(90)).await?;
-    installation::set_grace_period(&client, "3s").await?;
-    TestNamespace::create(client, &format!("rouse-test-{name}")).await
-}
 
 /// A workload that was applied at zero replicas and is held there.
 async fn asleep(namespace: &TestNamespace, workload: Workload) -> Result<(Workload, String)> {
@@ -71,7 +64,7 @@ async fn scaling_active(namespace: &TestNamespace, name: &str) -> Result<(String
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_request_at_zero_is_held_and_answered() -> Result<()> {
-    let namespace = start("wake").await?;
+    let namespace = begin_with_short_grace("wake").await?;
     for (name, attached) in [("managed", false), ("attached", true)] {
         let (workload, url) = asleep(&namespace, Workload { attached, ..Workload::new(name) }).await?;
         ensure!(replicas(&namespace, name).await? == 0, "{name} must sleep before the request");
@@ -84,7 +77,7 @@ async fn a_request_at_zero_is_held_and_answered() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_wake_reaches_the_scale_subresource_within_50_ms() -> Result<()> {
-    let namespace = start("latency").await?;
+    let namespace = begin_with_short_grace("latency").await?;
     let (mut patched, mut answered, mut ahead) = (Vec::new(), Vec::new(), Vec::new());
     for i in 0..10 {
         let (workload, url) = asleep(&namespace, Workload::new(&format!("w{i}"))).await?;
@@ -119,7 +112,7 @@ async fn a_wake_reaches_the_scale_subresource_within_50_ms() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn the_stock_hpa_holds_four_pods_under_a_load_for_four() -> Result<()> {
-    let namespace = start("steady").await?;
+    let namespace = begin_with_short_grace("steady").await?;
     // 200 % would start a panic at the second pod; here the HPA is to do all of it.
     let workload = Workload { target: "5".to_owned(), ..Workload::new("steady") }
         .annotated("panic-threshold-percentage", "1000");
@@ -155,7 +148,7 @@ async fn the_stock_hpa_holds_four_pods_under_a_load_for_four() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn nothing_is_lost_on_the_way_to_zero_and_back() -> Result<()> {
-    let namespace = start("zero").await?;
+    let namespace = begin_with_short_grace("zero").await?;
     for (name, attached, capacity) in
         [("managed", false, "0"), ("through", false, "-1"), ("attached", true, "0")]
     {
@@ -211,7 +204,7 @@ async fn until_moment(namespace: &TestNamespace, name: &str, moment: &str) -> Re
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn without_the_adapter_the_hpa_says_so_and_keeps_its_size() -> Result<()> {
-    let namespace = start("frozen").await?;
+    let namespace = begin_with_short_grace("frozen").await?;
     let workload = Workload { min_replicas: 2, replicas: 2, ..Workload::new("frozen") };
     workload.create(&namespace).await?;
     let fine = |(status, ..): (String, String, String)| Ok((status == "True").then_some(()));
@@ -253,7 +246,7 @@ async fn frozen(namespace: &TestNamespace) -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn only_who_may_read_the_metric_reads_it() -> Result<()> {
-    let namespace = start("access").await?;
+    let namespace = begin_with_short_grace("access").await?;
     let workload = Workload::new("guarded");
     workload.create(&namespace).await?;
     let bindings: Api<RoleBinding> = namespace.api();
@@ -290,7 +283,7 @@ async fn raw_metric(namespace: &TestNamespace, user: &str) -> Result<String> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_burst_is_answered_ahead_of_the_hpa() -> Result<()> {
-    let namespace = start("panic").await?;
+    let namespace = begin_with_short_grace("panic").await?;
     let workload = Workload { target: "5".to_owned(), ..Workload::new("burst") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
@@ -318,7 +311,7 @@ async fn a_burst_is_answered_ahead_of_the_hpa() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_workload_that_may_not_sleep_and_is_put_to_zero_stays_there() -> Result<()> {
-    let namespace = start("paused").await?;
+    let namespace = begin_with_short_grace("paused").await?;
     let mut workload = Workload::new("paused");
     workload.annotations.remove("scale-to-zero");
     workload.create(&namespace).await?;

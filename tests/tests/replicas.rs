@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::DeleteParams;
-use system_tests::installation::{self, leader, of_ours, of_part};
+use system_tests::installation::{self, begin, leader, of_ours, of_part};
 use system_tests::load::{Load, one_answer, until_activators_answer, until_answered};
 use system_tests::metric::{API, ask, asks_once, of_service};
 use system_tests::namespace::{TestNamespace, is_ready};
@@ -17,12 +17,6 @@ use system_tests::workload::{Workload, replicas, state, until_replicas};
 const TAKE_OVER: Duration = Duration::from_secs(40);
 /// Enough for a workload that was just applied to be reached.
 const UP: Duration = Duration::from_secs(60);
-
-async fn start(name: &str) -> Result<TestNamespace> {
-    let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, Duration::from_secs(90)).await?;
-    TestNamespace::create(client, &format!("rouse-test-{name}")).await
-}
 
 async fn until_other_leader(client: &Client, part: &str, than: &str) -> Result<()> {
     wait::until(&format!("another {part} to lead"), TAKE_OVER, || async {
@@ -61,7 +55,7 @@ async fn watch_metric(namespace: &TestNamespace, time: Duration) -> Result<usize
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn no_size_changes_when_the_leader_goes() -> Result<()> {
-    let namespace = start("leader").await?;
+    let namespace = begin("leader").await?;
     let client = namespace.client.clone();
     let workload = Workload { target: "5".to_owned(), ..Workload::new("steady") }
         .annotated("panic-threshold-percentage", "1000");
@@ -99,7 +93,7 @@ async fn no_size_changes_when_the_leader_goes() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_sleeper_wakes_while_no_zero_scaler_leads() -> Result<()> {
-    let namespace = start("orphan").await?;
+    let namespace = begin("orphan").await?;
     let client = namespace.client.clone();
     let workload = Workload { replicas: 0, ..Workload::new("sleeper") };
     workload.create(&namespace).await?;
@@ -116,7 +110,7 @@ async fn a_sleeper_wakes_while_no_zero_scaler_leads() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn a_sleeper_wakes_when_there_is_no_zero_scaler_at_all() -> Result<()> {
-    let namespace = start("guarded").await?;
+    let namespace = begin("guarded").await?;
     let workload = Workload { replicas: 0, ..Workload::new("guarded") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
@@ -136,7 +130,7 @@ async fn a_sleeper_wakes_when_there_is_no_zero_scaler_at_all() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn the_stats_ports_take_no_strangers() -> Result<()> {
-    let namespace = start("strangers").await?;
+    let namespace = begin("strangers").await?;
     let pods: Vec<Pod> = of_ours(&namespace.client).list(&of_part("metrics-adapter")).await?.items;
     let ready: Vec<_> = pods.iter().filter(|pod| is_ready(pod)).collect();
     ensure!(ready.len() == 2, "{} adapters are ready", ready.len());

@@ -8,11 +8,11 @@ use bench_proxies::debian;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Service};
-use kube::Client;
 use kube::api::{Api, DeleteParams, LogParams, PostParams};
 use serde_json::{Value, json};
+use system_tests::installation::begin_with_short_grace;
 use system_tests::namespace::{SAMPLE_APP, TestNamespace};
-use system_tests::{installation, wait, workload};
+use system_tests::{wait, workload};
 use tokio::time::Instant;
 
 /// What Redis needs of Debian, down to the loader: its pods see nothing else.
@@ -58,10 +58,7 @@ struct Redis {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse, on this machine and as root: make test-system"]
 async fn redis_sleeps_and_is_woken_by_a_plain_client_with_its_data() -> Result<()> {
-    let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, Duration::from_secs(90)).await?;
-    installation::set_grace_period(&client, "3s").await?;
-    let namespace = TestNamespace::create(client, "rouse-test-redis").await?;
+    let namespace = begin_with_short_grace("redis").await?;
     let cache = cache()?;
     let root = debian::ensure(&cache, &PACKAGES, &[SERVER, CLIENT])?.root;
     for (name, attached) in [("managed", false), ("attached", true)] {

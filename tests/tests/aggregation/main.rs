@@ -17,7 +17,7 @@ use http::StatusCode;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use system_tests::installation;
+use system_tests::installation::{self, begin};
 use system_tests::metric::{API, ask};
 use system_tests::namespace::TestNamespace;
 use system_tests::wait;
@@ -36,16 +36,10 @@ const DELEGATOR: &str = "rouse-metrics-adapter-auth-delegator";
 /// Questions of one kind. Others ask for reviews meanwhile, but not so often.
 const QUESTIONS: usize = 20;
 
-async fn start(name: &str) -> Result<TestNamespace> {
-    let client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    installation::until_ready(&client, Duration::from_secs(90)).await?;
-    TestNamespace::create(client, &format!("rouse-test-{name}")).await
-}
-
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn the_front_proxy_is_believed_and_nobody_else() -> Result<()> {
-    let namespace = start("aggregation").await?;
+    let namespace = begin("aggregation").await?;
     let client = namespace.client.clone();
     let adapter = Adapter::any(&client).await?;
     handshakes(&adapter).await.context("check 1: handshakes")?;
@@ -263,7 +257,7 @@ async fn headers_of_a_token(namespace: &TestNamespace, adapter: &Adapter) -> Res
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: make test-system"]
 async fn the_api_server_discovers_it_without_a_complaint() -> Result<()> {
-    let namespace = start("discovery").await?;
+    let namespace = begin("discovery").await?;
     let client = namespace.client.clone();
     let log = ErrorLog::from_now_on()?;
     api_server::look_again(&client, installation::API_SERVICE).await?;
