@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::namespace::{TestNamespace, is_ready};
 use crate::wait;
+use crate::workload::write_size;
 
 /// Namespace of the installation.
 pub const NAMESPACE: &str = autoscaler::contract::SYSTEM_NAMESPACE;
@@ -86,10 +87,7 @@ pub async fn set_grace_period(client: &Client, grace: &str) -> Result<()> {
 /// # Errors
 /// When the API refuses.
 pub async fn scale_part(client: &Client, part: &str, replicas: i32) -> Result<()> {
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
-    let patch = json!({"spec": {"replicas": replicas}});
-    deployments.patch_scale(part, &PatchParams::default(), &Patch::Merge(patch)).await?;
-    Ok(())
+    write_size(&of_ours::<Deployment>(client), part, replicas).await
 }
 
 /// Does something while no zero-scaler runs: nobody then makes anything of an HPA but what its metric says.

@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 
 use crate::namespace::{SAMPLE_APP, TestNamespace};
 use crate::wait;
+use crate::workload::write_size;
 
 const GROUP: &str = "tests.rouse.dev";
 const VERSION: &str = "v1";
@@ -234,9 +235,7 @@ impl Targets {
     /// # Errors
     /// When the API refuses.
     pub async fn scale(&self, name: &str, size: i32) -> Result<()> {
-        let patch = Patch::Merge(json!({"spec": {"replicas": size}}));
-        targets(&self.namespace).patch_scale(name, &PatchParams::default(), &patch).await?;
-        Ok(())
+        write_size(&targets(&self.namespace), name, size).await
     }
 
     /// The sizes that a target has had.

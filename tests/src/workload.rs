@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::namespace::{SAMPLE_APP, TestNamespace};
@@ -179,9 +180,16 @@ pub async fn replicas(namespace: &TestNamespace, name: &str) -> Result<i32> {
 /// # Errors
 /// When the API refuses.
 pub async fn scale(namespace: &TestNamespace, name: &str, replicas: i32) -> Result<()> {
-    let deployments: Api<Deployment> = namespace.api();
+    write_size(&namespace.api::<Deployment>(), name, replicas).await
+}
+
+/// Writes the size of anything with `/scale`.
+pub(crate) async fn write_size<K>(objects: &Api<K>, name: &str, replicas: i32) -> Result<()>
+where
+    K: Clone + DeserializeOwned,
+{
     let patch = json!({"spec": {"replicas": replicas}});
-    deployments.patch_scale(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    objects.patch_scale(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())
 }
 
