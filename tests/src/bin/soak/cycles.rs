@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::report::Report;
-use crate::writers::Sizes;
+use crate::writers::{BY_STRANGERS, Conduct, Sizes, UNTOLD};
 
 /// Requests a second, each on a connection of its own.
 const RATE: f64 = 20.0;
@@ -43,14 +43,12 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
         workers.spawn(cycle(namespace.clone(), worker, each));
     }
     let mut lived = Lived::default();
-    let (mut changes, mut flip_flops, mut untold, mut strangers) = (0, 0, 0, 0);
+    let (mut changes, mut conduct) = (0, Conduct::default());
     while let Some(worker) = workers.join_next().await {
         let one = worker??;
         let sizes = Sizes::of(&one.entries);
         changes += sizes.changes();
-        flip_flops += sizes.flip_flops();
-        untold += sizes.untold();
-        strangers += sizes.by_strangers();
+        conduct += sizes.conduct();
         lived.cycles += one.cycles;
         lived.answers.extend(one.answers);
     }
@@ -61,10 +59,10 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
     report.count("answers other than 200", failed.len(), 0);
     // Down and up again, and nothing else.
     report.count("changes of the size", changes, 2 * lived.cycles + sizes.cyclers);
-    report.count("sizes written by others than the HPA and us", strangers, 0);
+    report.count(BY_STRANGERS, conduct.by_strangers, 0);
     // The last of each may be told when nobody listens any more.
-    report.count("our changes of size without their event, or the reverse", untold, sizes.cyclers);
-    report.count("sizes taken back, but for wakes", flip_flops.saturating_sub(lived.cycles), 0);
+    report.count(UNTOLD, conduct.untold, sizes.cyclers);
+    report.count("sizes taken back, but for wakes", conduct.flip_flops.saturating_sub(lived.cycles), 0);
     namespace.delete().await
 }
 

@@ -12,7 +12,7 @@ use system_tests::{installation, wait};
 use tokio::time::sleep;
 
 use crate::report::Report;
-use crate::writers::Sizes;
+use crate::writers::{BY_STRANGERS, Sizes};
 
 const UP: Duration = Duration::from_secs(240);
 /// Between the kill and the request.
@@ -56,7 +56,7 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
         i64::try_from(written.changes())?,
         2 * i64::try_from(sizes.kills)?,
     );
-    report.count("sizes written by others than the HPA and us", written.by_strangers(), 0);
+    report.count(BY_STRANGERS, written.by_strangers(), 0);
     namespace.delete().await
 }
 

@@ -1,6 +1,7 @@
 //! Who changed sizes, whether each change of ours was told by one event, and whether anybody took back what another had just written.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use system_tests::timeline::{Entry, Happening};
 
@@ -13,6 +14,9 @@ const PERIOD_MS: f64 = 15_000.0;
 /// The two that may write; a size that went through 0 has no writer, and is ours as well.
 const OURS: &str = "zero-scaler";
 const THE_HPA: &str = "kube-controller-manager";
+/// What the report calls them. Public for the scenarios that have bounds of their own.
+pub(crate) const BY_STRANGERS: &str = "sizes written by others than the HPA and us";
+pub(crate) const UNTOLD: &str = "our changes of size without their event, or the reverse";
 
 /// Sizes in the order in which they were written.
 #[derive(Debug, Default)]
@@ -28,6 +32,14 @@ struct Written {
     at: f64,
     size: i32,
     by: Option<String>,
+}
+
+/// How often somebody did with sizes what nobody should. That of several workloads or times can be added.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Conduct {
+    pub(crate) by_strangers: usize,
+    pub(crate) untold: usize,
+    pub(crate) flip_flops: usize,
 }
 
 // === impl Sizes ===
@@ -96,11 +108,32 @@ impl Sizes {
         counts.iter().map(|(by, count)| format!("{by} {count}")).collect::<Vec<_>>().join(", ")
     }
 
+    pub(crate) fn conduct(&self) -> Conduct {
+        Conduct { by_strangers: self.by_strangers(), untold: self.untold(), flip_flops: self.flip_flops() }
+    }
+
     /// Adds who wrote to the report, that each told of it, and that nobody fought.
     pub(crate) fn tell(&self, report: &mut Report) {
         report.note("writers of the size", self.writers());
-        report.count("sizes written by others than the HPA and us", self.by_strangers(), 0);
-        report.count("our changes of size without their event, or the reverse", self.untold(), 0);
-        report.count("sizes taken back", self.flip_flops(), 0);
+        self.conduct().tell(report, "");
+    }
+}
+
+// === impl Conduct ===
+
+impl Conduct {
+    /// Adds to the report that there was nothing of it; each line ends with `when`.
+    pub(crate) fn tell(&self, report: &mut Report, when: &str) {
+        report.count(&format!("{BY_STRANGERS}{when}"), self.by_strangers, 0);
+        report.count(&format!("{UNTOLD}{when}"), self.untold, 0);
+        report.count(&format!("sizes taken back{when}"), self.flip_flops, 0);
+    }
+}
+
+impl AddAssign for Conduct {
+    fn add_assign(&mut self, other: Self) {
+        self.by_strangers += other.by_strangers;
+        self.untold += other.untold;
+        self.flip_flops += other.flip_flops;
     }
 }
