@@ -1,7 +1,8 @@
 //! ScrapeSchedule: when each workload is read next, for the one task that reads them all.
 //!
-//! Each has its own moment of the second, so that not all are read at once. A workload that is still being read when its next second
-//! comes misses that second, and delays no other. Instants are arguments.
+//! Pods finish a second at each whole second, so a round soon after it hears of a burst soonest, and one right at it may hear of
+//! the second before. Each workload has its own moment of those that are left, so that not all are read at once. A workload that is
+//! still being read when its next second comes misses that second, and delays no other. Instants are arguments.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -16,11 +17,23 @@ use crate::workloads::Workloads;
 /// Time between rounds.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Up to so many workloads, rounds begin at moments that are so many milliseconds apart, so that the process is woken seldom. The questions of
-/// one such moment are then still few enough for any socket's buffer.
-const TOGETHER: [(usize, u64); 2] = [(100, 250), (500, 50)];
-/// And with more: some forty rounds of ten thousand.
-const AMONG_MANY: u64 = 4;
+/// Milliseconds after a whole second by which pods have finished it: busy ones are late, and nodes' clocks differ.
+const SETTLED: u64 = 60;
+
+/// Moments of a second at which rounds begin, from [`SETTLED`] on.
+#[derive(Clone, Copy, Debug)]
+struct Moments {
+    count: u64,
+    /// In milliseconds.
+    apart: u64,
+}
+
+/// Of up to so many workloads: few moments, so that the process is woken seldom, and soon. The questions of one are still few enough for
+/// any socket's buffer, and answered before the next.
+const TOGETHER: [(usize, Moments); 2] =
+    [(100, Moments { count: 4, apart: 25 }), (500, Moments { count: 20, apart: 25 })];
+/// Of more: the rest of the second, some forty rounds of ten thousand at each.
+const AMONG_MANY: Moments = Moments { count: 235, apart: 4 };
 
 /// What is due when.
 #[derive(Debug, Default)]
@@ -65,7 +78,7 @@ impl ScrapeSchedule {
         self.known.retain(|key, _| table.get(key).is_some());
         for workload in table.iter() {
             if !self.known.contains_key(&workload.key) {
-                let next = first_round(&workload.key, now, apart(table.len()));
+                let next = first_round(&workload.key, now, moments(table.len()));
                 self.known
                     .insert(workload.key.clone(), Known { next, running: false, last: Outcome::default() });
                 self.due.push(Reverse((next, workload.key.clone())));
@@ -105,17 +118,17 @@ impl ScrapeSchedule {
     }
 }
 
-/// Milliseconds between moments at which rounds of so many workloads begin.
-fn apart(workloads: usize) -> u64 {
-    TOGETHER.into_iter().find(|(most, _)| workloads <= *most).map_or(AMONG_MANY, |(_, apart)| apart)
+fn moments(workloads: usize) -> Moments {
+    TOGETHER.into_iter().find(|(most, _)| workloads <= *most).map_or(AMONG_MANY, |(_, moments)| moments)
 }
 
 /// When to begin: each workload at its own moment of a second, and from then on at whole seconds after it, so that every round has
 /// a second of its own.
-fn first_round(key: &Key, now: Duration, apart: u64) -> Duration {
+fn first_round(key: &Key, now: Duration, moments: Moments) -> Duration {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
-    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(hasher.finish() % (1000 / apart) * apart)
+    let moment = SETTLED + hasher.finish() % moments.count * moments.apart;
+    Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(moment)
 }
 
 #[cfg(test)]
@@ -151,6 +164,22 @@ mod tests {
         let rounds = schedule.begin(T0 + Duration::from_secs(10));
         assert_eq!(names(&rounds), ["quick", "slow"]);
         assert!(rounds.iter().any(|round| round.last.failing));
+    }
+
+    #[test]
+    fn rounds_begin_soon_after_pods_finished_a_second_and_never_before() {
+        for (workloads, last) in [(1, 135), (100, 135), (500, 535), (5000, 996)] {
+            let names: Vec<_> = (0..workloads).map(|i| i.to_string()).collect();
+            let mut schedule = ScrapeSchedule::default();
+            let table: Workloads = names.iter().map(|name| Workload::sample(name)).collect();
+            schedule.update(&table, T0 + Duration::from_millis(500));
+            let rounds = schedule.begin(T0 + Duration::from_secs(2));
+            assert_eq!(rounds.len(), workloads);
+            for Round { due, .. } in rounds {
+                assert!((60..=last).contains(&due.subsec_millis()), "{workloads}: {due:?}");
+                assert_eq!(due.as_secs(), T0.as_secs() + 1);
+            }
+        }
     }
 
     #[test]
