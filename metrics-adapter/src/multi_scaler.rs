@@ -20,7 +20,7 @@ use crate::collector::Collector;
 use crate::decisions::Decisions;
 use crate::history::{History, Look};
 use crate::metrics::Metrics;
-use crate::pokes::Pokes;
+use crate::pokes::{Gathering, Pokes};
 use crate::ready_pods::ReadyPods;
 use crate::turns::Turns;
 use crate::workloads::{Workload, Workloads, WorkloadsReceiver};
@@ -66,6 +66,7 @@ impl MultiScaler {
         let mut units = Units::new();
         let mut led = false;
         let mut turns = Turns::of(&self.workloads.borrow());
+        let mut gathering = Gathering::default();
         loop {
             let leads = self.leadership.leads();
             if leads != led {
@@ -80,9 +81,11 @@ impl MultiScaler {
                     }
                 }
                 key = poked.recv() => match key {
-                    Some(key) => self.poked(&mut units, &key),
+                    Some(key) if self.pokes.sleeps(&key) => self.poked(&mut units, &key),
+                    Some(key) => gathering.add(key),
                     None => return,
                 },
+                Some(key) = gathering.next() => self.poked(&mut units, &key),
                 changed = self.workloads.changed() => match changed {
                     Ok(()) => {
                         self.forget_removed(&mut units);
