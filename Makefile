@@ -148,7 +148,7 @@ test-system: images cluster-ready ## Tests of the whole loop on a whole cluster
 
 # With the HPA at its stock period. ARGS=--help tells the scenarios and their sizes.
 .PHONY: soak
-soak: images cluster-ready ## The long promises on a cluster, with a table (about 2 hours; ARGS='--only crowd,wakes --wakes 10')
+soak: images cluster-ready ## The long promises on a cluster, with a table (an hour and a half; ARGS='--only crowd,wakes --wakes 10')
 	cargo build --release --locked --bin soak
 	tests/on-cluster rouse-soak -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
 

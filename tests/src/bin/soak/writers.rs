@@ -94,7 +94,7 @@ impl Sizes {
     }
 
     /// By how many our changes and the events that tell of them differ.
-    pub(crate) fn untold(&self) -> usize {
+    fn untold(&self) -> usize {
         let ours = self.written.iter().filter(|written| written.by.as_deref() != Some(THE_HPA)).count();
         ours.abs_diff(self.explained)
     }
