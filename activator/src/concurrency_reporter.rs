@@ -32,8 +32,9 @@ const SHORTEST_PERIOD_MS: u64 = 100;
 /// Time after a poke in which a crowd has come. Those who open a thousand connections at once take nearly as long.
 const CROWD: Duration = Duration::from_millis(100);
 
-/// Time after a poke in which half seconds are told: the default panic window, for so long its average grows.
-const GROWTH: Duration = Duration::from_secs(6);
+/// Reports after a poke until which half seconds are told: as many as the default panic window has seconds, for so long its average
+/// grows. One half more, and what it holds of the first second, which counts as a whole one, and of the last would be above the load.
+const GROWTH: u32 = 6;
 
 /// Slow wakes that wait for the next report; the log has what is beyond that.
 const MOST_SLOW_WAKES: usize = 64;
@@ -60,13 +61,10 @@ struct State {
     /// `None` while the workload is not carried.
     stats: Option<RequestStats>,
     announced: Announced,
-    poke: Option<Poke>,
-}
-
-#[derive(Clone, Debug)]
-struct Poke {
-    at: Instant,
-    sent: PokeSent,
+    /// Of the current or last time the workload was carried.
+    poke: Option<PokeSent>,
+    /// Reports since then.
+    periods: u32,
 }
 
 /// What was told ahead of the periodic report, which leaves it out.
@@ -251,7 +249,7 @@ impl Counter {
 
     /// The poke of the current or last time the workload was carried.
     pub fn poke(&self) -> Option<PokeSent> {
-        lock(&self.state).poke.as_ref().map(|poke| poke.sent.clone())
+        lock(&self.state).poke.clone()
     }
 
     /// Counts one in; whether that has to be told at once, and where to note that it was.
@@ -264,8 +262,8 @@ impl Counter {
         let mut stats = RequestStats::new(now.into_std());
         stats.request_in(now.into_std(), false);
         let sent = PokeSent::default();
-        let poke = Poke { at: now, sent: sent.clone() };
-        *state = State { stats: Some(stats), announced: Announced::POKE, poke: Some(poke) };
+        *state =
+            State { stats: Some(stats), announced: Announced::POKE, poke: Some(sent.clone()), periods: 0 };
         Some(sent)
     }
 
@@ -291,8 +289,7 @@ impl Counter {
     /// What was over of this period, if the workload may grow and nothing of the period was told; notes that it is told now.
     fn grown(&self, now: Instant) -> Option<Announced> {
         let mut state = lock(&self.state);
-        let grows = state.poke.as_ref().is_some_and(|poke| now.saturating_duration_since(poke.at) < GROWTH);
-        if !grows || state.announced != Announced::default() {
+        if state.periods >= GROWTH || state.announced != Announced::default() {
             return None;
         }
         let over = state.stats.clone()?.report(now.into_std());
@@ -309,6 +306,7 @@ impl Counter {
     fn report(&self, now: Instant) -> Option<Period> {
         let mut state = lock(&self.state);
         let announced = std::mem::take(&mut state.announced);
+        state.periods = state.periods.saturating_add(1);
         let stats = state.stats.as_mut()?;
         let report = stats.report(now.into_std());
         let in_flight = stats.in_flight();
@@ -465,8 +463,37 @@ mod tests {
             (5.0, 0.0),
             "a stall is no load"
         );
-        counter.report(at(12)).unwrap();
+        for second in 4..=6 {
+            counter.report(at(2 * second)).unwrap();
+        }
         assert_eq!(counter.grown(at(13)), None, "its panic is as large as it gets");
+    }
+
+    /// What is told is kept by the second in which it came, and six of them are averaged.
+    #[test]
+    fn no_panic_window_holds_more_than_the_load_whenever_in_a_second_it_came() {
+        const LOAD: u64 = 200;
+        for poked_ms in (5..1000).step_by(10) {
+            let (counter, start) = (Counter::new(Key::new("shop", "web")), Instant::now());
+            let at = |ms: u64| start + Duration::from_millis(ms);
+            let mut told = [0.0; 20];
+            let looks = (1..40).map(|half| half * 500).chain([poked_ms, poked_ms + 100]);
+            for ms in looks.collect::<std::collections::BTreeSet<_>>() {
+                let second = (ms / 1000) as usize;
+                if ms == poked_ms {
+                    (0..LOAD).for_each(|_| drop(counter.enter(at(ms))));
+                    told[second] += 1.0;
+                } else if ms == poked_ms + 100 {
+                    told[second] += counter.announce().map_or(0.0, |told| told.concurrency);
+                } else if ms.is_multiple_of(1000) {
+                    told[second] += counter.report(at(ms)).map_or(0.0, |told| told.concurrency);
+                } else {
+                    told[second] += counter.grown(at(ms)).map_or(0.0, |told| told.concurrency);
+                }
+                let window: f64 = told[second.saturating_sub(5)..=second].iter().sum();
+                assert!(window / 6.0 <= LOAD as f64 + 1e-6, "{poked_ms}: {told:?}");
+            }
+        }
     }
 
     #[test]
