@@ -1,7 +1,8 @@
 //! MultiScaler: one task owns all deciders, so nothing else can touch their memory.
 //!
-//! It decides on every workload every two seconds, each in its turn ([`Turns`]), and on one at once when it is poked ([`Pokes`]). Input are
-//! the collector's averages and the ready pods; output is [`Decisions`]. Without data nothing is decided, and the old decision grows old.
+//! It decides on every workload every two seconds, each in its turn ([`Turns`]), and on one that is poked ([`Pokes`]) at once, or as soon as
+//! all that belongs to the moment was heard ([`Gathering`]). Input are the collector's averages and the ready pods; output is
+//! [`Decisions`]. Without data nothing is decided, and the old decision grows old.
 //!
 //! Only the leader's decisions go out. A follower decides all the same, on its own windows and for nobody, so that
 //! its deciders know of a panic or a delay when it has to take over; and then it takes nothing away for a stable window,
