@@ -33,7 +33,7 @@ struct Moments {
 const TOGETHER: [(usize, Moments); 2] =
     [(100, Moments { count: 4, apart: 25 }), (500, Moments { count: 20, apart: 25 })];
 /// Of more: the rest of the second, some forty rounds of ten thousand at each.
-const AMONG_MANY: Moments = Moments { count: 235, apart: 4 };
+const AMONG_MANY: Moments = Moments { count: (1000 - SETTLED) / 4, apart: 4 };
 
 /// What is due when.
 #[derive(Debug, Default)]

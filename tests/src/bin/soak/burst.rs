@@ -90,10 +90,8 @@ impl Bursting {
         self.failed += answers.iter().filter(|answer| answer.status != 200).count();
         self.conduct += grown.conduct();
         self.most = self.most.max(grown.most());
-        let (began, end) = answers
-            .iter()
-            .map(|answer| answer.sent_ms)
-            .fold((f64::INFINITY, began), |(first, last), sent| (first.min(sent), last.max(sent)));
+        let sent = || answers.iter().map(|answer| answer.sent_ms);
+        let (began, end) = (sent().reduce(f64::min).unwrap_or(began), sent().fold(began, f64::max));
         let after = |size| grown.reached(size).map_or(f64::INFINITY, |at| at - began);
         let (first, twenty, size) = (after(2), after(20), grown.at(end).unwrap_or(1));
         println!(
@@ -130,5 +128,5 @@ impl Bursting {
 
 /// The time until so much of a second of the wall clock is over.
 fn until_share(share: f64) -> Duration {
-    Duration::from_secs_f64((1000.0 * (1.0 + share) - now_ms() % 1000.0) % 1000.0 / 1000.0)
+    Duration::from_secs_f64((1000.0 * share - now_ms()).rem_euclid(1000.0) / 1000.0)
 }
