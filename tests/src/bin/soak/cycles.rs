@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use autoscaler::api::Mode;
 use kube::Client;
 use system_tests::installation;
-use system_tests::load::{Answer, Load};
+use system_tests::load::{Answer, Load, until_activators_answer};
 use system_tests::namespace::TestNamespace;
 use system_tests::timeline::{Entry, Happening, Timeline};
 use system_tests::workload::Workload;
@@ -19,6 +19,8 @@ use crate::writers::{BY_STRANGERS, Conduct, Sizes, UNTOLD};
 /// Requests a second, each on a connection of its own.
 const RATE: f64 = 20.0;
 const LOADED: Duration = Duration::from_secs(2);
+/// Until a Service that was just made leads to somebody.
+const REACHED: Duration = Duration::from_secs(30);
 /// Until it sleeps after the last request.
 const TO_ZERO: Duration = Duration::from_secs(180);
 /// Requests begin up to so many milliseconds after a moment, another one each time.
@@ -75,6 +77,8 @@ async fn cycle(namespace: TestNamespace, worker: usize, cycles: usize) -> Result
     let url = workload.url(&namespace).await?;
     let mut lived = Lived::default();
     until(&mut timeline, &mut lived.entries, is_proxied).await?;
+    // kube-proxy refuses connections to a Service whose first endpoints it has not taken up yet.
+    until_activators_answer(&url, &namespace, REACHED).await?;
     for cycle in 0..cycles {
         // A moment after the one of interest: the workload has just gone to zero.
         sleep(Duration::from_millis((cycle as u64 * 37 + worker as u64 * 101) % SPREAD)).await;
