@@ -198,22 +198,14 @@ pub async fn until_answered(url: &str, namespace: &TestNamespace, deadline: Dura
     .await
 }
 
-/// Whether an activator answers at `url` now.
-///
-/// # Errors
-/// When the client pod fails.
-pub async fn activators_answer(url: &str, namespace: &TestNamespace) -> Result<bool> {
-    let answers = Load::probe(url).run(namespace).await?;
-    Ok(answers.iter().any(|answer| answer.status == 200))
-}
-
 /// Waits until an activator answers at `url`, as for a workload that was applied asleep: kube-proxy may not know it yet.
 ///
 /// # Errors
 /// After the deadline.
 pub async fn until_activators_answer(url: &str, namespace: &TestNamespace, deadline: Duration) -> Result<()> {
     wait::until("an activator in the path", deadline, || async {
-        Ok(activators_answer(url, namespace).await?.then_some(()))
+        let answers = Load::probe(url).run(namespace).await?;
+        Ok(answers.iter().any(|answer| answer.status == 200).then_some(()))
     })
     .await
 }

@@ -80,11 +80,19 @@ impl Workload {
     /// # Errors
     /// When the API refuses one of them.
     pub async fn create_without_autoscaler(&self, namespace: &TestNamespace) -> Result<()> {
-        let create = PostParams::default();
-        let deployments: Api<Deployment> = namespace.api();
-        deployments.create(&create, &serde_json::from_value(self.deployment())?).await?;
+        self.create_deployment(namespace).await?;
         let services: Api<Service> = namespace.api();
-        services.create(&create, &serde_json::from_value(self.service())?).await?;
+        services.create(&PostParams::default(), &serde_json::from_value(self.service())?).await?;
+        Ok(())
+    }
+
+    /// Applies the Deployment alone, for pods that nobody scales or leads requests to.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub async fn create_deployment(&self, namespace: &TestNamespace) -> Result<()> {
+        let deployments: Api<Deployment> = namespace.api();
+        deployments.create(&PostParams::default(), &serde_json::from_value(self.deployment())?).await?;
         Ok(())
     }
 

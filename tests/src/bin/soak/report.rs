@@ -38,7 +38,7 @@ impl Report {
 
     /// Milliseconds that must not be more than `bound`.
     pub(crate) fn time(&mut self, what: &str, ms: f64, bound: f64) {
-        self.row(what, format!("{ms:.0} ms"), format!("at most {bound:.0} ms"), ms <= bound);
+        self.row(what, format!("{ms:.1} ms"), format!("at most {bound:.0} ms"), ms <= bound);
     }
 
     /// A ratio that must not be more than `bound`.
@@ -76,7 +76,7 @@ impl fmt::Display for Report {
         let missed = self.rows.iter().filter(|row| !row.met).count();
         match missed {
             0 => writeln!(f, "\nverdict: ok"),
-            missed => writeln!(f, "\nverdict: FAILED. {missed} bounds were missed"),
+            missed => writeln!(f, "\nverdict: FAILED. Bounds missed: {missed}"),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What a wake takes beyond the start of its pod: wakes and bare starts of the same pod, in turn.
+//! What a wake takes beyond the start of its pod: wakes, and in turn bare starts of the same pod in a Deployment that is
+//! nobody's.
 
 use std::time::Duration;
 
@@ -9,15 +10,14 @@ use system_tests::load::{self, Answer, Load};
 use system_tests::namespace::{TestNamespace, pods_of};
 use system_tests::timeline::{Happening, Timeline, now_ms};
 use system_tests::wait;
-use system_tests::workload::{Workload, replicas, scale};
-use tokio::time::sleep;
+use system_tests::workload::{Workload, scale, until_replicas};
 
 use crate::report::Report;
 use crate::writers::Sizes;
 
 const UP: Duration = Duration::from_secs(60);
-/// Until it is put to zero once more.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Until it sleeps after its one request, and its pod is gone.
+const ASLEEP: Duration = Duration::from_secs(60);
 /// Knocks at a bare pod's door, a second.
 const KNOCKS: f64 = 200.0;
 const KNOCKING: Duration = Duration::from_secs(3);
@@ -35,58 +35,51 @@ struct Wakes {
 }
 
 pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Report) -> Result<()> {
-    installation::set_grace_period(client, "30s").await?;
+    installation::set_grace_period(client, "1s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-wakes").await?;
-    // Never more than one pod: the knocks at a bare one that starts slowly may be a panic, and the wake after them would be for two.
-    let workload =
-        Workload { replicas: 0, max_replicas: 1, ..Workload::new("sleeper") }.annotated("window", "60s");
-    let mut timeline = Timeline::follow(&namespace, &workload.name);
-    workload.create(&namespace).await?;
-    let url = workload.url(&namespace).await?;
+    let sleeper = Workload { replicas: 0, ..Workload::new("sleeper") };
+    let bare = Workload { replicas: 0, ..Workload::new("bare") };
+    let mut happenings = Timeline::follow(&namespace, &sleeper.name);
+    let mut bare_happenings = Timeline::follow(&namespace, &bare.name);
+    sleeper.create(&namespace).await?;
+    bare.create_deployment(&namespace).await?;
+    let url = sleeper.url(&namespace).await?;
     let mut wakes = Wakes::default();
     for i in 0..sizes.wakes {
-        asleep(&namespace, &workload.name, &url).await?;
-        timeline.drain();
+        at_rest(&namespace, &sleeper.name).await?;
+        load::until_activators_answer(&url, &namespace, UP).await?;
+        happenings.drain();
         let answer = load::one_answer(&url, &namespace).await.with_context(|| format!("wake {i}"))?;
-        wakes.take(&answer, &mut timeline)?;
+        let patched = wakes.take(&answer, &mut happenings)?;
 
-        asleep(&namespace, &workload.name, &url).await?;
-        timeline.drain();
-        wakes.bare.push(bare_start(&namespace, &workload.name, &mut timeline).await?);
+        let started = bare_start(&namespace, &bare.name, &mut bare_happenings).await?;
+        wakes.bare.push(started);
+        scale(&namespace, &bare.name, 0).await?;
+        at_rest(&namespace, &bare.name).await?;
         println!(
-            "  {} of {} wakes: {:.0} ms, bare {:.0} ms",
+            "  {} of {} wakes: {:.0} ms, /scale after {patched:.1} ms, bare {started:.0} ms",
             i + 1,
             sizes.wakes,
-            answer.ms,
-            wakes.bare.last().unwrap_or(&f64::NAN)
+            answer.ms
         );
     }
     wakes.tell(report);
     namespace.delete().await
 }
 
-/// Puts it to zero, and waits until activators and nobody else answer. While its last requests are not a second old it is woken
-/// for them, so that it may have to be put to zero again.
-async fn asleep(namespace: &TestNamespace, name: &str, url: &str) -> Result<()> {
-    wait::until("no pod and an activator in the path", UP, || async {
-        if replicas(namespace, name).await? > 0 {
-            scale(namespace, name, 0).await?;
-            sleep(AGAIN).await;
-            return Ok(None);
-        }
-        if !pods_of(namespace, name).await?.is_empty() {
-            return Ok(None);
-        }
-        Ok(load::activators_answer(url, namespace).await?.then_some(()))
-    })
-    .await
+/// Waits until it is at zero and its last pod is gone, so that nothing but the next start has work to do.
+async fn at_rest(namespace: &TestNamespace, name: &str) -> Result<()> {
+    until_replicas(namespace, name, |replicas| replicas == 0, ASLEEP).await?;
+    wait::until("no pod", ASLEEP, || async { Ok(pods_of(namespace, name).await?.is_empty().then_some(())) })
+        .await
 }
 
 /// Milliseconds from the patch to the pod's first answer at its own address.
-async fn bare_start(namespace: &TestNamespace, name: &str, timeline: &mut Timeline) -> Result<f64> {
+async fn bare_start(namespace: &TestNamespace, name: &str, happenings: &mut Timeline) -> Result<f64> {
+    happenings.drain();
     let patched = now_ms();
     scale(namespace, name, 1).await?;
-    seen(timeline, |what| matches!(what, Happening::Addressed(_))).await?;
+    seen(happenings, |what| matches!(what, Happening::Addressed(_))).await?;
     let pods = pods_of(namespace, name).await?;
     let ip =
         pods.iter().find_map(|pod| pod.status.as_ref()?.pod_ip.clone()).context("no pod has an address")?;
@@ -100,10 +93,10 @@ async fn bare_start(namespace: &TestNamespace, name: &str, timeline: &mut Timeli
 }
 
 /// The moment at which this was seen.
-async fn seen(timeline: &mut Timeline, wanted: impl Fn(&Happening) -> bool) -> Result<f64> {
+async fn seen(happenings: &mut Timeline, wanted: impl Fn(&Happening) -> bool) -> Result<f64> {
     let waited = async {
         loop {
-            let entry = timeline.next().await?;
+            let entry = happenings.next().await?;
             if wanted(&entry.what) {
                 return Ok(entry.at_ms);
             }
@@ -115,16 +108,17 @@ async fn seen(timeline: &mut Timeline, wanted: impl Fn(&Happening) -> bool) -> R
 // === impl Wakes ===
 
 impl Wakes {
-    fn take(&mut self, answer: &Answer, timeline: &mut Timeline) -> Result<()> {
+    /// Takes in a wake; what it returns is the time until `/scale` was patched.
+    fn take(&mut self, answer: &Answer, happenings: &mut Timeline) -> Result<f64> {
         ensure!(answer.started_ms > answer.sent_ms, "the answer is not of a new pod: {answer:?}");
-        let sizes = Sizes::of(&timeline.drain());
-        let patched = sizes.reached(1).context("no new size was seen")?;
+        let sizes = Sizes::of(&happenings.drain());
+        let patched = sizes.reached(1).context("no new size was seen")? - answer.sent_ms;
         ensure!(sizes.changes() == 1, "one wake, and these sizes: {sizes:?}");
-        self.patched.push(patched - answer.sent_ms);
+        self.patched.push(patched);
         // By the app's own word: the kubelet tells of its containers later than callers have their answers.
         self.after_start.push(answer.sent_ms + answer.ms - answer.started_ms);
         self.whole.push(answer.ms);
-        Ok(())
+        Ok(patched)
     }
 
     fn tell(&self, report: &mut Report) {
