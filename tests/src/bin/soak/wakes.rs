@@ -92,13 +92,12 @@ async fn bare_start(namespace: &TestNamespace, name: &str, happenings: &mut Time
     bail!("the bare pod did not answer within {KNOCKING:?}")
 }
 
-/// The moment at which this was seen.
-async fn seen(happenings: &mut Timeline, wanted: impl Fn(&Happening) -> bool) -> Result<f64> {
+/// Waits until this is seen.
+async fn seen(happenings: &mut Timeline, wanted: impl Fn(&Happening) -> bool) -> Result<()> {
     let waited = async {
         loop {
-            let entry = happenings.next().await?;
-            if wanted(&entry.what) {
-                return Ok(entry.at_ms);
+            if wanted(&happenings.next().await?.what) {
+                return Ok(());
             }
         }
     };
