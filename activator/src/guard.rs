@@ -81,7 +81,7 @@ enum Outcome {
 enum WakeError {
     #[error("no answer from the API server within {PATIENCE:?}")]
     Silence,
-    #[error("the activators' service account may not get and patch the scale of such objects")]
+    #[error("the activators' service account may not get and update the scale of such objects")]
     Forbidden,
     #[error(transparent)]
     Api(Box<kube::Error>),

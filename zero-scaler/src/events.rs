@@ -1,8 +1,10 @@
 //! Events for people: what changed on an object, and why.
 //!
 //! Input: the reconcilers and the wake path, which never wait: a full queue drops the event and counts it. Output: objects of
-//! events.k8s.io/v1. Each is its own object, because the reason of a change stands in its note, and a series keeps only
-//! the first note.
+//! events.k8s.io/v1, a moment later. Each is its own object, because the reason of a change stands in its note, and a
+//! series keeps only the first note.
+
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
@@ -11,12 +13,16 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Resource};
 use prometheus::IntCounter;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::FIELD_MANAGER;
 use crate::reconciler::is_going;
 
 /// Events that may wait for the API server.
 const QUEUE: usize = 1024;
+/// After what it tells of an event is written. Nobody reads that fast, and the API server has better things to do then: the
+/// event of a wake would compete with the making of its pod.
+const AFTERWARDS: Duration = Duration::from_millis(100);
 /// The API's own limit for a name.
 const LONGEST_NAME: usize = 253;
 /// The API's own limit for a note, in bytes.
@@ -32,6 +38,9 @@ pub struct Events {
 /// One event.
 #[derive(Clone, Debug)]
 pub struct Said {
+    at: Instant,
+    /// The same moment, since the epoch.
+    micros: u128,
     about: ObjectReference,
     warning: bool,
     pub(crate) reason: &'static str,
@@ -49,12 +58,12 @@ impl Events {
 
     /// Something went as it should.
     pub fn normal<K: Resource<DynamicType = ()>>(&self, about: &K, reason: &'static str, note: String) {
-        self.say(Said { about: about.object_ref(&()), warning: false, reason, note });
+        self.say(Said::now(about, false, reason, note));
     }
 
     /// Something needs a person.
     pub fn warning<K: Resource<DynamicType = ()>>(&self, about: &K, reason: &'static str, note: String) {
-        self.say(Said { about: about.object_ref(&()), warning: true, reason, note });
+        self.say(Said::now(about, true, reason, note));
     }
 
     fn say(&self, said: Said) {
@@ -67,12 +76,27 @@ impl Events {
     }
 }
 
+// === impl Said ===
+
+impl Said {
+    fn now<K: Resource<DynamicType = ()>>(
+        about: &K,
+        warning: bool,
+        reason: &'static str,
+        note: String,
+    ) -> Self {
+        let micros = chassis::clock::since_epoch().as_micros();
+        Self { at: Instant::now(), micros, about: about.object_ref(&()), warning, reason, note }
+    }
+}
+
 /// Writes events until every sender is gone.
 pub async fn write(client: Client, instance: String, mut queue: mpsc::Receiver<Said>) {
     while let Some(said) = queue.recv().await {
+        tokio::time::sleep_until(said.at + AFTERWARDS).await;
         let namespace = said.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        let event = event(said, &instance, chassis::clock::since_epoch().as_micros());
+        let event = event(said, &instance);
         match api.create(&PostParams::default(), &event).await {
             Err(error) if !is_going(&error) => tracing::warn!(%error, note = event.note, "event not written"),
             _ => {}
@@ -80,8 +104,8 @@ pub async fn write(client: Client, instance: String, mut queue: mpsc::Receiver<S
     }
 }
 
-fn event(said: Said, instance: &str, micros: u128) -> Event {
-    let now = i64::try_from(micros)
+fn event(said: Said, instance: &str) -> Event {
+    let at = i64::try_from(said.micros)
         .ok()
         .and_then(|m| jiff::Timestamp::from_microsecond(m).ok())
         .unwrap_or_default();
@@ -89,11 +113,11 @@ fn event(said: Said, instance: &str, micros: u128) -> Event {
     note.truncate(note.floor_char_boundary(LONGEST_NOTE));
     Event {
         metadata: ObjectMeta {
-            name: Some(name(said.about.name.as_deref().unwrap_or_default(), micros)),
+            name: Some(name(said.about.name.as_deref().unwrap_or_default(), said.micros)),
             namespace: said.about.namespace.clone(),
             ..ObjectMeta::default()
         },
-        event_time: Some(MicroTime(now)),
+        event_time: Some(MicroTime(at)),
         type_: Some(if said.warning { "Warning" } else { "Normal" }.to_owned()),
         reason: Some(said.reason.to_owned()),
         action: Some(said.reason.to_owned()),
@@ -114,6 +138,8 @@ fn name(about: &str, micros: u128) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
     use super::*;
 
     #[test]
@@ -125,13 +151,16 @@ mod tests {
 
     #[test]
     fn an_event_has_what_the_api_demands_and_no_longer_note_than_it_takes() {
-        let about = ObjectReference {
-            name: Some("web".into()),
-            namespace: Some("shop".into()),
-            ..Default::default()
+        let about = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("web".into()),
+                namespace: Some("shop".into()),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
         };
-        let said = Said { about, warning: true, reason: "Rejected", note: "ä".repeat(1000) };
-        let event = event(said, "zero-scaler-0", 1_700_000_000_000_001);
+        let said = Said::now(&about, true, "Rejected", "ä".repeat(1000));
+        let event = event(Said { micros: 1_700_000_000_000_001, ..said }, "zero-scaler-0");
         assert_eq!(event.metadata.name.as_deref(), Some("web.60a24181e4001"));
         assert_eq!(event.note.map(|n| n.len()), Some(1024));
         assert_eq!(event.type_.as_deref(), Some("Warning"));

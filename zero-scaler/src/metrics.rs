@@ -63,7 +63,7 @@ impl Metrics {
                 registry,
                 Histogram::with_opts(latency(
                     "rouse_wake_patch_seconds",
-                    "From the receipt of a push to the answer to the patch of /scale",
+                    "From the receipt of a push to the answer to the write of /scale",
                 ))?,
             )?,
             probes: counters(

@@ -47,6 +47,9 @@ pub async fn reconcile(
     if autoscaler.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
+    if context.wake.is_waking(&key) {
+        return Ok(Action::await_change());
+    }
     let observed = observe::observe(&key, autoscaler, &context).await;
     let mut plan = decide::decide(&observed, None);
     let mut proof = Proof::default();

@@ -148,7 +148,7 @@ mod tests {
     use crate::wake::tests::{FakeTarget, push, sleeper, wake};
 
     #[tokio::test]
-    async fn a_push_over_a_websocket_patches_in_milliseconds_and_bad_frames_change_nothing() {
+    async fn a_push_over_a_websocket_writes_in_milliseconds_and_bad_frames_change_nothing() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,14 +1,15 @@
 //! The fast path from a waiting request to running pods.
 //!
 //! ```text
-//!  activator ── Push frame ──► /push ──► hear ──► asleep? ──► patch /scale ──► look at the PodAutoscaler
+//!  activator ── Push frame ──► /push ──► hear ──► asleep? ──► write /scale ──► look at the PodAutoscaler
 //! ```
 //!
 //! Not through the reconcile queue and without the decider's word. Every replica hears of the request: the one that leads
-//! patches at once, and the others only if the workload still sleeps a moment later, because two patches at a time make each
-//! other slow. So no wake needs a leader, and two that patch all the same do no harm. An activator pushes once a
-//! second while requests wait, so a patch that fails is tried again by the next push. The first size is minReplicas or the
-//! activation scale; what the decider wants beyond that follows by the ordinary way.
+//! writes at once, and the others only if the workload still sleeps a moment later, because two writes at a time make each
+//! other slow. So no wake needs a leader, and two that write all the same do no harm. For the same reason nobody looks at
+//! the PodAutoscaler while its wake is under way, though the decider's word comes a millisecond after the activator's. An
+//! activator pushes once a second while requests wait, so a write that fails is tried again by the next push. The first
+//! size is minReplicas or the activation scale; what the decider wants beyond that follows by the ordinary way.
 //!
 //! Also kept here: when somebody last asked for a workload. It stops the way to zero even if the decider has not heard yet.
 //! And what was woken from here: if an activator says that it took long, this replica tells it, and no other does.
@@ -39,12 +40,14 @@ use crate::triggers::Trigger;
 const MOST_AT_ONCE: usize = 1024;
 /// Workloads whose last request is remembered, and whose last wake.
 const MOST_REMEMBERED: usize = 100_000;
-/// How long a stopping process waits for patches in flight.
+/// How long a stopping process waits for writes in flight.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long the replicas that follow leave a wake to the one that leads: several times what a patch takes with its way back
+/// How long the replicas that follow leave a wake to the one that leads: several times what a write takes with its way back
 /// through the watch, and not much against the start of a pod, should the leader be gone without a word.
 const LEADERS_TURN: Duration = Duration::from_millis(100);
-/// Reads of a target that keeps changing under our patch.
+/// How long the API server may take for one wake. A connection that is lost without a word must not keep it from the next.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Reads of a target that keeps changing under our write.
 const ATTEMPTS: u32 = 3;
 
 /// What a wake needs to know of a workload.
@@ -99,6 +102,7 @@ pub struct Wake<S, W> {
 enum Outcome {
     Woken,
     AwakeAlready,
+    Unanswered,
 }
 
 // === impl Watched ===
@@ -157,6 +161,11 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         }
     }
 
+    /// Whether a workload's wake is under way. Its end asks for a look.
+    pub fn is_waking(&self, key: &Key) -> bool {
+        lock(&self.in_flight).contains(key)
+    }
+
     /// When the last word came that somebody asks for a workload.
     pub fn last_asked(&self, key: &Key) -> Option<Instant> {
         lock(&self.last_asked).get(key).copied()
@@ -189,7 +198,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         lock(&self.woken_here).retain(|key, _| self.sleepers.exists(key));
     }
 
-    /// Waits for patches in flight, but not for long.
+    /// Waits for wakes under way, but not for long.
     pub async fn settle(&self) {
         let ended = async {
             while !lock(&self.in_flight).is_empty() {
@@ -214,11 +223,23 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         let wake = self.clone();
         tokio::spawn(async move {
             // Dropped at the end, however that comes.
-            let _in_flight = InFlight { set: &wake.in_flight, key: &key };
-            if let Some(sleeper) = wake.after_the_leader(&key, sleeper).await {
-                wake.wake(&key, sleeper, received).await;
+            let in_flight = InFlight { set: &wake.in_flight, key: &key };
+            let sleeper = wake.after_the_leader(&key, sleeper).await;
+            let written = match &sleeper {
+                Some(sleeper) => wake.wake(&key, sleeper, received).await,
+                None => false,
+            };
+            drop(in_flight);
+            if !(written && sleeper.is_some_and(|sleeper| wake.is_awaited(&key, &sleeper))) {
+                wake.woken.fire(key);
             }
         });
+    }
+
+    /// Whether the watch has still to bring what was written. That asks for a look then; one before would have to ask the API
+    /// server for the size, which has the pods to make.
+    fn is_awaited(&self, key: &Key, sleeper: &Sleeper) -> bool {
+        sleeper.scale.is_some() && self.scales.known(&key.namespace, &sleeper.target).is_none()
     }
 
     /// The sleeper, if it is ours to wake: at once where this replica leads or nobody does, else if the leader left it asleep.
@@ -230,26 +251,32 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         self.sleepers.asleep(key)
     }
 
-    async fn wake(&self, key: &Key, sleeper: Sleeper, received: Instant) {
-        let outcome = self.patch(key, &sleeper).await;
+    /// Whether a size was written.
+    async fn wake(&self, key: &Key, sleeper: &Sleeper, received: Instant) -> bool {
+        let written = tokio::time::timeout(PATIENCE, self.write(key, sleeper)).await;
+        let outcome = written.unwrap_or(Ok(Outcome::Unanswered));
         let took = tokio::time::Instant::now().into_std().saturating_duration_since(received);
-        match outcome {
+        match &outcome {
             Ok(Outcome::Woken) => {
                 self.metrics.wake_seconds.observe(took.as_secs_f64());
                 self.metrics.wakes.with_label_values(&["woken"]).inc();
-                self.tell(&sleeper, took);
-                remember(&self.woken_here, key, sleeper.autoscaler);
+                self.tell(sleeper, took);
+                remember(&self.woken_here, key, sleeper.autoscaler.clone());
             }
             Ok(Outcome::AwakeAlready) => self.metrics.wakes.with_label_values(&["awake"]).inc(),
+            Ok(Outcome::Unanswered) => {
+                self.metrics.wakes.with_label_values(&["failed"]).inc();
+                tracing::warn!(workload = %key, "no answer to a wake for {PATIENCE:?}; the next push tries again");
+            }
             Err(error) => {
                 self.metrics.wakes.with_label_values(&["failed"]).inc();
                 tracing::warn!(workload = %key, %error, "wake failed; the next push tries again");
             }
         }
-        self.woken.fire(key.clone());
+        matches!(outcome, Ok(Outcome::Woken))
     }
 
-    async fn patch(&self, key: &Key, sleeper: &Sleeper) -> Result<Outcome, ScaleError> {
+    async fn write(&self, key: &Key, sleeper: &Sleeper) -> Result<Outcome, ScaleError> {
         let mut known = sleeper.scale.clone();
         for _ in 1..ATTEMPTS {
             match self.attempt(key, sleeper, known.take()).await {
@@ -260,7 +287,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         self.attempt(key, sleeper, None).await
     }
 
-    /// One patch, on the condition that the target is still as it was when it was seen to be at zero.
+    /// One write, on the condition that the target is still as it was when it was seen to be at zero.
     async fn attempt(
         &self,
         key: &Key,
@@ -295,7 +322,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
     }
 }
 
-/// The only patch in flight for a workload.
+/// The only wake under way for a workload.
 struct InFlight<'a> {
     set: &'a Mutex<HashSet<Key>>,
     key: &'a Key,
@@ -325,6 +352,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) mod tests {
     use autoscaler::api::PodAutoscalerSpec;
     use autoscaler::stats::{SlowWake, Stat};
+    use futures::{FutureExt, StreamExt};
     use prometheus::Registry;
     use tokio::sync::mpsc;
 
@@ -339,12 +367,16 @@ pub(crate) mod tests {
         pub(crate) writes: mpsc::UnboundedSender<(i32, Option<String>)>,
         /// How long a write takes.
         delay: Duration,
+        /// Whether its watch is.
+        is_behind: bool,
     }
 
     impl FakeTarget {
         pub(crate) fn new(delay: Duration) -> (Self, mpsc::UnboundedReceiver<(i32, Option<String>)>) {
             let (writes, seen) = mpsc::unbounded_channel();
-            (Self { replicas: Mutex::new(0), version: Mutex::new(1), writes, delay }, seen)
+            let target =
+                Self { replicas: Mutex::new(0), version: Mutex::new(1), writes, delay, is_behind: false };
+            (target, seen)
         }
 
         fn scale(&self) -> Scale {
@@ -359,7 +391,7 @@ pub(crate) mod tests {
 
     impl ScaleAccess for FakeTarget {
         fn known(&self, _: &str, _: &ScaleTargetRef) -> Option<Scale> {
-            Some(self.scale())
+            (!self.is_behind).then(|| self.scale())
         }
 
         async fn read(&self, _: &str, _: &ScaleTargetRef) -> Result<Scale, ScaleError> {
@@ -438,7 +470,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_push_patches_and_those_during_the_patch_do_not() {
+    async fn the_first_push_writes_and_those_during_the_write_do_not() {
         let (target, mut writes) = FakeTarget::new(Duration::from_millis(5));
         let wake = wake(target, Some(sleeper("1")));
         for _ in 0..100 {
@@ -470,6 +502,47 @@ pub(crate) mod tests {
         }
         assert_eq!(told.recv().await.unwrap().reason, "SlowWake");
         assert!(told.try_recv().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wake_without_an_answer_is_tried_again() {
+        let (target, mut writes) = FakeTarget::new(Duration::from_secs(300));
+        let wake = wake(target, Some(sleeper("1")));
+        let key = Key::new("shop", "web");
+        wake.hear(push("web", 1.0), now());
+        tokio::time::sleep(PATIENCE - Duration::from_millis(1)).await;
+        assert!(wake.is_waking(&key));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert!(!wake.is_waking(&key));
+        assert_eq!(wake.metrics.wakes.with_label_values(&["failed"]).get(), 1);
+        wake.hear(push("web", 1.0), now());
+        assert!(wake.is_waking(&key));
+        assert!(writes.try_recv().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_is_asked_for_when_the_wake_is_over() {
+        let (target, _writes) = FakeTarget::new(Duration::from_millis(5));
+        let wake = wake(target, Some(sleeper("1")));
+        let key = Key::new("shop", "web");
+        let mut looks = Box::pin(wake.woken.clone().stream());
+        wake.hear(push("web", 1.0), now());
+        assert!(wake.is_waking(&key));
+        assert_eq!(looks.next().await, Some(key.clone()));
+        assert!(!wake.is_waking(&key));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_the_watch_has_still_to_bring_the_size_that_asks_for_the_look() {
+        let (mut target, mut writes) = FakeTarget::new(Duration::ZERO);
+        target.is_behind = true;
+        let wake = wake(target, Some(sleeper("1")));
+        let mut looks = Box::pin(wake.woken.clone().stream());
+        wake.hear(push("web", 1.0), now());
+        writes.recv().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!wake.is_waking(&Key::new("shop", "web")));
+        assert!(looks.next().now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -80,7 +80,7 @@ async fn a_sleeper_is_woken_once_no_zero_scaler_was_there_for_long_enough() {
     assert_eq!(trial.at(29).await.size(), 0);
     assert_eq!(trial.api.requests(), Vec::<String>::new());
     assert_eq!(trial.at(33).await.size(), 1);
-    assert_eq!(trial.api.writes(), [format!("PATCH {DEPLOYMENT}/scale")]);
+    assert_eq!(trial.api.writes(), [format!("PUT {DEPLOYMENT}/scale")]);
     assert_eq!((trial.count("woken"), trial.count("failed")), (1.0, 0.0));
 }
 

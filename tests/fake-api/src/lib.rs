@@ -246,7 +246,9 @@ impl FakeApi {
             (&Method::POST, None) => {
                 self.change(|store| store.create(&path, object)).map(|value| (StatusCode::CREATED, value))
             }
-            (&Method::PUT, _) => self.change(|store| store.replace(&path, object)).map(ok),
+            (&Method::PUT, _) => {
+                self.change(|store| store.replace(&path, object, &query.field_manager)).map(ok)
+            }
             (&Method::PATCH, _) if applied => {
                 self.change(|store| store.apply(&path, object, &query.field_manager)).map(ok)
             }

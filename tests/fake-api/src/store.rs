@@ -117,8 +117,11 @@ impl Store {
         Ok(self.write(id, object))
     }
 
-    pub(crate) fn replace(&mut self, path: &Path, object: Value) -> Result<Value, Refusal> {
+    pub(crate) fn replace(&mut self, path: &Path, object: Value, manager: &str) -> Result<Value, Refusal> {
         self.is_based_on(path, &object)?;
+        if path.subresource == Some(Subresource::Scale) {
+            return self.merge(path, &object, manager);
+        }
         Ok(self.write(id(path)?, object))
     }
 

@@ -69,9 +69,10 @@ async fn pods_that_got_no_sidecar_are_told_of() {
     let ready = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
     story.until("it is said", |cluster| ready(cluster).contains("SidecarMissing")).await;
     assert!(ready(&story.cluster).contains("web-bare") && ready(&story.cluster).contains("restart the pods"));
-    assert!(
-        story.cluster.events("NotReady").iter().any(|event| event["note"].to_string().contains("web-bare"))
-    );
+    let told = |cluster: &Cluster| {
+        cluster.events("NotReady").iter().any(|event| event["note"].to_string().contains("web-bare"))
+    };
+    story.until("and an event says it", told).await;
     story.cluster.inject(true);
     story.until("it is taken back", |cluster| ready(cluster).starts_with(r#""True""#)).await;
 }
