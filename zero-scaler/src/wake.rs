@@ -222,18 +222,20 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         }
         let wake = self.clone();
         tokio::spawn(async move {
-            // Dropped at the end, however that comes.
-            let in_flight = InFlight { set: &wake.in_flight, key: &key };
-            let sleeper = wake.after_the_leader(&key, sleeper).await;
-            let written = match &sleeper {
-                Some(sleeper) => wake.wake(&key, sleeper, received).await,
-                None => false,
-            };
-            drop(in_flight);
-            if !(written && sleeper.is_some_and(|sleeper| wake.is_awaited(&key, &sleeper))) {
+            let woken = wake.run(&key, sleeper, received).await;
+            // Not before the wake is over: until then a look that the watch asks for has no effect.
+            if !woken.is_some_and(|sleeper| wake.is_awaited(&key, &sleeper)) {
                 wake.woken.fire(key);
             }
         });
+    }
+
+    /// One wake; the sleeper, if its size was written.
+    async fn run(&self, key: &Key, sleeper: Sleeper, received: Instant) -> Option<Sleeper> {
+        // Dropped at the end, however that comes.
+        let _in_flight = InFlight { set: &self.in_flight, key };
+        let sleeper = self.after_the_leader(key, sleeper).await?;
+        self.wake(key, &sleeper, received).await.then_some(sleeper)
     }
 
     /// Whether the watch has still to bring what was written. That asks for a look then; one before would have to ask the API
