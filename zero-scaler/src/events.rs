@@ -39,8 +39,8 @@ pub struct Events {
 #[derive(Clone, Debug)]
 pub struct Said {
     at: Instant,
-    /// The same moment, since the epoch.
-    micros: u128,
+    /// The same moment, in microseconds since the epoch.
+    time: u128,
     about: ObjectReference,
     warning: bool,
     pub(crate) reason: &'static str,
@@ -85,8 +85,8 @@ impl Said {
         reason: &'static str,
         note: String,
     ) -> Self {
-        let micros = chassis::clock::since_epoch().as_micros();
-        Self { at: Instant::now(), micros, about: about.object_ref(&()), warning, reason, note }
+        let time = chassis::clock::since_epoch().as_micros();
+        Self { at: Instant::now(), time, about: about.object_ref(&()), warning, reason, note }
     }
 }
 
@@ -96,7 +96,7 @@ pub async fn write(client: Client, instance: String, mut queue: mpsc::Receiver<S
         tokio::time::sleep_until(said.at + AFTERWARDS).await;
         let namespace = said.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        let event = event(said, &instance);
+        let event = event(said, &instance, chassis::clock::since_epoch().as_micros());
         match api.create(&PostParams::default(), &event).await {
             Err(error) if !is_going(&error) => tracing::warn!(%error, note = event.note, "event not written"),
             _ => {}
@@ -104,8 +104,9 @@ pub async fn write(client: Client, instance: String, mut queue: mpsc::Receiver<S
     }
 }
 
-fn event(said: Said, instance: &str) -> Event {
-    let at = i64::try_from(said.micros)
+/// An event, named by the moment of its writing: two may tell of the same one.
+fn event(said: Said, instance: &str, written: u128) -> Event {
+    let time = i64::try_from(said.time)
         .ok()
         .and_then(|m| jiff::Timestamp::from_microsecond(m).ok())
         .unwrap_or_default();
@@ -113,11 +114,11 @@ fn event(said: Said, instance: &str) -> Event {
     note.truncate(note.floor_char_boundary(LONGEST_NOTE));
     Event {
         metadata: ObjectMeta {
-            name: Some(name(said.about.name.as_deref().unwrap_or_default(), said.micros)),
+            name: Some(name(said.about.name.as_deref().unwrap_or_default(), written)),
             namespace: said.about.namespace.clone(),
             ..ObjectMeta::default()
         },
-        event_time: Some(MicroTime(at)),
+        event_time: Some(MicroTime(time)),
         type_: Some(if said.warning { "Warning" } else { "Normal" }.to_owned()),
         reason: Some(said.reason.to_owned()),
         action: Some(said.reason.to_owned()),
@@ -160,7 +161,7 @@ mod tests {
             ..ConfigMap::default()
         };
         let said = Said::now(&about, true, "Rejected", "ä".repeat(1000));
-        let event = event(Said { micros: 1_700_000_000_000_001, ..said }, "zero-scaler-0");
+        let event = event(said, "zero-scaler-0", 1_700_000_000_000_001);
         assert_eq!(event.metadata.name.as_deref(), Some("web.60a24181e4001"));
         assert_eq!(event.note.map(|n| n.len()), Some(1024));
         assert_eq!(event.type_.as_deref(), Some("Warning"));

@@ -266,16 +266,15 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
                 remember(&self.woken_here, key, sleeper.autoscaler.clone());
             }
             Ok(Outcome::AwakeAlready) => self.metrics.wakes.with_label_values(&["awake"]).inc(),
-            Ok(Outcome::Unanswered) => {
-                self.metrics.wakes.with_label_values(&["failed"]).inc();
-                tracing::warn!(workload = %key, "no answer to a wake for {PATIENCE:?}; the next push tries again");
-            }
-            Err(error) => {
-                self.metrics.wakes.with_label_values(&["failed"]).inc();
-                tracing::warn!(workload = %key, %error, "wake failed; the next push tries again");
-            }
+            Ok(Outcome::Unanswered) => self.failed(key, &format_args!("no answer for {PATIENCE:?}")),
+            Err(error) => self.failed(key, error),
         }
         matches!(outcome, Ok(Outcome::Woken))
+    }
+
+    fn failed(&self, key: &Key, error: &dyn std::fmt::Display) {
+        self.metrics.wakes.with_label_values(&["failed"]).inc();
+        tracing::warn!(workload = %key, %error, "wake failed; the next push tries again");
     }
 
     async fn write(&self, key: &Key, sleeper: &Sleeper) -> Result<Outcome, ScaleError> {
