@@ -22,4 +22,5 @@ mod services;
 mod stock_hpa;
 mod story;
 mod user_written;
+mod wakes;
 mod watches;

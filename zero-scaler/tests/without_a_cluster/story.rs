@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::stats::{Push, Stat, StatMessage};
 use autoscaler::{Decision, DecisionEvent, Key};
 use chassis::lease::Leadership;
 use chassis::readiness::Readiness;
@@ -116,6 +117,16 @@ impl Story {
     /// From now on it says that nobody asks.
     pub(crate) fn idle(&mut self) {
         self.say(0, Some(BEGIN));
+    }
+
+    /// An activator holds a request.
+    pub(crate) fn poke(&self) {
+        let stat = Stat { average_concurrent_requests: 1.0, ..Stat::default() };
+        let messages = vec![StatMessage { key: Key::new("shop", "web"), stat }];
+        let push = Push { activator: "activator".to_owned(), messages, ..Push::default() };
+        for zero_scaler in &self.zero_scalers {
+            zero_scaler.context.wake.hear(push.clone(), Instant::now().into_std());
+        }
     }
 
     /// From now on it panics: it wants more than the stable average would need.
