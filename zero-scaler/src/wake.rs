@@ -102,7 +102,15 @@ pub struct Wake<S, W> {
 enum Outcome {
     Woken,
     AwakeAlready,
-    Unanswered,
+}
+
+/// Why a wake failed.
+#[derive(Debug, thiserror::Error)]
+enum WakeError {
+    #[error("no answer for {PATIENCE:?}")]
+    Silence,
+    #[error(transparent)]
+    Scale(#[from] ScaleError),
 }
 
 // === impl Watched ===
@@ -256,7 +264,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
     /// Whether a size was written.
     async fn wake(&self, key: &Key, sleeper: &Sleeper, received: Instant) -> bool {
         let written = tokio::time::timeout(PATIENCE, self.write(key, sleeper)).await;
-        let outcome = written.unwrap_or(Ok(Outcome::Unanswered));
+        let outcome = written.unwrap_or(Err(WakeError::Silence));
         let took = tokio::time::Instant::now().into_std().saturating_duration_since(received);
         match &outcome {
             Ok(Outcome::Woken) => {
@@ -266,26 +274,23 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
                 remember(&self.woken_here, key, sleeper.autoscaler.clone());
             }
             Ok(Outcome::AwakeAlready) => self.metrics.wakes.with_label_values(&["awake"]).inc(),
-            Ok(Outcome::Unanswered) => self.failed(key, &format_args!("no answer for {PATIENCE:?}")),
-            Err(error) => self.failed(key, error),
+            Err(error) => {
+                self.metrics.wakes.with_label_values(&["failed"]).inc();
+                tracing::warn!(workload = %key, %error, "wake failed; the next push tries again");
+            }
         }
         matches!(outcome, Ok(Outcome::Woken))
     }
 
-    fn failed(&self, key: &Key, error: &dyn std::fmt::Display) {
-        self.metrics.wakes.with_label_values(&["failed"]).inc();
-        tracing::warn!(workload = %key, %error, "wake failed; the next push tries again");
-    }
-
-    async fn write(&self, key: &Key, sleeper: &Sleeper) -> Result<Outcome, ScaleError> {
+    async fn write(&self, key: &Key, sleeper: &Sleeper) -> Result<Outcome, WakeError> {
         let mut known = sleeper.scale.clone();
         for _ in 1..ATTEMPTS {
             match self.attempt(key, sleeper, known.take()).await {
                 Err(ScaleError::Conflict(_)) => {}
-                end => return end,
+                end => return Ok(end?),
             }
         }
-        self.attempt(key, sleeper, None).await
+        Ok(self.attempt(key, sleeper, None).await?)
     }
 
     /// One write, on the condition that the target is still as it was when it was seen to be at zero.

@@ -118,10 +118,10 @@ impl Store {
     }
 
     pub(crate) fn replace(&mut self, path: &Path, object: Value, manager: &str) -> Result<Value, Refusal> {
-        self.is_based_on(path, &object)?;
         if path.subresource == Some(Subresource::Scale) {
             return self.merge(path, &object, manager);
         }
+        self.is_based_on(path, &object)?;
         Ok(self.write(id(path)?, object))
     }
 

@@ -10,13 +10,6 @@ use crate::story::Story;
 
 const LONG: Duration = Duration::from_secs(120);
 
-async fn asleep() -> Story {
-    let mut story = Story::begin(1);
-    story.serving().await;
-    story.asleep().await;
-    story
-}
-
 /// As by garbage collection, once the HPA is gone.
 fn collect(cluster: &Cluster) {
     cluster.api.remove(AUTOSCALER);
@@ -25,7 +18,7 @@ fn collect(cluster: &Cluster) {
 
 #[tokio::test(start_paused = true)]
 async fn a_sleeper_whose_hpa_is_deleted_is_woken() {
-    let mut story = asleep().await;
+    let mut story = Story::sleeping().await;
     story.cluster.api.remove(HPA);
     collect(&story.cluster);
     story.pass(Duration::from_secs(3)).await;
@@ -36,7 +29,7 @@ async fn a_sleeper_whose_hpa_is_deleted_is_woken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sleeper_whose_hpa_asks_for_another_metric_is_woken_for_it() {
-    let mut story = asleep().await;
+    let mut story = Story::sleeping().await;
     story.cluster.edit(HPA, |hpa| {
         hpa["spec"]["metrics"] = json!([{"type": "Resource", "resource":
             {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}]);
@@ -50,7 +43,7 @@ async fn a_sleeper_whose_hpa_asks_for_another_metric_is_woken_for_it() {
 /// Nobody was there to see its PodAutoscaler go.
 #[tokio::test(start_paused = true)]
 async fn a_sleeper_that_was_let_go_before_we_started_is_woken() {
-    let mut story = asleep().await;
+    let mut story = Story::sleeping().await;
     story.cluster.api.set_outage(Some(Outage::Hanging));
     story.cluster.api.remove(HPA);
     collect(&story.cluster);
@@ -60,7 +53,7 @@ async fn a_sleeper_that_was_let_go_before_we_started_is_woken() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sleeper_whose_podautoscaler_comes_back_sleeps_on() {
-    let mut story = asleep().await;
+    let mut story = Story::sleeping().await;
     collect(&story.cluster);
     story.until("it is made anew", |cluster| cluster.api.get(AUTOSCALER).is_some()).await;
     story.pass(LONG).await;
@@ -69,7 +62,7 @@ async fn a_sleeper_whose_podautoscaler_comes_back_sleeps_on() {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_namespace_that_is_being_deleted_nobody_is_woken() {
-    let mut story = asleep().await;
+    let mut story = Story::sleeping().await;
     story.cluster.api.put(NAMESPACE, json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     story.cluster.api.remove(HPA);
     collect(&story.cluster);

@@ -76,7 +76,15 @@ impl Story {
         story
     }
 
-    /// The same with one zero-scaler and an HPA that has these bounds, which somebody follows.
+    /// The same with one zero-scaler, at zero by now.
+    pub(crate) async fn sleeping() -> Self {
+        let mut story = Self::begin(1);
+        story.serving().await;
+        story.asleep().await;
+        story
+    }
+
+    /// One that is busy, with one zero-scaler and an HPA that has these bounds, which somebody follows.
     pub(crate) fn with_hpa(min: i32, max: i32, behavior: Option<Behavior>) -> Self {
         let mut story = Self::begin(1);
         story.hpa = Some(StockHpa::new(&story.cluster, min, max, behavior));

@@ -10,9 +10,7 @@ use crate::story::Story;
 /// The decider's word comes right behind the activator's.
 #[tokio::test(start_paused = true)]
 async fn two_words_of_one_request_are_one_write() {
-    let mut story = Story::begin(1);
-    story.serving().await;
-    story.asleep().await;
+    let mut story = Story::sleeping().await;
     let written = story.cluster.sizes_written();
     story.poke();
     story.say(1, None);
@@ -24,9 +22,7 @@ async fn two_words_of_one_request_are_one_write() {
 
 #[tokio::test(start_paused = true)]
 async fn while_a_wake_is_under_way_nothing_else_is_sent_for_its_workload() {
-    let mut story = Story::begin(1);
-    story.serving().await;
-    story.asleep().await;
+    let mut story = Story::sleeping().await;
     let asked = story.cluster.api.requests().len();
     story.cluster.api.set_outage(Some(Outage::Hanging));
     story.poke();
