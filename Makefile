@@ -60,11 +60,15 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 test: lint check-purity check-crds test-unit test-fuzz test-cluster test-system ## Run everything
 
 .PHONY: lint
-lint: ## Formatting and lints of Rust and Go; warnings are errors
+lint: module-graph ## Formatting and lints of Rust and Go, import cycles; warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	@test -z "$$(gofmt -l tests/cluster | tee /dev/stderr)"
 	cd tests/cluster && go vet ./...
+
+.PHONY: module-graph
+module-graph: ## Print which module uses which, and fail on an import cycle or a crowded folder
+	@cargo run --quiet --locked --package module-graph -- $(ARGS)
 
 .PHONY: test-unit
 test-unit: ## Tests of values, tasks and connections
