@@ -90,7 +90,7 @@ bench: ## Measure what a report, a decision and a request cost, and compare with
 
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
-bench-proxies: proxies ## Compare our proxies with nginx and haproxy (6 minutes; ARGS=--quick for a short look)
+bench-proxies: proxies ## Compare our proxies with nginx and haproxy (6 minutes; ARGS=--quick for a short run)
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
 	  --queue-proxy $(PROXIES)/queue-proxy --activator $(PROXIES)/activator $(ARGS)
 
@@ -105,7 +105,7 @@ scale-restarts: ## What two hundred HPAs are told while one of two metrics-adapt
 
 .PHONY: bench-held
 bench-held: export RUSTFLAGS := -C target-feature=+crt-static
-bench-held: proxies ## What the activator takes while it holds requests, and how fast it lets them go
+bench-held: proxies ## Measure the activator's memory with held requests, and how fast it releases them
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(PROXIES)/activator --held $(ARGS)
 
 # The processes as they are shipped, and an API in memory.
@@ -119,13 +119,13 @@ scale-controller: proxies ## What 100, 1,000 and 10,000 workloads cost the zero-
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 soak-proxies: SOAK_SECONDS ?= 3600
-soak-proxies: proxies ## Half of queue-proxy's full load among bad callers for SOAK_SECONDS (3600), and nothing may leak
+soak-proxies: proxies ## Run queue-proxy at half load beside misbehaving clients for SOAK_SECONDS (3600), and check for leaks
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(PROXIES)/queue-proxy --soak $(SOAK_SECONDS)
 
 .PHONY: soak-activator
 soak-activator: export RUSTFLAGS := -C target-feature=+crt-static
 soak-activator: SOAK_SECONDS ?= 3600
-soak-activator: proxies ## The same for the activator
+soak-activator: proxies ## Soak the activator in the same way
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(PROXIES)/activator --soak $(SOAK_SECONDS)
 
 # Symbols and frame pointers for perf, in a target directory of their own, because other flags rebuild everything.
@@ -133,7 +133,7 @@ soak-activator: proxies ## The same for the activator
 bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
 bench-proxies-profile: export CARGO_PROFILE_PROXY_STRIP := none
 bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
-bench-proxies-profile: ## Where queue-proxy (or PROXY=activator, nginx, haproxy) spends its CPU time under load, by perf
+bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haproxy) under load with perf
 	cargo build --profile proxy --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
 	cargo build --profile proxy --locked --target $(HOST) --target-dir $(PROFILE) --package activator
 	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \

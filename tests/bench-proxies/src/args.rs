@@ -1,52 +1,54 @@
-//! The command line.
+//! The command line, which selects a mode and its extent.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 
-/// Compares queue-proxy with nginx and haproxy, in turn on this machine.
+/// Compares queue-proxy and the activator with nginx and haproxy on this machine.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
 pub(crate) struct Args {
-    /// The release binary of queue-proxy.
+    /// Release binary of queue-proxy.
     #[arg(long, value_name = "FILE", required_unless_present = "activator")]
     pub(crate) queue_proxy: Option<PathBuf>,
 
-    /// Where Debian's packages are kept.
+    /// Cache directory for Debian packages.
     #[arg(long, env = "ROUSE_CACHE", value_name = "DIRECTORY")]
     pub(crate) cache: PathBuf,
 
-    /// One short round: shows that everything works, its figures mean little.
+    /// Run one short round to check that everything works; its figures mean little.
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Fail if a bound is missed.
+    /// Exit with an error if a bound is missed.
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Instead: where this proxy spends its CPU time under saturating load, by perf.
+    /// Instead of the comparison, profile this proxy under saturating load with perf.
     #[arg(long, value_name = "PROXY")]
     pub(crate) profile: Option<String>,
 
-    /// Instead: half of one proxy's full load for so many seconds among callers that behave badly, to see whether it leaks.
-    /// It is the activator if there is no queue-proxy.
+    /// Instead of the comparison, run one proxy at half of its capacity for so many seconds beside
+    /// misbehaving clients, and check for leaks. The proxy is queue-proxy, or the activator without
+    /// --queue-proxy.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..))]
     pub(crate) soak: Option<u64>,
 
-    /// The release binary of the activator, to be compared as well: it passes on to a pod that is Ready.
+    /// Release binary of the activator, which joins the comparison in front of a Ready pod.
     #[arg(long, value_name = "FILE")]
     pub(crate) activator: Option<PathBuf>,
 
-    /// Instead: what the activator takes while it holds requests, and how fast it lets them go.
+    /// Instead of the comparison, measure the activator's memory with held requests, and how fast
+    /// it releases them.
     #[arg(long, requires = "activator")]
     pub(crate) held: bool,
 
-    /// Times that everything is measured.
+    /// Rounds of the comparison.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
 
-    /// Duration of one measurement; there are two of each proxy for each number of connections in a round.
+    /// Duration of one measurement; a round has two for each proxy and each number of connections.
     #[arg(long, default_value_t = 1600, value_parser = clap::value_parser!(u64).range(100..))]
     pub(crate) milliseconds: u64,
 
@@ -55,23 +57,23 @@ pub(crate) struct Args {
     pub(crate) connections: Vec<usize>,
 }
 
-/// How much to measure.
+/// Extent of a comparison.
 #[derive(Clone, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct MeasurementPlan {
     pub(crate) rounds: u32,
     pub(crate) duration: Duration,
-    /// Load before each measurement that counts for nothing.
+    /// Load before each measurement.
     pub(crate) warm_up: Duration,
     pub(crate) connections: Vec<usize>,
-    /// Starts of each proxy, to see how long it takes.
+    /// Starts of each proxy for the measurement of the start time.
     pub(crate) starts: u32,
 }
 
 // === impl Args ===
 
 impl Args {
-    pub(crate) fn extent(&self) -> Extent {
-        let full = Extent {
+    pub(crate) fn plan(&self) -> MeasurementPlan {
+        let full = MeasurementPlan {
             rounds: self.rounds,
             duration: Duration::from_millis(self.milliseconds),
             warm_up: Duration::from_millis(300),
@@ -82,15 +84,15 @@ impl Args {
             return full;
         }
         let (duration, warm_up) = (Duration::from_millis(400), Duration::from_millis(100));
-        Extent { rounds: 1, duration, warm_up, starts: 3, ..full }
+        MeasurementPlan { rounds: 1, duration, warm_up, starts: 3, ..full }
     }
 }
 
-/// More would not fit into the peers' configurations.
+/// The peers' configurations allow 1000 connections.
 fn connections(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=1000) => Ok(count),
-        _ => Err("from 1 to 1000 connections".to_owned()),
+        _ => Err("must be a number from 1 to 1000".to_owned()),
     }
 }
 
@@ -106,20 +108,20 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn a_full_run_has_rounds_enough_for_a_median() {
-        let extent = parse(&[]).unwrap().extent();
-        assert!(extent.rounds >= 3);
-        assert_eq!(extent.connections, [1, 64, 1000]);
-        assert_eq!(parse(&["--quick"]).unwrap().extent().rounds, 1);
+    fn full_run_has_enough_rounds_for_a_median() {
+        let plan = parse(&[]).unwrap().plan();
+        assert!(plan.rounds >= 3);
+        assert_eq!(plan.connections, [1, 64, 1000]);
+        assert_eq!(parse(&["--quick"]).unwrap().plan().rounds, 1);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn rejects_invalid_values() {
         for bad in [
             "--rounds=0",
             "--milliseconds=5",

@@ -1,10 +1,11 @@
-//! What of the benchmark is of use to other tests.
+//! The parts of the benchmark that other test programs use: processes, their CPU time and memory,
+//! Debian programs, and tables.
+//!
+//! The benchmark itself is the binary of this package, in `main.rs`.
 
 #![deny(missing_docs)]
 
-pub mod clock;
-pub mod cpu_time;
-pub mod debian;
-pub mod memory;
-pub mod process;
+mod system;
 pub mod table;
+
+pub use system::{clock, cpu_time, debian, machine, memory, process};

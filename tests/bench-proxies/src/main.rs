@@ -1,46 +1,37 @@
-//! Compares our proxies with nginx and haproxy: rate, latency, CPU time per request, memory.
+//! Benchmark of our proxies beside nginx and haproxy: rate, latency, CPU time per request, memory.
 //!
 //! ```text
-//!   load (this process) ─► proxy (one of several, in turn) ─► backend (this process)
-//!            └───────────────────── direct ──────────────────────►┘
+//!   load (this process) ─► proxy (one at a time) ─► backend (this process)
+//!            └────────────────── direct ──────────────────►┘
 //! ```
 //!
-//! All of it shares the cores of one machine, so absolute rates say more of the machine than of the proxies. What counts is the
-//! ratio to nginx in the same round, and the CPU time of the proxy's own processes.
+//! Everything shares the cores of one machine, so absolute rates depend more on the machine than on
+//! the proxy. The bounds are on the ratio to nginx in the same round, and on the CPU time of the
+//! proxy's own processes.
 
 mod args;
-mod backend;
-mod campaign;
-mod held;
-mod load;
-mod machine;
-mod poller;
-mod profile;
-mod proxy;
-mod report;
-mod response;
-mod results;
-mod soak;
-mod summary;
-mod verdict;
+mod modes;
+mod proxies;
+mod traffic;
 
 use std::fs::{self, File, TryLockError};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bench_proxies::{clock, cpu_time, debian, memory, process, table};
+use bench_proxies::{debian, machine};
 use clap::Parser;
 use rustix::process::{Resource, Rlimit};
 
 use crate::args::Args;
-use crate::campaign::Campaign;
-use crate::machine::Watch;
-use crate::proxy::Proxy;
+use crate::modes::comparison::Campaign;
+use crate::modes::{comparison, held_requests, profile, soak};
+use crate::proxies::Proxy;
+use crate::traffic::backend;
 
-/// Open files: what the activator should hold, with room. The comparison needs two thousand.
+/// Open files: those of the activator's held requests, with a margin. The comparison needs two
+/// thousand.
 const OPEN_FILES: u64 = 65_536;
 
 fn main() -> Result<ExitCode> {
@@ -50,59 +41,29 @@ fn main() -> Result<ExitCode> {
     let _lock = lock(&directory)?;
     raise_file_limit()?;
 
-    // A proxy is given two cores' worth of threads; on a larger machine the others are for the load.
+    // Each proxy has two threads; on a larger machine the other cores are for the load.
     let threads = (machine::cores() / 2).clamp(1, 4);
     if let Some(activator) = args.activator.as_deref().filter(|_| args.held) {
-        let met = held::run(activator, threads, &directory)?;
+        let met = held_requests::run(activator, threads, &directory)?;
         return Ok(if args.strict && !met { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     let backend = backend::start(threads)?;
     if let Some(seconds) = args.soak {
-        let proxy = proxy::soaked(args.queue_proxy.as_deref(), args.activator.as_deref());
+        let proxy = proxies::soaked(args.queue_proxy.as_deref(), args.activator.as_deref());
         let proxy = proxy.context("--queue-proxy or --activator is missing")?;
         soak::run(&proxy, backend, &directory, threads, Duration::from_secs(seconds))?;
         return Ok(ExitCode::SUCCESS);
     }
     let queue_proxy = args.queue_proxy.as_deref().context("--queue-proxy is missing")?;
-    let peers = debian::ensure(&directory.join("debian"), &proxy::PACKAGES, &proxy::PROGRAMS)?;
-    let proxies = proxy::all(&peers, queue_proxy, args.activator.as_deref());
-    match &args.profile {
-        Some(name) => profile(find(&proxies, name)?, backend, &directory, threads),
-        None => compare(&args, &proxies, backend, &directory, threads),
+    let peers = debian::ensure(&directory.join("debian"), &proxies::PACKAGES, &proxies::PROGRAMS)?;
+    let proxies = proxies::all(&peers, queue_proxy, args.activator.as_deref());
+    if let Some(name) = &args.profile {
+        profile::run(find(&proxies, name)?, backend, &directory, threads)?;
+        return Ok(ExitCode::SUCCESS);
     }
-}
-
-fn profile(proxy: &Proxy, backend: SocketAddr, directory: &Path, threads: usize) -> Result<ExitCode> {
-    profile::run(proxy, backend, directory, threads)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn compare(
-    args: &Args,
-    proxies: &[Proxy],
-    backend: SocketAddr,
-    directory: &Path,
-    threads: usize,
-) -> Result<ExitCode> {
-    let extent = args.extent();
-    println!("{}", machine::describe());
-    for proxy in proxies {
-        println!("{}: {}", proxy.name, proxy.version()?);
-    }
-    println!("{} rounds, {:?} each time", extent.rounds, extent.duration);
-
-    let watch = Watch::start()?;
-    let campaign = Campaign { proxies, backend, directory, extent, threads };
-    let results = campaign.run()?;
-    let disturbance = watch.disturbance()?;
-
-    let connections = &campaign.extent.connections;
-    report::figures(proxies, &results, connections)?;
-    let verdicts = verdict::all(proxies, &results, connections)?;
-    report::verdicts(&verdicts);
-    println!("\n{disturbance}");
-    let missed = verdicts.iter().filter(|verdict| !verdict.met).count();
-    println!("{missed} of {} bounds missed.", verdicts.len());
+    let plan = args.plan();
+    let campaign = Campaign { proxies: &proxies, backend, directory: &directory, plan, threads };
+    let missed = comparison::run(&campaign)?;
     Ok(if args.strict && missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -111,20 +72,20 @@ fn find<'a>(proxies: &'a [Proxy], name: &str) -> Result<&'a Proxy> {
     proxies
         .iter()
         .find(|proxy| proxy.name == name)
-        .with_context(|| format!("{name:?} is none of: {}", names()))
+        .with_context(|| format!("unknown proxy {name:?}; use one of: {}", names()))
 }
 
-/// Two runs at a time would measure each other.
+/// Two runs at the same time would disturb each other.
 fn lock(directory: &Path) -> Result<File> {
     let file = File::create(directory.join("lock"))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => bail!("another run is under way"),
+        Err(TryLockError::WouldBlock) => bail!("another benchmark is running; try again after it"),
         Err(TryLockError::Error(error)) => Err(error).context("cannot lock"),
     }
 }
 
-/// For this process and the proxies.
+/// Raises the limit of this process, which the proxies inherit.
 fn raise_file_limit() -> Result<()> {
     let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < OPEN_FILES) {

@@ -1,8 +1,8 @@
-//! Tables for people: columns as wide as what is in them, figures in units that keep them short.
+//! Plain-text tables with aligned columns, and figures in short units.
 
 use std::fmt;
 
-/// Cells by rows, the heads of the columns first.
+/// Rows of cells; the first row has the column headings.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -10,12 +10,12 @@ pub struct Table {
 // === impl Table ===
 
 impl Table {
-    /// With these heads.
-    pub fn new(heads: &[&str]) -> Self {
-        Self { rows: vec![heads.iter().map(|head| (*head).to_owned()).collect()] }
+    /// A table with these column headings and no rows.
+    pub fn new(headings: &[&str]) -> Self {
+        Self { rows: vec![headings.iter().map(|heading| (*heading).to_owned()).collect()] }
     }
 
-    /// One more row.
+    /// Appends a row.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
@@ -25,7 +25,7 @@ impl Table {
     }
 }
 
-/// The first column to the left, the others to the right.
+/// Aligns the first column to the left, the others to the right.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in &self.rows {
@@ -40,7 +40,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Seconds in a unit that leaves three digits.
+/// Formats seconds with three digits, in µs or ms.
 pub fn latency(seconds: f64) -> String {
     match seconds {
         _ if seconds < 1e-4 => format!("{:.1} µs", seconds * 1e6),
@@ -51,17 +51,17 @@ pub fn latency(seconds: f64) -> String {
     }
 }
 
-/// In MiB.
+/// Formats bytes in MiB.
 pub fn bytes(bytes: f64) -> String {
     format!("{:.1} MiB", bytes / f64::from(1 << 20))
 }
 
-/// With the right plural.
+/// Formats a number of connections.
 pub fn connections(count: usize) -> String {
     if count == 1 { "1 connection".to_owned() } else { format!("{count} connections") }
 }
 
-/// With a mark at each thousand.
+/// Formats a count with thousands separators.
 pub fn count(count: f64) -> String {
     let digits = format!("{count:.0}");
     let mut marked = String::new();
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_stand_under_each_other() {
+    fn aligns_columns() {
         let mut table = Table::new(&["", "rps", "p50"]);
         table.row(vec!["nginx".into(), "1,000".into(), "9 µs".into()]);
         table.row(vec!["direct".into(), "20".into(), String::new()]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn units_follow_the_size() {
+    fn formats_figures_by_their_size() {
         let all = [41.26e-6, 412.6e-6, 4.126e-3, 41.26e-3, 1.5].map(latency);
         assert_eq!(all, ["41.3 µs", "413 µs", "4.13 ms", "41.3 ms", "1500 ms"]);
         assert_eq!([7.0, 999.6, 1_234_567.0].map(count), ["7", "1,000", "1,234,567"]);

@@ -1,0 +1,6 @@
+//! The modes of the benchmark, one module each; the command line selects one of them.
+
+pub(crate) mod comparison;
+pub(crate) mod held_requests;
+pub(crate) mod profile;
+pub(crate) mod soak;

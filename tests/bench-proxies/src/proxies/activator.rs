@@ -1,0 +1,46 @@
+//! The activator in the path of a workload above zero, so that no request is held.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::bounds::Bounds;
+use super::launch_site::LaunchSite;
+use super::proxy::{Proxy, SOAKED_LIMIT, SoakedProxy};
+
+/// Close to nginx, so that the activator may stay in the path. `--held` measures its memory.
+const BOUNDS: Bounds = Bounds {
+    rps: 0.9,
+    cpu: 1.1,
+    p99: 1.0,
+    added_p50: None,
+    idle_memory: None,
+    memory: None,
+    size: None,
+    start: None,
+};
+/// The activator sends requests to a Ready pod without probing it first.
+const WORKLOADS: &str = "workloads:
+- name: shop/web
+  ports: [{listen: @LISTEN_PORT@, pod: @BACKEND_PORT@}]
+  pods: [{ip: @BACKEND_IP@, ready: true}]
+";
+
+pub(super) fn proxy(path: &Path) -> Proxy {
+    Proxy::ours("activator", path, |site| arguments(site, WORKLOADS), &BOUNDS)
+}
+
+pub(super) fn soaked(path: &Path) -> SoakedProxy {
+    let arguments = |site: &LaunchSite| {
+        let limited = format!("{WORKLOADS}  containerConcurrency: {SOAKED_LIMIT}\n");
+        Ok([arguments(site, &limited)?, vec!["--header-timeout=5s".into()]].concat())
+    };
+    let proxy = Proxy::ours("activator-soak", path, arguments, &BOUNDS);
+    SoakedProxy { proxy, in_flight: None, queued: "rouse_activator_held_requests" }
+}
+
+fn arguments(site: &LaunchSite, workloads: &str) -> anyhow::Result<Vec<OsString>> {
+    let file = site.write("workloads.yaml", workloads)?;
+    let [admin, _] = site.spare;
+    let workloads = format!("--workloads={}", file.display());
+    Ok(vec![workloads.into(), format!("--admin-port={}", admin.port()).into()])
+}
