@@ -157,7 +157,7 @@ soak: images cluster-ready ## The long promises on a cluster, with a table (an h
 	tests/on-cluster rouse-soak -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
 
 .PHONY: check-purity
-check-purity: ## Prove that the brain is pure and that the sidecar holds no kube
+check-purity: ## Check the dependency trees of autoscaler, queue-proxy and the data path
 	@.ci/purity
 
 .PHONY: check-crds

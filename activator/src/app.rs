@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use autoscaler::contract::{SLOTS_PORT_NAME, STATS_AUDIENCE, STATS_PORT_NAME};
-use chassis::health_checks::HealthChecks;
-use chassis::kinds::Kinds;
-use chassis::projected_token::ProjectedToken;
-use chassis::readiness::Readiness;
-use chassis::reviews::KubernetesReviewer;
-use chassis::server::Options;
-use chassis::token_guard::TokenGuard;
-use chassis::workers::Workers;
 use http::Method;
 use prometheus::Registry;
+use proxy::health_checks::HealthChecks;
+use proxy::server::ServerOptions;
+use proxy::workers::Workers;
+use runtime::auth::KubernetesReviewer;
+use runtime::auth::ProjectedToken;
+use runtime::auth::TokenGuard;
+use runtime::kubernetes::ApiResources;
+use runtime::readiness::Readiness;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,7 @@ pub struct Sources {
     /// Where the zero-scalers take reports.
     pub zero_scalers: Addresses,
     /// By which the guard wakes; without it there is none.
-    pub guard: Option<Kinds>,
+    pub guard: Option<ApiResources>,
     /// Where the other activators are; without it this one fills pods as if it were alone.
     pub position: Option<Position>,
 }
@@ -72,9 +72,9 @@ pub struct App {
 /// # Errors
 /// When it cannot start, or one of its parts ended.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let stop = chassis::shutdown::on_signal().context("signals")?;
+    let stop = runtime::shutdown::on_signal().context("signals")?;
     let registry = Registry::new();
-    chassis::build_info::register(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
+    runtime::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
     let app = App::new(args.pod_name.clone(), args.limits, &args.health_check_agents, &registry)?
         .with_token(ProjectedToken::at(&args.token_file));
     let readiness = Readiness::default();
@@ -84,12 +84,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let _admin_stops = admin_stop.clone().drop_guard();
     let probes = app.expected_probes();
     let more = move |method: &Method, path: &str| probes.answer(method, path);
-    tokio::spawn(chassis::admin::serve_with(more, admin, registry, readiness.clone(), admin_stop));
+    tokio::spawn(runtime::admin::serve_with(more, admin, registry, readiness.clone(), admin_stop));
     let sources = match &args.workloads {
-        Some(path) => file::follow(path, readiness.awaits("workloads file"))
+        Some(path) => file::follow(path, readiness.latch("workloads file"))
             .with_context(|| format!("workloads in {}", path.display()))?,
         None => {
-            let client = chassis::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
+            let client = runtime::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
             watch_cluster(client, &args, &readiness).await?
         }
     };
@@ -100,14 +100,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
 async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness) -> anyhow::Result<Sources> {
     let (sender, changes) = mpsc::channel(CHANGES);
-    let workloads = readiness.awaits("serverlessservices watch");
-    let pods = readiness.awaits("pods watch");
+    let workloads = readiness.latch("serverlessservices watch");
+    let pods = readiness.latch("pods watch");
     let memory = args.state_directory.as_deref();
     tokio::spawn(kubernetes::follow_workloads(client.clone(), memory, sender.clone(), workloads));
     tokio::spawn(kubernetes::follow_pods(client.clone(), memory, sender, pods));
     let peers = |service, port| {
         let (addresses, follow) =
-            chassis::peers::watch(client.clone(), &args.system_namespace, service, port);
+            runtime::kubernetes::watch_peers(client.clone(), &args.system_namespace, service, port);
         tokio::spawn(follow);
         addresses
     };
@@ -130,14 +130,14 @@ async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness)
         changes,
         adapters: peers("metrics-adapter", STATS_PORT_NAME),
         zero_scalers: peers("zero-scaler", STATS_PORT_NAME),
-        guard: Some(Kinds::new(client.clone())),
+        guard: Some(ApiResources::new(client.clone())),
         position,
     })
 }
 
 fn token_guard(client: kube::Client, args: &Args) -> TokenGuard {
     if args.open_slots_port {
-        return TokenGuard::open();
+        return TokenGuard::allow_all();
     }
     TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
 }
@@ -164,7 +164,7 @@ impl App {
             held: HeldPlaces::new(limits.total_queue_depth, limits.total_queue_bytes),
             health_checks: HealthChecks::new(health_check_agents),
             limits,
-            silences: limits.silences(),
+            idle_timeouts: limits.idle_timeouts(),
             expected_probes: ExpectedProbes::default(),
             draining: AtomicBool::new(false),
         });
@@ -187,11 +187,11 @@ impl App {
     /// Works until `stop`, then drains.
     pub async fn run(self, sources: Sources, readiness: &Readiness, stop: CancellationToken) {
         let (close, requests) = (CancellationToken::new(), TaskTracker::new());
-        let options = Options {
+        let options = ServerOptions {
             header_read_timeout: self.limits.header_timeout,
             drain_timeout: self.limits.drain_timeout,
             http2_window: held_places::BODY,
-            ..Options::default()
+            ..ServerOptions::default()
         };
         let listeners = Listeners::new(options, self.workers.clone(), close.clone(), requests.clone());
         let throttler = Throttler::new(self.shared.clone(), listeners);
@@ -220,7 +220,7 @@ impl App {
 
     async fn guard(
         &self,
-        targets: Option<Kinds>,
+        targets: Option<ApiResources>,
         zero_scalers: Addresses,
         questions: mpsc::Sender<Question>,
     ) {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
-use chassis::health_checks;
-use chassis::relay::Silences;
-use chassis::workers;
 use clap::Parser;
+use proxy::health_checks;
+use proxy::tcp::IdleTimeouts;
+use proxy::workers;
 
 use crate::workloads::Workload;
 
@@ -66,7 +66,7 @@ pub struct Args {
     pub limits: Limits,
 
     #[command(flatten)]
-    pub telemetry: chassis::telemetry::Args,
+    pub telemetry: runtime::telemetry::LogArgs,
 }
 
 /// Bounds and times.
@@ -142,11 +142,15 @@ impl Limits {
     }
 
     pub(crate) fn workers(&self) -> usize {
-        workers::count(self.workers, usize::MAX)
+        workers::worker_count(self.workers, usize::MAX)
     }
 
-    pub(crate) fn silences(&self) -> Silences {
-        Silences { after_answer: self.tcp_silence, after_question: self.tcp_answer_time, at_most: None }
+    pub(crate) fn idle_timeouts(&self) -> IdleTimeouts {
+        IdleTimeouts {
+            after_response: self.tcp_silence,
+            after_request: self.tcp_answer_time,
+            close_after: None,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::stats::{Push, RequestStats, SlowWake, Stat, StatMessage};
-use chassis::clock;
+use runtime::clock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 

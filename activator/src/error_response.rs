@@ -2,10 +2,10 @@
 
 use autoscaler::Key;
 use bytes::Bytes;
-use chassis::gateway::Malformed;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use proxy::gateway::MalformedRequest;
 
 use crate::forward;
 use crate::workload_throttler::Refused;
@@ -23,7 +23,7 @@ pub enum Error {
     Refused(#[from] Refused),
     /// Peers could read it differently.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedRequest),
     /// It asks for a process that is not here: slices lead the wrong way.
     #[error("this is an activator and answers no probe for anything else")]
     OtherProbe,

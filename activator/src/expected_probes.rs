@@ -14,9 +14,9 @@ use autoscaler::contract::{
     LEASES_PATH, PROBE_ACTIVATOR, TCP_PROBE, TCP_PROBE_WITHIN, WORKLOAD_HEADER, tcp_probe_answer,
 };
 use bytes::Bytes;
-use chassis::admin::plain;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
+use runtime::admin::text_response;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -55,10 +55,10 @@ impl ExpectedProbes {
         let port = path.strip_prefix(LEASES_PATH).filter(|_| method == Method::GET)?;
         let expected = port.parse().ok().and_then(|port: u16| lock(&self.0).get(&port).cloned());
         let Some(expected) = expected else {
-            return Some(plain(StatusCode::NOT_FOUND, "this port is not open, or it is HTTP's\n"));
+            return Some(text_response(StatusCode::NOT_FOUND, "this port is not open, or it is HTTP's\n"));
         };
         *lock(&expected.until) = Some(Instant::now() + TCP_PROBE_WITHIN);
-        let mut response = plain(StatusCode::OK, PROBE_ACTIVATOR);
+        let mut response = text_response(StatusCode::OK, PROBE_ACTIVATOR);
         if let Ok(workload) = HeaderValue::try_from(expected.workload.to_string()) {
             response.headers_mut().insert(WORKLOAD_HEADER, workload);
         }

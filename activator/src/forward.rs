@@ -1,7 +1,7 @@
 //! Forwarder: sends requests and probes to pods.
 //!
 //! HTTP/1 callers reach pods by HTTP/1.1, HTTP/2 callers by h2c. Each worker has a Forwarder, so that a request and its
-//! connection never leave their thread, and one more probes. Heads come here ready for the next hop (`chassis::gateway`).
+//! connection never leave their thread, and one more probes. Heads come here ready for the next hop (`proxy::gateway`).
 
 mod pod_connections;
 mod upgrade;
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use autoscaler::contract::{PROBE_HEADER, PROBE_QUEUE_PROXY};
 use bytes::Bytes;
-use chassis::gateway::BadResponse;
-use chassis::upstream::{self, Options, ResponseBody};
 use http::request::Parts;
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt, Empty, Limited};
+use http_client::InvalidResponse;
+use http_client::{PoolOptions, ResponseBody};
 use hyper::body::Incoming;
 
 use crate::held_body::HeldBody;
@@ -26,7 +26,7 @@ use pod_connections::PodConnections;
 pub use upgrade::Upgrade;
 
 /// Shorter than the pods keep an idle connection, so that none is used while it is being closed.
-const POOL: Options = Options { idle: Duration::from_secs(15), most_idle: 1024 };
+const POOL: PoolOptions = PoolOptions { idle: Duration::from_secs(15), most_idle: 1024 };
 /// How often a pod with open HTTP/2 streams is asked whether it is there.
 const PING: Duration = Duration::from_secs(10);
 /// More than this is no answer to a probe.
@@ -57,7 +57,7 @@ pub enum Error {
     CallerFailed,
     /// The pod answered with what is no answer.
     #[error(transparent)]
-    BadResponse(#[from] BadResponse),
+    BadResponse(#[from] InvalidResponse),
 }
 
 /// Why a pod is not known to take requests.
@@ -65,7 +65,7 @@ pub enum Error {
 pub enum ProbeError {
     /// It does not answer.
     #[error(transparent)]
-    Request(#[from] upstream::Error),
+    Request(#[from] http_client::Error),
     /// It answers with something else.
     #[error("answered {0}")]
     Status(http::StatusCode),
@@ -110,15 +110,15 @@ impl Forwarder {
             pod.http1.send(head, body.lend(), || connect(to)).await
         };
         sent.map_err(|error| match error {
-            upstream::Error::Unreachable(cause) if body.is_whole() => Error::Unreachable(cause),
-            upstream::Error::Unanswered(cause) if head.method.is_idempotent() && body.is_whole() => {
+            http_client::Error::Unreachable(cause) if body.is_whole() => Error::Unreachable(cause),
+            http_client::Error::Unanswered(cause) if head.method.is_idempotent() && body.is_whole() => {
                 Error::Unanswered(cause)
             }
-            upstream::Error::Unreachable(cause)
-            | upstream::Error::Unanswered(cause)
-            | upstream::Error::Failed(cause) => Error::Failed(cause),
-            upstream::Error::BadResponse(bad) => Error::BadResponse(bad),
-            upstream::Error::Caller(_) => Error::CallerFailed,
+            http_client::Error::Unreachable(cause)
+            | http_client::Error::Unanswered(cause)
+            | http_client::Error::Failed(cause) => Error::Failed(cause),
+            http_client::Error::InvalidResponse(bad) => Error::BadResponse(bad),
+            http_client::Error::RequestBody(_) => Error::CallerFailed,
         })
     }
 

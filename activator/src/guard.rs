@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
-use chassis::kinds::Kinds;
-use chassis::scale;
 use futures::StreamExt;
+use runtime::kubernetes;
+use runtime::kubernetes::ApiResources;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -50,7 +50,7 @@ pub type Question = oneshot::Sender<Vec<Stranded>>;
 /// Wakes who is stranded.
 #[derive(Debug)]
 pub struct Guard {
-    kinds: Kinds,
+    kinds: ApiResources,
     duty: Duty,
     metrics: GuardMetrics,
     /// Whether it was said that the guard may not do its work.
@@ -91,7 +91,7 @@ enum WakeError {
 
 impl Guard {
     /// A guard that acts when no zero-scaler was reached for so long.
-    pub fn new(kinds: Kinds, after: Duration, metrics: GuardMetrics) -> Self {
+    pub fn new(kinds: ApiResources, after: Duration, metrics: GuardMetrics) -> Self {
         let duty = Duty { after, alone_since: None, resting: HashMap::new() };
         Self { kinds, duty, metrics, told: false }
     }
@@ -156,14 +156,14 @@ async fn stranded(questions: &mpsc::Sender<Question>) -> Vec<Stranded> {
     answer.await.unwrap_or_default()
 }
 
-async fn wake(kinds: &Kinds, Stranded { key, target }: &Stranded) -> Result<Outcome, WakeError> {
-    let objects = kinds.objects(&key.namespace, &target.api_version, &target.kind).await?;
+async fn wake(kinds: &ApiResources, Stranded { key, target }: &Stranded) -> Result<Outcome, WakeError> {
+    let objects = kinds.api(&key.namespace, &target.api_version, &target.kind).await?;
     let scale = objects.get_scale(&target.name).await?;
     if scale.spec.and_then(|spec| spec.replicas).unwrap_or(0) > 0 {
         return Ok(Outcome::AwakeAlready);
     }
     let Some(version) = scale.metadata.resource_version else { return Ok(Outcome::Changed) };
-    match scale::write(&objects, &target.name, 1, Some(&version), FIELD_MANAGER).await {
+    match kubernetes::write_scale(&objects, &target.name, 1, Some(&version), FIELD_MANAGER).await {
         Ok(_) => Ok(Outcome::Woken),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Outcome::Changed),
         Err(error) => Err(error.into()),

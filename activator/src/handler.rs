@@ -15,15 +15,16 @@ use std::sync::{Arc, OnceLock};
 
 use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
-use chassis::gateway::{self, Malformed};
-use chassis::server::{self, Connection};
-use chassis::tracked_body::TrackedBody;
-use chassis::upstream::ResponseBody;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, Version};
 use http_body::Body;
 use http_body_util::{Either, Full};
+use http_client::ResponseBody;
 use hyper::body::Incoming;
+use proxy::gateway::{self, MalformedRequest};
+use proxy::listener::ConnectionAddresses;
+use proxy::server;
+use proxy::tracked_body::TrackedBody;
 use tokio::time::Instant;
 
 use crate::cold_start::{ColdStart, SERVER_TIMING};
@@ -92,10 +93,10 @@ impl Handler {
     pub async fn handle(
         &self,
         request: Request<Incoming>,
-        ends: &Connection,
+        ends: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Response<AnswerBody> {
-        if let Err(malformed) = gateway::check(&request) {
+        if let Err(malformed) = gateway::check_request(&request) {
             return self.refuse(malformed, request.version());
         }
         if let Some(answer) = probe::answer(request.headers(), self.workload.key()) {
@@ -103,7 +104,7 @@ impl Handler {
         }
         let version = request.version();
         let request = Box::new(request);
-        let mut response = if self.shared.health_checks.sent(request.headers()) {
+        let mut response = if self.shared.health_checks.matches(request.headers()) {
             let answered = Box::pin(self.check_health(request, ends, forwarder)).await;
             answered.unwrap_or_else(|error| self.fail(&error))
         } else {
@@ -113,16 +114,16 @@ impl Handler {
             response
         };
         if self.sends_callers_away() {
-            server::send_away(&mut response, version);
+            server::drain_connection(&mut response, version);
         }
         response
     }
 
     /// Neither counted nor held, and the end of its connection.
-    fn refuse(&self, malformed: Malformed, version: Version) -> Response<AnswerBody> {
+    fn refuse(&self, malformed: MalformedRequest, version: Version) -> Response<AnswerBody> {
         let mut response = self.fail(&malformed.into());
         self.workload.metrics().answered(response.status());
-        server::close(&mut response, version);
+        server::close_connection(&mut response, version);
         response
     }
 
@@ -135,7 +136,7 @@ impl Handler {
     async fn check_health(
         &self,
         mut request: Box<Request<Incoming>>,
-        ends: &Connection,
+        ends: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Result<Response<AnswerBody>, Error> {
         self.workload.admits()?;
@@ -146,7 +147,7 @@ impl Handler {
         let to = (pod.ip, self.pod_port).into();
         match forwarder.send(to, &head, &HeldBody::new(body)).await {
             Ok(mut response) => {
-                gateway::to_caller(&mut response, false).map_err(forward::Error::from)?;
+                gateway::prepare_response(&mut response, false).map_err(forward::Error::from)?;
                 Ok(response.map(|body| Either::Left(TrackedBody::new(body, None))))
             }
             // So would a request be held.
@@ -158,7 +159,7 @@ impl Handler {
     async fn serve(
         &self,
         request: Box<Request<Incoming>>,
-        ends: &Connection,
+        ends: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Result<Response<AnswerBody>, Error> {
         let mut request = self.count_in(request, ends)?;
@@ -169,7 +170,7 @@ impl Handler {
             let forwarded = Instant::now();
             match self.send(&request, &mut slot, forwarder).await {
                 Ok(mut response) => {
-                    gateway::to_caller(&mut response, request.upgrade.is_some())
+                    gateway::prepare_response(&mut response, request.upgrade.is_some())
                         .map_err(forward::Error::from)?;
                     if request.held {
                         self.tell_times(&mut response, &request, &slot, forwarded);
@@ -192,7 +193,7 @@ impl Handler {
     fn count_in(
         &self,
         mut request: Box<Request<Incoming>>,
-        ends: &Connection,
+        ends: &ConnectionAddresses,
     ) -> Result<Box<OnItsWay>, Error> {
         let received = Instant::now();
         self.workload.admits()?;
@@ -270,8 +271,8 @@ impl OnItsWay {
 }
 
 /// Makes a request one for a pod.
-fn to_pod<B>(request: &mut Request<B>, ends: &Connection) {
-    gateway::to_next_hop(request, ends);
+fn to_pod<B>(request: &mut Request<B>, ends: &ConnectionAddresses) {
+    gateway::prepare_request(request, ends);
     let headers = request.headers_mut();
     headers.remove(WORKLOAD_HEADER);
     headers.insert(PROXIED_HEADER, HeaderValue::from_static(PROBE_ACTIVATOR));
@@ -289,7 +290,7 @@ mod tests {
     const MOST: usize = 2048;
 
     fn size_of<'a, F>(
-        _: impl FnOnce(&'a Handler, Request<Incoming>, &'a Connection, &'a Forwarder) -> F,
+        _: impl FnOnce(&'a Handler, Request<Incoming>, &'a ConnectionAddresses, &'a Forwarder) -> F,
     ) -> usize {
         std::mem::size_of::<F>()
     }

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use chassis::server::{self, Connection, Options};
-use chassis::workers::Workers;
 use futures::future::join_all;
 use http::Request;
 use hyper::body::Incoming;
+use proxy::listener::ConnectionAddresses;
+use proxy::server::{self, ServerOptions};
+use proxy::workers::Workers;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -32,7 +33,7 @@ const LAST_RETRY: Duration = Duration::from_secs(5);
 /// The open listeners.
 #[derive(Debug)]
 pub struct Listeners {
-    options: Options,
+    options: ServerOptions,
     open: HashMap<u16, Open>,
     ports: HashMap<Key, Vec<Lease>>,
     workers: Workers<Forwarder>,
@@ -61,7 +62,7 @@ pub enum Service {
 impl Listeners {
     /// None yet. What they let in is carried by `workers`. All end with `stop`, and run as `tasks`.
     pub fn new(
-        options: Options,
+        options: ServerOptions,
         workers: Workers<Forwarder>,
         stop: CancellationToken,
         tasks: TaskTracker,
@@ -110,7 +111,7 @@ async fn listen(
     port: u16,
     service: Service,
     workers: Workers<Forwarder>,
-    options: Options,
+    options: ServerOptions,
     stop: CancellationToken,
 ) {
     let Some(sockets) = stop.run_until_cancelled(bind_at_last(port)).await else { return };
@@ -120,12 +121,12 @@ async fn listen(
     };
     let service = move |forwarder: Arc<Forwarder>| {
         let handler = handler.clone();
-        move |request: Request<Incoming>, ends: &Arc<Connection>| {
+        move |request: Request<Incoming>, ends: &Arc<ConnectionAddresses>| {
             let (handler, forwarder, ends) = (handler.clone(), forwarder.clone(), ends.clone());
             async move { Ok::<_, Infallible>(handler.handle(request, &ends, &forwarder).await) }
         }
     };
-    let serve = |socket| server::serve_on(&workers, socket, service.clone(), options, stop.clone());
+    let serve = |socket| server::serve_on_workers(&workers, socket, service.clone(), options, stop.clone());
     join_all(sockets.into_iter().map(serve)).await;
 }
 

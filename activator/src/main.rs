@@ -11,6 +11,6 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    chassis::telemetry::init(&args.telemetry)?;
+    runtime::telemetry::init(&args.telemetry)?;
     app::run(args).await
 }

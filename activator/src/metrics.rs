@@ -6,12 +6,12 @@
 use std::sync::{Arc, OnceLock};
 
 use autoscaler::Key;
-use chassis::connection_outcome::{ConnectionOutcome, EndedConnections};
-use chassis::raised::Raised;
 use http::StatusCode;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use proxy::tcp::{ConnectionCounters, ConnectionOutcome};
+use runtime::metrics::GaugeGuard;
 
 use crate::cold_start::{ColdStart, Part};
 
@@ -41,7 +41,7 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 pub struct WorkloadMetrics {
     requests: [IntCounter; CODE_CLASSES.len()],
-    connections: EndedConnections,
+    connections: ConnectionCounters,
     held: IntGauge,
     queue_full: IntCounter,
     cold_start_family: HistogramVec,
@@ -124,7 +124,7 @@ impl Metrics {
         let [namespace, name] = labels;
         WorkloadMetrics {
             requests: CODE_CLASSES.map(|class| self.requests.with_label_values(&[namespace, name, class])),
-            connections: EndedConnections::new(|outcome| {
+            connections: ConnectionCounters::new(|outcome| {
                 self.connections.with_label_values(&[namespace, name, outcome])
             }),
             held: self.held.with_label_values(&labels),
@@ -171,8 +171,8 @@ impl WorkloadMetrics {
     }
 
     /// A request waits, until this is dropped.
-    pub fn hold(&self) -> Raised {
-        Raised::new(&self.held)
+    pub fn hold(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.held)
     }
 
     /// A held request was answered.
@@ -222,8 +222,8 @@ impl PushMetrics {
     }
 
     /// A receiver is connected, until this is dropped.
-    pub fn connected(&self) -> Raised {
-        Raised::new(&self.connections)
+    pub fn connected(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.connections)
     }
 
     /// Reports were given up.

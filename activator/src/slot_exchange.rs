@@ -19,10 +19,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use autoscaler::slot_lending::Word;
-use chassis::clock;
-use chassis::projected_token::ProjectedToken;
-use chassis::server::Acceptor;
-use chassis::token_guard::TokenGuard;
+use proxy::listener::Acceptor;
+use runtime::auth::ProjectedToken;
+use runtime::auth::TokenGuard;
+use runtime::clock;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;

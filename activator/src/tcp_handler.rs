@@ -7,16 +7,17 @@
 //! ```
 //!
 //! It is treated as a request is, and waits in the same queue. Its slot is kept until it ends; it counts while bytes flow
-//! (`chassis::relay`). Nothing can be told to such a caller: who cannot be served is closed on.
+//! (`proxy::tcp`). Nothing can be told to such a caller: who cannot be served is closed on.
 
 use std::sync::Arc;
 
-use chassis::connection_outcome::ConnectionOutcome;
-use chassis::liveness::{ask_silent_peer, hung_up};
-use chassis::relay::Relay;
-use chassis::server::{self, Accepted, Options};
-use chassis::workers::Workers;
 use futures::future::join_all;
+use proxy::listener::AcceptedConnection;
+use proxy::server::{self, ServerOptions};
+use proxy::tcp::ConnectionOutcome;
+use proxy::tcp::TcpRelay;
+use proxy::tcp::{enable_keepalive, peer_closed};
+use proxy::workers::Workers;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -74,12 +75,12 @@ impl TcpHandler {
         self,
         listeners: Vec<TcpListener>,
         workers: Workers<Forwarder>,
-        options: Options,
+        options: ServerOptions,
         stop: CancellationToken,
     ) {
         let port = self.shared.expected_probes.open(self.lease.activator_port, self.workload.key().clone());
         let (port, activator_port, until) = (Arc::new(port), self.lease.activator_port, stop.clone());
-        let carry = move |_: Arc<Forwarder>, accepted: Accepted| {
+        let carry = move |_: Arc<Forwarder>, accepted: AcceptedConnection| {
             let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
             async move {
                 // As a whole: its place among the open connections is kept as long.
@@ -90,10 +91,10 @@ impl TcpHandler {
             }
         };
         let serve = |listener| {
-            if let Err(error) = ask_silent_peer(&listener) {
+            if let Err(error) = enable_keepalive(&listener) {
                 tracing::warn!(port = activator_port, %error, "peers are not asked whether they live");
             }
-            server::carry_on(&workers, listener, carry.clone(), options, until.clone())
+            server::handle_on_workers(&workers, listener, carry.clone(), options, until.clone())
         };
         join_all(listeners.into_iter().map(serve)).await;
     }
@@ -107,13 +108,13 @@ impl TcpHandler {
                 return;
             }
         };
-        let relay = Relay {
-            silences: self.shared.silences,
+        let relay = TcpRelay {
+            idle_timeouts: self.shared.idle_timeouts,
             counted: Some(counted),
             count: || self.shared.reporter.request_in(self.workload.counter()),
             stop,
         };
-        if let Err(error) = relay.carry(&mut caller, &mut pod).await {
+        if let Err(error) = relay.run(&mut caller, &mut pod).await {
             tracing::debug!(workload = %self.workload.key(), %error, "connection ended");
         }
         self.workload.metrics().connection_ended(ConnectionOutcome::Served);
@@ -132,7 +133,7 @@ impl TcpHandler {
         tokio::select! {
             biased;
             placed = found => placed,
-            () = hung_up(caller) => Err(NotCarried::HungUp),
+            () = peer_closed(caller) => Err(NotCarried::HungUp),
         }
     }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use autoscaler::slot_lending::{Message, Word};
 use autoscaler::{Key, Protocol};
-use chassis::health_checks::HealthChecks;
-use chassis::relay::Silences;
+use proxy::health_checks::HealthChecks;
+use proxy::tcp::IdleTimeouts;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -51,7 +51,7 @@ pub struct Shared {
     /// How many requests may wait, and how long.
     pub limits: Limits,
     /// When connections that are not HTTP's count.
-    pub silences: Silences,
+    pub idle_timeouts: IdleTimeouts,
     /// Who is about to ask on their ports.
     pub expected_probes: ExpectedProbes,
     /// Set when the process stops: callers should connect elsewhere.

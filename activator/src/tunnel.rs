@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 
 use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, TUNNEL_PATH, TUNNEL_PROTOCOL};
 use bytes::Bytes;
-use chassis::liveness::ask_silent_peer;
-use chassis::upstream::{self, ResponseBody, Switched};
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
+use http_client::{ResponseBody, SwitchedConnection};
+use proxy::tcp::enable_keepalive;
 
 use crate::pod_connector;
 
@@ -19,14 +19,14 @@ use crate::pod_connector;
 const REFUSAL_BYTES: usize = 1024;
 
 /// An end of it.
-pub type Tunnel = Switched;
+pub type Tunnel = SwitchedConnection;
 
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pod does not answer, or breaks off.
     #[error("no tunnel to the pod: {0}")]
-    Failed(#[from] upstream::Error),
+    Failed(#[from] http_client::Error),
     /// It has no place, no app, or another protocol.
     #[error("the pod refused with {status}: {words}")]
     Refused {
@@ -53,10 +53,10 @@ pub async fn open(to: SocketAddr) -> Result<Tunnel, Error> {
         .body(Empty::<Bytes>::new())?;
     let connect = || async {
         let stream = pod_connector::connect(to).await?;
-        ask_silent_peer(&stream)?;
+        enable_keepalive(&stream)?;
         Ok(stream)
     };
-    let mut response = upstream::exchange(request, connect).await?;
+    let mut response = http_client::send_once(request, connect).await?;
     match response.body_mut().take_switched() {
         Some(tunnel) => Ok(tunnel),
         None => Err(refused(response).await),

@@ -16,10 +16,10 @@ use activator::args::Limits;
 use activator::workloads::Workload;
 use autoscaler::api::ScaleTargetRef;
 use bytes::Bytes;
-use chassis::kinds::Kinds;
 use fake_api::FakeApi;
 use http::Request;
 use http_body_util::Full;
+use runtime::kubernetes::ApiResources;
 use serde_json::json;
 use support::pod::FakePod;
 use support::receiver::Receiver;
@@ -53,7 +53,8 @@ fn target(name: &str) -> Option<ScaleTargetRef> {
 /// An activator whose guard waits for no zero-scaler.
 async fn start(api: &FakeApi) -> Harness {
     let limits = Limits { guard_after: Duration::ZERO, ..LIMITS };
-    Harness::guarded(Kinds::new(api.client()), limits, |workload| workload.wake_target = target("web")).await
+    Harness::guarded(ApiResources::new(api.client()), limits, |workload| workload.wake_target = target("web"))
+        .await
 }
 
 #[tokio::test]

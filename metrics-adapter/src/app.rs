@@ -6,15 +6,16 @@ use std::sync::Arc;
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use autoscaler::contract::{GROUP, STATS_AUDIENCE};
-use chassis::lease::Lease;
-use chassis::projected_token::ProjectedToken;
-use chassis::readiness::Readiness;
-use chassis::reviews::KubernetesReviewer;
-use chassis::token_guard::TokenGuard;
-use chassis::{admin, kubernetes, shutdown, workers};
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use prometheus::Registry;
+use proxy::workers;
+use runtime::auth::KubernetesReviewer;
+use runtime::auth::ProjectedToken;
+use runtime::auth::TokenGuard;
+use runtime::kubernetes::lease::Lease;
+use runtime::readiness::Readiness;
+use runtime::{admin, kubernetes, shutdown};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -57,7 +58,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
-    chassis::build_info::register(&registry, COMPONENT, VERSION)?;
+    runtime::metrics::register_build_info(&registry, COMPONENT, VERSION)?;
     let readiness = Readiness::default();
     // Cancelled when callers have had time to learn that we stop; the admin port outlives the others.
     let stop = CancellationToken::new();
@@ -65,12 +66,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut servers = JoinSet::new();
     let mut tasks = JoinSet::new();
     // Taken before anything is served: a process without its watches must not look ready.
-    let starting = readiness.awaits("the Kubernetes client");
+    let starting = readiness.latch("the Kubernetes client");
     let admin = tokio::spawn(admin::serve(admin_listener, registry.clone(), readiness.clone(), end.clone()));
     let client = kubernetes::client(COMPONENT, VERSION).await?;
 
     let stats = SocketAddr::new(args.pod_ip, args.stats_port);
-    let identity = relay::identity(&args.pod_name, chassis::clock::unix_millis(), stats);
+    let identity = relay::identity(&args.pod_name, runtime::clock::unix_millis(), stats);
     let lease = Lease::new(client.clone(), &args.system_namespace, COMPONENT, &identity);
     // Given away at the signal, and not at the end: the next one decides while this one still answers by relay.
     let (mut leadership, election) = lease.elect(signal.clone());
@@ -87,10 +88,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
     let metric_watch = MetricWatch::new(&client, &args.system_namespace, &readiness, table, metrics.clone());
     tasks.spawn(metric_watch.run());
-    tasks.spawn(pods.clone().follow(client.clone(), readiness.awaits("pods")));
-    let latch = readiness.awaits("configmap extension-apiserver-authentication");
+    tasks.spawn(pods.clone().follow(client.clone(), readiness.latch("pods")));
+    let latch = readiness.latch("configmap extension-apiserver-authentication");
     tasks.spawn(auth::follow(client.clone(), front_proxy.clone(), latch));
-    let reading = workers::thread("collector", end.clone())?;
+    let reading = workers::start_thread("collector", end.clone())?;
     let datagrams = {
         let _runtime = reading.enter();
         StatDatagrams::bind(args.pod_stats_port)
@@ -120,7 +121,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
     let reviewer = Arc::new(KubernetesReviewer::new(client));
     let guard = if args.open_stats_port {
-        TokenGuard::open()
+        TokenGuard::allow_all()
     } else {
         TokenGuard::new(reviewer.clone(), &args.system_namespace, STATS_AUDIENCE)
     };
@@ -146,7 +147,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     stop.cancel();
     while servers.join_next().await.is_some() {}
-    leadership.given_away().await;
+    leadership.released().await;
     tasks.shutdown().await;
     end.cancel();
     admin.await?;
@@ -171,7 +172,7 @@ fn certificate(
     readiness: &Readiness,
     tasks: &mut JoinSet<()>,
 ) -> Arc<Certificates> {
-    let latch = readiness.awaits("serving certificate");
+    let latch = readiness.latch("serving certificate");
     let not_after = metrics.certificate_not_after.clone();
     if let Some(directory) = args.serving_certificate.clone() {
         let certificates = Arc::<Certificates>::default();

@@ -88,7 +88,7 @@ pub struct Args {
     pub shutdown_delay: Duration,
     /// Logs.
     #[command(flatten)]
-    pub telemetry: chassis::telemetry::Args,
+    pub telemetry: runtime::telemetry::LogArgs,
 }
 
 fn duration(text: &str) -> Result<Duration, &'static str> {

@@ -18,7 +18,7 @@ pub struct Clock {
 
 impl Default for Clock {
     fn default() -> Self {
-        Self { wall: chassis::clock::since_epoch(), started: Instant::now() }
+        Self { wall: runtime::clock::since_epoch(), started: Instant::now() }
     }
 }
 
@@ -36,7 +36,7 @@ impl Clock {
     /// A time of this clock as Unix milliseconds by the wall.
     pub fn unix_millis(&self, time: Duration) -> i64 {
         let age = self.now().saturating_sub(time);
-        chassis::clock::unix_millis() - i64::try_from(age.as_millis()).unwrap_or(0)
+        runtime::clock::unix_millis() - i64::try_from(age.as_millis()).unwrap_or(0)
     }
 
     /// The second a report belongs to, by the sender's word if that can be.
@@ -74,6 +74,6 @@ mod tests {
         let later = clock.now() + Duration::from_secs(5);
         tokio::time::sleep_until(clock.instant(later)).await;
         assert!(clock.now() >= later);
-        assert!((clock.unix_millis(clock.now()) - chassis::clock::unix_millis()).abs() < 1000);
+        assert!((clock.unix_millis(clock.now()) - runtime::clock::unix_millis()).abs() < 1000);
     }
 }

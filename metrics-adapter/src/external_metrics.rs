@@ -22,8 +22,6 @@ use std::sync::Arc;
 
 use autoscaler::contract::METRIC_DESIRED;
 use bytes::Bytes;
-use chassis::readiness::Readiness;
-use chassis::reviews::User;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
@@ -31,6 +29,8 @@ use http_body_util::Full;
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
 };
+use runtime::auth::User;
+use runtime::readiness::Readiness;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
@@ -212,7 +212,7 @@ impl Api {
     }
 
     fn probe(&self, probe: Probe) -> Answer {
-        let awaited = self.readiness.awaited();
+        let awaited = self.readiness.pending();
         match probe {
             Probe::Ready if !awaited.is_empty() => {
                 text(StatusCode::INTERNAL_SERVER_ERROR, format!("awaiting {}\n", awaited.join(", ")))

@@ -21,6 +21,6 @@ fn main() -> anyhow::Result<ExitCode> {
 
 #[tokio::main]
 async fn serve(args: Args) -> anyhow::Result<()> {
-    chassis::telemetry::init(&args.telemetry)?;
+    runtime::telemetry::init(&args.telemetry)?;
     app::run(args).await
 }

@@ -18,7 +18,6 @@ use autoscaler::decider::DeciderSpec;
 use autoscaler::selector::Selector;
 use autoscaler::settings::{Aggregation, Settings};
 use autoscaler::target::TargetError;
-use chassis::readiness::{Latch, Readiness};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -26,6 +25,7 @@ use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use runtime::readiness::{Readiness, ReadinessLatch};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -42,7 +42,7 @@ pub struct MetricWatch {
     events: BoxStream<'static, Seen>,
     /// What the table does not know of yet.
     news: News,
-    latches: HashMap<Kind, Latch>,
+    latches: HashMap<Kind, ReadinessLatch>,
     config: AutoscalerConfig,
     /// The last complaint about each workload, so that each is logged once.
     complaints: BTreeMap<Key, String>,
@@ -121,9 +121,9 @@ impl MetricWatch {
             events: stream::select_all(events).boxed(),
             news: News::OfAll,
             latches: HashMap::from([
-                (Kind::Metric, readiness.awaits("metrics")),
-                (Kind::PodAutoscaler, readiness.awaits("podautoscalers")),
-                (Kind::Config, readiness.awaits("configmap config-autoscaler")),
+                (Kind::Metric, readiness.latch("metrics")),
+                (Kind::PodAutoscaler, readiness.latch("podautoscalers")),
+                (Kind::Config, readiness.latch("configmap config-autoscaler")),
             ]),
             config: AutoscalerConfig::default(),
             complaints: BTreeMap::new(),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use autoscaler::decider::Decider;
 use autoscaler::{Decision, Key};
-use chassis::lease::Leadership;
+use runtime::kubernetes::lease::Leadership;
 use tokio::sync::mpsc;
 
 use crate::collector::Collector;
@@ -69,13 +69,13 @@ impl MultiScaler {
         let mut turns = Turns::of(&self.workloads.borrow());
         let mut gathering = Gathering::default();
         loop {
-            let leads = self.leadership.leads();
+            let leads = self.leadership.is_leader();
             if leads != led {
                 led = leads;
                 self.changed_hands(&mut units, leads);
             }
             tokio::select! {
-                () = self.leadership.until(!led) => {}
+                () = self.leadership.wait_for(!led) => {}
                 turn = turns.next() => {
                     for workload in turn {
                         self.decide(&mut units, workload);
@@ -116,7 +116,7 @@ impl MultiScaler {
     }
 
     fn poked(&self, units: &mut Units, key: &Key) {
-        if !self.leadership.leads() {
+        if !self.leadership.is_leader() {
             return;
         }
         let workload = self.workloads.borrow().get(key).cloned();
@@ -152,7 +152,7 @@ impl MultiScaler {
         let verdict = heard.then(|| unit.decider.decide(&workload.spec, averages, ready, now)).flatten();
         self.metrics.decisions.count(verdict.is_some());
         self.history.record(Look {
-            at: chassis::clock::unix_millis(),
+            at: runtime::clock::unix_millis(),
             workload: workload.clone(),
             ready,
             averages,
@@ -161,12 +161,12 @@ impl MultiScaler {
             panicking: unit.decider.is_panicking(),
             calm: unit.decider.calm_since().map(|since| now.saturating_sub(since)),
         });
-        if !self.leadership.leads() {
+        if !self.leadership.is_leader() {
             return;
         }
         match verdict {
             Some(verdict) => {
-                let (panicking, at) = (unit.decider.is_panicking(), chassis::clock::unix_millis());
+                let (panicking, at) = (unit.decider.is_panicking(), runtime::clock::unix_millis());
                 let decision = Decision::new(key.clone(), verdict, panicking, ready, idle_since, at);
                 self.decisions.publish(decision);
             }

@@ -100,7 +100,7 @@ impl Gathering {
 
     /// Waits for the next one that is due. Nothing is lost if the wait is given up.
     pub async fn next(&mut self) -> Option<Key> {
-        chassis::clock::sleep_until(self.waiting.front().map(|(due, _)| *due)).await;
+        runtime::clock::sleep_until(self.waiting.front().map(|(due, _)| *due)).await;
         self.waiting.pop_front().map(|(_, key)| key)
     }
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use autoscaler::contract::INJECT_LABEL;
 use autoscaler::selector::{Requirement, Selector};
-use chassis::readiness::Latch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use runtime::readiness::ReadinessLatch;
 
 /// What is kept of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ struct Namespace {
 
 impl ReadyPods {
     /// Follows the cluster's pods; ends only when the watch does.
-    pub async fn follow(self, client: Client, latch: Latch) {
+    pub async fn follow(self, client: Client, latch: ReadinessLatch) {
         let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
         let events = watcher(Api::<KubernetesPod>::all(client), config).default_backoff();
         pin_mut!(events);

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use autoscaler::contract::RELAY_PATH;
 use bytes::Bytes;
-use chassis::lease::Leadership;
-use chassis::projected_token::{ProjectedToken, TokenError};
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use runtime::auth::{ProjectedToken, TokenError};
+use runtime::kubernetes::lease::Leadership;
 
 /// Time for the leader to answer. It reads memory; the HPA's few workers wait for it.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -113,12 +113,12 @@ impl Relay {
 
     /// For a replica that is alone.
     pub fn alone() -> Self {
-        Self::new(Leadership::alone(), ProjectedToken::default())
+        Self::new(Leadership::always_leading(), ProjectedToken::default())
     }
 
     /// Who has the numbers now.
     pub fn place(&self) -> Place {
-        if self.leadership.leads() {
+        if self.leadership.is_leader() {
             return Place::Here;
         }
         self.leadership.leader().and_then(|name| address(&name)).map_or(Place::Nowhere, Place::There)
@@ -135,7 +135,7 @@ impl Relay {
     /// Who has the numbers after `from`; after a moment, whoever has.
     pub async fn moved(&self, from: &Place) -> Place {
         let mut leadership = self.leadership.clone();
-        let moved = leadership.until_leader(|leader| {
+        let moved = leadership.wait_for_leader(|leader| {
             let place = leader.and_then(address).map_or(Place::Nowhere, Place::There);
             place != *from && place != Place::Nowhere
         });

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use chassis::readiness::Latch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
@@ -24,6 +23,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client};
 use prometheus::IntGauge;
+use runtime::readiness::ReadinessLatch;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
@@ -50,7 +50,7 @@ pub struct ServingCertificate {
     certificates: Arc<Certificates>,
     ca: watch::Sender<Option<String>>,
     not_after: IntGauge,
-    latch: Option<Latch>,
+    latch: Option<ReadinessLatch>,
 }
 
 /// Why nothing was written.
@@ -87,7 +87,7 @@ impl ServingCertificate {
         service: &str,
         ca: watch::Sender<Option<String>>,
         not_after: IntGauge,
-        latch: Latch,
+        latch: ReadinessLatch,
     ) -> Self {
         Self {
             secrets: Api::namespaced(client, namespace),
@@ -134,7 +134,7 @@ impl ServingCertificate {
     /// Loads what is good and replaces what is not; when to look again.
     async fn keep(&mut self, secret: Option<&Secret>) -> Duration {
         let known = secret.map(Material::from_secret);
-        let now = chassis::clock::since_epoch();
+        let now = runtime::clock::since_epoch();
         let good = match &known {
             Some(Ok(material)) => {
                 self.load(material);
@@ -222,8 +222,8 @@ fn dns_names(service: &str, namespace: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use chassis::readiness::Readiness;
     use fake_api::FakeApi;
+    use runtime::readiness::Readiness;
     use rustls_pki_types::CertificateDer;
     use tokio_util::task::AbortOnDropHandle;
 
@@ -243,7 +243,7 @@ mod tests {
         fn start(api: &FakeApi) -> Self {
             let (sender, ca) = watch::channel(None);
             let readiness = Readiness::default();
-            let latch = readiness.awaits("certificate");
+            let latch = readiness.latch("certificate");
             let not_after = IntGauge::new("a", "b").unwrap();
             let client = api.client();
             let keeper =
@@ -287,7 +287,7 @@ mod tests {
         let names = dns_names("metrics-adapter", "rouse-system");
         let year = Duration::from_secs(365 * 24 * 3600);
         let old =
-            Material::new(&names, chassis::clock::since_epoch() - year + Duration::from_secs(3600)).unwrap();
+            Material::new(&names, runtime::clock::since_epoch() - year + Duration::from_secs(3600)).unwrap();
         for case in ["deleted", "broken", "near its end"] {
             let before = replicas[0].leaf();
             match case {
@@ -301,7 +301,7 @@ mod tests {
             }
             settle().await;
             let material = stored(&api);
-            assert!(material.is_fresh(&names, chassis::clock::since_epoch()), "{case}");
+            assert!(material.is_fresh(&names, runtime::clock::since_epoch()), "{case}");
             assert_ne!(replicas[0].leaf(), before, "{case}");
             assert_eq!(replicas[0].leaf(), replicas[1].leaf(), "{case}");
             if case == "near its end" {
@@ -322,21 +322,21 @@ mod tests {
         };
         let (certificates, readiness) = (Arc::<Certificates>::default(), Readiness::default());
         let not_after = IntGauge::new("a", "b").unwrap();
-        let latch = readiness.awaits("certificate");
+        let latch = readiness.latch("certificate");
         let follow = mounted::follow(directory.clone(), certificates.clone(), not_after.clone(), latch);
         let _task = AbortOnDropHandle::new(tokio::spawn(follow));
         settle().await;
         assert!(!readiness.is_ready());
         let names = dns_names("metrics-adapter", "rouse-system");
         let leaf = || certificates.current.load().as_ref().unwrap().cert[0].clone();
-        write(&Material::new(&names, chassis::clock::since_epoch()).unwrap());
+        write(&Material::new(&names, runtime::clock::since_epoch()).unwrap());
         settle().await;
         assert!(readiness.is_ready() && not_after.get() > 0);
         let first = leaf();
         std::fs::write(directory.join("tls.key"), "nonsense").unwrap();
         settle().await;
         assert_eq!(leaf(), first);
-        write(&Material::new(&names, chassis::clock::since_epoch()).unwrap());
+        write(&Material::new(&names, runtime::clock::since_epoch()).unwrap());
         settle().await;
         assert_ne!(leaf(), first);
         std::fs::remove_dir_all(directory).unwrap();

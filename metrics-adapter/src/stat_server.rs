@@ -20,9 +20,9 @@ use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use chassis::token_guard::{Refusal, TokenGuard};
 use futures::SinkExt;
 use http::{HeaderMap, StatusCode, Uri};
+use runtime::auth::{AuthError, TokenGuard};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -129,13 +129,13 @@ impl StatServer {
             let mut router = router.clone();
             async move { Service::call(&mut router, request).await as Result<Response, Infallible> }
         };
-        let options = chassis::server::Options {
+        let options = proxy::server::ServerOptions {
             header_read_timeout: Duration::from_secs(5),
             max_connections: 2 * (MAX_ACTIVATORS + MAX_READERS),
             drain_timeout: Duration::from_secs(2),
-            ..chassis::server::Options::default()
+            ..proxy::server::ServerOptions::default()
         };
-        chassis::server::serve(listener, service, options, stop).await;
+        proxy::server::serve(listener, service, options, stop).await;
     }
 
     /// Takes in one frame of an activator.
@@ -162,7 +162,7 @@ impl StatServer {
         }
     }
 
-    fn refuse(&self, refusal: &Refusal) -> Response {
+    fn refuse(&self, refusal: &AuthError) -> Response {
         self.metrics.strangers.inc();
         tracing::warn!(%refusal, "a connection to the stats port is refused");
         (refusal.status(), format!("{refusal}\n")).into_response()
@@ -219,7 +219,7 @@ impl StatServer {
 }
 
 async fn push(State(server): State<StatServer>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
-    if let Err(refusal) = server.guard.admit(&headers, &[ACTIVATOR_ACCOUNT]).await {
+    if let Err(refusal) = server.guard.authorize(&headers, &[ACTIVATOR_ACCOUNT]).await {
         return server.refuse(&refusal);
     }
     let Ok(permit) = server.activators.clone().try_acquire_owned() else {
@@ -235,7 +235,7 @@ async fn decisions(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    if let Err(refusal) = server.guard.admit(&headers, &[ZERO_SCALER_ACCOUNT]).await {
+    if let Err(refusal) = server.guard.authorize(&headers, &[ZERO_SCALER_ACCOUNT]).await {
         return server.refuse(&refusal);
     }
     let Ok(permit) = server.readers.clone().try_acquire_owned() else {
@@ -250,7 +250,7 @@ async fn relay(
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
-    if let Err(refusal) = server.guard.admit(&headers, &[METRICS_ADAPTER_ACCOUNT]).await {
+    if let Err(refusal) = server.guard.authorize(&headers, &[METRICS_ADAPTER_ACCOUNT]).await {
         return server.refuse(&refusal);
     }
     let path = uri.path_and_query().and_then(|path| path.as_str().strip_prefix(RELAY_PATH));

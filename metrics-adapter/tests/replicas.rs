@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use autoscaler::DecisionEvent;
 use autoscaler::contract::STATS_AUDIENCE;
-use chassis::lease::{Leadership, Lease};
-use chassis::projected_token::ProjectedToken;
-use chassis::reviews::KubernetesReviewer;
-use chassis::token_guard::TokenGuard;
 use fake_api::FakeApi;
 use futures::SinkExt;
 use http::StatusCode;
 use metrics_adapter::relay::{Relay, identity};
+use runtime::auth::KubernetesReviewer;
+use runtime::auth::ProjectedToken;
+use runtime::auth::TokenGuard;
+use runtime::kubernetes::lease::{Leadership, Lease};
 use serde_json::{Value, json};
 use support::{Adapter, Setup, Socket, event, push};
 use tokio_util::sync::CancellationToken;
@@ -61,9 +61,9 @@ impl Replica {
 /// Two replicas; the first one leads.
 async fn two(cluster: &FakeApi) -> (Replica, Replica) {
     let mut a = Replica::start(cluster, "a").await;
-    a.leadership.won().await;
+    a.leadership.acquired().await;
     let mut b = Replica::start(cluster, "b").await;
-    b.leadership.until_leader(|leader| leader.is_some()).await;
+    b.leadership.wait_for_leader(|leader| leader.is_some()).await;
     (a, b)
 }
 
@@ -123,7 +123,7 @@ async fn a_clean_hand_over_fails_no_question_and_takes_nothing_away() {
             assert_eq!((status, value(&body)), (StatusCode::OK, "5"));
         }
     }
-    b.leadership.won().await;
+    b.leadership.acquired().await;
     let mut reader = b.adapter.connect("/decisions").await;
     let DecisionEvent::Snapshot(known) = event(&mut reader).await else { panic!("no snapshot") };
     assert_eq!(known.iter().map(|decision| decision.desired).collect::<Vec<_>>(), [5]);
@@ -164,7 +164,7 @@ async fn only_another_adapter_is_told_what_the_leader_knows() {
         let relay = match token {
             Some(token) => {
                 std::fs::write(&file, token).unwrap();
-                Relay::new(Leadership::alone(), ProjectedToken::at(&file))
+                Relay::new(Leadership::always_leading(), ProjectedToken::at(&file))
             }
             None => Relay::alone(),
         };

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use chassis::readiness::Readiness;
-use chassis::reviews::{Access, ReviewError, Reviewer, User};
 use futures::future::BoxFuture;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use metrics_adapter::collector::Collector;
@@ -24,6 +22,8 @@ use metrics_adapter::tls_server;
 use metrics_adapter::workloads::Workloads;
 use prometheus::Registry;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use runtime::auth::{Access, ReviewError, Reviewer, User};
+use runtime::readiness::Readiness;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -125,7 +125,7 @@ async fn certificates_come_later_and_the_front_proxy_is_known_by_its_own() {
     let server = tokio::spawn(tls_server::serve(listener, config, api(front_proxy), stop.clone()));
 
     let names = [NAME.to_owned()];
-    let material = Material::new(&names, chassis::clock::since_epoch()).unwrap();
+    let material = Material::new(&names, runtime::clock::since_epoch()).unwrap();
     let ca = material.ca_bundle();
     assert!(get(port, ca, None).await.is_err(), "there is no certificate yet");
     certificates.set(material.certified_key().unwrap());
@@ -133,7 +133,7 @@ async fn certificates_come_later_and_the_front_proxy_is_known_by_its_own() {
     assert_eq!(get(port, ca, Some(identity)).await.unwrap(), "HTTP/1.1 200 OK");
 
     // A new CA and leaf, as after a change of the Secret, without a restart.
-    let next = Material::new(&names, chassis::clock::since_epoch() + Duration::from_secs(1)).unwrap();
+    let next = Material::new(&names, runtime::clock::since_epoch() + Duration::from_secs(1)).unwrap();
     certificates.set(next.certified_key().unwrap());
     assert!(get(port, ca, None).await.is_err(), "the old CA did not sign this one");
     assert_eq!(get(port, next.ca_bundle(), None).await.unwrap(), "HTTP/1.1 403 Forbidden");

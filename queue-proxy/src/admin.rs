@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use autoscaler::contract::{PROBE_HEADER, PROBE_QUEUE_PROXY, TUNNEL_PATH};
 use bytes::Bytes;
-use chassis::admin::plain;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use runtime::admin::text_response;
 
 use crate::availability::Availability;
 use crate::drain::Drain;
@@ -37,7 +37,7 @@ impl Admin {
     pub(crate) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if let Some(asked_for) = request.headers().get(PROBE_HEADER) {
             return match self.availability.probe(asked_for).await {
-                Ok(()) => plain(StatusCode::OK, PROBE_QUEUE_PROXY),
+                Ok(()) => text_response(StatusCode::OK, PROBE_QUEUE_PROXY),
                 Err(refusal) => refusal.into_response(),
             };
         }
@@ -50,10 +50,11 @@ impl Admin {
                 answer(self.availability.ask(READY_PATIENCE).await)
             }
             (&Method::GET, "/wait-for-drain") => self.wait_for_drain().await,
-            (&Method::GET | &Method::HEAD, "/live") => plain(StatusCode::OK, "ok\n"),
-            _ => {
-                plain(StatusCode::NOT_FOUND, "there are GET /ready, /app-ready, /wait-for-drain and /live\n")
-            }
+            (&Method::GET | &Method::HEAD, "/live") => text_response(StatusCode::OK, "ok\n"),
+            _ => text_response(
+                StatusCode::NOT_FOUND,
+                "there are GET /ready, /app-ready, /wait-for-drain and /live\n",
+            ),
         }
     }
 
@@ -65,13 +66,13 @@ impl Admin {
     async fn wait_for_drain(&self) -> Response<Full<Bytes>> {
         self.drain.begin();
         self.drain.done().await;
-        plain(StatusCode::OK, "drained\n")
+        text_response(StatusCode::OK, "drained\n")
     }
 }
 
 fn answer(ready: Result<(), Refusal>) -> Response<Full<Bytes>> {
     match ready {
-        Ok(()) => plain(StatusCode::OK, "ok\n"),
+        Ok(()) => text_response(StatusCode::OK, "ok\n"),
         Err(refusal) => refusal.into_response(),
     }
 }

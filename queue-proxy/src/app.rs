@@ -8,13 +8,14 @@ use std::time::Duration;
 use anyhow::Context;
 use autoscaler::Protocol;
 use autoscaler::breaker::Breaker;
-use chassis::health_checks::HealthChecks;
-use chassis::liveness::ask_silent_peer;
-use chassis::server::{self, Connection, Options};
-use chassis::workers::Workers;
 use http::Request;
 use hyper::body::Incoming;
 use prometheus::Registry;
+use proxy::health_checks::HealthChecks;
+use proxy::listener::ConnectionAddresses;
+use proxy::server::{self, ServerOptions};
+use proxy::tcp::enable_keepalive;
+use proxy::workers::Workers;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -124,13 +125,13 @@ impl App {
         let (close_traffic, close) = (CancellationToken::new(), CancellationToken::new());
         let parts = build(&args, &close_traffic)?;
         let drain = parts.admin.drain.clone();
-        let bounds = Options {
+        let bounds = ServerOptions {
             header_read_timeout: args.header_timeout,
             max_connections: args.max_connections,
             drain_timeout: CLOSE,
-            ..Options::default()
+            ..ServerOptions::default()
         };
-        let few = Options { max_connections: FEW_CONNECTIONS, ..bounds };
+        let few = ServerOptions { max_connections: FEW_CONNECTIONS, ..bounds };
         let mut admin_bounds = few;
 
         let mut tasks = JoinSet::new();
@@ -140,8 +141,8 @@ impl App {
                 tasks.spawn(serve_traffic(workers, traffic, bounds, close_traffic.clone()));
             }
             Server::Tcp(proxy) => {
-                ask_silent_peer(&traffic)?;
-                ask_silent_peer(&admin)?;
+                enable_keepalive(&traffic)?;
+                enable_keepalive(&admin)?;
                 // Here they wait for a slot, and nobody may take the kubelet's place for that.
                 admin_bounds.max_connections = args.max_connections.saturating_add(FEW_CONNECTIONS);
                 let workers = Workers::start(vec![(); args.workers()])?;
@@ -177,7 +178,7 @@ impl App {
 fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Parts> {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
-    chassis::build_info::register(&registry, "queue-proxy", env!("CARGO_PKG_VERSION"))?;
+    runtime::metrics::register_build_info(&registry, "queue-proxy", env!("CARGO_PKG_VERSION"))?;
     let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), into_second(), metrics.clone()));
     let breaker = Breaker::new(args.limit(), args.queue_bound());
     let app = AppReadiness::new(AppProbe::new(args.app_address(), readiness_probe(args)?));
@@ -221,7 +222,7 @@ fn tcp_proxy(args: &Args, load: &Load, metrics: TcpMetrics, stop: &CancellationT
         breaker: load.breaker.clone(),
         availability: load.availability.clone(),
         app: args.app_address(),
-        silences: args.silences(),
+        idle_timeouts: args.idle_timeouts(),
         metrics,
         tunnels: Arc::new(Semaphore::new(args.max_connections.min(Semaphore::MAX_PERMITS))),
         stop: stop.clone(),
@@ -230,7 +231,7 @@ fn tcp_proxy(args: &Args, load: &Load, metrics: TcpMetrics, stop: &CancellationT
 
 /// Time since the last whole second of the wall clock, by which periods end.
 fn into_second() -> Duration {
-    Duration::from_nanos(u64::from(chassis::clock::since_epoch().subsec_nanos()))
+    Duration::from_nanos(u64::from(runtime::clock::since_epoch().subsec_nanos()))
 }
 
 fn readiness_probe(args: &Args) -> anyhow::Result<ReadinessProbe> {
@@ -250,17 +251,17 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 async fn serve_traffic(
     workers: Workers<Handler>,
     listener: TcpListener,
-    bounds: Options,
+    bounds: ServerOptions,
     stop: CancellationToken,
 ) {
     let service = |handler: Arc<Handler>| {
-        move |request: Request<Incoming>, ends: &Arc<Connection>| {
+        move |request: Request<Incoming>, ends: &Arc<ConnectionAddresses>| {
             let (handler, ends) = (handler.clone(), ends.clone());
             let request = Box::new(request.map(CallerBody::from));
             async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
         }
     };
-    server::serve_on(&workers, listener, service, bounds, stop).await;
+    server::serve_on_workers(&workers, listener, service, bounds, stop).await;
 }
 
 /// Who asks by datagrams and gets no answer asks by HTTP, so that a sidecar does without.
@@ -279,7 +280,7 @@ async fn serve_stats(
     listener: TcpListener,
     datagrams: Option<UdpSocket>,
     stats: Arc<StatsEndpoint>,
-    bounds: Options,
+    bounds: ServerOptions,
     stop: CancellationToken,
 ) {
     let service = {
@@ -299,7 +300,12 @@ async fn serve_stats(
     }
 }
 
-async fn serve_admin(listener: TcpListener, admin: Arc<Admin>, bounds: Options, stop: CancellationToken) {
+async fn serve_admin(
+    listener: TcpListener,
+    admin: Arc<Admin>,
+    bounds: ServerOptions,
+    stop: CancellationToken,
+) {
     let service = move |request, _: &_| {
         let admin = admin.clone();
         async move { Ok::<_, Infallible>(admin.answer(request).await) }

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
-use chassis::tracked_body::TrackedBody;
-use chassis::upstream::{self, ResponseBody};
 use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
+use http_client::ResponseBody;
+use proxy::tracked_body::TrackedBody;
 
 use crate::request_counter::InFlight;
 use crate::timeouts::{Stopwatch, Timeout};
@@ -25,7 +25,7 @@ pub(crate) struct AppBody(State);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the app did not finish its response")]
-    App(#[source] upstream::BodyError),
+    App(#[source] http_client::BodyError),
     #[error(transparent)]
     Timeout(#[from] Timeout),
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use autoscaler::breaker::Limit;
 use autoscaler::settings::parse_duration;
 use autoscaler::{Protocol, contract};
-use chassis::health_checks;
-use chassis::relay::Silences;
-use chassis::workers;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+use proxy::health_checks;
+use proxy::tcp::IdleTimeouts;
+use proxy::workers;
 
 use crate::timeouts::Timeouts;
 
@@ -128,7 +128,7 @@ pub struct Args {
 
     /// Logs.
     #[command(flatten)]
-    pub telemetry: chassis::telemetry::Args,
+    pub telemetry: runtime::telemetry::LogArgs,
 }
 
 // === impl Args ===
@@ -148,18 +148,18 @@ impl Args {
 
     /// Threads that carry the traffic.
     pub(crate) fn workers(&self) -> usize {
-        workers::count(self.workers, MOST_WORKERS)
+        workers::worker_count(self.workers, MOST_WORKERS)
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
         Timeouts::new(self.timeout, self.response_start_timeout, self.idle_timeout)
     }
 
-    pub(crate) fn silences(&self) -> Silences {
-        Silences {
-            after_answer: self.tcp_silence,
-            after_question: self.tcp_answer_time,
-            at_most: Some(self.idle_timeout).filter(|idle| !idle.is_zero()),
+    pub(crate) fn idle_timeouts(&self) -> IdleTimeouts {
+        IdleTimeouts {
+            after_response: self.tcp_silence,
+            after_request: self.tcp_answer_time,
+            close_after: Some(self.idle_timeout).filter(|idle| !idle.is_zero()),
         }
     }
 

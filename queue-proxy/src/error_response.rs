@@ -3,10 +3,10 @@
 use autoscaler::breaker::QueueFull;
 use autoscaler::contract::{PROTOCOL, TUNNEL_PROTOCOL};
 use bytes::Bytes;
-use chassis::gateway::{BadResponse, Malformed};
-use chassis::upstream;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
+use http_client::InvalidResponse;
+use proxy::gateway::MalformedRequest;
 
 use crate::timeouts::Timeout;
 
@@ -41,23 +41,23 @@ pub(crate) enum Refusal {
     #[error("as many connections as may come through activators are here")]
     TooManyTunnels,
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedRequest),
     #[error("the request's body was cut short or broke the protocol")]
     CallerFailed,
     #[error(transparent)]
-    BadResponse(#[from] BadResponse),
+    BadResponse(#[from] InvalidResponse),
     #[error(transparent)]
     TimedOut(#[from] Timeout),
 }
 
-impl From<upstream::Error> for Refusal {
+impl From<http_client::Error> for Refusal {
     /// Why a request that was let through has no response.
-    fn from(error: upstream::Error) -> Self {
+    fn from(error: http_client::Error) -> Self {
         match error {
-            upstream::Error::Unreachable(_) => Self::AppUnreachable,
-            upstream::Error::Unanswered(_) | upstream::Error::Failed(_) => Self::AppFailed,
-            upstream::Error::BadResponse(bad) => Self::BadResponse(bad),
-            upstream::Error::Caller(_) => Self::CallerFailed,
+            http_client::Error::Unreachable(_) => Self::AppUnreachable,
+            http_client::Error::Unanswered(_) | http_client::Error::Failed(_) => Self::AppFailed,
+            http_client::Error::InvalidResponse(bad) => Self::BadResponse(bad),
+            http_client::Error::RequestBody(_) => Self::CallerFailed,
         }
     }
 }

@@ -4,10 +4,10 @@
 //! connection and our own are gone, and X-Forwarded-* say who asked. Bodies stream both ways, nothing is collected.
 
 use autoscaler::contract;
-use chassis::gateway;
-use chassis::server::Connection;
-use chassis::upstream::ResponseBody;
 use http::{HeaderName, Request, Response};
+use http_client::ResponseBody;
+use proxy::gateway;
+use proxy::listener::ConnectionAddresses;
 
 use crate::caller_body::CallerBody;
 use crate::error_response::Refusal;
@@ -25,10 +25,10 @@ const OURS: [HeaderName; 3] = [
 pub(crate) async fn forward(
     upstream: &Upstream,
     mut request: Box<Request<CallerBody>>,
-    ends: &Connection,
+    ends: &ConnectionAddresses,
     asked_to_upgrade: bool,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    gateway::to_next_hop(&mut request, ends);
+    gateway::prepare_request(&mut request, ends);
     // A pass over the names costs less than a lookup for each of ours, and callers send none.
     if request.headers().keys().any(|name| OURS.contains(name)) {
         for ours in OURS {
@@ -36,6 +36,6 @@ pub(crate) async fn forward(
         }
     }
     let mut response = upstream.send(request).await?;
-    gateway::to_caller(&mut response, asked_to_upgrade)?;
+    gateway::prepare_response(&mut response, asked_to_upgrade)?;
     Ok(response)
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use autoscaler::breaker::Breaker;
 use autoscaler::contract;
 use bytes::Bytes;
-use chassis::gateway;
-use chassis::health_checks::HealthChecks;
-use chassis::server::{self, Connection};
-use chassis::upgraded;
-use chassis::upstream::ResponseBody;
 use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response, Version};
 use http_body_util::{Either, Full};
+use http_client::ResponseBody;
+use proxy::gateway;
+use proxy::health_checks::HealthChecks;
+use proxy::listener::ConnectionAddresses;
+use proxy::server;
+use proxy::tcp;
 use tokio::time::Instant;
 
 use crate::app_body::AppBody;
@@ -47,23 +48,27 @@ pub(crate) struct Handler {
 impl Handler {
     /// The library moves this future into its connection, and each connection keeps the room for one. So it is kept small:
     /// requests, which would be moved from function to function, and what is rare are boxed.
-    pub(crate) async fn handle(&self, request: Box<Request<CallerBody>>, ends: &Connection) -> Answer {
+    pub(crate) async fn handle(
+        &self,
+        request: Box<Request<CallerBody>>,
+        ends: &ConnectionAddresses,
+    ) -> Answer {
         let version = request.version();
-        let malformed = gateway::check(&request).err();
+        let malformed = gateway::check_request(&request).err();
         let mut response = if let Some(malformed) = malformed {
             refuse(malformed.into())
         } else if let Some(asked_for) = request.headers().get(PROBE) {
             Box::pin(self.probe(asked_for)).await
-        } else if self.health_checks.sent(request.headers()) {
+        } else if self.health_checks.matches(request.headers()) {
             Box::pin(self.forward_uncounted(request, ends)).await
         } else {
             self.serve(request, ends).await
         };
         if malformed.is_some() {
-            server::close(&mut response, version);
+            server::close_connection(&mut response, version);
         }
         if self.availability.is_draining() {
-            server::send_away(&mut response, version);
+            server::drain_connection(&mut response, version);
         }
         response
     }
@@ -77,7 +82,11 @@ impl Handler {
     }
 
     /// Health checks of the app: no load, and not to be queued behind any.
-    async fn forward_uncounted(&self, mut request: Box<Request<CallerBody>>, ends: &Connection) -> Answer {
+    async fn forward_uncounted(
+        &self,
+        mut request: Box<Request<CallerBody>>,
+        ends: &ConnectionAddresses,
+    ) -> Answer {
         let version = request.version();
         let mut stopwatch = self.stopwatches.start(Instant::now());
         request.body_mut().watch(stopwatch.activity());
@@ -87,11 +96,11 @@ impl Handler {
         }
     }
 
-    async fn serve(&self, mut request: Box<Request<CallerBody>>, ends: &Connection) -> Answer {
+    async fn serve(&self, mut request: Box<Request<CallerBody>>, ends: &ConnectionAddresses) -> Answer {
         let mut in_flight = self.counter.enter(request.headers().contains_key(PROXIED));
         let version = request.version();
         let mut stopwatch = self.stopwatches.start(in_flight.arrived().into());
-        let caller = gateway::asks_to_upgrade(&request).then(|| hyper::upgrade::on(&mut *request));
+        let caller = gateway::is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut *request));
         request.body_mut().watch(stopwatch.activity());
         let asked_to_upgrade = caller.is_some();
         let answered =
@@ -105,7 +114,7 @@ impl Handler {
         };
         in_flight.answered(response.status());
         if let (Some(caller), Some(app)) = (caller, response.body_mut().take_switched()) {
-            tokio::spawn(upgraded::carry(caller, app, in_flight, stopwatch.idle()));
+            tokio::spawn(tcp::relay_upgraded(caller, app, in_flight, stopwatch.idle()));
             return response.map(|_| Either::Right(Full::default()));
         }
         relay(response, version, Some(in_flight), stopwatch)
@@ -115,7 +124,7 @@ impl Handler {
     async fn admit(
         &self,
         request: Box<Request<CallerBody>>,
-        ends: &Connection,
+        ends: &ConnectionAddresses,
         asked_to_upgrade: bool,
         in_flight: &mut InFlight,
     ) -> Result<Response<ResponseBody>, Refusal> {

@@ -12,7 +12,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let args = Args::from_environment();
-    chassis::telemetry::init(&args.telemetry)?;
-    let stop = chassis::shutdown::on_signal()?;
+    runtime::telemetry::init(&args.telemetry)?;
+    let stop = runtime::shutdown::on_signal()?;
     App::bind(args).await?.run(stop).await
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use chassis::connection_outcome::{ConnectionOutcome, EndedConnections};
-use chassis::raised::Raised;
 use http::StatusCode;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use proxy::tcp::{ConnectionCounters, ConnectionOutcome};
+use runtime::metrics::GaugeGuard;
 
 /// Knative's bounds, in seconds, so that dashboards compare.
 const DURATION_BOUNDS: [f64; 14] =
@@ -24,7 +24,7 @@ pub(crate) struct Metrics {
 /// Handles of connections that are not HTTP's.
 #[derive(Clone, Debug)]
 pub(crate) struct TcpMetrics {
-    connections: EndedConnections,
+    connections: ConnectionCounters,
     open: IntGauge,
 }
 
@@ -93,7 +93,7 @@ impl TcpMetrics {
         let open = IntGauge::new("rouse_queue_proxy_tcp_connections", "Connections that are with the app")?;
         registry.register(Box::new(connections.clone()))?;
         registry.register(Box::new(open.clone()))?;
-        let connections = EndedConnections::new(|outcome| connections.with_label_values(&[outcome]));
+        let connections = ConnectionCounters::new(|outcome| connections.with_label_values(&[outcome]));
         Ok(Self { connections, open })
     }
 
@@ -102,8 +102,8 @@ impl TcpMetrics {
     }
 
     /// A connection is with the app, until this is dropped.
-    pub(crate) fn open(&self) -> Raised {
-        Raised::new(&self.open)
+    pub(crate) fn open(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.open)
     }
 }
 

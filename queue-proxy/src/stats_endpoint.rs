@@ -11,11 +11,11 @@ use autoscaler::breaker::Breaker;
 use autoscaler::stats::datagram::{Answer, LENGTH, Question};
 use autoscaler::stats::{Report, Stat};
 use bytes::Bytes;
-use chassis::admin::{metrics, plain};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use prometheus::Registry;
+use runtime::admin::{metrics_response, text_response};
 use tokio::net::UdpSocket;
 
 use crate::metrics::Metrics;
@@ -62,14 +62,14 @@ impl StatsEndpoint {
     /// Finishes a period at each whole second. Never returns.
     pub(crate) async fn report_periods(&self) {
         // The first one may be over at once: it began with its second, before the process did.
-        let mut rest = rest_of_second(chassis::clock::since_epoch());
+        let mut rest = rest_of_second(runtime::clock::since_epoch());
         loop {
             tokio::time::sleep(rest).await;
             // Rounded, since the sleep may end on either side of the second.
-            let end = chassis::clock::since_epoch() + PERIOD / 2;
+            let end = runtime::clock::since_epoch() + PERIOD / 2;
             let timestamp = i64::try_from(end.as_secs()).unwrap_or(i64::MAX);
             self.finish_period(tokio::time::Instant::now().into_std(), timestamp);
-            rest = until_next_second(chassis::clock::since_epoch());
+            rest = until_next_second(runtime::clock::since_epoch());
         }
     }
 
@@ -100,9 +100,9 @@ impl StatsEndpoint {
             (&Method::GET | &Method::HEAD, "/stat") => self.last_stat(),
             (&Method::GET | &Method::HEAD, "/metrics") => {
                 self.metrics.sample(self.counter.in_flight(), self.breaker.queued());
-                metrics(&self.registry)
+                metrics_response(&self.registry)
             }
-            _ => plain(StatusCode::NOT_FOUND, "there are GET /stat and GET /metrics\n"),
+            _ => text_response(StatusCode::NOT_FOUND, "there are GET /stat and GET /metrics\n"),
         }
     }
 
@@ -116,7 +116,7 @@ impl StatsEndpoint {
 
     fn last_stat(&self) -> Response<Full<Bytes>> {
         let Some(json) = self.lock().as_ref().map(|last| last.json.clone()) else {
-            return plain(StatusCode::SERVICE_UNAVAILABLE, "the first period has not ended\n");
+            return text_response(StatusCode::SERVICE_UNAVAILABLE, "the first period has not ended\n");
         };
         let mut response = Response::new(Full::new(json));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

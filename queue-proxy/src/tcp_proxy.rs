@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A connection holds a slot of the container concurrency from its begin to its end, and counts as one request while bytes
-//! flow (`chassis::relay`) or while it waits. Nothing waits for a caller's first bytes, for with many protocols the app speaks
+//! flow (`proxy::tcp`) or while it waits. Nothing waits for a caller's first bytes, for with many protocols the app speaks
 //! first. No header can say here that a connection comes through an activator, so activators have a way of their own in.
 
 use std::future::{Future, pending};
@@ -16,16 +16,17 @@ use std::sync::Arc;
 use autoscaler::breaker::{Breaker, Permit};
 use autoscaler::contract::{PROXIED_HEADER, TUNNEL_PROTOCOL};
 use bytes::Bytes;
-use chassis::connection_outcome::ConnectionOutcome;
-use chassis::liveness::hung_up;
-use chassis::relay::{Relay, Silences};
-use chassis::server::{self, Accepted, Options};
-use chassis::workers::Workers;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use proxy::listener::AcceptedConnection;
+use proxy::server::{self, ServerOptions};
+use proxy::tcp::ConnectionOutcome;
+use proxy::tcp::peer_closed;
+use proxy::tcp::{IdleTimeouts, TcpRelay};
+use proxy::workers::Workers;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -47,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) breaker: Breaker,
     pub(crate) availability: Availability,
     pub(crate) app: SocketAddr,
-    pub(crate) silences: Silences,
+    pub(crate) idle_timeouts: IdleTimeouts,
     pub(crate) metrics: TcpMetrics,
     /// Places of tunnels; connections of callers are bounded where they are accepted.
     pub(crate) tunnels: Arc<Semaphore>,
@@ -108,14 +109,14 @@ impl TcpProxy {
     }
 
     /// Has `workers` serve what comes to `listener` until the stop; then waits for what still runs, at most the options' time.
-    pub(crate) async fn serve(self, workers: Workers<()>, listener: TcpListener, options: Options) {
+    pub(crate) async fn serve(self, workers: Workers<()>, listener: TcpListener, options: ServerOptions) {
         let stop = self.0.stop.clone();
         let carry = move |_: Arc<()>, accepted| self.clone().direct(accepted);
-        server::carry_on(&workers, listener, carry, options, stop).await;
+        server::handle_on_workers(&workers, listener, carry, options, stop).await;
     }
 
-    async fn direct(self, accepted: Accepted) {
-        match self.0.admit(false, hung_up(&accepted.stream)).await {
+    async fn direct(self, accepted: AcceptedConnection) {
+        match self.0.admit(false, peer_closed(&accepted.stream)).await {
             Ok(admitted) => self.0.carry(screened(accepted.stream), admitted, false).await,
             Err(error) => tracing::debug!(%error, "connection not carried"),
         }
@@ -177,13 +178,13 @@ impl Shared {
     ) {
         let _open = self.metrics.open();
         let Admitted { mut app, _slot, counted } = admitted;
-        let relay = Relay {
-            silences: self.silences,
+        let relay = TcpRelay {
+            idle_timeouts: self.idle_timeouts,
             counted,
             count: || self.counter.flow(proxied),
             stop: self.stop.clone(),
         };
-        if let Err(error) = relay.carry(&mut caller, &mut app).await {
+        if let Err(error) = relay.run(&mut caller, &mut app).await {
             tracing::debug!(%error, "connection ended");
         }
         self.metrics.ended(ConnectionOutcome::Served);

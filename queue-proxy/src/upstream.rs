@@ -8,8 +8,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use chassis::upstream::{Options, Pool, ResponseBody, SharedConnection};
 use http::{Request, Response, Version};
+use http_client::{Http2Connection, Pool, PoolOptions, ResponseBody};
 use tokio::net::TcpStream;
 
 use crate::caller_body::CallerBody;
@@ -17,21 +17,21 @@ use crate::error_response::Refusal;
 
 /// Servers close idle connections after 2 s (gunicorn) or 5 s (Node.js), and a request that meets the closing may be lost; a
 /// new connection over loopback costs some 50 µs.
-const POOL: Options = Options { idle: Duration::from_millis(1500), most_idle: 1024 };
+const POOL: PoolOptions = PoolOptions { idle: Duration::from_millis(1500), most_idle: 1024 };
 
 /// The app, as a place to send requests to.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     app: SocketAddr,
     http1: Pool,
-    http2: SharedConnection<CallerBody>,
+    http2: Http2Connection<CallerBody>,
 }
 
 // === impl Upstream ===
 
 impl Upstream {
     pub(crate) fn new(app: SocketAddr) -> Self {
-        Self { app, http1: Pool::new(POOL), http2: SharedConnection::new(None) }
+        Self { app, http1: Pool::new(POOL), http2: Http2Connection::new(None) }
     }
 
     /// The head of the app's response; its body is still to come.

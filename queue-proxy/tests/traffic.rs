@@ -246,7 +246,7 @@ async fn the_stat_tells_proxied_requests_apart_and_health_checks_not_at_all() {
     .await;
     let stat = read().await;
     assert_eq!((stat.pod.as_str(), stat.request_count, stat.proxied_request_count), ("web-1", 0.0, 0.0));
-    assert!((chassis::clock::unix_seconds() - stat.timestamp).abs() <= 1);
+    assert!((runtime::clock::unix_seconds() - stat.timestamp).abs() <= 1);
 
     app.open(2);
     for call in calls {

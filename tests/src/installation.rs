@@ -31,7 +31,7 @@ const SHORT_GRACE: &str = "3s";
 /// # Errors
 /// When parts are missing, or the namespace cannot be made.
 pub async fn begin(name: &str) -> Result<TestNamespace> {
-    let client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
+    let client = runtime::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
     until_ready(&client, UP).await?;
     TestNamespace::create(client, &format!("rouse-test-{name}")).await
 }

@@ -67,7 +67,7 @@ impl Loads {
     }
 
     fn frame(&self, activator: &str) -> Result<String> {
-        let timestamp = chassis::clock::unix_seconds();
+        let timestamp = runtime::clock::unix_seconds();
         let message = |key: &Key, load: &Load| {
             let stat = match *load {
                 Load::Concurrency(average) => {
@@ -162,6 +162,6 @@ async fn report(client: &Client, pod: &str, name: &str, loads: &Loads) -> Result
 }
 
 fn until_next_second() -> Duration {
-    let now = chassis::clock::since_epoch();
+    let now = runtime::clock::since_epoch();
     Duration::from_secs(now.as_secs() + 1).saturating_sub(now)
 }

@@ -103,7 +103,7 @@ impl Timeline {
 
 /// Wall time as the client pod stamps its requests.
 pub fn now_ms() -> f64 {
-    chassis::clock::since_epoch().as_secs_f64() * 1000.0
+    runtime::clock::since_epoch().as_secs_f64() * 1000.0
 }
 
 type Sender = mpsc::UnboundedSender<Entry>;

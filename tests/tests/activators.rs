@@ -85,7 +85,7 @@ async fn callers_that_keep_their_connections_reach_the_pods_ten_seconds_after_th
 }
 
 fn now_ms() -> f64 {
-    chassis::clock::since_epoch().as_secs_f64() * 1000.0
+    runtime::clock::since_epoch().as_secs_f64() * 1000.0
 }
 
 /// Requests for the workloads of a namespace that activators have answered.

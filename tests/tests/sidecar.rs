@@ -15,7 +15,7 @@ const OURS: &str = "/app-ready";
 const PERIOD: Duration = Duration::from_secs(10);
 
 async fn start(name: &str) -> Result<TestNamespace> {
-    let client: Client = chassis::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
+    let client: Client = runtime::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
     TestNamespace::create(client, &format!("rouse-test-{name}")).await
 }
 

@@ -20,7 +20,6 @@ use autoscaler::contract::{
 };
 use autoscaler::{Key, Protocol};
 use bytes::Bytes;
-use chassis::upstream;
 use futures::future::{BoxFuture, try_join_all};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
@@ -72,7 +71,7 @@ pub enum ProbeError {
     Connect(SocketAddr, std::io::Error),
     /// No HTTP.
     #[error("{0}: {1}")]
-    Http(SocketAddr, upstream::Error),
+    Http(SocketAddr, http_client::Error),
     /// The question itself could not be made.
     #[error(transparent)]
     Request(#[from] http::Error),
@@ -181,9 +180,9 @@ async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Option<Stri
         .header(http::header::CONNECTION, "close")
         .header(PROBE_HEADER, PROBE_ACTIVATOR)
         .body(Empty::<Bytes>::new())?;
-    let response = upstream::exchange(request, || TcpStream::connect(address)).await;
+    let response = http_client::send_once(request, || TcpStream::connect(address)).await;
     let response = response.map_err(|error| match error {
-        upstream::Error::Unreachable(error) => ProbeError::Connect(address, error),
+        http_client::Error::Unreachable(error) => ProbeError::Connect(address, error),
         error => ProbeError::Http(address, error),
     })?;
     let workload =

@@ -288,12 +288,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use chassis::readiness::Readiness;
     use fake_api::FakeApi;
     use futures::future::BoxFuture;
     use k8s_openapi::api::discovery::v1::EndpointSlice;
     use kube::runtime::watcher::Event;
     use prometheus::{IntCounterVec, Opts};
+    use runtime::readiness::Readiness;
     use serde_json::json;
 
     use super::*;

@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use autoscaler::config::AutoscalerConfig;
 use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
-use chassis::lease::{Leadership, Lease};
-use chassis::projected_token::ProjectedToken;
-use chassis::readiness::Readiness;
-use chassis::reviews::KubernetesReviewer;
-use chassis::token_guard::TokenGuard;
 use prometheus::Registry;
+use runtime::auth::KubernetesReviewer;
+use runtime::auth::ProjectedToken;
+use runtime::auth::TokenGuard;
+use runtime::kubernetes::lease::{Leadership, Lease};
+use runtime::readiness::Readiness;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -61,17 +61,17 @@ pub struct Edges {
 /// # Errors
 /// When a socket cannot be bound, the API server's address is not known, or a part ends early.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let stop = chassis::shutdown::on_signal()?;
+    let stop = runtime::shutdown::on_signal()?;
     let registry = Registry::new();
-    chassis::build_info::register(&registry, crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
+    runtime::metrics::register_build_info(&registry, crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::register(&registry)?;
     let readiness = Readiness::default();
     let stats = bind(&args, args.stats_port).await?;
     let admin = bind(&args, args.admin_port).await?;
-    let client = chassis::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
+    let client = runtime::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
 
     let mut tasks = JoinSet::new();
-    tasks.spawn(chassis::admin::serve(admin, registry.clone(), readiness.clone(), CancellationToken::new()));
+    tasks.spawn(runtime::admin::serve(admin, registry.clone(), readiness.clone(), CancellationToken::new()));
     let lease = Lease::new(client.clone(), &args.system_namespace, crate::FIELD_MANAGER, &args.pod_name);
     let (mut leadership, election) = lease.elect(stop.clone());
     leadership.register(&registry)?;
@@ -94,7 +94,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     pushes.await?.context("pushes")?;
     // Everything else may stop anywhere, because its state is in objects.
     context.wake.settle().await;
-    leadership.given_away().await;
+    leadership.released().await;
     Ok(())
 }
 
@@ -116,7 +116,7 @@ pub fn controllers(
 
 fn guard(args: &Args, client: kube::Client) -> TokenGuard {
     if args.open_stats_port {
-        return TokenGuard::open();
+        return TokenGuard::allow_all();
     }
     TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
 }
@@ -195,7 +195,7 @@ fn follow_config(
     let shared = context.clone();
     let everything = move || shared.triggers.everything(&shared.objects);
     let (client, events) = (context.client.clone(), context.events.clone());
-    let unread = readiness.awaits("cluster settings");
+    let unread = readiness.latch("cluster settings");
     cluster_config::follow(client, args.system_namespace.clone(), events, config, everything, unread)
 }
 
@@ -211,7 +211,7 @@ fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output =
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
     let client = context.client.clone();
     let (adapters, watch) =
-        chassis::peers::watch(client, &args.system_namespace, ADAPTER_SERVICE, STATS_PORT_NAME);
+        runtime::kubernetes::watch_peers(client, &args.system_namespace, ADAPTER_SERVICE, STATS_PORT_NAME);
     tasks.spawn(watch);
     tasks.spawn(context.decisions.clone().follow(adapters));
 }
@@ -234,7 +234,7 @@ fn reconcilers(
 /// follows wakes whom it is asked to, and writes nothing else.
 async fn reconcile_while_leading(context: Arc<Context>, mut leadership: Leadership) {
     loop {
-        leadership.won().await;
+        leadership.acquired().await;
         tokio::select! {
             () = reconcile_all(&context) => return,
             () = leadership.lost() => {

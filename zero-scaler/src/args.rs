@@ -49,7 +49,7 @@ pub struct Args {
     pub pod_name: String,
     /// Logs.
     #[command(flatten)]
-    pub telemetry: chassis::telemetry::Args,
+    pub telemetry: runtime::telemetry::LogArgs,
 }
 
 // === impl Args ===

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use autoscaler::config::AutoscalerConfig;
 use autoscaler::contract::CONFIG_MAP;
-use chassis::readiness::Latch;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
+use runtime::readiness::ReadinessLatch;
 use tokio::sync::watch;
 
 use crate::events::Events;
@@ -24,7 +24,7 @@ pub async fn follow(
     events: Events,
     config: watch::Sender<Arc<AutoscalerConfig>>,
     on_change: impl Fn() + Send,
-    unread: Latch,
+    unread: ReadinessLatch,
 ) {
     let mut unread = Some(unread);
     let objects =

@@ -78,7 +78,7 @@ pub struct Context {
 impl Clock {
     /// The machine's.
     pub fn system() -> Self {
-        Self::by(|| jiff::Timestamp::from_millisecond(chassis::clock::unix_millis()).unwrap_or_default())
+        Self::by(|| jiff::Timestamp::from_millisecond(runtime::clock::unix_millis()).unwrap_or_default())
     }
 
     /// Another one.

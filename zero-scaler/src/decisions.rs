@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
 use autoscaler::{Decision, DecisionEvent, Key};
-use chassis::projected_token::{ProjectedToken, TokenError};
 use futures::{SinkExt, StreamExt};
+use runtime::auth::{ProjectedToken, TokenError};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};

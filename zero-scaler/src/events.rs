@@ -85,7 +85,7 @@ impl Said {
         reason: &'static str,
         note: String,
     ) -> Self {
-        let time = chassis::clock::since_epoch().as_micros();
+        let time = runtime::clock::since_epoch().as_micros();
         Self { at: Instant::now(), time, about: about.object_ref(&()), warning, reason, note }
     }
 }
@@ -96,7 +96,7 @@ pub async fn write(client: Client, instance: String, mut queue: mpsc::Receiver<S
         tokio::time::sleep_until(said.at + AFTERWARDS).await;
         let namespace = said.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        let event = event(said, &instance, chassis::clock::since_epoch().as_micros());
+        let event = event(said, &instance, runtime::clock::since_epoch().as_micros());
         match api.create(&PostParams::default(), &event).await {
             Err(error) if !is_going(&error) => tracing::warn!(%error, note = event.note, "event not written"),
             _ => {}

@@ -14,7 +14,7 @@ use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use chassis::token_guard::TokenGuard;
+use runtime::auth::TokenGuard;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -63,7 +63,7 @@ async fn upgrade<S: ScaleAccess, W: Sleepers>(
     headers: HeaderMap,
     request: WebSocketUpgrade,
 ) -> Response {
-    if let Err(refusal) = shared.guard.admit(&headers, &[ACTIVATOR_ACCOUNT]).await {
+    if let Err(refusal) = shared.guard.authorize(&headers, &[ACTIVATOR_ACCOUNT]).await {
         shared.metrics.push_connections_refused.inc();
         tracing::warn!(%refusal, "a push is refused");
         return (refusal.status(), format!("{refusal}\n")).into_response();
@@ -155,7 +155,8 @@ mod tests {
         let metrics = Metrics::register(&Registry::new()).unwrap();
         let stop = CancellationToken::new();
         let wake = wake(target, Some(sleeper("1")));
-        let server = tokio::spawn(serve(listener, wake, metrics.clone(), TokenGuard::open(), stop.clone()));
+        let server =
+            tokio::spawn(serve(listener, wake, metrics.clone(), TokenGuard::allow_all(), stop.clone()));
 
         let url = format!("ws://{address}{PUSH_PATH}");
         let (mut socket, _) = tokio_tungstenite::connect_async(&url).await.unwrap();

@@ -14,10 +14,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use autoscaler::api::ScaleTargetRef;
-use chassis::kinds::Kinds;
-use chassis::scale;
 use kube::Client;
 use kube::api::{Api, DynamicObject};
+use runtime::kubernetes;
+use runtime::kubernetes::ApiResources;
 
 use crate::FIELD_MANAGER;
 use crate::objects::Objects;
@@ -103,7 +103,7 @@ pub trait ScaleAccess: Send + Sync + 'static {
 
 /// The cluster's targets.
 pub struct ScaleTargets {
-    kinds: Kinds,
+    kinds: ApiResources,
     objects: Arc<Objects>,
     written: Mutex<HashMap<(String, ScaleTargetRef), u64>>,
 }
@@ -155,7 +155,7 @@ impl std::fmt::Debug for ScaleTargets {
 impl ScaleTargets {
     /// Targets as the watches know them, and the rest as the API server does.
     pub fn new(client: Client, objects: Arc<Objects>) -> Self {
-        Self { kinds: Kinds::new(client), objects, written: Mutex::default() }
+        Self { kinds: ApiResources::new(client), objects, written: Mutex::default() }
     }
 
     /// What its pods' template says of the sidecar, if the target is watched.
@@ -170,7 +170,7 @@ impl ScaleTargets {
     }
 
     async fn api(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Api<DynamicObject>, ScaleError> {
-        let objects = self.kinds.objects(namespace, &target.api_version, &target.kind).await;
+        let objects = self.kinds.api(namespace, &target.api_version, &target.kind).await;
         objects.map_err(|error| ScaleError::of_kind(target, error))
     }
 }
@@ -198,7 +198,7 @@ impl ScaleTargets {
     }
 
     fn wrote(&self, namespace: &str, target: &ScaleTargetRef, version: Option<String>) {
-        // Kinds that are not watched have nothing to catch up.
+        // ApiResources that are not watched have nothing to catch up.
         if let Some(version) = version.and_then(|v| v.parse().ok())
             && self.watched(namespace, target).is_some()
         {
@@ -244,7 +244,7 @@ impl ScaleAccess for ScaleTargets {
         version: Option<&str>,
     ) -> Result<(), ScaleError> {
         let api = self.api(namespace, target).await?;
-        let written = scale::write(&api, &target.name, replicas, version, FIELD_MANAGER).await;
+        let written = kubernetes::write_scale(&api, &target.name, replicas, version, FIELD_MANAGER).await;
         let scale = written.map_err(|error| ScaleError::of(target, error))?;
         self.wrote(namespace, target, scale.metadata.resource_version);
         Ok(())

@@ -193,7 +193,7 @@ impl Wrong {
 
 impl Judge {
     fn new(patience: Patience, verdict: Verdict) -> Self {
-        let epoch = (chassis::clock::unix_millis(), Instant::now());
+        let epoch = (runtime::clock::unix_millis(), Instant::now());
         Self { pods: BTreeMap::new(), listed: false, verdict, patience, epoch }
     }
 
@@ -212,7 +212,7 @@ impl Judge {
                     Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed; it is tried again"),
                     None => return,
                 },
-                () = chassis::clock::sleep_until(self.patience_ends()) => {}
+                () = runtime::clock::sleep_until(self.patience_ends()) => {}
             }
             if !self.listed {
                 continue;
@@ -409,7 +409,7 @@ mod tests {
             reason: "ErrImagePull".into(),
             message: String::new(),
             pod: "a".into(),
-            since: chassis::clock::unix_millis() - 60_000,
+            since: runtime::clock::unix_millis() - 60_000,
             given_up: true,
         };
         let mut bench = Bench::start(Some(known));

@@ -25,8 +25,8 @@ use autoscaler::scale_bounds::ScaleBounds;
 use autoscaler::scale_to_zero::is_allowed;
 use autoscaler::settings::Settings;
 use autoscaler::stats::{Push, StatMessage};
-use chassis::lease::Leadership;
 use kube::ResourceExt;
+use runtime::kubernetes::lease::Leadership;
 use tokio::sync::watch;
 
 use crate::conditions::{self, INITIALIZED};
@@ -254,7 +254,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
 
     /// The sleeper, if it is ours to wake: at once where this replica leads or nobody does, else if the leader left it asleep.
     async fn after_the_leader(&self, key: &Key, sleeper: Sleeper) -> Option<Sleeper> {
-        if self.leadership.leads() || self.leadership.leader().is_none() {
+        if self.leadership.is_leader() || self.leadership.leader().is_none() {
             return Some(sleeper);
         }
         tokio::time::sleep(LEADERS_TURN).await;
@@ -455,7 +455,7 @@ pub(crate) mod tests {
     type TestWake = Arc<Wake<FakeTarget, OneSleeper>>;
 
     pub(crate) fn wake(target: FakeTarget, sleeper: Option<Sleeper>) -> TestWake {
-        wake_of(Leadership::alone(), target, sleeper)
+        wake_of(Leadership::always_leading(), target, sleeper)
     }
 
     fn wake_of(leadership: Leadership, target: FakeTarget, sleeper: Option<Sleeper>) -> TestWake {
@@ -573,7 +573,7 @@ pub(crate) mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_replica_that_follows_wakes_whom_the_leader_leaves_asleep() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
-        let wake = wake_of(Leadership::of("another"), target, Some(sleeper("1")));
+        let wake = wake_of(Leadership::following("another"), target, Some(sleeper("1")));
         let asked = tokio::time::Instant::now();
         for _ in 0..100 {
             wake.hear(push("web", 1.0), now());
@@ -587,7 +587,7 @@ pub(crate) mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_replica_that_follows_leaves_alone_whom_the_leader_woke() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
-        let wake = wake_of(Leadership::of("another"), target, Some(sleeper("1")));
+        let wake = wake_of(Leadership::following("another"), target, Some(sleeper("1")));
         wake.hear(push("web", 1.0), now());
         tokio::time::sleep(LEADERS_TURN / 2).await;
         *lock(&wake.sleepers.0) = None;

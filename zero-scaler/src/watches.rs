@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::GROUP;
-use chassis::readiness::Readiness;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -20,6 +19,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource};
 use prometheus::IntCounterVec;
+use runtime::readiness::Readiness;
 use serde::de::DeserializeOwned;
 
 use crate::hpa::is_ambiguous;
@@ -185,7 +185,7 @@ impl Kinds<'_> {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let mut latch = Some(self.readiness.awaits(name));
+        let mut latch = Some(self.readiness.latch(name));
         let config = watcher::Config::default().page_size(PAGE);
         let events = watch(Api::<K>::all(self.client.clone()), config).default_backoff();
         let links = self.links.clone();

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chassis::upstream::{Pool, SharedConnection};
+use http_client::{Http2Connection, Pool};
 use hyper::body::Incoming;
 
 use super::{PING, POOL};
@@ -23,7 +23,7 @@ pub(super) struct PodConnections {
 #[derive(Debug)]
 pub(super) struct PodConnection {
     pub(super) http1: Pool,
-    pub(super) http2: SharedConnection<LentBody<Incoming>>,
+    pub(super) http2: Http2Connection<LentBody<Incoming>>,
 }
 
 // === impl PodConnections ===
@@ -51,6 +51,6 @@ impl PodConnection {
 
 impl Default for PodConnection {
     fn default() -> Self {
-        Self { http1: Pool::new(POOL), http2: SharedConnection::new(Some(PING)) }
+        Self { http1: Pool::new(POOL), http2: Http2Connection::new(Some(PING)) }
     }
 }

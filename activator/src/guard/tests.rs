@@ -33,7 +33,7 @@ impl Trial {
         let metrics = Metrics::register(&registry).unwrap();
         let is_reached = Arc::new(AtomicBool::new(false));
         let (asks, mut asked) = mpsc::channel(1);
-        let guard = Guard::new(Kinds::new(api.client()), AFTER, metrics.guard.clone());
+        let guard = Guard::new(ApiResources::new(api.client()), AFTER, metrics.guard.clone());
         let reached = is_reached.clone();
         tasks.spawn(guard.run(move || reached.load(Ordering::Relaxed), asks));
         tasks.spawn(async move {
@@ -132,7 +132,7 @@ async fn what_fails_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn of_several_activators_one_wakes() {
     let (trial, stranded) = (Trial::begin(0), web());
-    let kinds = Kinds::new(trial.api.client());
+    let kinds = ApiResources::new(trial.api.client());
     let (one, two) = tokio::join!(wake(&kinds, &stranded), wake(&kinds, &stranded));
     let mut outcomes = [one.unwrap(), two.unwrap()];
     outcomes.sort_by_key(|outcome| *outcome == Outcome::Woken);

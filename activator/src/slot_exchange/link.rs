@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
 use autoscaler::slot_lending::Word;
-use chassis::projected_token::{ProjectedToken, TokenError};
-use chassis::token_guard::{Refusal, TokenGuard};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use http::{Request, Response, StatusCode};
+use runtime::auth::{AuthError, TokenGuard};
+use runtime::auth::{ProjectedToken, TokenError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -63,7 +63,7 @@ pub(super) enum Ended {
     #[error("the caller's head is longer than {MOST_HEAD} bytes")]
     LongHead,
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] AuthError),
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error("silent for {SILENCE:?}")]
@@ -180,7 +180,7 @@ async fn read_head(stream: &mut TcpStream) -> Result<(Request<()>, Vec<u8>), End
 
 async fn admit(request: &Request<()>, guard: &TokenGuard) -> Result<(IpAddr, Response<()>), Ended> {
     let peer = caller(request).ok_or(Ended::Nameless)?;
-    guard.admit(request.headers(), &[ACTIVATOR_ACCOUNT]).await?;
+    guard.authorize(request.headers(), &[ACTIVATOR_ACCOUNT]).await?;
     Ok((peer, create_response(request)?))
 }
 

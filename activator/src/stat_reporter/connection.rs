@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::PUSH_PATH;
-use chassis::projected_token::{ProjectedToken, TokenError};
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
+use runtime::auth::{ProjectedToken, TokenError};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;

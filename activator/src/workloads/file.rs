@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chassis::readiness::Latch;
+use runtime::readiness::ReadinessLatch;
 use tokio::sync::{mpsc, watch};
 
 use super::Change;
@@ -48,7 +48,7 @@ struct NobodyListens;
 ///
 /// # Errors
 /// When it cannot be read now, or makes no sense.
-pub fn follow(path: &Path, synced: Latch) -> Result<Sources, Error> {
+pub fn follow(path: &Path, synced: ReadinessLatch) -> Result<Sources, Error> {
     let text = read(path)?;
     let contents = Contents::parse(&text)?;
     let (sender, changes) = mpsc::channel(CHANGES);
@@ -77,7 +77,7 @@ pub fn follow(path: &Path, synced: Latch) -> Result<Sources, Error> {
 
 impl Followed {
     /// Ends when nobody listens.
-    async fn run(mut self, contents: Contents, synced: Latch) {
+    async fn run(mut self, contents: Contents, synced: ReadinessLatch) {
         let mut told = self.tell(contents).await;
         drop(synced);
         while told.is_ok() {

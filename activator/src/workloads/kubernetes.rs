@@ -15,7 +15,6 @@ use autoscaler::api::{self, Mode, PortLease, ServerlessService};
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY_ADMIN_PORT};
 use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
-use chassis::readiness::Latch;
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::api::ApiResource;
@@ -24,6 +23,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource};
 use last_known::LastKnown;
+use runtime::readiness::ReadinessLatch;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -55,7 +55,7 @@ pub fn follow_workloads(
     client: Client,
     memory: Option<&Path>,
     changes: mpsc::Sender<Change>,
-    synced: Latch,
+    synced: ReadinessLatch,
 ) -> impl Future<Output = ()> + Send + use<> {
     let api = Api::<ServerlessService>::all(client);
     let events = watch(api, watcher::Config::default()).default_backoff().modify(trim);
@@ -69,7 +69,7 @@ pub fn follow_pods(
     client: Client,
     memory: Option<&Path>,
     changes: mpsc::Sender<Change>,
-    synced: Latch,
+    synced: ReadinessLatch,
 ) -> impl Future<Output = ()> + Send + use<> {
     let kind = ApiResource::erase::<CorePod>(&());
     let api = Api::<TrimmedPod>::all_with(client, &kind);
@@ -101,7 +101,7 @@ async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
     mut memory: LastKnown<K>,
     doubt: impl Fn(&mut K),
     changes: mpsc::Sender<Change>,
-    synced: Latch,
+    synced: ReadinessLatch,
 ) {
     pin_mut!(events);
     let mut synced = Some(synced);
@@ -292,11 +292,11 @@ mod tests {
     /// What is told from this memory and these events, and whether the list counts as known.
     async fn told(directory: &Path, events: Vec<Event<TrimmedPod>>) -> (Vec<(String, Option<bool>)>, bool) {
         let (sender, mut changes) = mpsc::channel(16);
-        let readiness = chassis::readiness::Readiness::default();
+        let readiness = runtime::readiness::Readiness::default();
         let events = futures::stream::iter(events.into_iter().map(Ok)).chain(futures::stream::pending());
         let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
         let memory = LastKnown::new(Some(directory), "pods");
-        let follow = follow(events, read, Change::Pod, memory, doubt, sender, readiness.awaits("pods"));
+        let follow = follow(events, read, Change::Pod, memory, doubt, sender, readiness.latch("pods"));
         // The clock is paused: this is over once there is nothing to do any more.
         pin_mut!(follow);
         let _ = tokio::time::timeout(Duration::from_secs(3600), follow.as_mut()).await;

@@ -23,13 +23,13 @@ use activator::workloads::{Change, Lease, Pod, Workload};
 use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
 use bytes::Bytes;
-use chassis::kinds::Kinds;
-use chassis::readiness::Readiness;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use prometheus::Registry;
+use runtime::kubernetes::ApiResources;
+use runtime::readiness::Readiness;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -77,7 +77,7 @@ impl Harness {
     }
 
     /// One that may wake by this client.
-    pub async fn guarded(guard: Kinds, limits: Limits, adapt: impl FnOnce(&mut Workload)) -> Self {
+    pub async fn guarded(guard: ApiResources, limits: Limits, adapt: impl FnOnce(&mut Workload)) -> Self {
         Self::beside(None, Some(guard), free_port(), limits, adapt).await
     }
 
@@ -93,7 +93,7 @@ impl Harness {
 
     async fn beside(
         position: Option<Position>,
-        guard: Option<Kinds>,
+        guard: Option<ApiResources>,
         pod_port: u16,
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use autoscaler::contract::{PROBE_HEADER, PROXIED_HEADER, TUNNEL_PATH};
 use bytes::Bytes;
-use chassis::server::{self, Options};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
@@ -102,7 +102,7 @@ impl FakePod {
                 async move { Ok::<_, Infallible>(state.answer(request).await) }
             }
         };
-        tokio::spawn(server::serve(listener, service, Options::default(), stop.clone()));
+        tokio::spawn(server::serve(listener, service, ServerOptions::default(), stop.clone()));
         Self { state, _stop: stop.drop_guard() }
     }
 

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use chassis::reviews::{Access, ReviewCache, Reviewer, User};
-use chassis::token_guard::bearer;
 use http::HeaderMap;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
+use runtime::auth::bearer_token;
+use runtime::auth::{Access, ReviewCache, Reviewer, User};
 use rustls_pki_types::CertificateDer;
 
 pub use front_proxy::{FrontProxy, FrontProxyError, follow};
@@ -89,7 +89,7 @@ impl Auth {
         if let Some(user) = FrontProxy::authenticate(&front_proxy, headers, peer) {
             return Ok(authenticated(user));
         }
-        match bearer(headers) {
+        match bearer_token(headers) {
             Some(token) => Ok(authenticated(self.token(token).await?)),
             None => Ok(anonymous()),
         }

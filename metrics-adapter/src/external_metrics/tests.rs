@@ -9,7 +9,6 @@ use autoscaler::Decision;
 use autoscaler::collection::{Averages, Round};
 use autoscaler::decider::{Decider, Rule, Verdict};
 use autoscaler::stats::Stat;
-use chassis::reviews::{Access, ReviewError, Reviewer, User};
 use fake_api::FakeApi;
 use futures::future::BoxFuture;
 use http::Request;
@@ -17,6 +16,7 @@ use http_body_util::BodyExt;
 use kube::runtime::watcher::Event;
 use prometheus::Registry;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use runtime::auth::{Access, ReviewError, Reviewer, User};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -170,7 +170,7 @@ impl Fixture {
     }
 
     fn decide(&self, desired: u32, held: bool) {
-        let (averages, at) = (Averages::default(), chassis::clock::unix_millis());
+        let (averages, at) = (Averages::default(), runtime::clock::unix_millis());
         let verdict = Verdict { desired, excess_burst_capacity: 0, averages, rule: Rule::Stable, held };
         self.values.history.record(Look {
             at,
@@ -434,7 +434,7 @@ async fn a_ca_that_the_cluster_rotates_is_believed_without_a_restart() {
     let (cluster, fixture) = (FakeApi::default(), Fixture::new(Played::default()));
     let publish = |data: BTreeMap<String, String>| cluster.put(path, json!({"data": data}));
     let (first, second) = (Ca::new("first"), Ca::new("second"));
-    let latch = fixture.readiness.awaits("the front proxy");
+    let latch = fixture.readiness.latch("the front proxy");
     publish(first.config_map());
     tokio::spawn(auth::follow(cluster.client(), fixture.front_proxy.clone(), latch));
     let asks_as = async |ca: &Ca| {
@@ -542,7 +542,7 @@ async fn custom_metrics_are_those_of_a_service_or_of_its_workload_and_only_if_as
 async fn readyz_fails_while_something_is_awaited_and_from_the_first_signal_on() {
     let fixture = Fixture::new(Played::default());
     let readyz = || async { fixture.ask(request("/readyz", &[]), &nobody()).await };
-    let latch = fixture.readiness.awaits("pods");
+    let latch = fixture.readiness.latch("pods");
     assert_eq!(readyz().await.0, StatusCode::INTERNAL_SERVER_ERROR);
     drop(latch);
     assert_eq!(readyz().await.0, StatusCode::OK);

@@ -113,7 +113,7 @@ impl Values {
             service: workload.service.clone(),
             missing,
         })?;
-        let now = jiff::Timestamp::from_second(chassis::clock::unix_seconds()).unwrap_or_default();
+        let now = jiff::Timestamp::from_second(runtime::clock::unix_seconds()).unwrap_or_default();
         Ok(Item {
             timestamp: now.to_string(),
             window: workload.windows.stable.as_secs(),
@@ -161,7 +161,7 @@ impl Values {
 
     fn desired(&self, workload: &Workload) -> Result<i64, String> {
         let decision = self.decisions.get(&workload.key);
-        let now = chassis::clock::unix_millis();
+        let now = runtime::clock::unix_millis();
         match decision.filter(|decision| now - decision.decided_at <= STALE_DECISION_MS) {
             Some(decision) => Ok(i64::from(decision.desired).saturating_mul(1000)),
             None => self.asleep(workload).map(|()| 0),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chassis::readiness::Latch;
 use prometheus::IntGauge;
+use runtime::readiness::ReadinessLatch;
 
 use super::Certificates;
 use super::material::{CERTIFICATE, KEY, MaterialError, certified_key, end_of};
@@ -26,7 +26,12 @@ enum MountedError {
 }
 
 /// Uses `tls.crt` and `tls.key` of a directory, and whatever they are replaced by. The process is not ready before the first.
-pub async fn follow(directory: PathBuf, certificates: Arc<Certificates>, not_after: IntGauge, latch: Latch) {
+pub async fn follow(
+    directory: PathBuf,
+    certificates: Arc<Certificates>,
+    not_after: IntGauge,
+    latch: ReadinessLatch,
+) {
     let mut latch = Some(latch);
     let mut known = None;
     let mut complaint = String::new();

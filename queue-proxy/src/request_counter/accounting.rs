@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use autoscaler::breaker::{Breaker, Limit, QueueFull};
 use bytes::Bytes;
-use chassis::tracked_body::TrackedBody;
 use http_body::{Body, Frame};
+use proxy::tracked_body::TrackedBody;
 use tokio::time::{Instant, advance};
 
 use super::*;

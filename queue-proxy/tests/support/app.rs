@@ -54,7 +54,7 @@ impl TestApp {
                 async move { Ok::<_, Infallible>(answer(request, gate, &health).await) }
             }
         };
-        tokio::spawn(chassis::server::serve(listener, service, Default::default(), stop.clone()));
+        tokio::spawn(proxy::server::serve(listener, service, Default::default(), stop.clone()));
         Self { address, gate, health, stop }
     }
 

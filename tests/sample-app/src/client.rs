@@ -5,13 +5,13 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use bytes::Bytes;
-use chassis::server::{self, Options};
 use futures::StreamExt;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
+use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 
 use crate::order::Order;
@@ -27,10 +27,10 @@ pub(crate) struct Args {
 
 /// Takes orders until a signal comes.
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let stop = chassis::shutdown::on_signal()?;
+    let stop = runtime::shutdown::on_signal()?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;
     let service = |request: Request<Incoming>, _: &_| std::future::ready(Ok(take(&request)));
-    server::serve(listener, service, Options::default(), stop).await;
+    server::serve(listener, service, ServerOptions::default(), stop).await;
     Ok(())
 }
 

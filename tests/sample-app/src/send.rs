@@ -118,7 +118,7 @@ impl Sender {
     }
 
     async fn send(&self) -> Answer {
-        let (sent_ms, began) = (chassis::clock::since_epoch().as_secs_f64() * 1000.0, Instant::now());
+        let (sent_ms, began) = (runtime::clock::since_epoch().as_secs_f64() * 1000.0, Instant::now());
         let outcome = tokio::time::timeout(self.timeout, self.exchange()).await;
         let mut answer = match outcome {
             Ok(Ok(answer)) => answer,

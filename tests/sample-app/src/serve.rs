@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use chassis::server::{self, Options};
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 
 /// Names the pod that answered.
@@ -35,8 +35,8 @@ pub(crate) struct Args {
 
 /// Serves until a signal comes.
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let started = HeaderValue::from(chassis::clock::unix_millis());
-    let stop = chassis::shutdown::on_signal()?;
+    let started = HeaderValue::from(runtime::clock::unix_millis());
+    let stop = runtime::shutdown::on_signal()?;
     // Stopped in mid-start, it leaves through the same door: the listener ends at once.
     let _ = stop.run_until_cancelled(tokio::time::sleep(Duration::from_millis(args.start_delay_ms))).await;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             Ok::<_, Infallible>(response)
         }
     };
-    server::serve(listener, service, Options::default(), stop).await;
+    server::serve(listener, service, ServerOptions::default(), stop).await;
     Ok(())
 }
 

@@ -35,7 +35,7 @@ async fn tell(stream: TcpStream, world: World) -> Result<()> {
     for part in (0..PARTS).cycle() {
         ticks.tick().await;
         for decision in decisions.iter().skip(part).step_by(PARTS) {
-            let decided_at = chassis::clock::unix_millis();
+            let decided_at = runtime::clock::unix_millis();
             let repeated = Decision { decided_at, ..decision.clone() };
             socket.feed(message(&DecisionEvent::Decided(repeated))?).await?;
         }

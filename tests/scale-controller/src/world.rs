@@ -66,7 +66,7 @@ impl World {
             panic: if awake { 12.5 } else { 0.0 },
             ready: u32::from(awake),
             idle_since: (!awake).then_some(ASLEEP_SINCE),
-            decided_at: chassis::clock::unix_millis(),
+            decided_at: runtime::clock::unix_millis(),
         }
     }
 

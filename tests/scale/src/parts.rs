@@ -44,7 +44,7 @@ pub(crate) async fn connect(stats: SocketAddr, workloads: usize) -> Result<JoinS
 }
 
 fn push(workloads: usize) -> Push {
-    let timestamp = chassis::clock::unix_seconds();
+    let timestamp = runtime::clock::unix_seconds();
     let message = |workload| {
         let Place { namespace, name } = Place::of(workload);
         StatMessage { key: Key::new(namespace, name), stat: Stat { timestamp, ..Stat::default() } }

@@ -55,8 +55,8 @@ impl Pods {
             let json = serde_json::to_vec(&stat()).unwrap_or_default();
             std::future::ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(json)))))
         };
-        let options = chassis::server::Options::default();
-        tokio::spawn(chassis::server::serve(listener, service, options, CancellationToken::new()));
+        let options = proxy::server::ServerOptions::default();
+        tokio::spawn(proxy::server::serve(listener, service, options, CancellationToken::new()));
         Ok(Self { port, asked })
     }
 
@@ -107,7 +107,7 @@ fn stat() -> Stat {
     Stat {
         average_concurrent_requests: load,
         request_count: 2.0 * load,
-        timestamp: chassis::clock::unix_seconds(),
+        timestamp: runtime::clock::unix_seconds(),
         ..Stat::default()
     }
 }

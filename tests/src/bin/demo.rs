@@ -64,7 +64,7 @@ impl Demo {
 
     /// Installs a sleeping workload.
     async fn prepare(began_ms: f64) -> Result<Self> {
-        let client: Client = chassis::kubernetes::client("demo", env!("CARGO_PKG_VERSION")).await?;
+        let client: Client = runtime::kubernetes::client("demo", env!("CARGO_PKG_VERSION")).await?;
         installation::until_ready(&client, Duration::from_secs(60)).await?;
         say(
             began_ms,

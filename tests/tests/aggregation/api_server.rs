@@ -48,7 +48,7 @@ impl ErrorLog {
 /// Has the API server read all of an aggregated API anew, as after a change of its APIService.
 pub(crate) async fn look_again(client: &Client, api_service: &str) -> Result<()> {
     let services: Api<APIService> = Api::all(client.clone());
-    let now = chassis::clock::unix_millis().to_string();
+    let now = runtime::clock::unix_millis().to_string();
     let patch = json!({"metadata": {"annotations": {"tests.rouse.dev/looked-at": now}}});
     services.patch(api_service, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())

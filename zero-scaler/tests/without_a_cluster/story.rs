@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use autoscaler::stats::{Push, Stat, StatMessage};
 use autoscaler::{Decision, DecisionEvent, Key};
-use chassis::lease::Leadership;
-use chassis::readiness::Readiness;
 use clap::Parser;
 use prometheus::Registry;
+use runtime::kubernetes::lease::Leadership;
+use runtime::readiness::Readiness;
 use simulator::hpa::Behavior;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -218,7 +218,8 @@ impl Story {
         };
         let (mut tasks, readiness) = (JoinSet::new(), Readiness::default());
         let metrics = Metrics::register(&Registry::new()).unwrap();
-        let context = controllers(&args, edges, &Leadership::alone(), metrics, &readiness, &mut tasks);
+        let context =
+            controllers(&args, edges, &Leadership::always_leading(), metrics, &readiness, &mut tasks);
         self.zero_scalers.push(ZeroScaler { context, _tasks: tasks });
         self.repeat();
     }

@@ -75,7 +75,7 @@ impl<K: Clone + Serialize + DeserializeOwned> LastKnown<K> {
 
     /// Ends when there is something to write.
     pub(super) async fn due(&self) {
-        chassis::clock::sleep_until(self.due).await;
+        runtime::clock::sleep_until(self.due).await;
     }
 
     /// Writes all of it.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use chassis::readiness::Latch;
-use chassis::reviews::User;
 use futures::{StreamExt, pin_mut};
 use http::{HeaderMap, HeaderName};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
+use runtime::auth::User;
+use runtime::readiness::ReadinessLatch;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -108,7 +108,7 @@ impl FrontProxy {
 
     /// As [`trusts`](Self::trusts), which takes longer than all else of a request, but not with each request of a connection.
     fn believes(this: &Arc<Self>, peer: &PeerCertificates) -> bool {
-        let now = chassis::clock::since_epoch();
+        let now = runtime::clock::since_epoch();
         let fresh = |found: &Found| Arc::ptr_eq(&found.by, this) && now < found.until;
         if peer.found.load().as_deref().is_some_and(fresh) {
             return true;
@@ -148,7 +148,7 @@ impl FrontProxy {
 }
 
 /// Keeps `front_proxy` as the cluster publishes it.
-pub async fn follow(client: Client, front_proxy: Arc<ArcSwap<FrontProxy>>, latch: Latch) {
+pub async fn follow(client: Client, front_proxy: Arc<ArcSwap<FrontProxy>>, latch: ReadinessLatch) {
     let only_it = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
     let events = watcher(Api::<ConfigMap>::namespaced(client, NAMESPACE), only_it).default_backoff();
     pin_mut!(events);

@@ -114,7 +114,7 @@ async fn main() -> ExitCode {
 }
 
 async fn soak(args: Args) -> Result<Report> {
-    let client = chassis::kubernetes::client("soak", env!("CARGO_PKG_VERSION")).await?;
+    let client = runtime::kubernetes::client("soak", env!("CARGO_PKG_VERSION")).await?;
     let scenarios = if args.only.is_empty() { Scenario::value_variants() } else { &args.only };
     let mut report = Report::default();
     for scenario in scenarios {

@@ -1,0 +1,130 @@
+//! ResponseHead: what a response begins with, and how its body will end (RFC 9112, 4 and 6.3).
+
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Response, StatusCode, Version};
+use httparse::Status;
+use hyper::ext::ReasonPhrase;
+
+use super::decoder::ResponseDecoder;
+use super::framing::check_framing;
+use crate::error::InvalidResponse;
+use crate::headers;
+use crate::read_buffer;
+
+/// Header lines of a response.
+const MOST_LINES: usize = 100;
+/// Bytes of a response's head.
+const MOST_BYTES: usize = read_buffer::READ;
+
+/// A response without its body.
+#[derive(Debug)]
+pub(crate) struct ResponseHead {
+    pub(crate) response: Response<()>,
+    /// Its body.
+    pub(crate) decoder: ResponseDecoder,
+    /// Whether another request may follow on the connection.
+    pub(crate) keeps_connection: bool,
+}
+
+// === impl ResponseHead ===
+
+impl ResponseHead {
+    /// Takes the head of the answer to a request of `method` from the start of `read`; nothing if there is more to come.
+    /// Interim responses are passed over, but for the switch to another protocol.
+    pub(crate) fn take(read: &mut Bytes, method: &Method) -> Result<Option<Self>, InvalidResponse> {
+        while let Some(response) = parse(read)? {
+            if !response.status().is_informational() || response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return Self::of(response, method).map(Some);
+            }
+        }
+        if read.len() < MOST_BYTES { Ok(None) } else { Err(InvalidResponse::Head) }
+    }
+
+    fn of(mut response: Response<()>, method: &Method) -> Result<Self, InvalidResponse> {
+        let decoder = if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            ResponseDecoder::Ended
+        } else {
+            check_http1_framing(&mut response)?;
+            if has_no_body(response.status(), method) {
+                ResponseDecoder::Ended
+            } else {
+                decoder(response.headers())?
+            }
+        };
+        let keeps_connection = decoder != ResponseDecoder::UntilClose && keeps_connection(&response);
+        Ok(Self { response, decoder, keeps_connection })
+    }
+}
+
+/// The first head in `read`, which goes on behind it.
+fn parse(read: &mut Bytes) -> Result<Option<Response<()>>, InvalidResponse> {
+    if read.is_empty() {
+        return Ok(None);
+    }
+    let mut lines = [const { MaybeUninit::uninit() }; MOST_LINES];
+    let mut parsed = httparse::Response::new(&mut []);
+    let status =
+        httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, read, &mut lines);
+    let Status::Complete(length) = status.map_err(|_| InvalidResponse::Head)? else { return Ok(None) };
+    let response = response(&parsed, read)?;
+    bytes::Buf::advance(read, length);
+    Ok(Some(response))
+}
+
+fn response(parsed: &httparse::Response<'_, '_>, read: &Bytes) -> Result<Response<()>, InvalidResponse> {
+    let mut response = Response::new(());
+    let code = parsed.code.ok_or(InvalidResponse::Head)?;
+    *response.status_mut() = StatusCode::from_u16(code).map_err(|_| InvalidResponse::Head)?;
+    if parsed.version == Some(0) {
+        *response.version_mut() = Version::HTTP_10;
+    }
+    let reason = parsed.reason.filter(|reason| !reason.is_empty());
+    if reason != response.status().canonical_reason()
+        && let Some(reason) = reason.and_then(|reason| ReasonPhrase::try_from(reason.as_bytes()).ok())
+    {
+        response.extensions_mut().insert(reason);
+    }
+    let mut headers = HeaderMap::with_capacity(parsed.headers.len());
+    for line in parsed.headers.iter() {
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| InvalidResponse::Head)?;
+        let value =
+            HeaderValue::from_maybe_shared(read.slice_ref(line.value)).map_err(|_| InvalidResponse::Head)?;
+        headers.append(name, value);
+    }
+    *response.headers_mut() = headers;
+    Ok(response)
+}
+
+fn check_http1_framing(response: &mut Response<()>) -> Result<(), InvalidResponse> {
+    let old = response.version() == Version::HTTP_10;
+    if old && response.headers().contains_key(header::TRANSFER_ENCODING) {
+        // A peer of that version would take the body for one without an end (RFC 9112, 6.1).
+        return Err(InvalidResponse::Framing);
+    }
+    check_framing(response.headers_mut())
+}
+
+fn has_no_body(status: StatusCode, method: &Method) -> bool {
+    method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+/// For headers whose framing was checked.
+fn decoder(headers: &HeaderMap) -> Result<ResponseDecoder, InvalidResponse> {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        return Ok(ResponseDecoder::chunked());
+    }
+    let Some(length) = headers.get(header::CONTENT_LENGTH) else { return Ok(ResponseDecoder::UntilClose) };
+    let length = length.to_str().ok().and_then(|length| length.parse().ok());
+    Ok(ResponseDecoder::length(length.ok_or(InvalidResponse::Framing)?))
+}
+
+fn keeps_connection(response: &Response<()>) -> bool {
+    let headers = response.headers();
+    match response.version() {
+        Version::HTTP_10 => headers::lists(headers, header::CONNECTION, "keep-alive"),
+        _ => !headers::lists(headers, header::CONNECTION, "close"),
+    }
+}

@@ -1,0 +1,142 @@
+//! What the HTTP library can read, and peers may read differently: refused before anybody acts on it.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode, Uri, Version};
+
+use http_client::headers::is_chunked;
+
+use super::host;
+
+/// Why a request goes nowhere. Its connection should end with the refusal: such a caller may see other ends than we do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedRequest {
+    /// A tunnel to anywhere is a forward proxy's business.
+    #[error("CONNECT is not served here")]
+    Connect,
+    /// Nobody here undoes any other coding.
+    #[error("a transfer coding other than one `chunked`")]
+    Coding,
+    /// None, or more than one.
+    #[error("a request names its host exactly once")]
+    Hosts,
+    /// In `Host` or in the target.
+    #[error("the host is no host with or without a port")]
+    Host,
+    /// The header and HTTP/2's own field.
+    #[error("Host and :authority differ")]
+    HostDiffers,
+    /// `*` is for OPTIONS, an authority alone for CONNECT, and other schemes for others.
+    #[error("the request's target has not the form of a target here")]
+    Target,
+}
+
+// === impl MalformedRequest ===
+
+impl MalformedRequest {
+    /// What a caller is told.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::Connect | Self::Coding => StatusCode::NOT_IMPLEMENTED,
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// Whether a request means the same to every peer.
+///
+/// # Errors
+/// See [`MalformedRequest`].
+pub fn check_request<B>(request: &Request<B>) -> Result<(), MalformedRequest> {
+    if request.method() == Method::CONNECT {
+        return Err(MalformedRequest::Connect);
+    }
+    check_target(request.method(), request.uri())?;
+    let headers = request.headers();
+    if request.version() == Version::HTTP_2 {
+        return check_authority(request.uri(), headers);
+    }
+    // The library refuses what does not end with `chunked`.
+    if headers.contains_key(header::TRANSFER_ENCODING) && !is_chunked(headers) {
+        return Err(MalformedRequest::Coding);
+    }
+    match only(headers, header::HOST)? {
+        Some(host) if !host::is_valid(host.as_bytes()) => Err(MalformedRequest::Host),
+        None if request.version() == Version::HTTP_11 => Err(MalformedRequest::Hosts),
+        _ => Ok(()),
+    }
+}
+
+fn check_target(method: &Method, uri: &Uri) -> Result<(), MalformedRequest> {
+    if uri.path() == "*" && method != Method::OPTIONS {
+        return Err(MalformedRequest::Target);
+    }
+    let Some(authority) = uri.authority() else { return Ok(()) };
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(MalformedRequest::Target);
+    }
+    if host::is_valid(authority.as_str().as_bytes()) { Ok(()) } else { Err(MalformedRequest::Host) }
+}
+
+fn check_authority(uri: &Uri, headers: &HeaderMap) -> Result<(), MalformedRequest> {
+    match (uri.authority(), only(headers, header::HOST)?) {
+        (None, None) => Err(MalformedRequest::Hosts),
+        (Some(_), None) => Ok(()),
+        (None, Some(host)) if host.is_empty() || !host::is_valid(host.as_bytes()) => {
+            Err(MalformedRequest::Host)
+        }
+        (None, Some(_)) => Ok(()),
+        (Some(asked), Some(host)) if asked.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) => {
+            Ok(())
+        }
+        (Some(_), Some(_)) => Err(MalformedRequest::HostDiffers),
+    }
+}
+
+fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, MalformedRequest> {
+    let mut lines = headers.get_all(name).into_iter();
+    let first = lines.next();
+    if lines.next().is_some() { Err(MalformedRequest::Hosts) } else { Ok(first) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(request: http::request::Builder) -> Result<(), MalformedRequest> {
+        check_request(&request.body(()).unwrap())
+    }
+
+    #[test]
+    fn a_host_is_named_exactly_once() {
+        assert_eq!(checked(Request::get("/").header("host", "a")), Ok(()));
+        assert_eq!(checked(Request::get("/")), Err(MalformedRequest::Hosts));
+        assert_eq!(
+            checked(Request::get("/").header("host", "a").header("host", "a")),
+            Err(MalformedRequest::Hosts)
+        );
+        assert_eq!(checked(Request::get("/").header("host", "a b")), Err(MalformedRequest::Host));
+        assert_eq!(checked(Request::get("/").version(Version::HTTP_10)), Ok(()));
+    }
+
+    #[test]
+    fn an_authority_and_a_host_agree() {
+        let http2 = |uri| Request::get(uri).version(Version::HTTP_2);
+        assert_eq!(checked(http2("http://a/")), Ok(()));
+        assert_eq!(checked(http2("http://a/").header("host", "A")), Ok(()));
+        assert_eq!(checked(http2("http://a/").header("host", "b")), Err(MalformedRequest::HostDiffers));
+        assert_eq!(checked(http2("/").header("host", "b")), Ok(()));
+        assert_eq!(checked(http2("/").header("host", "")), Err(MalformedRequest::Host));
+        assert_eq!(checked(http2("/")), Err(MalformedRequest::Hosts));
+    }
+
+    #[test]
+    fn targets_have_the_form_of_their_method() {
+        let to = |method, uri| Request::builder().method(method).uri(uri).header("host", "a");
+        assert_eq!(checked(to("OPTIONS", "*")), Ok(()));
+        assert_eq!(checked(to("GET", "*")), Err(MalformedRequest::Target));
+        assert_eq!(checked(to("GET", "b:80")), Err(MalformedRequest::Target));
+        assert_eq!(checked(to("GET", "ftp://b/")), Err(MalformedRequest::Target));
+        assert_eq!(checked(to("GET", "http://user@b/")), Err(MalformedRequest::Host));
+        assert_eq!(checked(to("CONNECT", "b:80")), Err(MalformedRequest::Connect));
+    }
+}

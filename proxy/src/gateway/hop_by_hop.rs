@@ -1,0 +1,131 @@
+//! Headers that belong to one connection and must not cross a proxy (RFC 9110, 7.6.1).
+
+use http::Version;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http_client::headers::{entries, lists};
+
+use super::forwarded::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
+
+/// Always of one connection, whether `Connection` names them or not. `Trailer` is not among them: it announces what
+/// follows the body, and without it HTTP/1.1 peers would drop the trailers. Nor is `Transfer-Encoding`, without which the
+/// body of a GET would be lost.
+const ALWAYS: [HeaderName; 7] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::UPGRADE,
+    HeaderName::from_static("http2-settings"),
+];
+
+/// What nobody takes away by calling it a header of the connection: how the message is read, and who sent it. `TE` has its
+/// own rule.
+const PROTECTED: [HeaderName; 7] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::TE,
+    header::FORWARDED,
+    X_FORWARDED_FOR,
+    X_FORWARDED_PROTO,
+];
+
+/// Removes the headers of one connection.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    // Most messages have none, and one pass over their names costs less than a lookup for each of ours.
+    if !headers.keys().any(|name| ALWAYS.contains(name) || *name == header::TE) {
+        return;
+    }
+    for name in named_by_connection(headers) {
+        headers.remove(name);
+    }
+    for name in ALWAYS {
+        headers.remove(name);
+    }
+    strip_te(headers);
+}
+
+/// Empty, hence without an allocation, for what `Connection` says nearly always.
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    entries(headers, header::CONNECTION)
+        .filter(|name| {
+            !["close", "keep-alive", "upgrade"].iter().any(|known| name.eq_ignore_ascii_case(known))
+        })
+        .filter_map(|name| name.parse().ok())
+        .filter(|name| !PROTECTED.contains(name))
+        .collect()
+}
+
+/// `TE: trailers` says something about the caller itself (gRPC insists on it); other values concern the connection.
+fn strip_te(headers: &mut HeaderMap) {
+    if !headers.contains_key(header::TE) {
+        return;
+    }
+    if lists(headers, header::TE, "trailers") {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    } else {
+        headers.remove(header::TE);
+    }
+}
+
+/// The protocol to which a request asks to switch its connection, if it does.
+///
+/// h2c is not one of them. It is obsolete (RFC 9113, 3.1), and requests inside of such a tunnel would pass unseen.
+pub(super) fn upgrade(version: Version, headers: &HeaderMap) -> Option<&HeaderValue> {
+    let protocol = headers.get(header::UPGRADE).filter(|_| version == Version::HTTP_11)?;
+    let is_http = |name: &str| {
+        let name = name.as_bytes();
+        [b"h2".as_slice(), b"http"]
+            .iter()
+            .any(|http| name.get(..http.len()).is_some_and(|start| start.eq_ignore_ascii_case(http)))
+    };
+    let asks =
+        lists(headers, header::CONNECTION, "upgrade") && !entries(headers, header::UPGRADE).any(is_http);
+    asks.then_some(protocol)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(of: &[(&'static str, &'static str)]) -> HeaderMap {
+        of.iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn what_connection_names_goes_with_it() {
+        let mut map = headers(&[
+            ("connection", "close, X-Once, host"),
+            ("x-once", "1"),
+            ("host", "a"),
+            ("x-stays", "2"),
+        ]);
+        map.append("connection", HeaderValue::from_static("x-twice"));
+        map.insert("x-twice", HeaderValue::from_static("3"));
+        strip(&mut map);
+        assert_eq!(map, headers(&[("host", "a"), ("x-stays", "2")]));
+    }
+
+    #[test]
+    fn trailers_survive() {
+        let mut map =
+            headers(&[("te", "gzip, Trailers;q=1"), ("trailer", "grpc-status"), ("connection", "te")]);
+        strip(&mut map);
+        assert_eq!(map, headers(&[("te", "trailers"), ("trailer", "grpc-status")]));
+    }
+
+    #[test]
+    fn an_upgrade_needs_both_headers_and_http_1_1() {
+        assert!(upgrade(Version::HTTP_11, &headers(&[("upgrade", "websocket")])).is_none());
+        let both = headers(&[("upgrade", "websocket"), ("connection", "keep-alive, Upgrade")]);
+        assert_eq!(upgrade(Version::HTTP_11, &both).unwrap(), "websocket");
+        assert!(upgrade(Version::HTTP_10, &both).is_none());
+        for http in ["h2c", "H2", "websocket, h2c", "HTTP/2.0"] {
+            let asked = headers(&[("upgrade", http), ("connection", "upgrade")]);
+            assert!(upgrade(Version::HTTP_11, &asked).is_none(), "{http}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The admin port: `/metrics` for Prometheus, `/ready` and `/live` for the kubelet.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use prometheus::{Encoder, Registry, TextEncoder};
+use proxy::server::{self, ServerOptions};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::readiness::Readiness;
+
+/// Answers on `listener` until `stop`. Give it a token that outlives the rest, so that a draining process can be watched.
+pub async fn serve(listener: TcpListener, registry: Registry, readiness: Readiness, stop: CancellationToken) {
+    serve_with(|_: &_, _: &_| None, listener, registry, readiness, stop).await;
+}
+
+/// As [`serve`], with `more` that is answered.
+pub async fn serve_with(
+    more: impl Fn(&Method, &str) -> Option<Response<Full<Bytes>>> + Clone + Send + 'static,
+    listener: TcpListener,
+    registry: Registry,
+    readiness: Readiness,
+    stop: CancellationToken,
+) {
+    let service = move |request: Request<Incoming>, _: &_| {
+        let (method, path) = (request.method(), request.uri().path());
+        let response = more(method, path).unwrap_or_else(|| answer(method, path, &registry, &readiness));
+        std::future::ready(Ok::<_, Infallible>(response))
+    };
+    let options = ServerOptions {
+        max_connections: 64,
+        drain_timeout: std::time::Duration::from_secs(1),
+        ..ServerOptions::default()
+    };
+    server::serve(listener, service, options, stop).await;
+}
+
+/// The registry in Prometheus' text form.
+pub fn metrics_response(registry: &Registry) -> Response<Full<Bytes>> {
+    let encoder = TextEncoder::new();
+    let mut text = Vec::new();
+    match encoder.encode(&registry.gather(), &mut text) {
+        Ok(()) => {
+            let mut response = Response::new(Full::new(Bytes::from(text)));
+            let content_type = http::HeaderValue::from_static(prometheus::TEXT_FORMAT);
+            response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+            response
+        }
+        Err(error) => text_response(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// A short answer in plain text.
+pub fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    response
+}
+
+fn answer(method: &Method, path: &str, registry: &Registry, readiness: &Readiness) -> Response<Full<Bytes>> {
+    match (method, path) {
+        (&Method::GET | &Method::HEAD, "/metrics") => metrics_response(registry),
+        (&Method::GET | &Method::HEAD, "/ready" | "/readyz") => ready(readiness),
+        (&Method::GET | &Method::HEAD, "/live" | "/livez" | "/healthz") => {
+            text_response(StatusCode::OK, "ok\n")
+        }
+        (&Method::GET | &Method::HEAD, _) => {
+            text_response(StatusCode::NOT_FOUND, "there are /metrics, /ready and /live\n")
+        }
+        _ => text_response(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"),
+    }
+}
+
+fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
+    let awaited = readiness.pending();
+    if awaited.is_empty() {
+        return text_response(StatusCode::OK, "ok\n");
+    }
+    text_response(StatusCode::SERVICE_UNAVAILABLE, format!("awaiting {}\n", awaited.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(path: &str, readiness: &Readiness) -> StatusCode {
+        answer(&Method::GET, path, &Registry::new(), readiness).status()
+    }
+
+    #[test]
+    fn ready_follows_readiness_and_live_does_not() {
+        let readiness = Readiness::default();
+        let latch = readiness.latch("pods");
+        assert_eq!(status("/ready", &readiness), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status("/live", &readiness), StatusCode::OK);
+        drop(latch);
+        assert_eq!(status("/ready", &readiness), StatusCode::OK);
+    }
+
+    #[test]
+    fn other_paths_and_methods_are_refused() {
+        let readiness = Readiness::default();
+        assert_eq!(status("/", &readiness), StatusCode::NOT_FOUND);
+        let posted = answer(&Method::POST, "/metrics", &Registry::new(), &readiness);
+        assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
+    }
+}

@@ -1,0 +1,12 @@
+//! Requests to the Kubernetes API that more than one part sends.
+
+mod api_resources;
+mod client;
+pub mod lease;
+mod peers;
+mod scale;
+
+pub use api_resources::ApiResources;
+pub use client::{ClientError, client};
+pub use peers::watch_peers;
+pub use scale::write_scale;

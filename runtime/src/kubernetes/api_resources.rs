@@ -1,0 +1,98 @@
+//! ApiResources: which resource of the API a kind is.
+//!
+//! Objects name what they scale by API version and kind, and requests go to a resource. Which one it is comes from discovery,
+//! once for each kind; the kinds of `apps/v1` that have a size are built in, so that no wake ever waits for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, Resource};
+
+/// ApiResources whose resource is remembered; those beyond are asked for each time.
+const MOST_KNOWN: usize = 256;
+
+/// The cluster's kinds. Clones share what they know.
+#[derive(Clone)]
+pub struct ApiResources {
+    client: Client,
+    known: Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>,
+}
+
+// === impl ApiResources ===
+
+impl std::fmt::Debug for ApiResources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiResources").finish_non_exhaustive()
+    }
+}
+
+impl ApiResources {
+    /// Those of this client's cluster.
+    pub fn new(client: Client) -> Self {
+        Self { client, known: Arc::default() }
+    }
+
+    /// The objects of a kind in a namespace.
+    ///
+    /// # Errors
+    /// When discovery fails, or knows no such kind.
+    pub async fn api(
+        &self,
+        namespace: &str,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Api<DynamicObject>, kube::Error> {
+        let gvk = gvk(api_version, kind);
+        let known = built_in(&gvk).or_else(|| self.lock().get(&gvk).cloned());
+        let resource = match known {
+            Some(resource) => resource,
+            None => self.discover(gvk).await?,
+        };
+        Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
+    }
+
+    async fn discover(&self, gvk: GroupVersionKind) -> Result<ApiResource, kube::Error> {
+        let (resource, _) = kube::discovery::pinned_kind(&self.client, &gvk).await?;
+        let mut known = self.lock();
+        if known.len() < MOST_KNOWN {
+            known.insert(gvk, resource.clone());
+        }
+        Ok(resource)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, ApiResource>> {
+        // Every use leaves the map whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn built_in(gvk: &GroupVersionKind) -> Option<ApiResource> {
+    let plural = match (gvk.group.as_str(), gvk.version.as_str(), gvk.kind.as_str()) {
+        ("apps", "v1", "Deployment") => Deployment::plural(&()),
+        ("apps", "v1", "StatefulSet") => StatefulSet::plural(&()),
+        ("apps", "v1", "ReplicaSet") => ReplicaSet::plural(&()),
+        _ => return None,
+    };
+    Some(ApiResource::from_gvk_with_plural(gvk, &plural))
+}
+
+fn gvk(api_version: &str, kind: &str) -> GroupVersionKind {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    GroupVersionKind::gvk(group, version, kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_apps_need_no_discovery() {
+        let built_in = |api_version, kind| built_in(&gvk(api_version, kind)).map(|resource| resource.plural);
+        assert_eq!(built_in("apps/v1", "ReplicaSet").as_deref(), Some("replicasets"));
+        assert_eq!(built_in("apps/v1", "Deployment").as_deref(), Some("deployments"));
+        assert_eq!(built_in("example.com/v1", "Deployment"), None);
+        assert_eq!(gvk("v1", "ReplicationController").group, "");
+    }
+}

@@ -1,0 +1,156 @@
+//! Where our own parts are: the ready addresses behind one of our Services, followed live.
+//!
+//! By EndpointSlices, not by DNS: a static image has no resolver worth the name, and caches hide changes. Used by the
+//! activator (to push to adapters and zero-scalers) and by the zero-scaler (to read decisions, and to find activators).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::watch;
+
+/// Label by which slices name their Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The ready addresses of `service`'s port named `port`, and the future that keeps them true; spawn it.
+///
+/// The set is empty until the first list has come. It ends when the receiver is dropped.
+pub fn watch_peers(
+    client: Client,
+    namespace: &str,
+    service: &str,
+    port: &str,
+) -> (watch::Receiver<BTreeSet<SocketAddr>>, impl Future<Output = ()> + Send + use<>) {
+    let (sender, receiver) = watch::channel(BTreeSet::new());
+    let api = Api::namespaced(client, namespace);
+    let config = watcher::Config::default().labels(&format!("{SERVICE_NAME}={service}"));
+    let (service, port) = (service.to_owned(), port.to_owned());
+    let follow = async move {
+        let events = watcher(api, config).default_backoff();
+        pin_mut!(events);
+        let mut slices = Slices::default();
+        while let Some(event) =
+            tokio::select! { event = events.next() => event, () = sender.closed() => None }
+        {
+            match event {
+                Ok(event) => {
+                    if slices.apply(event, &port) {
+                        publish(&sender, slices.addresses(), &service);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%service, %error, "watch of endpoints failed; it is tried again")
+                }
+            }
+        }
+    };
+    (receiver, follow)
+}
+
+fn publish(sender: &watch::Sender<BTreeSet<SocketAddr>>, addresses: BTreeSet<SocketAddr>, service: &str) {
+    sender.send_if_modified(|known| {
+        let changed = *known != addresses;
+        if changed {
+            tracing::info!(%service, ?addresses, "peers");
+            *known = addresses;
+        }
+        changed
+    });
+}
+
+/// The addresses of each slice, by the slice's name.
+#[derive(Debug, Default)]
+struct Slices {
+    known: BTreeMap<String, BTreeSet<SocketAddr>>,
+    /// Filled during a fresh list, which replaces everything at its end.
+    listing: BTreeMap<String, BTreeSet<SocketAddr>>,
+}
+
+impl Slices {
+    /// Takes in an event; whether the addresses may have changed.
+    fn apply(&mut self, event: Event<EndpointSlice>, port: &str) -> bool {
+        match event {
+            Event::Init => self.listing.clear(),
+            Event::InitApply(slice) => {
+                self.listing.insert(slice.name_any(), ready_addresses(&slice, port));
+            }
+            Event::InitDone => {
+                self.known = std::mem::take(&mut self.listing);
+                return true;
+            }
+            Event::Apply(slice) => {
+                self.known.insert(slice.name_any(), ready_addresses(&slice, port));
+                return true;
+            }
+            Event::Delete(slice) => {
+                self.known.remove(&slice.name_any());
+                return true;
+            }
+        }
+        false
+    }
+
+    fn addresses(&self) -> BTreeSet<SocketAddr> {
+        self.known.values().flatten().copied().collect()
+    }
+}
+
+/// The ready endpoints of a slice at its port of that name.
+fn ready_addresses(slice: &EndpointSlice, port: &str) -> BTreeSet<SocketAddr> {
+    let named = slice.ports.iter().flatten().find(|p| p.name.as_deref().unwrap_or_default() == port);
+    let Some(number) = named.and_then(|p| p.port).and_then(|n| u16::try_from(n).ok()) else {
+        return BTreeSet::new();
+    };
+    slice
+        .endpoints
+        .iter()
+        .flatten()
+        // Nothing said means ready, by the API's definition.
+        .filter(|endpoint| endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true))
+        .filter_map(|endpoint| endpoint.addresses.first()?.parse::<IpAddr>().ok())
+        .map(|ip| SocketAddr::new(ip, number))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(name: &str, ready: Option<bool>, address: &str) -> EndpointSlice {
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": name},
+            "addressType": "IPv4",
+            "ports": [{"name": "stats", "port": 8080}, {"name": "other", "port": 1}],
+            "endpoints": [{"addresses": [address], "conditions": {"ready": ready}}],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn addresses_are_the_ready_ones_of_all_slices() {
+        let mut slices = Slices::default();
+        slices.apply(Event::Apply(slice("a", Some(true), "10.0.0.1")), "stats");
+        slices.apply(Event::Apply(slice("b", None, "10.0.0.2")), "stats");
+        slices.apply(Event::Apply(slice("c", Some(false), "10.0.0.3")), "stats");
+        let expected: BTreeSet<SocketAddr> =
+            ["10.0.0.1:8080", "10.0.0.2:8080"].iter().map(|a| a.parse().unwrap()).collect();
+        assert_eq!(slices.addresses(), expected);
+        slices.apply(Event::Delete(slice("a", Some(true), "10.0.0.1")), "stats");
+        assert_eq!(slices.addresses().len(), 1);
+    }
+
+    #[test]
+    fn a_fresh_list_replaces_what_was_known() {
+        let mut slices = Slices::default();
+        slices.apply(Event::Apply(slice("gone", None, "10.0.0.1")), "stats");
+        assert!(!slices.apply(Event::Init, "stats"));
+        assert!(!slices.apply(Event::InitApply(slice("new", None, "10.0.0.2")), "stats"));
+        assert!(slices.apply(Event::InitDone, "stats"));
+        assert_eq!(slices.addresses(), BTreeSet::from(["10.0.0.2:8080".parse().unwrap()]));
+    }
+}
