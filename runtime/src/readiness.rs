@@ -5,8 +5,10 @@
 //! that does not become ready says why.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Name under which a draining process is not ready.
 const DRAINING: &str = "nothing: the process is draining";
@@ -62,9 +64,8 @@ impl Readiness {
 // === impl Inner ===
 
 impl Inner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<&'static str>> {
-        // The set is whole after every operation, so a panic elsewhere cannot have broken it.
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, BTreeSet<&'static str>> {
+        self.awaited.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Pool: the connections to one address, as far as nobody uses them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::connection::Connection;
@@ -90,7 +91,6 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Resting> {
-        // Every update is whole before anything can fail.
-        self.0.resting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.resting.lock()
     }
 }

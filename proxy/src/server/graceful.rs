@@ -7,8 +7,8 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use http::{HeaderValue, Response, StatusCode, Version, header};
@@ -19,6 +19,7 @@ use hyper::rt::{Read, Write};
 use hyper::server::conn::{http1, http2};
 use hyper::service::HttpService;
 use hyper_util::rt::TokioExecutor;
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 
 /// In the extensions of a response to HTTP/2: its connection takes no more requests.
@@ -85,7 +86,7 @@ impl DrainSignal {
     fn heed<B>(&self, response: &Response<B>) {
         if response.extensions().get::<LastResponse>().is_some() {
             self.is_given.store(true, Ordering::Release);
-            let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let connection = self.connection.lock().take();
             if let Some(connection) = connection {
                 connection.wake();
             }
@@ -94,7 +95,7 @@ impl DrainSignal {
 
     /// The connection's task is to be woken when the word is given. True if it has been.
     fn await_by(&self, connection: &Waker) -> bool {
-        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.clone());
+        *self.connection.lock() = Some(connection.clone());
         self.is_given.load(Ordering::Acquire)
     }
 }

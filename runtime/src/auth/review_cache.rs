@@ -1,9 +1,9 @@
 //! ReviewCache: answers of the cluster, believed for a few seconds. Bounded: who asks chooses the keys.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How long an answer is believed, yes and no alike.
@@ -30,7 +30,7 @@ impl<V> Default for ReviewCache<V> {
 impl<V: Clone> ReviewCache<V> {
     /// The answer to a question, if there is a fresh one.
     pub fn get(&self, question: &str) -> Option<V> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.answers.lock();
         answers.get(question).filter(|(at, _)| at.elapsed() < TTL).map(|(_, answer)| answer.clone())
     }
 
@@ -39,7 +39,7 @@ impl<V: Clone> ReviewCache<V> {
         if question.len() > LONGEST {
             return;
         }
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         if answers.len() >= CAPACITY {
             answers.retain(|_, (at, _)| at.elapsed() < TTL);
         }
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(cache.get("a"), None);
         for i in 0..3 * CAPACITY {
             cache.insert(i.to_string(), i);
-            assert!(cache.answers.lock().unwrap().len() <= CAPACITY);
+            assert!(cache.answers.lock().len() <= CAPACITY);
         }
         cache.insert("a".repeat(LONGEST + 1), 1);
         assert_eq!(cache.get(&"a".repeat(LONGEST + 1)), None);

@@ -4,11 +4,12 @@
 //! once for each kind; the kinds of `apps/v1` that have a size are built in, so that no wake ever waits for it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource};
+use parking_lot::{Mutex, MutexGuard};
 
 /// ApiResources whose resource is remembered; those beyond are asked for each time.
 const MOST_KNOWN: usize = 256;
@@ -63,8 +64,7 @@ impl ApiResources {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, ApiResource>> {
-        // Every use leaves the map whole.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 
