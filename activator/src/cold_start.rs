@@ -12,12 +12,12 @@
 //! seen here by what comes of it.
 //! What had happened before the request came took it no time.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::stats::SlowWake;
 use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::concurrency_reporter::PokeSent;
@@ -172,7 +172,7 @@ impl SlowWakes {
         if slow.is_zero() || way.part(Part::Hold).is_none_or(|hold| hold < slow) {
             return None;
         }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if last.is_some_and(|last| way.answered.saturating_duration_since(last) < slow) {
             return None;
         }

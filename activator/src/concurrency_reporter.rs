@@ -10,11 +10,12 @@
 //! Every report goes to the [`StatReporter`], which never blocks.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::stats::{Push, RequestStats, SlowWake, Stat, StatMessage};
+use parking_lot::Mutex;
 use runtime::clock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -103,7 +104,7 @@ impl ConcurrencyReporter {
     pub fn request_in(&self, counter: &Arc<Counter>) -> Counted {
         let now = Instant::now();
         if let Some(sent) = counter.enter(now) {
-            lock(&self.carried).insert(counter.key.clone(), counter.clone());
+            self.carried.lock().insert(counter.key.clone(), counter.clone());
             self.outlet.poke(&self.announcement(counter, Announced::POKE), sent);
             self.crowds.expect(counter, now);
         }
@@ -112,7 +113,7 @@ impl ConcurrencyReporter {
 
     /// Tells of a wake that took long with the next report.
     pub fn slow_wake(&self, slow: SlowWake) {
-        let mut waiting = lock(&self.slow_wakes);
+        let mut waiting = self.slow_wakes.lock();
         if waiting.len() < MOST_SLOW_WAKES {
             waiting.push(slow);
         }
@@ -154,7 +155,9 @@ impl ConcurrencyReporter {
 
     /// What was over of the period for all whose panic may grow.
     fn growth(&self, now: Instant) -> Push {
-        let grown = lock(&self.carried)
+        let grown = self
+            .carried
+            .lock()
             .values()
             .filter_map(|counter| Some(self.message(&counter.key, counter.grown(now)?)))
             .collect();
@@ -164,13 +167,13 @@ impl ConcurrencyReporter {
     /// Ends a period for all that is carried, and stops to carry what had nothing in it.
     fn report(&self, now: Instant) -> Push {
         let mut messages = Vec::new();
-        lock(&self.carried).retain(|key, counter| {
+        self.carried.lock().retain(|key, counter| {
             let Some(report) = counter.report(now) else { return false };
             let stat = self.stat(report.concurrency, report.requests_per_second);
             messages.push(StatMessage { key: key.clone(), stat });
             !report.was_idle
         });
-        self.push(messages, std::mem::take(&mut lock(&self.slow_wakes)))
+        self.push(messages, std::mem::take(&mut self.slow_wakes.lock()))
     }
 
     fn announcement(&self, counter: &Counter, told: Announced) -> Push {
@@ -215,14 +218,14 @@ impl Announced {
 
 impl Crowds {
     fn expect(&self, counter: &Arc<Counter>, now: Instant) {
-        lock(&self.waiting).push_back((now + CROWD, counter.clone()));
+        self.waiting.lock().push_back((now + CROWD, counter.clone()));
         self.more.notify_one();
     }
 
     /// The workload whose crowd should have come by now. To be waited for by one task.
     async fn next(&self) -> Arc<Counter> {
         loop {
-            let first = lock(&self.waiting).pop_front();
+            let first = self.waiting.lock().pop_front();
             match first {
                 Some((at, counter)) => {
                     sleep_until(at).await;
@@ -244,17 +247,17 @@ impl Counter {
 
     /// Requests that have arrived and not ended.
     pub fn in_flight(&self) -> u64 {
-        lock(&self.state).stats.as_ref().map_or(0, RequestStats::in_flight)
+        self.state.lock().stats.as_ref().map_or(0, RequestStats::in_flight)
     }
 
     /// The poke of the current or last time the workload was carried.
     pub fn poke(&self) -> Option<PokeSent> {
-        lock(&self.state).poke.clone()
+        self.state.lock().poke.clone()
     }
 
     /// Counts one in; whether that has to be told at once, and where to note that it was.
     fn enter(&self, now: Instant) -> Option<PokeSent> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(stats) = &mut state.stats {
             stats.request_in(now.into_std(), false);
             return None;
@@ -268,14 +271,14 @@ impl Counter {
     }
 
     fn leave(&self, now: Instant) {
-        if let Some(stats) = &mut lock(&self.state).stats {
+        if let Some(stats) = &mut self.state.lock().stats {
             stats.request_out(now.into_std(), false);
         }
     }
 
     /// What is here and was not told in this period; notes that it is told now.
     fn announce(&self) -> Option<Announced> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let in_flight = state.stats.as_ref()?.in_flight() as f64;
         let told = state.announced;
         let more = (in_flight - told.concurrency).max(0.0);
@@ -288,7 +291,7 @@ impl Counter {
 
     /// What was over of this period, if the workload may grow and nothing of the period was told; notes that it is told now.
     fn grown(&self, now: Instant) -> Option<Announced> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.periods >= GROWTH || state.announced != Announced::default() {
             return None;
         }
@@ -304,7 +307,7 @@ impl Counter {
     }
 
     fn report(&self, now: Instant) -> Option<Period> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let announced = std::mem::take(&mut state.announced);
         state.periods = state.periods.saturating_add(1);
         let stats = state.stats.as_mut()?;
@@ -333,11 +336,6 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.counter.leave(Instant::now());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every critical section leaves whole counts behind.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn until_next_second(since_epoch: Duration) -> Duration {

@@ -6,7 +6,7 @@
 //! then asked for their first words, and who says the agreed ones is answered and not counted.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -16,6 +16,7 @@ use autoscaler::contract::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
+use parking_lot::Mutex;
 use runtime::admin::text_response;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -46,18 +47,18 @@ impl ExpectedProbes {
     pub fn open(&self, port: u16, workload: Key) -> ProbedPort {
         let expected = Arc::new(ExpectedProbe { workload, until: Mutex::default() });
         // The newest lease of a port wins.
-        lock(&self.0).insert(port, expected.clone());
+        self.0.lock().insert(port, expected.clone());
         ProbedPort { port, all: self.clone(), expected }
     }
 
     /// The answer to a question on the admin port, if it is one about a port: whose it is. A probe of it is then expected.
     pub fn answer(&self, method: &Method, path: &str) -> Option<Response<Full<Bytes>>> {
         let port = path.strip_prefix(LEASES_PATH).filter(|_| method == Method::GET)?;
-        let expected = port.parse().ok().and_then(|port: u16| lock(&self.0).get(&port).cloned());
+        let expected = port.parse().ok().and_then(|port: u16| self.0.lock().get(&port).cloned());
         let Some(expected) = expected else {
             return Some(text_response(StatusCode::NOT_FOUND, "this port is not open, or it is HTTP's\n"));
         };
-        *lock(&expected.until) = Some(Instant::now() + TCP_PROBE_WITHIN);
+        *expected.until.lock() = Some(Instant::now() + TCP_PROBE_WITHIN);
         let mut response = text_response(StatusCode::OK, PROBE_ACTIVATOR);
         if let Ok(workload) = HeaderValue::try_from(expected.workload.to_string()) {
             response.headers_mut().insert(WORKLOAD_HEADER, workload);
@@ -90,7 +91,7 @@ impl ProbedPort {
 
 impl Drop for ProbedPort {
     fn drop(&mut self) {
-        let mut all = lock(&self.all.0);
+        let mut all = self.all.0.lock();
         if all.get(&self.port).is_some_and(|open| Arc::ptr_eq(open, &self.expected)) {
             all.remove(&self.port);
         }
@@ -102,14 +103,9 @@ impl Drop for ProbedPort {
 impl ExpectedProbe {
     /// For how long a probe is still expected.
     fn left(&self) -> Option<Duration> {
-        let until = (*lock(&self.until))?;
+        let until = (*self.until.lock())?;
         Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every update is whole before anything can fail.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -11,10 +11,11 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 
 /// A body that is not with an attempt, or is not whole any more.
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl<B: Body + Unpin> HeldBody<B> {
     /// Reads the first frame into memory, if there is any; never ends.
     pub async fn peek(&self) -> Infallible {
         std::future::poll_fn(|cx| {
-            if let Some(peeked) = lock(&self.rest).as_mut() {
+            if let Some(peeked) = self.rest.lock().as_mut() {
                 peeked.fill(cx);
             }
             Poll::Pending
@@ -80,7 +81,7 @@ impl<B: Body + Unpin> HeldBody<B> {
     /// The body for one attempt.
     pub fn lend(&self) -> LentBody<B> {
         let (is_end_stream, size_hint) =
-            lock(&self.rest).as_ref().map_or((true, SizeHint::with_exact(0)), |peeked| {
+            self.rest.lock().as_ref().map_or((true, SizeHint::with_exact(0)), |peeked| {
                 (peeked.is_end_stream(Read::Nothing), peeked.size_hint(Read::Nothing))
             });
         LentBody { held: self.rest.clone(), taken: None, read: Read::Nothing, is_end_stream, size_hint }
@@ -88,7 +89,7 @@ impl<B: Body + Unpin> HeldBody<B> {
 
     /// Whether all of it is here, and with no attempt.
     pub fn is_whole(&self) -> bool {
-        lock(&self.rest).is_some()
+        self.rest.lock().is_some()
     }
 }
 
@@ -108,7 +109,7 @@ where
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let this = self.get_mut();
         if this.taken.is_none() {
-            this.taken = lock(&this.held).take();
+            this.taken = this.held.lock().take();
         }
         let Some(peeked) = &mut this.taken else { return Poll::Ready(Some(Err(Error::Taken))) };
         let frame = ready!(peeked.poll_next(&mut this.read, cx));
@@ -129,7 +130,7 @@ impl<B: Body> Drop for LentBody<B> {
         if self.read != Read::More
             && let Some(peeked) = self.taken.take()
         {
-            *lock(&self.held) = Some(peeked);
+            *self.held.lock() = Some(peeked);
         }
     }
 }
@@ -196,10 +197,6 @@ impl<B: Body + Unpin> Peeked<B> {
         }
         hint
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

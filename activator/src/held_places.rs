@@ -7,10 +7,11 @@
 //! Only requests that wait take a place. What one keeps in memory is reckoned when it begins to wait: its connection's
 //! buffers, its head, and as much of its body as is read ahead.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use autoscaler::fair_share::{FairShare, Holding};
 use http::request::Parts;
+use parking_lot::{Mutex, MutexGuard};
 
 /// What a held request keeps whatever it says, in bytes: its connection's buffers, tasks and futures (measured by
 /// `make bench-held`).
@@ -82,7 +83,7 @@ impl HeldPlaces {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shares.lock()
     }
 }
 
@@ -108,7 +109,7 @@ impl WorkloadPlaces {
     }
 
     fn lock(&self) -> MutexGuard<'_, (Holding, Holding)> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

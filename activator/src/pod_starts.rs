@@ -4,8 +4,8 @@
 //! are exact to the delay of the watch; the objects' own are whole seconds.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Pods that are remembered. Whoever starts more at a time does not look for the single one.
@@ -31,7 +31,7 @@ pub struct PodStart {
 impl PodStarts {
     /// A pod without an address was seen, on a node or not yet.
     pub fn seen(&self, uid: &str, scheduled: bool, now: Instant) {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.newest.lock();
         if let Some((_, start)) = newest.iter_mut().find(|(known, _)| known == uid) {
             start.scheduled = start.scheduled.or(scheduled.then_some(now));
             return;
@@ -44,7 +44,7 @@ impl PodStarts {
 
     /// When a pod was seen, if it was on its way then.
     pub fn of(&self, uid: &str) -> Option<PodStart> {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = self.newest.lock();
         newest.iter().find(|(known, _)| known == uid).map(|(_, start)| *start)
     }
 }

@@ -12,9 +12,10 @@ mod outbox;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use autoscaler::stats::Push;
+use parking_lot::{Mutex, MutexGuard};
 use runtime::auth::ProjectedToken;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -111,7 +112,7 @@ impl StatReporter {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Arc<Outbox>>> {
-        self.outboxes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outboxes.lock()
     }
 }
 

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http_client::{Http2Connection, Pool};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 
 use super::{PING, POOL};
 use crate::held_body::LentBody;
@@ -32,7 +33,7 @@ impl PodConnections {
     /// Those to the pod at `address`.
     pub(super) fn to(&self, address: SocketAddr) -> Arc<PodConnection> {
         // Every update is whole before anything can fail.
-        let mut by_pod = self.by_pod.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_pod = self.by_pod.lock();
         if let Some(pod) = by_pod.get(&address) {
             return pod.clone();
         }

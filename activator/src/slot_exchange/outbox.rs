@@ -1,9 +1,9 @@
 //! Outbox: what one activator has still to be told.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use autoscaler::slot_lending::Word;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Words that may wait for one activator. Some megabytes, and more than a second of them.
@@ -62,7 +62,7 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
