@@ -10,8 +10,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// A concurrency limit with a bounded queue in front of it. Clones share one limit and one queue.
@@ -171,7 +172,7 @@ impl fmt::Debug for Permit {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn permit(self: &Arc<Self>) -> Permit {
