@@ -4,8 +4,8 @@
 //! multi-scaler and the API. A push for a workload that nobody decides on is dropped: there is nothing to decide.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -13,6 +13,7 @@ use autoscaler::collection::{Averages, Collection, Measure, Round, Windows};
 use autoscaler::stats::StatMessage;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
@@ -66,12 +67,12 @@ impl Collector {
             return;
         }
         let entry = Entry { windows: Mutex::new(windows), collection: Mutex::new(Collection::new(windows)) };
-        self.collections.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::new(entry));
+        self.collections.write().insert(key.clone(), Arc::new(entry));
     }
 
     /// Forgets the workloads that are not to be kept.
     pub fn retain(&self, keep: impl Fn(&Key) -> bool) {
-        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        let mut collections = self.collections.write();
         collections.retain(|key, _| keep(key));
     }
 
@@ -81,7 +82,7 @@ impl Collector {
             return Recorded::Implausible;
         }
         let Some(entry) = self.entry(&message.key) else { return Recorded::UnknownWorkload };
-        let mut collection = lock(&entry.collection);
+        let mut collection = entry.collection.lock();
         collection.record(self.clock.second_of(message.stat.timestamp), &message.stat);
         if !message.stat.is_idle() {
             collection.idleness_mut().activator(self.clock.now());
@@ -93,21 +94,21 @@ impl Collector {
     pub fn record_round(&self, key: &Key, at: Duration, round: &Round) {
         let Some(entry) = self.entry(key) else { return };
         let activators = self.connected_activators() > 0;
-        lock(&entry.collection).record_round(at, round, activators);
+        entry.collection.lock().record_round(at, round, activators);
     }
 
     /// A workload's averages now; `None` without data.
     pub fn averages(&self, key: &Key, measure: Measure) -> Option<Averages> {
         let entry = self.entry(key)?;
         let now = self.clock.now();
-        lock(&entry.collection).averages(measure, now)
+        entry.collection.lock().averages(measure, now)
     }
 
     /// Since when a workload is idle, by everybody's word.
     pub fn idle_since(&self, key: &Key) -> Option<Duration> {
         let entry = self.entry(key)?;
         let now = self.clock.now();
-        lock(&entry.collection).idleness().since(now)
+        entry.collection.lock().idleness().since(now)
     }
 
     /// Counts an activator's connection.
@@ -122,16 +123,15 @@ impl Collector {
     }
 
     fn entry(&self, key: &Key) -> Option<Arc<Entry>> {
-        self.collections.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.collections.read().get(key).cloned()
     }
 
     /// What an activator carried when it went silent is not known: nobody is idle by its word.
     fn activator_lost(&self) {
         let now = self.clock.now();
-        let entries: Vec<_> =
-            self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let entries: Vec<_> = self.collections.read().values().cloned().collect();
         for entry in entries {
-            lock(&entry.collection).idleness_mut().activator(now);
+            entry.collection.lock().idleness_mut().activator(now);
         }
     }
 }
@@ -140,11 +140,11 @@ impl Collector {
 
 impl Entry {
     fn resize(&self, windows: Windows, now: Duration) {
-        let mut current = lock(&self.windows);
+        let mut current = self.windows.lock();
         if *current == windows {
             return;
         }
-        let mut collection = lock(&self.collection);
+        let mut collection = self.collection.lock();
         if current.aggregation == windows.aggregation {
             collection.resize(windows, now);
         } else {
@@ -153,11 +153,6 @@ impl Entry {
         }
         *current = windows;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A collection is whole after every call, so a panic elsewhere cannot have broken it.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // === impl ConnectedActivator ===

@@ -5,10 +5,10 @@
 //! back for a fresh snapshot.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use autoscaler::{Decision, DecisionEvent, Key};
 use axum::extract::ws::Utf8Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::broadcast;
 
 /// Changes that a slow reader may be behind.
@@ -107,7 +107,7 @@ impl Decisions {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

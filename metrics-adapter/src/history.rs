@@ -4,12 +4,13 @@
 //! are. A follower's looks are its own; they are shown once it leads.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::collection::Averages;
 use autoscaler::decider::Verdict;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::workloads::Workload;
 
@@ -72,6 +73,6 @@ impl History {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<Look>>> {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.looks.lock()
     }
 }

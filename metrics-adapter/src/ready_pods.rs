@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::INJECT_LABEL;
@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use parking_lot::RwLock;
 use runtime::readiness::ReadinessLatch;
 
 /// What is kept of a pod.
@@ -85,12 +86,12 @@ impl ReadyPods {
 
     /// Takes in one event of the watch.
     pub fn apply(&self, event: Event<KubernetesPod>) {
-        self.index.write().unwrap_or_else(PoisonError::into_inner).apply(event);
+        self.index.write().apply(event);
     }
 
     /// The pods of a namespace that a selector chooses; `None` until the first list has come.
     pub fn select(&self, namespace: &str, selector: &Selector) -> Option<Vec<Arc<Pod>>> {
-        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.index.read();
         if !index.synced {
             return None;
         }
@@ -99,7 +100,7 @@ impl ReadyPods {
 
     /// How many of them are ready.
     pub fn count_ready(&self, namespace: &str, selector: &Selector) -> Option<u32> {
-        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let index = self.index.read();
         if !index.synced {
             return None;
         }
@@ -313,6 +314,6 @@ mod tests {
             pods.apply(Event::Delete(labelled(name, serde_json::json!({}))));
         }
         assert_eq!(found(""), "");
-        assert!(pods.index.read().unwrap().namespaces.0.is_empty());
+        assert!(pods.index.read().namespaces.0.is_empty());
     }
 }

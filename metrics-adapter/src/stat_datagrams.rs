@@ -6,11 +6,12 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::stats::Stat;
 use autoscaler::stats::datagram::{Answer, LENGTH, Question};
+use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use socket2::SockRef;
 use tokio::net::UdpSocket;
@@ -157,7 +158,7 @@ impl StatDatagrams {
     }
 
     fn lock(&self) -> MutexGuard<'_, Slab<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 
