@@ -5,13 +5,14 @@
 //! the caller takes nothing, so a caller that stalls would keep its slot of the app for ever.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_client::ResponseBody;
+use parking_lot::{Mutex, MutexGuard};
 use proxy::tracked_body::TrackedBody;
 
 use crate::request_counter::InFlight;
@@ -195,8 +196,7 @@ impl Streaming {
     }
 
     fn lock(&self) -> MutexGuard<'_, Stream> {
-        // Every update is whole before anything can fail.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

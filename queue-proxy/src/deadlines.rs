@@ -4,10 +4,11 @@
 //! then, for as long as anybody stands in it. A place in the list costs a request some 30 ns, two short locks that nobody
 //! contends; a timer of the runtime costs 50 ns and a hundred bytes, and can only wake the task that polls it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use tokio::time::Instant;
 
@@ -86,8 +87,7 @@ impl Deadlines {
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {
-        // Every update is whole before anything can fail.
-        self.0.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.list.lock()
     }
 }
 

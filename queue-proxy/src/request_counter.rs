@@ -4,12 +4,13 @@
 //! reads the counter each second, the drain asks whether anything is still here. Connections that are not HTTP's are counted
 //! among them, each as one while bytes flow.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::breaker::Permit;
 use autoscaler::stats::{Report, RequestStats};
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::metrics::{Metrics, Outcome};
 
@@ -88,8 +89,7 @@ impl RequestCounter {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counted> {
-        // Every update is whole before anything can fail.
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counted.lock()
     }
 }
 

@@ -4,7 +4,6 @@
 //! changes nothing, so several collectors see the same numbers, and one that asks twice is not told zero. A collector that reads very
 //! many pods asks by a datagram instead, on the same port of UDP.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use autoscaler::breaker::Breaker;
@@ -14,6 +13,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::Registry;
 use runtime::admin::{metrics_response, text_response};
 use tokio::net::UdpSocket;
@@ -124,7 +124,7 @@ impl StatsEndpoint {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Last>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 }
 
