@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use autoscaler::api::PortLease;
@@ -18,6 +18,7 @@ use autoscaler::endpoint_subset::endpoint_subset;
 use autoscaler::{Key, Protocol};
 use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;
+use parking_lot::Mutex;
 
 use crate::activator_probe::{Ask, Door, ProbeError};
 use crate::backoff;
@@ -130,7 +131,7 @@ impl Activators {
         if self.are_leaving() {
             return Some(Duration::MAX);
         }
-        let mut none_since = lock(&self.none_since);
+        let mut none_since = self.none_since.lock();
         if !self.ready().is_empty() {
             *none_since = None;
             return None;
@@ -194,7 +195,7 @@ impl Activators {
 
     /// When to ask again, later each time; `None` when everybody who should listens.
     pub fn retry_after(&self, key: &Key, all_listen: bool) -> Option<Duration> {
-        let mut misses = lock(&self.misses);
+        let mut misses = self.misses.lock();
         if all_listen {
             misses.remove(key);
             return None;
@@ -207,7 +208,7 @@ impl Activators {
         for lease in ports {
             let port = lease.activator_port;
             let known = |proven: &Proven| proven.is_of(lessee, lease);
-            if lock(&self.listening).get(&ip).and_then(|ports| ports.get(&port)).is_some_and(known) {
+            if self.listening.lock().get(&ip).and_then(|ports| ports.get(&port)).is_some_and(known) {
                 continue;
             }
             if self.is_silent(ip) {
@@ -221,32 +222,32 @@ impl Activators {
             };
             if let Err(error) = self.prober.ask(&door, lessee.key).await {
                 if matches!(error, ProbeError::Timeout(_)) {
-                    lock(&self.silent).insert(ip, now());
+                    self.silent.lock().insert(ip, now());
                 }
                 tracing::debug!(workload = %lessee.key, %error, "activator not taken into the slices yet");
                 return false;
             }
-            lock(&self.listening).entry(ip).or_default().insert(port, Proven::new(lessee, lease));
+            self.listening.lock().entry(ip).or_default().insert(port, Proven::new(lessee, lease));
         }
         true
     }
 
     fn is_silent(&self, ip: IpAddr) -> bool {
-        let since = lock(&self.silent).get(&ip).copied();
+        let since = self.silent.lock().get(&ip).copied();
         since.is_some_and(|since| now().saturating_duration_since(since) < SILENCE)
     }
 
     /// A proof is only as old as the activator's readiness: one that restarts is asked again.
     fn forget_all_but(&self, ready: &[PodEndpoint]) {
         let alive: HashSet<IpAddr> = ready.iter().filter_map(address).collect();
-        lock(&self.listening).retain(|ip, _| alive.contains(ip));
-        lock(&self.silent).retain(|ip, _| alive.contains(ip));
+        self.listening.lock().retain(|ip, _| alive.contains(ip));
+        self.silent.lock().retain(|ip, _| alive.contains(ip));
     }
 
     /// Drops proofs of workloads that are gone; to be called now and then.
     pub fn prune(&self) {
-        lock(&self.misses).retain(|key, _| self.objects.autoscaler_meta(key).is_some());
-        for known in lock(&self.listening).values_mut() {
+        self.misses.lock().retain(|key, _| self.objects.autoscaler_meta(key).is_some());
+        for known in self.listening.lock().values_mut() {
             known.retain(|_, proven| self.objects.autoscaler_meta(&proven.key).is_some());
         }
     }
@@ -277,11 +278,6 @@ fn by_first_address(ready: &[PodEndpoint]) -> BTreeMap<IpAddr, BTreeMap<IpAddr, 
 
 fn address(endpoint: &PodEndpoint) -> Option<IpAddr> {
     endpoint.endpoint.addresses.first()?.parse().ok()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every use leaves the value whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
 use autoscaler::{Decision, DecisionEvent, Key};
 use futures::{SinkExt, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use runtime::auth::{ProjectedToken, TokenError};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -223,7 +224,7 @@ impl Decisions {
     }
 
     fn lock(&self) -> MutexGuard<'_, ByPeer> {
-        self.by_peer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_peer.lock()
     }
 }
 

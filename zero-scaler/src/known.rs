@@ -4,12 +4,13 @@
 //! workloads what nobody reads would be most of this process.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
 use kube::Resource;
 use kube::runtime::watcher::Event;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What is known of the objects of one kind.
 #[derive(Debug)]
@@ -59,12 +60,11 @@ impl<T> Known<T> {
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Inner<T>> {
-        // Every use leaves the maps whole.
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read()
     }
 
     fn exclusive(&self) -> RwLockWriteGuard<'_, Inner<T>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write()
     }
 }
 

@@ -5,11 +5,11 @@
 //! Between two zero-scalers only the statuses speak: should both grant one port, the later workload gives it up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use autoscaler::Key;
 use autoscaler::api::ServerlessService;
 use autoscaler::port_lease::{Exhausted, lease};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Service port to activator port.
 pub type Ports = BTreeMap<u16, u16>;
@@ -67,7 +67,7 @@ impl Leases {
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -10,7 +10,7 @@
 //! In a namespace that is being deleted nobody is woken.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -18,6 +18,7 @@ use autoscaler::api::{PodAutoscaler, ScaleTargetRef};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::context::Context;
@@ -65,8 +66,7 @@ impl Left {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<Target>> {
-        // Every use leaves the set whole.
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sleepers.lock()
     }
 }
 

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use autoscaler::Key;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use prometheus::Counter;
 use tokio::time::{Instant, sleep_until};
 use tower_service::Service;
@@ -90,7 +91,7 @@ impl Pace {
             return Ok(());
         }
         let now = Instant::now();
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places.lock();
         let turn = match places.get(key) {
             Some(place) => *place,
             None if places.len() >= MOST_PLACES => return Err(NO_PLACE),
@@ -108,7 +109,7 @@ impl Pace {
 
     /// Gives up the places of workloads that are gone; to be called now and then.
     pub fn prune(&self, exists: impl Fn(&Key) -> bool) {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| exists(key));
+        self.places.lock().retain(|key, _| exists(key));
     }
 }
 
@@ -122,7 +123,7 @@ impl Turns {
 
     /// Takes the next turn, for so many requests: when it is.
     fn next(&self, requests: u32, now: Instant) -> Instant {
-        let mut back_at = self.back_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut back_at = self.back_at.lock();
         // The first of them needs a token, and the others come with it: a burst may be smaller than they are.
         let first = (*back_at).max(now) + self.each;
         *back_at = first + self.each * (requests - 1);
@@ -217,6 +218,6 @@ mod tests {
         assert_eq!((pace.turn(&api, 1), pace.turn(&web, 1)), (Ok(()), Ok(())));
         assert_eq!(pace.turn(&web, 1), Err(milliseconds(20)));
         pace.prune(|_| false);
-        assert!(pace.places.lock().unwrap().is_empty());
+        assert!(pace.places.lock().is_empty());
     }
 }

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
+use parking_lot::Mutex;
 use prometheus::IntCounterVec;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -92,12 +93,12 @@ impl Proofs {
 
     /// What is known; asks if that is not enough. A proof is given out once.
     pub fn of(&self, key: &Key, question: Question) -> Proof {
-        let mut inquiries = lock(&self.inquiries);
+        let mut inquiries = self.inquiries.lock();
         let Some(known) = inquiries.remove(key).filter(|known| known.question == question) else {
             inquiries.insert(key.clone(), self.inquire(key, question, 0, None));
             return Proof::default();
         };
-        let answer = lock(&known.found).clone();
+        let answer = known.found.lock().clone();
         match answer {
             None => {
                 let outcome = known.before.clone().map(Err);
@@ -128,12 +129,12 @@ impl Proofs {
 
     /// The workload does not stand before zero.
     pub fn forget(&self, key: &Key) {
-        lock(&self.inquiries).remove(key);
+        self.inquiries.lock().remove(key);
     }
 
     /// Frees the memory of workloads that are gone; to be called now and then.
     pub fn prune(&self, exists: impl Fn(&Key) -> bool) {
-        lock(&self.inquiries).retain(|key, _| exists(key));
+        self.inquiries.lock().retain(|key, _| exists(key));
     }
 
     fn inquire(&self, key: &Key, question: Question, failures: u32, before: Option<String>) -> Inquiry {
@@ -151,15 +152,10 @@ impl Proofs {
             let proof = prove(prober.as_ref(), &question.doors, &key, question.managed).await;
             answers.with_label_values(&[if proof.is_ok() { "answered" } else { "not answered" }]).inc();
             let proof = proof.map_err(|error| error.to_string());
-            *lock(&found) = Some(Answer { at: Instant::now(), proof });
+            *found.lock() = Some(Answer { at: Instant::now(), proof });
             looks.fire(key);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every use leaves the value whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -260,6 +256,6 @@ mod tests {
         proofs.forget(&key);
         assert_eq!(proofs.of(&key, other), Proof::default());
         proofs.prune(|_| false);
-        assert!(lock(&proofs.inquiries).is_empty());
+        assert!(proofs.inquiries.lock().is_empty());
     }
 }

@@ -4,9 +4,9 @@
 //! over all workloads.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use autoscaler::Key;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Something that is named: its namespace, kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ impl Referrers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -11,11 +11,12 @@ mod watched;
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use autoscaler::api::ScaleTargetRef;
 use kube::Client;
 use kube::api::{Api, DynamicObject};
+use parking_lot::Mutex;
 use runtime::kubernetes;
 use runtime::kubernetes::ApiResources;
 
@@ -165,7 +166,7 @@ impl ScaleTargets {
 
     /// Forgets targets that are gone; to be called now and then.
     pub(crate) fn prune(&self) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         written.retain(|(namespace, target), _| self.watched(namespace, target).is_some());
     }
 
@@ -187,7 +188,7 @@ impl ScaleTargets {
 
     /// Whether a version is at least as new as our own last write. Versions of one kind can be compared as numbers.
     fn caught_up(&self, namespace: &str, target: &ScaleTargetRef, version: &str) -> bool {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         let key = (namespace.to_owned(), target.clone());
         let behind =
             written.get(&key).is_some_and(|ours| version.parse::<u64>().is_ok_and(|seen| seen < *ours));
@@ -202,7 +203,7 @@ impl ScaleTargets {
         if let Some(version) = version.and_then(|v| v.parse().ok())
             && self.watched(namespace, target).is_some()
         {
-            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut written = self.written.lock();
             written.insert((namespace.to_owned(), target.clone()), version);
         }
     }

@@ -5,12 +5,13 @@
 //! have left a Service.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::contract::{SLICE_MANAGER, WORKLOAD_LABEL};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher::Event;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Label by which slices name their Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -68,7 +69,7 @@ impl SliceIndex {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -22,6 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -153,7 +154,7 @@ impl StartWatches {
             tokio::time::sleep(UNSUSPICIOUS).await;
             let events = watch(pods, watcher::Config::default().labels(&selector)).default_backoff();
             let tell = |verdict: &Verdict| {
-                *lock(&found) = Some(verdict.clone());
+                *found.lock() = Some(verdict.clone());
                 triggers.autoscalers.fire(key.clone());
                 triggers.serverless_services.fire(key.clone());
             };
@@ -162,7 +163,7 @@ impl StartWatches {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Standing>> {
-        lock(&self.workloads)
+        self.workloads.lock()
     }
 }
 
@@ -173,7 +174,7 @@ impl Standing {
     fn verdict(&self) -> Option<Verdict> {
         match self {
             Self::Resting => Some(None),
-            Self::Waiting { found, .. } => lock(found).clone(),
+            Self::Waiting { found, .. } => found.lock().clone(),
         }
     }
 }
@@ -275,10 +276,6 @@ impl Judge {
         let (then, instant) = self.epoch;
         then.saturating_add(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn status_of(failure: &Failure) -> StartFailure {

@@ -4,10 +4,10 @@
 //! with the process; after a restart something may be said a second time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use autoscaler::Key;
+use parking_lot::Mutex;
 
 use crate::context::now;
 
@@ -29,7 +29,7 @@ impl Told {
     /// Whether this is news, or was last told so long ago that it has to be told again: events are kept for an hour.
     pub fn is_due(&self, key: &Key, text: &str, again_after: Duration) -> bool {
         let now = now();
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         if text.is_empty() {
             told.remove(key);
             return false;

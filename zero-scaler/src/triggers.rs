@@ -4,13 +4,14 @@
 //! a queue: a thousand changes of one object are one entry, so the number of objects bounds it and nothing is ever lost.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
 use futures::Stream;
 use kube::Resource;
 use kube::runtime::reflector::Store;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::objects::Objects;
@@ -49,7 +50,7 @@ impl Triggers {
 impl Trigger {
     /// Asks for a look at this object.
     pub fn fire(&self, key: Key) {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        self.pending.lock().insert(key);
         self.filled.notify_one();
     }
 
@@ -73,7 +74,7 @@ impl Trigger {
     }
 
     fn take(&self) -> Option<Key> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_first()
+        self.pending.lock().pop_first()
     }
 }
 

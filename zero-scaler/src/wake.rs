@@ -15,7 +15,7 @@
 //! And what was woken from here: if an activator says that it took long, this replica tells it, and no other does.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::Key;
@@ -26,6 +26,7 @@ use autoscaler::scale_to_zero::is_allowed;
 use autoscaler::settings::Settings;
 use autoscaler::stats::{Push, StatMessage};
 use kube::ResourceExt;
+use parking_lot::Mutex;
 use runtime::kubernetes::lease::Leadership;
 use tokio::sync::watch;
 
@@ -171,12 +172,12 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
 
     /// Whether a workload's wake is under way. Its end asks for a look.
     pub fn is_waking(&self, key: &Key) -> bool {
-        lock(&self.in_flight).contains(key)
+        self.in_flight.lock().contains(key)
     }
 
     /// When the last word came that somebody asks for a workload.
     pub fn last_asked(&self, key: &Key) -> Option<Instant> {
-        lock(&self.last_asked).get(key).copied()
+        self.last_asked.lock().get(key).copied()
     }
 
     /// Takes in a push that was received at `received`.
@@ -190,7 +191,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
         }
         for slow in push.slow_wakes {
             // Once for each wake, however many activators and replicas hear of it.
-            if let Some(autoscaler) = lock(&self.woken_here).remove(&slow.key) {
+            if let Some(autoscaler) = self.woken_here.lock().remove(&slow.key) {
                 self.events.warning(
                     &autoscaler,
                     "SlowWake",
@@ -202,14 +203,14 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
 
     /// Forgets workloads that are gone; to be called now and then.
     pub fn prune(&self) {
-        lock(&self.last_asked).retain(|key, _| self.sleepers.exists(key));
-        lock(&self.woken_here).retain(|key, _| self.sleepers.exists(key));
+        self.last_asked.lock().retain(|key, _| self.sleepers.exists(key));
+        self.woken_here.lock().retain(|key, _| self.sleepers.exists(key));
     }
 
     /// Waits for wakes under way, but not for long.
     pub async fn settle(&self) {
         let ended = async {
-            while !lock(&self.in_flight).is_empty() {
+            while !self.in_flight.lock().is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -323,7 +324,7 @@ impl<S: ScaleAccess, W: Sleepers> Wake<S, W> {
     }
 
     fn begin(&self, key: &Key) -> bool {
-        let mut in_flight = lock(&self.in_flight);
+        let mut in_flight = self.in_flight.lock();
         in_flight.len() < MOST_AT_ONCE && in_flight.insert(key.clone())
     }
 }
@@ -338,20 +339,15 @@ struct InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        lock(self.set).remove(self.key);
+        self.set.lock().remove(self.key);
     }
 }
 
 fn remember<T>(of: &Mutex<HashMap<Key, T>>, key: &Key, what: T) {
-    let mut of = lock(of);
+    let mut of = of.lock();
     if of.len() < MOST_REMEMBERED || of.contains_key(key) {
         of.insert(key.clone(), what);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every use leaves the collection whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -387,9 +383,9 @@ pub(crate) mod tests {
 
         fn scale(&self) -> Scale {
             Scale {
-                replicas: *lock(&self.replicas),
+                replicas: *self.replicas.lock(),
                 selector: "app=web".into(),
-                resource_version: lock(&self.version).to_string(),
+                resource_version: self.version.lock().to_string(),
                 writer: Writer::Us,
             }
         }
@@ -412,11 +408,11 @@ pub(crate) mod tests {
             version: Option<&str>,
         ) -> Result<(), ScaleError> {
             tokio::time::sleep(self.delay).await;
-            if version.is_some_and(|v| v != lock(&self.version).to_string()) {
+            if version.is_some_and(|v| v != self.version.lock().to_string()) {
                 return Err(ScaleError::Conflict("Deployment web".into()));
             }
-            *lock(&self.version) += 1;
-            *lock(&self.replicas) = replicas;
+            *self.version.lock() += 1;
+            *self.replicas.lock() = replicas;
             let _ = self.writes.send((replicas, version.map(str::to_owned)));
             Ok(())
         }
@@ -432,7 +428,7 @@ pub(crate) mod tests {
         }
 
         fn asleep(&self, _: &Key) -> Option<Sleeper> {
-            lock(&self.0).clone()
+            self.0.lock().clone()
         }
     }
 
@@ -562,7 +558,7 @@ pub(crate) mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_target_that_somebody_else_woke_is_left_alone() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
-        *lock(&target.replicas) = 7;
+        *target.replicas.lock() = 7;
         let wake = wake(target, Some(Sleeper { scale: None, ..sleeper("0") }));
         wake.hear(push("web", 1.0), now());
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -590,11 +586,11 @@ pub(crate) mod tests {
         let wake = wake_of(Leadership::following("another"), target, Some(sleeper("1")));
         wake.hear(push("web", 1.0), now());
         tokio::time::sleep(LEADERS_TURN / 2).await;
-        *lock(&wake.sleepers.0) = None;
+        *wake.sleepers.0.lock() = None;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(writes.try_recv().is_err());
         // Nothing was in its way, so the next sleep is woken, too.
-        *lock(&wake.sleepers.0) = Some(sleeper("1"));
+        *wake.sleepers.0.lock() = Some(sleeper("1"));
         wake.hear(push("web", 1.0), now());
         assert_eq!(writes.recv().await, Some((2, Some("1".into()))));
     }

@@ -5,10 +5,10 @@
 //! happening, somebody else scales the workload, and people must be told.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use autoscaler::Key;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Time between writes of the same size.
 pub(super) const PAUSE: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ impl Overrides {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Override>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
