@@ -12,6 +12,7 @@ pub mod auth;
 pub mod clock;
 #[cfg(feature = "kube")]
 pub mod kubernetes;
+pub mod metric_description;
 pub mod metrics;
 pub mod readiness;
 pub mod shutdown;

@@ -2,6 +2,8 @@
 
 use prometheus::{IntGauge, Opts, Registry};
 
+pub use crate::metric_description::{MetricDescription, MetricKind};
+
 /// Registers `rouse_build_info{component, version} 1`.
 ///
 /// # Errors
