@@ -1,19 +1,16 @@
-//! Drives a real cluster the way a user and a stopwatch would: apply objects, send requests, watch what happens.
+//! The harness of the system tests, the demo and the soak run: applies objects to a real cluster,
+//! sends requests, and records what happens.
 //!
-//! The cluster is whatever KUBECONFIG says: the one of `tests/cluster`, or any other that has Rouse and its images. All
-//! requests are sent by a client pod inside the cluster, which the tests reach through the API server, so nothing here
-//! depends on where the tests run.
+//! The cluster is the one of KUBECONFIG: started by `tests/cluster`, or any other that has Rouse
+//! and its images. A client pod inside the cluster sends all requests, and the tests reach it
+//! through the API server. Nothing here depends on the machine on which the tests run.
 //!
-//! Where a new test belongs: values in, values out → beside the code in its crate; tasks and connections → in the crate,
-//! in memory; anything that needs the HPA, the kubelet or kube-proxy → here.
+//! Where a new test belongs: pure computation is tested beside the code in its crate; tasks and
+//! connections in the crate, in memory; everything that needs the HPA, the kubelet or kube-proxy in
+//! `tests/tests/system`.
 
-pub mod installation;
-pub mod load;
-pub mod metric;
-pub mod namespace;
-pub mod played_activator;
-pub mod target;
+pub mod cluster;
 pub mod timeline;
-pub mod token;
+pub mod traffic;
 pub mod wait;
-pub mod workload;
+pub mod workloads;

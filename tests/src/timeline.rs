@@ -1,7 +1,7 @@
-//! What happens to one workload, as the API server tells it, with the instant at which it was told.
+//! The changes of one workload, from watches of the API server.
 //!
-//! Every entry is stamped when its watch event arrives here; that is some milliseconds after the write, so a timeline errs on
-//! the slow side.
+//! Each entry carries the time at which its watch event arrived here. That is some milliseconds
+//! after the write, so measured times are upper bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,67 +17,72 @@ use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::namespace::{TestNamespace, is_ready};
+use crate::cluster::namespace::{TestNamespace, is_ready};
 
-/// Something that happened.
+/// The reasons of the events with which the zero-scaler explains a change of size.
+const SCALING_REASONS: [&str; 4] = ["ScaledToZero", "Woken", "PanicOverride", "Scaled"];
+
+/// A change of a workload.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
-    /// `spec.replicas` became this, written by this field manager.
+pub enum Change {
+    /// `spec.replicas` changed.
     Scaled {
-        /// The new size.
+        /// The new value.
         replicas: i32,
-        /// Who wrote it. `None` when the API server does not say: it keeps no owner of a size that went through 0.
+        /// The field manager that wrote it. `None` when the size went through 0: the API server
+        /// keeps no owner then.
         by: Option<String>,
     },
     /// A pod was created.
-    Created(String),
-    /// A pod was given a node.
-    Scheduled(String),
-    /// A pod has an address: its sandbox runs.
-    Addressed(String),
+    PodCreated(String),
+    /// A pod was assigned to a node.
+    PodScheduled(String),
+    /// A pod has an IP address: its sandbox runs.
+    PodAddressed(String),
     /// All containers of a pod run.
-    Started(String),
+    PodStarted(String),
     /// A pod is ready.
-    Ready(String),
+    PodReady(String),
     /// A pod is being deleted.
-    Terminating(String),
-    /// The zero-scaler says why it changed the size.
-    Explained {
-        /// `ScaledToZero`, `Woken`, `PanicOverride` or `Scaled`.
+    PodTerminating(String),
+    /// The zero-scaler explained a change of size by an event.
+    EventReported {
+        /// One of the zero-scaler's scaling reasons.
         reason: String,
-        /// In words.
+        /// The event's message.
         note: String,
     },
-    /// Requests take another way.
-    Switched {
-        /// To activators or to pods.
+    /// The Service routes requests to activators now, or to pods.
+    RouteChanged {
+        /// `Proxy`: to activators; `Serve`: to pods.
         mode: Mode,
-        /// Activators in the path.
+        /// Number of activators in the path.
         activators: u32,
     },
 }
 
-/// A happening and when it was seen.
+/// A change and when it was seen.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct TimelineEntry {
     /// Unix milliseconds.
     pub at_ms: f64,
-    /// What.
-    pub what: Happening,
+    /// The change.
+    pub change: Change,
 }
 
 /// Follows one workload until it is dropped.
 pub struct Timeline {
-    entries: mpsc::UnboundedReceiver<Entry>,
+    entries: mpsc::UnboundedReceiver<TimelineEntry>,
     _watches: JoinSet<()>,
 }
 
 // === impl Timeline ===
 
 impl Timeline {
-    /// Follows the Deployment, the pods (label `app`) and the ServerlessService of that name.
+    /// Follows the Deployment, the pods (by the label `app`) and the ServerlessService of that
+    /// name.
     pub fn follow(namespace: &TestNamespace, name: &str) -> Self {
-        // Unbounded: a test's workload has few pods, and losing an entry would be worse.
+        // Unbounded: a test's workload has few pods, and a lost entry would falsify the test.
         let (sender, entries) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();
         watches.spawn(follow_deployment(namespace.clone(), name.to_owned(), sender.clone()));
@@ -91,38 +96,38 @@ impl Timeline {
     ///
     /// # Errors
     /// When all watches have ended.
-    pub async fn next(&mut self) -> Result<Entry> {
+    pub async fn next(&mut self) -> Result<TimelineEntry> {
         self.entries.recv().await.ok_or_else(|| anyhow::anyhow!("the watches ended"))
     }
 
-    /// The entries that have come so far.
-    pub fn drain(&mut self) -> Vec<Entry> {
+    /// The entries that have arrived since the last call.
+    pub fn drain(&mut self) -> Vec<TimelineEntry> {
         std::iter::from_fn(|| self.entries.try_recv().ok()).collect()
     }
 }
 
-/// Wall time as the client pod stamps its requests.
+/// Unix time in milliseconds, as in the client pod's results.
 pub fn now_ms() -> f64 {
     runtime::clock::since_epoch().as_secs_f64() * 1000.0
 }
 
-type Sender = mpsc::UnboundedSender<Entry>;
+type Sender = mpsc::UnboundedSender<TimelineEntry>;
 
-fn tell(sender: &Sender, what: Happening) {
-    // Nobody listens any more when the timeline was dropped; the watch is about to end then, too.
-    let _ = sender.send(Entry { at_ms: now_ms(), what });
+fn record(sender: &Sender, change: Change) {
+    // Fails only when the timeline was dropped; the watch is then about to end, too.
+    let _ = sender.send(TimelineEntry { at_ms: now_ms(), change });
 }
 
 async fn follow_deployment(namespace: TestNamespace, name: String, sender: Sender) {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut objects =
         watcher(namespace.api::<Deployment>(), config).default_backoff().applied_objects().boxed();
-    let mut known = None;
+    let mut last = None;
     while let Some(object) = objects.next().await {
         let Ok(deployment) = object else { continue };
         let replicas = deployment.spec.replicas.unwrap_or(1);
-        if known.replace(replicas).is_some_and(|before| before != replicas) {
-            tell(&sender, Happening::Scaled { replicas, by: replicas_writer(deployment.managed_fields()) });
+        if last.replace(replicas).is_some_and(|before| before != replicas) {
+            record(&sender, Change::Scaled { replicas, by: replicas_writer(deployment.managed_fields()) });
         }
     }
 }
@@ -130,13 +135,13 @@ async fn follow_deployment(namespace: TestNamespace, name: String, sender: Sende
 async fn follow_pods(namespace: TestNamespace, name: String, sender: Sender) {
     let config = watcher::Config::default().labels(&format!("app={name}"));
     let mut objects = watcher(namespace.api::<Pod>(), config).default_backoff().applied_objects().boxed();
-    let mut told: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
+    let mut recorded: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
     while let Some(object) = objects.next().await {
         let Ok(pod) = object else { continue };
-        let told = told.entry(pod.name_any()).or_default();
-        for (stage, reached, what) in stages(&pod) {
-            if reached && told.insert(stage) {
-                tell(&sender, what(pod.name_any()));
+        let recorded = recorded.entry(pod.name_any()).or_default();
+        for (stage, reached, change) in stages(&pod) {
+            if reached && recorded.insert(stage) {
+                record(&sender, change(pod.name_any()));
             }
         }
     }
@@ -146,14 +151,14 @@ async fn follow_service(namespace: TestNamespace, name: String, sender: Sender) 
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut objects =
         watcher(namespace.api::<ServerlessService>(), config).default_backoff().applied_objects().boxed();
-    let mut known = None;
+    let mut last = None;
     while let Some(object) = objects.next().await {
         let Ok(service) = object else { continue };
         let Some((mode, activators)) = service.status.and_then(|s| Some((s.mode?, s.activators))) else {
             continue;
         };
-        if known.replace(mode) != Some(mode) {
-            tell(&sender, Happening::Switched { mode, activators });
+        if last.replace(mode) != Some(mode) {
+            record(&sender, Change::RouteChanged { mode, activators });
         }
     }
 }
@@ -165,16 +170,14 @@ async fn follow_events(namespace: TestNamespace, name: String, sender: Sender) {
     while let Some(object) = objects.next().await {
         let Ok(event) = object else { continue };
         let reason = event.reason.unwrap_or_default();
-        if ["ScaledToZero", "Woken", "PanicOverride", "Scaled"].contains(&reason.as_str()) {
-            tell(&sender, Happening::Explained { reason, note: event.note.unwrap_or_default() });
+        if SCALING_REASONS.contains(&reason.as_str()) {
+            record(&sender, Change::EventReported { reason, note: event.note.unwrap_or_default() });
         }
     }
 }
 
-/// Name of a stage, whether it is reached, and what to say then.
-type Stage = (&'static str, bool, fn(String) -> Happening);
-
-/// The stages of a pod's life, whether this pod has reached them, and what to say then.
+/// A stage of a pod's life: its name, whether the pod has reached it, and the change to record.
+type Stage = (&'static str, bool, fn(String) -> Change);
 fn stages(pod: &Pod) -> [Stage; 6] {
     let status = pod.status.as_ref();
     let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
@@ -187,16 +190,16 @@ fn stages(pod: &Pod) -> [Stage; 6] {
         states.peek().is_some() && states.all(|running| running)
     });
     [
-        ("created", true, Happening::Created),
-        ("scheduled", scheduled, Happening::Scheduled),
-        ("addressed", addressed, Happening::Addressed),
-        ("started", running, Happening::Started),
-        ("ready", is_ready(pod), Happening::Ready),
-        ("terminating", pod.metadata.deletion_timestamp.is_some(), Happening::Terminating),
+        ("created", true, Change::PodCreated),
+        ("scheduled", scheduled, Change::PodScheduled),
+        ("addressed", addressed, Change::PodAddressed),
+        ("started", running, Change::PodStarted),
+        ("ready", is_ready(pod), Change::PodReady),
+        ("terminating", pod.metadata.deletion_timestamp.is_some(), Change::PodTerminating),
     ]
 }
 
-/// The field manager that owns `spec.replicas`, by a write to the scale subresource.
+/// The field manager that wrote `spec.replicas` last.
 fn replicas_writer(fields: &[ManagedFieldsEntry]) -> Option<String> {
     let owns = |entry: &&ManagedFieldsEntry| {
         entry.fields_v1.as_ref().is_some_and(|f| f.0.pointer("/f:spec/f:replicas").is_some())

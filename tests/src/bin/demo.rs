@@ -1,7 +1,9 @@
-//! `make demo`: the whole loop, told as it happens.
+//! `make demo`: a Deployment goes from zero to four replicas and back, with a timeline of what
+//! happens.
 //!
-//! A Deployment sleeps at zero, one request wakes it, load makes the stock HPA grow it, silence puts it back to zero; and
-//! not one request is lost on the way. The last line is the verdict, and the exit code says the same.
+//! One request scales it from zero, load makes the stock HPA scale it up, and without requests it
+//! returns to zero. No request fails. The last line is the verdict; the exit code is zero if it is
+//! ok.
 
 use std::time::Duration;
 
@@ -9,20 +11,20 @@ use anyhow::{Context, Result, ensure};
 use autoscaler::api::{Mode, PodAutoscaler, ServerlessService};
 use kube::Client;
 use kube::api::Api;
-use system_tests::installation;
-use system_tests::load::{self, Answer, Load};
-use system_tests::namespace::{TestNamespace, pods_of};
-use system_tests::timeline::{Entry, Happening, Timeline, now_ms};
+use system_tests::cluster::installation;
+use system_tests::cluster::namespace::{TestNamespace, pods_of};
+use system_tests::timeline::{Change, Timeline, TimelineEntry, now_ms};
+use system_tests::traffic::load::{self, Load, Response};
 use system_tests::wait;
-use system_tests::workload::{Workload, replicas};
+use system_tests::workloads::workload::{Workload, replicas};
 
-/// Environment variable with the Unix milliseconds at which `make demo` began.
+/// Environment variable with the start of `make demo` in Unix milliseconds.
 const STARTED: &str = "ROUSE_DEMO_STARTED_MS";
 /// The HPA's target: concurrent requests a pod.
 const TARGET: u32 = 5;
-/// Pods that the load is worth.
+/// Pods that the load needs.
 const PODS: i32 = 4;
-/// How long the load lasts: longer than two of the stock HPA's 15 s periods, and the window before them.
+/// Duration of the load: longer than the window and two of the stock HPA's 15 s periods.
 const LOAD: Duration = Duration::from_secs(50);
 
 #[tokio::main]
@@ -52,132 +54,139 @@ impl Demo {
     async fn run() -> Result<String> {
         let began_ms = std::env::var(STARTED).ok().and_then(|ms| ms.parse().ok()).unwrap_or_else(now_ms);
         let mut demo = Self::prepare(began_ms).await?;
-        let held = demo.wake().await?;
-        demo.grow().await?;
-        demo.sleep().await?;
+        let held = demo.scale_from_zero().await?;
+        demo.scale_up().await?;
+        demo.scale_to_zero().await?;
         Ok(format!(
-            "{} requests, 0 failed. The first one was held at zero and answered after {held:.0} ms; the stock HPA held \
-             {PODS} pods under a load for {PODS}; silence brought it back to zero.",
+            "{} requests, 0 failed. The first request was held at zero and got its response after {held:.0} ms. The stock \
+             HPA scaled to {PODS} pods under load. Without requests the Deployment went back to zero.",
             demo.requests
         ))
     }
 
-    /// Installs a sleeping workload.
+    /// Applies the workload at zero replicas.
     async fn prepare(began_ms: f64) -> Result<Self> {
         let client: Client = runtime::kubernetes::client("demo", env!("CARGO_PKG_VERSION")).await?;
         installation::until_ready(&client, Duration::from_secs(60)).await?;
-        say(
+        print(
             began_ms,
-            "Rouse is up: metrics-adapter, zero-scaler, activator; external.metrics.k8s.io is served",
+            "Rouse is ready: metrics-adapter, zero-scaler, activator; external.metrics.k8s.io is served",
         );
         installation::set_grace_period(&client, "6s").await?;
         let namespace = TestNamespace::create(client, "rouse-demo").await?;
         let workload = Workload { target: TARGET.to_string(), replicas: 0, ..Workload::new("hello") }
             .annotated("window", "10s")
-            // Direct as soon as there is a pod, so that both ways are seen.
+            // No spare capacity: requests go straight to the pods as soon as one is ready, so both
+            // routes are shown.
             .annotated("target-burst-capacity", "0")
-            // Growth is left to the HPA here; with the stock 200 % the panic override would be quicker than it.
+            // The demo shows the HPA scaling up; with the default of 200 % the panic override would
+            // be faster.
             .annotated("panic-threshold-percentage", "1000");
         let timeline = Timeline::follow(&namespace, &workload.name);
         workload.create(&namespace).await?;
         let url = workload.url(&namespace).await?;
-        say(began_ms, "applied Deployment, Service and HPA \"hello\"; the Deployment stands at 0 replicas");
+        print(began_ms, "applied Deployment, Service and HPA \"hello\"; the Deployment has 0 replicas");
         let demo = Self { namespace, workload, url, timeline, began_ms, requests: 0 };
         demo.until_mode(Mode::Proxy, Duration::from_secs(30)).await?;
         demo.print_state().await?;
         Ok(demo)
     }
 
-    /// Sends one request to the sleeping workload and says where its time went.
-    async fn wake(&mut self) -> Result<f64> {
-        heading("one request to a workload that sleeps");
+    /// Sends one request to the workload at zero and prints where its time went.
+    async fn scale_from_zero(&mut self) -> Result<f64> {
+        heading("scale from zero: one request to the workload at 0 replicas");
         self.timeline.drain();
-        say(
+        print(
             self.began_ms,
-            &format!("sent the first request, {:.1} s after the start", (now_ms() - self.began_ms) / 1000.0),
+            &format!(
+                "sending the first request, {:.1} s after the start",
+                (now_ms() - self.began_ms) / 1000.0
+            ),
         );
-        let answer = load::one_answer(&self.url, &self.namespace).await?;
+        let response = load::send_one_request(&self.url, &self.namespace).await?;
         self.requests += 1;
-        self.settle().await;
-        print_wake(&answer, &self.timeline.drain());
-        Ok(answer.ms)
+        self.until_pod_ready().await;
+        print_wake(&response, &self.timeline.drain());
+        Ok(response.ms)
     }
 
-    /// Gives the stragglers among the watch events their time: the pod's Ready comes after the answer.
-    async fn settle(&self) {
+    /// The pod becomes Ready after the response, and its watch event belongs to the timeline.
+    async fn until_pod_ready(&self) {
         let ready = || async {
             let pods = pods_of(&self.namespace, &self.workload.name).await?;
-            Ok(pods.iter().any(system_tests::namespace::is_ready).then_some(()))
+            Ok(pods.iter().any(system_tests::cluster::namespace::is_ready).then_some(()))
         };
         if let Err(error) = wait::until("the pod to be ready", Duration::from_secs(15), ready).await {
-            say(self.began_ms, &format!("{error:#}"));
+            print(self.began_ms, &format!("{error:#}"));
         }
     }
 
-    /// Loads it with what four pods are for.
-    async fn grow(&mut self) -> Result<()> {
+    /// Sends the load of four pods.
+    async fn scale_up(&mut self) -> Result<()> {
         let clients = TARGET * PODS.unsigned_abs();
-        heading(&format!("{clients} requests at a time, {TARGET} a pod: the stock HPA is to hold {PODS}"));
+        heading(&format!(
+            "scale up: {clients} concurrent requests with a target of {TARGET} a pod; the stock HPA scales to {PODS}"
+        ));
         let load = Load::concurrency(&self.url, clients, Duration::from_millis(200), LOAD);
         let running = load.start(&self.namespace).await?;
         let finished = tokio::spawn(running.finish());
-        let mut look = tokio::time::interval(Duration::from_secs(5));
+        let mut progress = tokio::time::interval(Duration::from_secs(5));
         while !finished.is_finished() {
             tokio::select! {
-                entry = self.timeline.next() => tell(self.began_ms, &entry?),
-                _ = look.tick() => self.print_line().await?,
+                entry = self.timeline.next() => print_entry(self.began_ms, &entry?),
+                _ = progress.tick() => self.print_progress().await?,
             }
         }
-        let answers = finished.await??;
-        self.requests += answers.len();
-        load::all_ok(&answers)?;
+        let responses = finished.await??;
+        self.requests += responses.len();
+        load::ensure_all_ok(&responses)?;
         let size = replicas(&self.namespace, &self.workload.name).await?;
-        let latencies: Vec<f64> = answers.iter().map(|answer| answer.ms).collect();
-        say(
+        let latencies: Vec<f64> = responses.iter().map(|response| response.ms).collect();
+        print(
             self.began_ms,
             &format!(
-                "{} requests, all 200; p50 {:.0} ms, p99 {:.0} ms for 200 ms of work each",
-                answers.len(),
+                "{} requests, all with status 200; latency p50 {:.0} ms, p99 {:.0} ms, of which the app takes 200 ms",
+                responses.len(),
                 load::quantile(&latencies, 0.5),
                 load::quantile(&latencies, 0.99)
             ),
         );
-        ensure!(size == PODS, "the load was for {PODS} pods, but the size at its end is {size}");
+        ensure!(size == PODS, "the load needs {PODS} pods, but spec.replicas at its end is {size}");
         Ok(())
     }
 
-    /// Leaves it alone until it sleeps, knocking at the moments at which a request could get lost.
-    async fn sleep(&mut self) -> Result<()> {
-        heading("silence; a few requests at the very moments of the switch and of the last pod's end");
+    /// Waits for zero, and sends requests at the moments at which one could get lost.
+    async fn scale_to_zero(&mut self) -> Result<()> {
+        heading("scale to zero: no load; short bursts when the route changes and when the last pod stops");
         let end = tokio::time::Instant::now() + Duration::from_secs(240);
         let mut moments =
-            ["the switch to the activators", "the last pod was told to go"].into_iter().peekable();
-        let mut knocks = tokio::task::JoinSet::new();
+            ["the route changed to the activators", "the last pod was scaled down"].into_iter().peekable();
+        let mut bursts = tokio::task::JoinSet::new();
         loop {
             let entry = tokio::time::timeout_at(end, self.timeline.next())
                 .await
-                .context("the workload is not at zero after 4 minutes of silence")??;
-            tell(self.began_ms, &entry);
-            let is_moment = match (&entry.what, moments.len()) {
-                (Happening::Switched { mode: Mode::Proxy, .. }, 2) => true,
-                (Happening::Scaled { replicas: 0, .. }, 1) => true,
-                (Happening::Scaled { replicas: 0, .. }, 0) => break,
+                .context("the workload is not at zero after 4 minutes without load")??;
+            print_entry(self.began_ms, &entry);
+            let is_moment = match (&entry.change, moments.len()) {
+                (Change::RouteChanged { mode: Mode::Proxy, .. }, 2) => true,
+                (Change::Scaled { replicas: 0, .. }, 1) => true,
+                (Change::Scaled { replicas: 0, .. }, 0) => break,
                 _ => false,
             };
             if let Some(moment) = moments.next_if(|_| is_moment) {
                 let (namespace, url, began_ms) = (self.namespace.clone(), self.url.clone(), self.began_ms);
-                knocks.spawn(async move { knock(&namespace, &url, began_ms, moment).await });
+                bursts.spawn(async move { send_burst(&namespace, &url, began_ms, moment).await });
             }
         }
-        while let Some(answered) = knocks.join_next().await {
-            self.requests += answered??;
+        while let Some(requests) = bursts.join_next().await {
+            self.requests += requests??;
         }
         self.print_state().await
     }
 
     async fn until_mode(&self, mode: Mode, deadline: Duration) -> Result<()> {
         let services: Api<ServerlessService> = self.namespace.api();
-        wait::until(&format!("requests to go by {mode:?}"), deadline, || async {
+        wait::until(&format!("mode {mode:?}"), deadline, || async {
             let status = services.get(&self.workload.name).await?.status.unwrap_or_default();
             let populated = mode == Mode::Serve || status.activators > 0;
             Ok((status.mode == Some(mode) && populated).then_some(()))
@@ -185,19 +194,19 @@ impl Demo {
         .await
     }
 
-    async fn print_line(&self) -> Result<()> {
+    async fn print_progress(&self) -> Result<()> {
         let autoscalers: Api<PodAutoscaler> = self.namespace.api();
         let status = autoscalers.get(&self.workload.name).await?.status.unwrap_or_default();
         let ready = pods_of(&self.namespace, &self.workload.name).await?;
-        let ready = ready.iter().filter(|pod| system_tests::namespace::is_ready(pod)).count();
-        let shown = |n: Option<i32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
-        say(
+        let ready = ready.iter().filter(|pod| system_tests::cluster::namespace::is_ready(pod)).count();
+        let number = |n: Option<i32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        print(
             self.began_ms,
             &format!(
-                "  replicas {}, ready {ready}, decider wants {}, requests go by {:?}",
-                shown(status.replicas),
-                shown(status.desired_replicas),
-                status.mode.unwrap_or(Mode::Proxy)
+                "  replicas {}, ready {ready}, desired by Rouse {}, requests go {}",
+                number(status.replicas),
+                number(status.desired_replicas),
+                route(status.mode.unwrap_or(Mode::Proxy))
             ),
         );
         Ok(())
@@ -207,12 +216,12 @@ impl Demo {
         let autoscalers: Api<PodAutoscaler> = self.namespace.api();
         let status = autoscalers.get(&self.workload.name).await?.status.unwrap_or_default();
         let active = autoscaler::api::condition(&status.conditions, "Active");
-        say(
+        print(
             self.began_ms,
             &format!(
-                "hello: replicas {}, requests go by {:?}, Active={} ({})",
+                "hello: replicas {}, requests go {}, condition Active={} ({})",
                 replicas(&self.namespace, &self.workload.name).await?,
-                status.mode.unwrap_or(Mode::Proxy),
+                route(status.mode.unwrap_or(Mode::Proxy)),
                 active.map_or("Unknown", |c| c.status.as_str()),
                 active.map_or("", |c| c.reason.as_str()),
             ),
@@ -221,75 +230,84 @@ impl Demo {
     }
 }
 
-/// Twenty requests a second for two seconds; how many there were.
-async fn knock(namespace: &TestNamespace, url: &str, began_ms: f64, moment: &str) -> Result<usize> {
-    say(began_ms, &format!("20 requests a second for 2 s, just after {moment}"));
-    let answers = Load::rate(url, 20.0, Duration::from_secs(2)).run(namespace).await?;
-    load::all_ok(&answers).with_context(|| format!("requests sent just after {moment}"))?;
-    say(began_ms, &format!("all {} requests sent just after {moment} were answered 200", answers.len()));
-    Ok(answers.len())
+/// Sends twenty requests a second for two seconds; returns their number.
+async fn send_burst(namespace: &TestNamespace, url: &str, began_ms: f64, moment: &str) -> Result<usize> {
+    print(began_ms, &format!("sending 20 requests a second for 2 s, just after {moment}"));
+    let responses = Load::rate(url, 20.0, Duration::from_secs(2)).run(namespace).await?;
+    load::ensure_all_ok(&responses).with_context(|| format!("requests sent just after {moment}"))?;
+    print(began_ms, &format!("{} requests sent just after {moment}, all with status 200", responses.len()));
+    Ok(responses.len())
+}
+
+fn route(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Proxy => "through activators",
+        Mode::Serve => "straight to pods",
+    }
 }
 
 fn heading(text: &str) {
     println!("\n── {text}");
 }
 
-fn say(began_ms: f64, text: &str) {
+fn print(began_ms: f64, text: &str) {
     println!("{:8.2} s  {text}", (now_ms() - began_ms) / 1000.0);
 }
 
-fn tell(began_ms: f64, entry: &Entry) {
-    println!("{:8.2} s  {}", (entry.at_ms - began_ms) / 1000.0, describe(&entry.what));
+fn print_entry(began_ms: f64, entry: &TimelineEntry) {
+    println!("{:8.2} s  {}", (entry.at_ms - began_ms) / 1000.0, describe(&entry.change));
 }
 
-fn describe(what: &Happening) -> String {
-    match what {
-        Happening::Scaled { replicas, by: Some(by) } => {
-            format!("spec.replicas = {replicas}, written by {by}")
+fn describe(change: &Change) -> String {
+    match change {
+        Change::Scaled { replicas, by: Some(by) } => format!("spec.replicas: {replicas}, written by {by}"),
+        Change::Scaled { replicas, by: None } => format!("spec.replicas: {replicas}"),
+        Change::EventReported { reason, note } => format!("event {reason}: {note}"),
+        Change::PodCreated(pod) => format!("pod {pod}: created"),
+        Change::PodScheduled(pod) => format!("pod {pod}: scheduled"),
+        Change::PodAddressed(pod) => format!("pod {pod}: has an IP address"),
+        Change::PodStarted(pod) => format!("pod {pod}: all containers running"),
+        Change::PodReady(pod) => format!("pod {pod}: ready"),
+        Change::PodTerminating(pod) => format!("pod {pod}: terminating"),
+        Change::RouteChanged { mode: Mode::Proxy, activators } => {
+            format!("route: requests go through activators ({activators}), written by zero-scaler")
         }
-        Happening::Scaled { replicas, by: None } => format!("spec.replicas = {replicas}"),
-        Happening::Explained { reason, note } => format!("zero-scaler: {reason}: {note}"),
-        Happening::Created(pod) => format!("pod {pod} created"),
-        Happening::Scheduled(pod) => format!("pod {pod} has a node"),
-        Happening::Addressed(pod) => format!("pod {pod} has an address"),
-        Happening::Started(pod) => format!("pod {pod}: all containers run"),
-        Happening::Ready(pod) => format!("pod {pod} is ready"),
-        Happening::Terminating(pod) => format!("pod {pod} is told to go"),
-        Happening::Switched { mode: Mode::Proxy, activators } => {
-            format!("requests go through activators ({activators}), written by zero-scaler")
-        }
-        Happening::Switched { mode: Mode::Serve, .. } => {
-            "requests go straight to the pods, written by zero-scaler".to_owned()
+        Change::RouteChanged { mode: Mode::Serve, .. } => {
+            "route: requests go straight to the pods, written by zero-scaler".to_owned()
         }
     }
 }
 
-/// The wake, in milliseconds after the client sent its request, and its parts.
-fn print_wake(answer: &Answer, entries: &[Entry]) {
+/// Prints the scale from zero, in milliseconds after the client sent its request, and its parts.
+fn print_wake(response: &Response, entries: &[TimelineEntry]) {
     let mut lines: Vec<(f64, String)> =
-        entries.iter().map(|entry| (entry.at_ms - answer.sent_ms, describe(&entry.what))).collect();
-    lines.push((0.0, "the client sent its request".to_owned()));
-    lines.push((answer.ms, format!("the client has its answer: {} from {}", answer.status, answer.pod)));
+        entries.iter().map(|entry| (entry.at_ms - response.sent_ms, describe(&entry.change))).collect();
+    lines.push((0.0, "client: request sent".to_owned()));
+    lines.push((
+        response.ms,
+        format!("client: response received, status {} from pod {}", response.status, response.pod),
+    ));
     lines.sort_by(|a, b| a.0.total_cmp(&b.0));
     for (ms, text) in lines.iter().filter(|(ms, _)| *ms >= 0.0) {
         println!("{ms:10.1} ms  {text}");
     }
-    let patched = entries.iter().find(|entry| matches!(entry.what, Happening::Scaled { .. }));
-    let patched = patched.map_or(f64::NAN, |entry| entry.at_ms - answer.sent_ms);
-    // The activator's own clock tells the parts that no watch shows.
+    let patched = entries.iter().find(|entry| matches!(entry.change, Change::Scaled { .. }));
+    let patched = patched.map_or(f64::NAN, |entry| entry.at_ms - response.sent_ms);
+    // The activator measures the parts that no watch shows.
     let [poke, pod, probe, forward] = ["rouse-poke", "rouse-pod", "rouse-probe", "rouse-forward"]
-        .map(|part| timing(&answer.server_timing, part));
+        .map(|part| timing(&response.server_timing, part));
     println!(
-        "\n            {:.0} ms in all: poke {poke:.1}, patch {:.1}, pod start {:.0} (of which {:.0} until it had an address), \
-         forward {forward:.1}",
-        answer.ms,
+        "\n            {:.0} ms in total: {poke:.1} until the activator reported the request, {:.1} until spec.replicas was \
+         written,\n            {:.0} until the pod was reachable ({:.0} of them until it had an IP address), {forward:.1} for \
+         the request itself",
+        response.ms,
         patched - poke,
         pod + probe - patched,
         pod - patched,
     );
 }
 
-/// One part of a Server-Timing header, in milliseconds.
+/// One entry of a Server-Timing header, in milliseconds.
 fn timing(header: &str, part: &str) -> f64 {
     let entry = header.split(',').map(str::trim).find_map(|entry| entry.strip_prefix(part));
     entry.and_then(|rest| rest.strip_prefix(";dur=")?.parse().ok()).unwrap_or(f64::NAN)

@@ -1,27 +1,27 @@
-//! Very many requests at once for a workload that sleeps, with the HPA at its stock period.
+//! Scenario: very many concurrent requests to a workload at zero, with the HPA at its stock period.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::Client;
-use system_tests::installation;
-use system_tests::load::{self, Load};
-use system_tests::namespace::TestNamespace;
-use system_tests::timeline::{Happening, Timeline};
-use system_tests::workload::Workload;
+use system_tests::cluster::installation;
+use system_tests::cluster::namespace::TestNamespace;
+use system_tests::timeline::{Change, Timeline};
+use system_tests::traffic::load::{self, Load};
+use system_tests::workloads::workload::Workload;
 
 use crate::report::Report;
-use crate::writers::Sizes;
+use crate::size_changes::SizeChanges;
 
-/// Time that the app takes for a request, without working.
+/// Time that the app takes for a request; it sleeps and uses no CPU.
 const WORK: Duration = Duration::from_secs(1);
-/// Each caller sends one: shorter than its answer takes.
+/// Shorter than a response takes, so each client sends one request.
 const SENDING: Duration = Duration::from_millis(900);
 const UP: Duration = Duration::from_secs(60);
-const LAST_ANSWER_MS: f64 = 8_000.0;
+const LAST_RESPONSE_MS: f64 = 8_000.0;
 
-pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
     installation::set_grace_period(client, "30s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-crowd").await?;
     let workload =
@@ -31,47 +31,51 @@ pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Repo
     let mut timeline = Timeline::follow(&namespace, &workload.name);
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    load::until_activators_answer(&url, &namespace, UP).await?;
+    load::until_activators_respond(&url, &namespace, UP).await?;
     timeline.drain();
-    let answers = Load::concurrency(&url, sizes.crowd, WORK, SENDING).run(&namespace).await?;
-    let began = answers.iter().map(|answer| answer.sent_ms).reduce(f64::min).context("nothing was sent")?;
+    let responses = Load::concurrency(&url, lengths.crowd, WORK, SENDING).run(&namespace).await?;
+    let began =
+        responses.iter().map(|response| response.sent_ms).reduce(f64::min).context("nothing was sent")?;
     let entries = timeline.drain();
-    print_timeline(began, &entries.iter().map(|e| (e.at_ms, &e.what)).collect::<Vec<_>>());
+    print_timeline(began, &entries.iter().map(|e| (e.at_ms, &e.change)).collect::<Vec<_>>());
 
     let mut by_pod: BTreeMap<&str, usize> = BTreeMap::new();
-    answers.iter().filter(|a| a.status == 200).for_each(|a| *by_pod.entry(a.pod.as_str()).or_default() += 1);
-    let failed = answers.len() - by_pod.values().sum::<usize>();
+    responses
+        .iter()
+        .filter(|a| a.status == 200)
+        .for_each(|a| *by_pod.entry(a.pod.as_str()).or_default() += 1);
+    let failed = responses.len() - by_pod.values().sum::<usize>();
     let mean = by_pod.values().sum::<usize>() as f64 / by_pod.len().max(1) as f64;
     let busiest = by_pod.values().copied().max().unwrap_or(0) as f64;
-    let last = answers.iter().map(|a| a.sent_ms + a.ms - began).reduce(f64::max).unwrap_or(f64::NAN);
+    let last = responses.iter().map(|a| a.sent_ms + a.ms - began).reduce(f64::max).unwrap_or(f64::NAN);
     println!("  {by_pod:?}");
-    report.exactly("requests", i64::try_from(answers.len())?, i64::from(sizes.crowd));
-    report.count("answers other than 200", failed, 0);
-    report.time("the last answer", last, LAST_ANSWER_MS);
-    report.ratio("the busiest pod's requests, by the mean", busiest / mean, 2.0);
-    Sizes::of(&entries).tell(report);
+    report.exactly("requests", i64::try_from(responses.len())?, i64::from(lengths.crowd));
+    report.count("responses other than 200", failed, 0);
+    report.time("the last response", last, LAST_RESPONSE_MS);
+    report.ratio("requests of the busiest pod, relative to the mean", busiest / mean, 2.0);
+    SizeChanges::of(&entries).add_to(report);
     namespace.delete().await
 }
 
-fn print_timeline(began: f64, entries: &[(f64, &Happening)]) {
+fn print_timeline(began: f64, entries: &[(f64, &Change)]) {
     let (mut created, mut ready) = (0, 0);
     for (at, what) in entries {
         let text = match what {
-            Happening::Scaled { replicas, by } => {
-                format!("size {replicas}, by {}", by.as_deref().unwrap_or("?"))
+            Change::Scaled { replicas, by } => {
+                format!("spec.replicas {replicas}, written by {}", by.as_deref().unwrap_or("?"))
             }
-            Happening::Created(_) => {
+            Change::PodCreated(_) => {
                 created += 1;
                 format!("{created} pods created")
             }
-            Happening::Ready(_) => {
+            Change::PodReady(_) => {
                 ready += 1;
                 format!("{ready} pods ready")
             }
-            Happening::Switched { mode, activators } => {
-                format!("requests go by {mode:?} ({activators} activators)")
+            Change::RouteChanged { mode, activators } => {
+                format!("mode {mode:?}, {activators} activators")
             }
-            Happening::Explained { reason, note } => format!("{reason}: {note}"),
+            Change::EventReported { reason, note } => format!("{reason}: {note}"),
             _ => continue,
         };
         println!("{:9.0} ms  {text}", at - began);

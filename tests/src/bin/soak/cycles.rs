@@ -1,114 +1,121 @@
-//! Zero and back, again and again: each time requests come at another moment of the way down.
+//! Scenario: from zero to one replica and back many times. Each cycle sends its requests at another
+//! moment of the scale-to-zero sequence.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use autoscaler::api::Mode;
 use kube::Client;
-use system_tests::installation;
-use system_tests::load::{Answer, Load, until_activators_answer};
-use system_tests::namespace::TestNamespace;
-use system_tests::timeline::{Entry, Happening, Timeline};
-use system_tests::workload::Workload;
+use system_tests::cluster::installation;
+use system_tests::cluster::namespace::TestNamespace;
+use system_tests::timeline::{Change, Timeline, TimelineEntry};
+use system_tests::traffic::load::{Load, Response, until_activators_respond};
+use system_tests::workloads::workload::Workload;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::report::Report;
-use crate::writers::{BY_STRANGERS, Conduct, Sizes, UNTOLD};
+use crate::size_changes::{SizeChanges, SizeViolations, UNEXPECTED_WRITERS, UNEXPLAINED};
 
-/// Requests a second, each on a connection of its own.
+/// Requests a second, each on a new connection.
 const RATE: f64 = 20.0;
 const LOADED: Duration = Duration::from_secs(2);
-/// Until a Service that was just made leads to somebody.
+/// Time until a new Service is reachable.
 const REACHED: Duration = Duration::from_secs(30);
-/// Until it sleeps after the last request.
+/// Time to reach zero after the last request.
 const TO_ZERO: Duration = Duration::from_secs(180);
-/// Requests begin up to so many milliseconds after a moment, another one each time.
+/// Requests begin up to this many milliseconds after the workload reached zero, different in each
+/// cycle.
 const SPREAD: u64 = 700;
-/// Each so manyth cycle is disturbed on its way down.
+/// One in this many cycles gets requests during its scale-to-zero sequence.
 const DISTURBED: usize = 4;
 
-/// What one workload went through.
+/// The results of one workload.
 #[derive(Default)]
-struct Lived {
+struct CycleResults {
     cycles: usize,
-    answers: Vec<Answer>,
-    entries: Vec<Entry>,
+    responses: Vec<Response>,
+    entries: Vec<TimelineEntry>,
 }
 
-pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
     installation::set_grace_period(client, "1s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-cycles").await?;
-    let each = sizes.cycles.div_ceil(sizes.cyclers);
+    let each = lengths.cycles.div_ceil(lengths.cyclers);
     let mut workers = JoinSet::new();
-    for worker in 0..sizes.cyclers {
+    for worker in 0..lengths.cyclers {
         workers.spawn(cycle(namespace.clone(), worker, each));
     }
-    let mut lived = Lived::default();
-    let (mut changes, mut conduct) = (0, Conduct::default());
+    let mut results = CycleResults::default();
+    let (mut changes, mut violations) = (0, SizeViolations::default());
     while let Some(worker) = workers.join_next().await {
         let one = worker??;
-        let sizes = Sizes::of(&one.entries);
+        let sizes = SizeChanges::of(&one.entries);
         changes += sizes.changes();
-        conduct += sizes.conduct();
-        lived.cycles += one.cycles;
-        lived.answers.extend(one.answers);
+        violations += sizes.violations();
+        results.cycles += one.cycles;
+        results.responses.extend(one.responses);
     }
-    let failed: Vec<&Answer> = lived.answers.iter().filter(|answer| answer.status != 200).collect();
-    failed.iter().take(5).for_each(|answer| println!("  {answer:?}"));
-    report.note("requests", lived.answers.len().to_string());
-    report.note("cycles", lived.cycles.to_string());
-    report.count("answers other than 200", failed.len(), 0);
-    // Down and up again, and nothing else.
-    report.count("changes of the size", changes, 2 * lived.cycles + sizes.cyclers);
-    report.count(BY_STRANGERS, conduct.by_strangers, 0);
-    // The last of each may be told when nobody listens any more.
-    report.count(UNTOLD, conduct.untold, sizes.cyclers);
-    report.count("sizes taken back, but for wakes", conduct.flip_flops.saturating_sub(lived.cycles), 0);
+    let failed: Vec<&Response> = results.responses.iter().filter(|response| response.status != 200).collect();
+    failed.iter().take(5).for_each(|response| println!("  {response:?}"));
+    report.note("requests", results.responses.len().to_string());
+    report.note("cycles", results.cycles.to_string());
+    report.count("responses other than 200", failed.len(), 0);
+    // One change up and one down for each cycle, and a tolerance of one for each workload.
+    report.count("changes of the size", changes, 2 * results.cycles + lengths.cyclers);
+    report.count(UNEXPECTED_WRITERS, violations.by_unexpected_writers, 0);
+    // The event on the last change of each workload may arrive after its watch ended.
+    report.count(UNEXPLAINED, violations.unexplained, lengths.cyclers);
+    report.count(
+        "sizes reversed, other than by wakes",
+        violations.flip_flops.saturating_sub(results.cycles),
+        0,
+    );
     namespace.delete().await
 }
 
-async fn cycle(namespace: TestNamespace, worker: usize, cycles: usize) -> Result<Lived> {
-    // Without spare capacity to keep, callers reach the pods by themselves while there are any: each way there and back is gone.
+async fn cycle(namespace: TestNamespace, worker: usize, cycles: usize) -> Result<CycleResults> {
+    // Without spare capacity requests go straight to the pod while there is one, so each cycle
+    // changes the route twice.
     let workload = Workload { replicas: 0, max_replicas: 1, ..Workload::new(&format!("w{worker}")) }
         .annotated("target-burst-capacity", "0");
     let mut timeline = Timeline::follow(&namespace, &workload.name);
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
-    let mut lived = Lived::default();
-    until(&mut timeline, &mut lived.entries, is_proxied).await?;
-    // kube-proxy refuses connections to a Service whose first endpoints it has not taken up yet.
-    until_activators_answer(&url, &namespace, REACHED).await?;
+    let mut results = CycleResults::default();
+    until(&mut timeline, &mut results.entries, is_proxied).await?;
+    // kube-proxy refuses connections to a Service until it has programmed the first endpoints.
+    until_activators_respond(&url, &namespace, REACHED).await?;
     for cycle in 0..cycles {
-        // A moment after the one of interest: the workload has just gone to zero.
+        // The workload has just reached zero.
         sleep(Duration::from_millis((cycle as u64 * 37 + worker as u64 * 101) % SPREAD)).await;
-        lived.answers.extend(load(&namespace, &url).await?);
+        results.responses.extend(load(&namespace, &url).await?);
         if cycle.is_multiple_of(DISTURBED) {
-            until(&mut timeline, &mut lived.entries, is_proxied).await?;
-            lived.answers.extend(load(&namespace, &url).await?);
+            until(&mut timeline, &mut results.entries, is_proxied).await?;
+            results.responses.extend(load(&namespace, &url).await?);
         }
-        let asleep = |entry: &Entry| matches!(entry.what, Happening::Scaled { replicas: 0, .. });
-        until(&mut timeline, &mut lived.entries, asleep)
+        let is_at_zero = |entry: &TimelineEntry| matches!(entry.change, Change::Scaled { replicas: 0, .. });
+        until(&mut timeline, &mut results.entries, is_at_zero)
             .await
             .with_context(|| format!("cycle {cycle} of {}", workload.name))?;
-        lived.cycles += 1;
+        results.cycles += 1;
     }
-    Ok(lived)
+    Ok(results)
 }
 
-async fn load(namespace: &TestNamespace, url: &str) -> Result<Vec<Answer>> {
+async fn load(namespace: &TestNamespace, url: &str) -> Result<Vec<Response>> {
     Load::rate(url, RATE, LOADED).run(namespace).await
 }
 
-fn is_proxied(entry: &Entry) -> bool {
-    matches!(entry.what, Happening::Switched { mode: Mode::Proxy, .. })
+fn is_proxied(entry: &TimelineEntry) -> bool {
+    matches!(entry.change, Change::RouteChanged { mode: Mode::Proxy, .. })
 }
 
-/// Waits for something to happen, and keeps all that happens meanwhile.
+/// Waits for a change, and keeps all changes until then.
 async fn until(
     timeline: &mut Timeline,
-    entries: &mut Vec<Entry>,
-    wanted: impl Fn(&Entry) -> bool,
+    entries: &mut Vec<TimelineEntry>,
+    wanted: impl Fn(&TimelineEntry) -> bool,
 ) -> Result<()> {
     let waited = async {
         loop {
@@ -120,5 +127,5 @@ async fn until(
             }
         }
     };
-    timeout(TO_ZERO, waited).await.context("not within three minutes")?
+    timeout(TO_ZERO, waited).await.context("no such change within three minutes")?
 }

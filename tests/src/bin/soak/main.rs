@@ -1,8 +1,9 @@
-//! `make soak`: the promises that take long to test, on a whole cluster, each with its bound.
+//! `make soak`: scenarios that are too long for the system tests, on a real cluster, each with
+//! bounds.
 //!
-//! One scenario, one file; `--only` runs some of them, and the sizes make short forms. Each prints what it sees on the way. At
-//! the end there is a table; the exit code is not zero when a bound was missed. Speed is only what it is on a machine that does
-//! nothing else.
+//! Each file is a scenario; `--only` selects some of them, and the lengths make short forms. A
+//! scenario prints its progress, and a table follows at the end. The exit code is not zero when a
+//! bound is missed. Times are meaningful only on a machine without other load.
 
 mod burst;
 mod crowd;
@@ -10,8 +11,8 @@ mod cycles;
 mod leaders;
 mod report;
 mod restarts;
+mod size_changes;
 mod wakes;
-mod writers;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,62 +21,62 @@ use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use futures::future::BoxFuture;
 use kube::Client;
-use system_tests::installation;
+use system_tests::cluster::installation;
 
 use report::Report;
 
-/// Time for all parts to be there.
+/// Time for all components to become available.
 const UP: Duration = Duration::from_secs(120);
 
-/// Long tests of the whole loop, with bounds.
+/// Long tests of Rouse on a real cluster, with bounds.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Only these.
+    /// Run only these scenarios
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Scenario>,
     #[command(flatten)]
-    sizes: Sizes,
+    lengths: Lengths,
 }
 
-/// How long each scenario is. The defaults are the promises.
+/// How long each scenario is. The bounds hold for the defaults.
 #[derive(Clone, Debug, clap::Args)]
-struct Sizes {
-    /// Ways from zero to one and back.
+struct Lengths {
+    /// Cycles from zero to one replica and back
     #[arg(long, default_value_t = 1000)]
     cycles: usize,
-    /// Workloads that take them side by side.
+    /// Workloads that run these cycles concurrently
     #[arg(long, default_value_t = 10)]
     cyclers: usize,
-    /// Bursts on a running workload, for each burst capacity.
+    /// Bursts on a running workload, for each burst capacity
     #[arg(long, default_value_t = 10)]
     bursts: usize,
-    /// Wakes, and as many bare starts.
+    /// Wakes, and as many pod starts without Rouse
     #[arg(long, default_value_t = 100)]
     wakes: usize,
-    /// Times that the leaders are killed.
+    /// How often the leaders are killed
     #[arg(long, default_value_t = 5)]
     kills: usize,
-    /// Requests at a time that a sleeping workload gets.
+    /// Concurrent requests to a workload at zero
     #[arg(long, default_value_t = 1000)]
     crowd: u32,
-    /// Requests a second while our own parts are restarted and killed.
+    /// Requests a second while components are restarted and killed
     #[arg(long, default_value_t = 200.0)]
     steady_rate: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Scenario {
-    /// Zero and back, again and again, with requests at every moment of it.
+    /// From zero to one replica and back many times, with requests at every phase
     Cycles,
-    /// Steady load while each part is restarted, and each leader killed.
+    /// Steady load while each component is restarted and each leader killed
     Restarts,
-    /// A sleeping workload is asked by very many at once.
+    /// Very many concurrent requests to a workload at zero
     Crowd,
-    /// A running workload's load grows a hundredfold.
+    /// A hundredfold load on a running workload
     Burst,
-    /// The time that a wake takes beyond the pod's own start.
+    /// The time that a wake takes beyond the start of its pod
     Wakes,
-    /// Wakes half a second after leaders were killed.
+    /// Wakes half a second after the leaders were killed
     Leaders,
 }
 
@@ -85,16 +86,16 @@ impl Scenario {
     fn run<'a>(
         self,
         client: &'a Client,
-        sizes: &'a Sizes,
+        lengths: &'a Lengths,
         report: &'a mut Report,
     ) -> BoxFuture<'a, Result<()>> {
         match self {
-            Self::Cycles => Box::pin(cycles::run(client, sizes, report)),
-            Self::Restarts => Box::pin(restarts::run(client, sizes, report)),
-            Self::Crowd => Box::pin(crowd::run(client, sizes, report)),
-            Self::Burst => Box::pin(burst::run(client, sizes, report)),
-            Self::Wakes => Box::pin(wakes::run(client, sizes, report)),
-            Self::Leaders => Box::pin(leaders::run(client, sizes, report)),
+            Self::Cycles => Box::pin(cycles::run(client, lengths, report)),
+            Self::Restarts => Box::pin(restarts::run(client, lengths, report)),
+            Self::Crowd => Box::pin(crowd::run(client, lengths, report)),
+            Self::Burst => Box::pin(burst::run(client, lengths, report)),
+            Self::Wakes => Box::pin(wakes::run(client, lengths, report)),
+            Self::Leaders => Box::pin(leaders::run(client, lengths, report)),
         }
     }
 }
@@ -122,10 +123,10 @@ async fn soak(args: Args) -> Result<Report> {
         installation::until_ready(&client, UP).await?;
         report.begin(format!("{scenario:?}"));
         if let Err(error) =
-            scenario.run(&client, &args.sizes, &mut report).await.with_context(|| format!("{scenario:?}"))
+            scenario.run(&client, &args.lengths, &mut report).await.with_context(|| format!("{scenario:?}"))
         {
             println!("{error:#}");
-            report.broken(&error);
+            report.aborted(&error);
         }
     }
     Ok(report)

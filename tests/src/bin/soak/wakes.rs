@@ -1,28 +1,28 @@
-//! What a wake takes beyond the start of its pod: wakes, and in turn bare starts of the same pod in a Deployment that is
-//! nobody's.
+//! Scenario: what a wake takes beyond the start of its pod. Wakes alternate with starts of the same
+//! pod in a Deployment that Rouse does not manage.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::Client;
-use system_tests::installation;
-use system_tests::load::{self, Answer, Load};
-use system_tests::namespace::{TestNamespace, pods_of};
-use system_tests::timeline::{Happening, Timeline, now_ms};
+use system_tests::cluster::installation;
+use system_tests::cluster::namespace::{TestNamespace, pods_of};
+use system_tests::timeline::{Change, Timeline, now_ms};
+use system_tests::traffic::load::{self, Load, Response};
 use system_tests::wait;
-use system_tests::workload::{Workload, scale, until_replicas};
+use system_tests::workloads::workload::{Workload, scale, until_replicas};
 
 use crate::report::Report;
-use crate::writers::Sizes;
+use crate::size_changes::SizeChanges;
 
 const UP: Duration = Duration::from_secs(60);
-/// Until it sleeps after its one request, and its pod is gone.
-const ASLEEP: Duration = Duration::from_secs(60);
-/// Knocks at a bare pod's door, a second.
-const KNOCKS: f64 = 200.0;
-const KNOCKING: Duration = Duration::from_secs(3);
-/// The sidecar's port, where a bare pod answers.
-const DOOR: u16 = autoscaler::contract::QUEUE_PROXY_PORT;
+/// Time to reach zero after its one request, until its pod is gone.
+const AT_ZERO: Duration = Duration::from_secs(60);
+/// Requests a second to an unmanaged pod that is starting.
+const PROBE_RATE: f64 = 200.0;
+const PROBE_DURATION: Duration = Duration::from_secs(3);
+/// The sidecar's port, which an unmanaged pod also has.
+const POD_PORT: u16 = autoscaler::contract::QUEUE_PROXY_PORT;
 
 /// Milliseconds of each wake.
 #[derive(Default)]
@@ -30,108 +30,111 @@ struct Wakes {
     patched: Vec<f64>,
     after_start: Vec<f64>,
     whole: Vec<f64>,
-    /// From the patch to the first answer, without us.
+    /// From the patch of `/scale` to the first response, without Rouse.
     bare: Vec<f64>,
 }
 
-pub(crate) async fn run(client: &Client, sizes: &crate::Sizes, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
     installation::set_grace_period(client, "1s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-wakes").await?;
-    let sleeper = Workload { replicas: 0, ..Workload::new("sleeper") };
+    let managed = Workload { replicas: 0, ..Workload::new("managed") };
     let bare = Workload { replicas: 0, ..Workload::new("bare") };
-    let mut happenings = Timeline::follow(&namespace, &sleeper.name);
-    let mut bare_happenings = Timeline::follow(&namespace, &bare.name);
-    sleeper.create(&namespace).await?;
+    let mut timeline = Timeline::follow(&namespace, &managed.name);
+    let mut bare_timeline = Timeline::follow(&namespace, &bare.name);
+    managed.create(&namespace).await?;
     bare.create_deployment(&namespace).await?;
-    let url = sleeper.url(&namespace).await?;
+    let url = managed.url(&namespace).await?;
     let mut wakes = Wakes::default();
-    for i in 0..sizes.wakes {
-        at_rest(&namespace, &sleeper.name).await?;
-        load::until_activators_answer(&url, &namespace, UP).await?;
-        happenings.drain();
-        let answer = load::one_answer(&url, &namespace).await.with_context(|| format!("wake {i}"))?;
-        let patched = wakes.take(&answer, &mut happenings)?;
+    for i in 0..lengths.wakes {
+        until_at_zero(&namespace, &managed.name).await?;
+        load::until_activators_respond(&url, &namespace, UP).await?;
+        timeline.drain();
+        let response = load::send_one_request(&url, &namespace).await.with_context(|| format!("wake {i}"))?;
+        let patched = wakes.add(&response, &mut timeline)?;
 
-        let started = bare_start(&namespace, &bare.name, &mut bare_happenings).await?;
+        let started = bare_start(&namespace, &bare.name, &mut bare_timeline).await?;
         wakes.bare.push(started);
         scale(&namespace, &bare.name, 0).await?;
-        at_rest(&namespace, &bare.name).await?;
+        until_at_zero(&namespace, &bare.name).await?;
         println!(
-            "  {} of {} wakes: {:.0} ms, /scale after {patched:.1} ms, bare {started:.0} ms",
+            "  {} of {} wakes: {:.0} ms, /scale after {patched:.1} ms, bare pod start {started:.0} ms",
             i + 1,
-            sizes.wakes,
-            answer.ms
+            lengths.wakes,
+            response.ms
         );
     }
-    wakes.tell(report);
+    wakes.add_to(report);
     namespace.delete().await
 }
 
-/// Waits until it is at zero and its last pod is gone, so that nothing but the next start has work to do.
-async fn at_rest(namespace: &TestNamespace, name: &str) -> Result<()> {
-    until_replicas(namespace, name, |replicas| replicas == 0, ASLEEP).await?;
-    wait::until("no pod", ASLEEP, || async { Ok(pods_of(namespace, name).await?.is_empty().then_some(())) })
+/// Waits until it is at zero and its last pod is gone, so that only the next start loads the
+/// machine.
+async fn until_at_zero(namespace: &TestNamespace, name: &str) -> Result<()> {
+    until_replicas(namespace, name, |replicas| replicas == 0, AT_ZERO).await?;
+    wait::until("no pod", AT_ZERO, || async { Ok(pods_of(namespace, name).await?.is_empty().then_some(())) })
         .await
 }
 
-/// Milliseconds from the patch to the pod's first answer at its own address.
-async fn bare_start(namespace: &TestNamespace, name: &str, happenings: &mut Timeline) -> Result<f64> {
-    happenings.drain();
+/// Milliseconds from the patch to the pod's first response at its own address.
+async fn bare_start(namespace: &TestNamespace, name: &str, timeline: &mut Timeline) -> Result<f64> {
+    timeline.drain();
     let patched = now_ms();
     scale(namespace, name, 1).await?;
-    seen(happenings, |what| matches!(what, Happening::Addressed(_))).await?;
+    until_change(timeline, |change| matches!(change, Change::PodAddressed(_))).await?;
     let pods = pods_of(namespace, name).await?;
     let ip =
         pods.iter().find_map(|pod| pod.status.as_ref()?.pod_ip.clone()).context("no pod has an address")?;
-    let mut knocks = Load::rate(&format!("http://{ip}:{DOOR}/"), KNOCKS, KNOCKING).start(namespace).await?;
-    while let Some(answer) = knocks.next().await {
-        if answer.status == 200 {
-            return Ok(answer.sent_ms + answer.ms - patched);
+    let mut probes =
+        Load::rate(&format!("http://{ip}:{POD_PORT}/"), PROBE_RATE, PROBE_DURATION).start(namespace).await?;
+    while let Some(response) = probes.next().await {
+        if response.status == 200 {
+            return Ok(response.sent_ms + response.ms - patched);
         }
     }
-    bail!("the bare pod did not answer within {KNOCKING:?}")
+    bail!("the bare pod sent no response within {PROBE_DURATION:?}")
 }
 
-/// Waits until this is seen.
-async fn seen(happenings: &mut Timeline, wanted: impl Fn(&Happening) -> bool) -> Result<()> {
+/// Waits for a change.
+async fn until_change(timeline: &mut Timeline, wanted: impl Fn(&Change) -> bool) -> Result<()> {
     let waited = async {
         loop {
-            if wanted(&happenings.next().await?.what) {
+            if wanted(&timeline.next().await?.change) {
                 return Ok(());
             }
         }
     };
-    tokio::time::timeout(UP, waited).await.context("not seen within a minute")?
+    tokio::time::timeout(UP, waited).await.context("no such change within a minute")?
 }
 
 // === impl Wakes ===
 
 impl Wakes {
-    /// Takes in a wake; what it returns is the time until `/scale` was patched.
-    fn take(&mut self, answer: &Answer, happenings: &mut Timeline) -> Result<f64> {
-        ensure!(answer.started_ms > answer.sent_ms, "the answer is not of a new pod: {answer:?}");
-        let sizes = Sizes::of(&happenings.drain());
-        let patched = sizes.reached(1).context("no new size was seen")? - answer.sent_ms;
-        ensure!(sizes.changes() == 1, "one wake, and these sizes: {sizes:?}");
+    /// Adds a wake; returns the milliseconds until `/scale` was patched.
+    fn add(&mut self, response: &Response, timeline: &mut Timeline) -> Result<f64> {
+        ensure!(response.started_ms > response.sent_ms, "the response is not from a new pod: {response:?}");
+        let sizes = SizeChanges::of(&timeline.drain());
+        let patched = sizes.reached(1).context("spec.replicas did not change")? - response.sent_ms;
+        ensure!(sizes.changes() == 1, "more than one change of size: {sizes:?}");
         self.patched.push(patched);
-        // By the app's own word: the kubelet tells of its containers later than callers have their answers.
-        self.after_start.push(answer.sent_ms + answer.ms - answer.started_ms);
-        self.whole.push(answer.ms);
+        // By the app's own clock, because the kubelet reports started containers only after clients
+        // have their responses.
+        self.after_start.push(response.sent_ms + response.ms - response.started_ms);
+        self.whole.push(response.ms);
         Ok(patched)
     }
 
-    fn tell(&self, report: &mut Report) {
+    fn add_to(&self, report: &mut Report) {
         let q = |values: &[f64], share| load::quantile(values, share);
         report.time("request to /scale, p50", q(&self.patched, 0.5), 10.0);
         report.time("request to /scale, p99", q(&self.patched, 0.99), 60.0);
-        report.time("app started to answer, p50", q(&self.after_start, 0.5), 20.0);
-        report.time("app started to answer, p90", q(&self.after_start, 0.9), 50.0);
+        report.time("app start to response, p50", q(&self.after_start, 0.5), 20.0);
+        report.time("app start to response, p90", q(&self.after_start, 0.9), 50.0);
         let [whole, bare] = [&self.whole, &self.bare].map(|values| q(values, 0.5));
-        report.time("wake beyond the bare start, p50", whole - bare, 30.0);
+        report.time("wake, excess over the bare pod start, p50", whole - bare, 30.0);
         report.note(
             "wake, p50, p90, max",
             format!("{whole:.0}, {:.0}, {:.0} ms", q(&self.whole, 0.9), q(&self.whole, 1.0)),
         );
-        report.note("bare start, p50, p90", format!("{bare:.0}, {:.0} ms", q(&self.bare, 0.9)));
+        report.note("bare pod start, p50, p90", format!("{bare:.0}, {:.0} ms", q(&self.bare, 0.9)));
     }
 }

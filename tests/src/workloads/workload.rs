@@ -1,4 +1,4 @@
-//! The three objects that a user writes: a Deployment, a Service and an HPA.
+//! The three objects that a user writes for a workload: a Deployment, a Service and an HPA.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,41 +8,42 @@ use autoscaler::api::{Mode, PodAutoscaler, ServerlessService};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{Api, Patch, PatchParams, PostParams};
-use serde::de::DeserializeOwned;
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use crate::namespace::{SAMPLE_APP, TestNamespace};
+use crate::cluster::namespace::{SAMPLE_APP, TestNamespace};
+use crate::cluster::scale::write_scale;
 use crate::wait;
 
 /// The port of every test Service.
 pub const SERVICE_PORT: u16 = 80;
 
-/// A workload to be applied.
+/// A workload to apply.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// Name of all three objects.
     pub name: String,
     /// The HPA's `averageValue`.
     pub target: String,
-    /// The HPA's bounds.
+    /// The HPA's lower bound.
     pub min_replicas: i32,
-    /// The HPA's bounds.
+    /// The HPA's upper bound.
     pub max_replicas: i32,
-    /// `spec.replicas` of the Deployment at first.
+    /// Initial `spec.replicas` of the Deployment.
     pub replicas: i32,
-    /// Whether the Service selects its pods itself (attached mode) or leaves that to Rouse (managed mode).
+    /// Whether the Service selects its pods itself (attached mode) or leaves that to Rouse (managed
+    /// mode).
     pub attached: bool,
     /// Time before the app listens.
     pub start: Duration,
-    /// Annotations of the HPA, without the prefix.
+    /// Annotations of the HPA, without the prefix `autoscaling.rouse.dev/`.
     pub annotations: BTreeMap<String, String>,
 }
 
 // === impl Workload ===
 
 impl Workload {
-    /// One that may go to zero, with short windows.
+    /// A workload that may go to zero, with a short window.
     pub fn new(name: &str) -> Self {
         let annotations = [("scale-to-zero", "true"), ("window", "6s")];
         Self {
@@ -57,7 +58,7 @@ impl Workload {
         }
     }
 
-    /// With one more annotation on the HPA.
+    /// Adds an annotation to the HPA.
     #[must_use]
     pub fn annotated(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.to_owned());
@@ -69,9 +70,9 @@ impl Workload {
     /// # Errors
     /// When the API refuses one of them.
     pub async fn create(&self, namespace: &TestNamespace) -> Result<()> {
-        self.create_without_autoscaler(namespace).await?;
+        self.create_without_hpa(namespace).await?;
         let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
-        autoscalers.create(&PostParams::default(), &serde_json::from_value(self.autoscaler())?).await?;
+        autoscalers.create(&PostParams::default(), &serde_json::from_value(self.hpa())?).await?;
         Ok(())
     }
 
@@ -79,14 +80,14 @@ impl Workload {
     ///
     /// # Errors
     /// When the API refuses one of them.
-    pub async fn create_without_autoscaler(&self, namespace: &TestNamespace) -> Result<()> {
+    pub async fn create_without_hpa(&self, namespace: &TestNamespace) -> Result<()> {
         self.create_deployment(namespace).await?;
         let services: Api<Service> = namespace.api();
         services.create(&PostParams::default(), &serde_json::from_value(self.service())?).await?;
         Ok(())
     }
 
-    /// Applies the Deployment alone, for pods that nobody scales or leads requests to.
+    /// Applies the Deployment alone: no controller scales its pods, and no Service routes to them.
     ///
     /// # Errors
     /// When the API refuses it.
@@ -99,7 +100,7 @@ impl Workload {
     /// The Service's ClusterIP as a URL; tests need no DNS.
     ///
     /// # Errors
-    /// When the Service is not there.
+    /// When the Service does not exist.
     pub async fn url(&self, namespace: &TestNamespace) -> Result<String> {
         let services: Api<Service> = namespace.api();
         let ip = services.get(&self.name).await?.spec.and_then(|spec| spec.cluster_ip).unwrap_or_default();
@@ -140,7 +141,7 @@ impl Workload {
         })
     }
 
-    fn autoscaler(&self) -> Value {
+    fn hpa(&self) -> Value {
         let annotations: BTreeMap<String, &String> =
             self.annotations.iter().map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), v)).collect();
         json!({
@@ -177,7 +178,7 @@ impl Workload {
 /// `spec.replicas` of a Deployment.
 ///
 /// # Errors
-/// When it is not there.
+/// When it does not exist.
 pub async fn replicas(namespace: &TestNamespace, name: &str) -> Result<i32> {
     let deployments: Api<Deployment> = namespace.api();
     Ok(deployments.get(name).await?.spec.replicas.unwrap_or(1))
@@ -188,20 +189,10 @@ pub async fn replicas(namespace: &TestNamespace, name: &str) -> Result<i32> {
 /// # Errors
 /// When the API refuses.
 pub async fn scale(namespace: &TestNamespace, name: &str, replicas: i32) -> Result<()> {
-    write_size(&namespace.api::<Deployment>(), name, replicas).await
+    write_scale(&namespace.api::<Deployment>(), name, replicas).await
 }
 
-/// Writes the size of anything with `/scale`.
-pub(crate) async fn write_size<K>(objects: &Api<K>, name: &str, replicas: i32) -> Result<()>
-where
-    K: Clone + DeserializeOwned,
-{
-    let patch = json!({"spec": {"replicas": replicas}});
-    objects.patch_scale(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-    Ok(())
-}
-
-/// Waits until the Deployment's `spec.replicas` is as wanted.
+/// Waits until the Deployment's `spec.replicas` satisfies `wanted`.
 ///
 /// # Errors
 /// After the deadline.
@@ -212,7 +203,7 @@ pub async fn until_replicas(
     deadline: Duration,
 ) -> Result<i32> {
     let wanted = &wanted;
-    wait::until(&format!("another size of {name}"), deadline, || async move {
+    wait::until(&format!("spec.replicas of {name} to change"), deadline, || async move {
         let now = replicas(namespace, name).await?;
         if wanted(now) {
             Ok(Some(now))
@@ -223,7 +214,7 @@ pub async fn until_replicas(
     .await
 }
 
-/// Waits until the Service leads where it should.
+/// Waits until requests of the Service take this route.
 ///
 /// # Errors
 /// After a minute.
@@ -242,7 +233,8 @@ pub async fn until_mode(namespace: &TestNamespace, name: &str, mode: Mode) -> Re
     .await
 }
 
-/// What a person would look at first when a workload does not do what it should.
+/// The status of a workload's PodAutoscaler and ServerlessService, for the message of a failed
+/// test.
 pub async fn state(namespace: &TestNamespace, name: &str) -> String {
     let autoscalers: Api<PodAutoscaler> = namespace.api();
     let services: Api<ServerlessService> = namespace.api();

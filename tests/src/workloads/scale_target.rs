@@ -1,9 +1,11 @@
-//! Targets: what HPAs scale where the size alone matters, with a scale subresource and no pods.
+//! Scale targets: custom resources with a scale subresource and no pods, for tests of sizes alone.
 //!
-//! A target counts as many replicas as it should have, as if its pods were there at once, or as many as its test says. Around it
-//! stands what the metrics-adapter needs (a Metric and a PodAutoscaler, which the zero-scaler would make) and a pod that nobody
-//! schedules, so that silence is missing data and not sleep. The zero-scaler must be away
-//! ([`installation::without_zero_scaler`](crate::installation::without_zero_scaler)): it would do its part with the sizes, too.
+//! A target reports as many replicas as its spec has, as if pods started in no time, or a number
+//! that the test sets. With it come the objects that the metrics-adapter needs: a Metric and a
+//! PodAutoscaler, which the zero-scaler would create, and a pod that is never scheduled, so that
+//! missing reports count as missing data and not as no load. The zero-scaler must not run
+//! ([`without_zero_scaler`](crate::cluster::installation::without_zero_scaler)), because it would
+//! write sizes, too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,30 +26,31 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::namespace::{SAMPLE_APP, TestNamespace};
+use crate::cluster::namespace::{SAMPLE_APP, TestNamespace};
+use crate::cluster::scale::write_scale;
 use crate::wait;
-use crate::workload::write_size;
 
 const GROUP: &str = "tests.rouse.dev";
 const VERSION: &str = "v1";
 const KIND: &str = "Target";
-/// An HPA finds a new kind when the controllers next forget what they know of the API: each half minute.
-pub const KIND_IS_KNOWN: Duration = Duration::from_secs(60);
+/// Time for HPAs to find the new kind: kube-controller-manager refreshes its discovery every 30 s.
+pub const KIND_DISCOVERY: Duration = Duration::from_secs(60);
 
-/// A target, and the HPA that scales it.
+/// A custom resource and the HPA that scales it.
 #[derive(Clone, Debug)]
-pub struct Scaled {
-    /// Name of all objects, and of the Service that the metric is asked by.
+pub struct ScaleTarget {
+    /// Name of all objects, and of the Service in the metric's selector.
     pub name: String,
-    /// `spec.replicas` at first.
+    /// Initial `spec.replicas`.
     pub size: i32,
-    /// The replicas that it says it has; else as many as it should have.
-    pub counts: Option<i32>,
-    /// Name by which its pod is found; another's, if two claim one.
-    pub selects: String,
+    /// `status.replicas`; `None`: the same as `spec.replicas`.
+    pub reported_replicas: Option<i32>,
+    /// Label value of the pods that its selector selects; that of another target to make two HPAs
+    /// ambiguous.
+    pub selected_app: String,
     /// The HPA's bounds.
     pub bounds: (i32, i32),
-    /// What the HPA asks for.
+    /// The HPA's metric.
     pub metric: &'static str,
     /// The HPA's `averageValue`.
     pub target: &'static str,
@@ -55,40 +58,40 @@ pub struct Scaled {
     pub window: Duration,
     /// The HPA's `behavior`, or null.
     pub behavior: Value,
-    /// One more metric of the HPA, which nobody has.
-    pub asks_too_much: bool,
+    /// Whether the HPA has a second metric, one that does not exist.
+    pub has_unknown_metric: bool,
 }
 
-/// The targets of a namespace and their sizes; followed until dropped.
-pub struct Targets {
+/// The targets of a namespace and the sizes that they have had; updated until dropped.
+pub struct ScaleTargets {
     namespace: TestNamespace,
     sizes: Sizes,
     _watch: JoinSet<()>,
 }
 
-/// The sizes that each target has had, the first one included.
+/// The sizes of each target in order, the initial one included.
 type Sizes = Arc<Mutex<BTreeMap<String, Vec<i32>>>>;
 
-// === impl Scaled ===
+// === impl ScaleTarget ===
 
-impl Scaled {
-    /// From 1 to 1000 replicas, on a concurrency of 70 each in a window of 6 s.
+impl ScaleTarget {
+    /// A target with 1 to 1000 replicas, a concurrency of 70 each and a window of 6 s.
     pub fn new(name: &str, size: i32) -> Self {
         Self {
             name: name.to_owned(),
             size,
-            counts: None,
-            selects: name.to_owned(),
+            reported_replicas: None,
+            selected_app: name.to_owned(),
             bounds: (1, 1000),
             metric: METRIC_CONCURRENCY,
             target: "70",
             window: Duration::from_secs(6),
             behavior: Value::Null,
-            asks_too_much: false,
+            has_unknown_metric: false,
         }
     }
 
-    /// Its name for the adapter.
+    /// The adapter's key of it.
     pub fn key(&self, namespace: &TestNamespace) -> Key {
         Key::new(&namespace.name, &self.name)
     }
@@ -97,17 +100,17 @@ impl Scaled {
     ///
     /// # Errors
     /// When the API refuses it.
-    pub async fn create_autoscaler(&self, namespace: &TestNamespace) -> Result<()> {
+    pub async fn create_hpa(&self, namespace: &TestNamespace) -> Result<()> {
         let api: Api<HorizontalPodAutoscaler> = namespace.api();
-        api.create(&PostParams::default(), &serde_json::from_value(self.autoscaler())?)
+        api.create(&PostParams::default(), &serde_json::from_value(self.hpa())?)
             .await
             .with_context(|| format!("the HPA {}", self.name))?;
         Ok(())
     }
 
-    fn autoscaler(&self) -> Value {
+    fn hpa(&self) -> Value {
         let mut metrics = vec![self.external(self.metric)];
-        metrics.extend(self.asks_too_much.then(|| self.external("of-nobody")));
+        metrics.extend(self.has_unknown_metric.then(|| self.external("unknown-metric")));
         json!({
             "metadata": {"name": self.name},
             "spec": {
@@ -137,14 +140,14 @@ impl Scaled {
                 "labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"},
             },
             "spec": {
-                "schedulerName": "nobody",
+                "schedulerName": "none",
                 "automountServiceAccountToken": false,
                 "containers": [{"name": "app", "image": SAMPLE_APP, "ports": [{"containerPort": 8080}]}],
             },
         })
     }
 
-    /// What points to it.
+    /// The `scaleTargetRef` that points to it.
     pub fn reference(&self) -> Value {
         json!({"apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "name": self.name})
     }
@@ -161,7 +164,7 @@ impl Scaled {
     }
 
     fn pod_autoscaler(&self) -> Result<PodAutoscaler> {
-        // The HPA may ask for something else than what is decided by.
+        // The decider's metric need not be the HPA's.
         let (metric, target) = match self.metric {
             METRIC_RPS => (METRIC_RPS, self.target),
             METRIC_DESIRED => (METRIC_CONCURRENCY, "70"),
@@ -176,7 +179,8 @@ impl Scaled {
         let mut autoscaler = PodAutoscaler::new(&self.name, serde_json::from_value(spec)?);
         let annotations = [
             ("window", format!("{}s", self.window.as_secs())),
-            // In a panic the metric is what was decided. Ten times the ready pods, of which there are none, are one.
+            // In a panic the metric is the decision instead of the load. No pod is ready, which
+            // counts as one, so loads of fewer than ten pods cause no panic.
             ("panic-threshold-percentage", "1000".to_owned()),
         ];
         let annotations = annotations.map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value));
@@ -185,57 +189,61 @@ impl Scaled {
     }
 }
 
-// === impl Targets ===
+// === impl ScaleTargets ===
 
-impl Targets {
-    /// Makes the kind, if it is not there yet, and follows those of a namespace.
+impl ScaleTargets {
+    /// Defines the kind, if necessary, and watches the targets of a namespace.
     ///
     /// # Errors
-    /// When the API server does not take it.
+    /// When the API server rejects the definition.
     pub async fn follow(namespace: &TestNamespace) -> Result<Self> {
         define(&namespace.client).await?;
         let sizes = Sizes::default();
         let mut watch = JoinSet::new();
-        watch.spawn(count(targets(namespace), sizes.clone()));
+        watch.spawn(record_sizes(targets(namespace), sizes.clone()));
         Ok(Self { namespace: namespace.clone(), sizes, _watch: watch })
     }
 
-    /// Applies all of a target but its HPA.
+    /// Applies a target with all its objects but the HPA.
     ///
     /// # Errors
     /// When the API refuses one of the objects.
-    pub async fn create(&self, scaled: &Scaled) -> Result<()> {
+    pub async fn create(&self, target: &ScaleTarget) -> Result<()> {
         let create = PostParams::default();
         let pods: Api<Pod> = self.namespace.api();
-        pods.create(&create, &serde_json::from_value(scaled.pod())?).await.context("its pod")?;
+        pods.create(&create, &serde_json::from_value(target.pod())?).await.context("its pod")?;
         let metrics: Api<Metric> = self.namespace.api();
-        metrics.create(&create, &scaled.metric()).await.context("its Metric")?;
+        metrics.create(&create, &target.metric()).await.context("its Metric")?;
         let autoscalers: Api<PodAutoscaler> = self.namespace.api();
-        autoscalers.create(&create, &scaled.pod_autoscaler()?).await.context("its PodAutoscaler")?;
-        self.create_alone(scaled).await
+        autoscalers.create(&create, &target.pod_autoscaler()?).await.context("its PodAutoscaler")?;
+        self.create_alone(target).await
     }
 
-    /// Applies the target itself, whose pods others make.
+    /// Applies the custom resource alone.
     ///
     /// # Errors
     /// When the API refuses it.
-    pub async fn create_alone(&self, scaled: &Scaled) -> Result<()> {
-        let target = json!({
+    pub async fn create_alone(&self, target: &ScaleTarget) -> Result<()> {
+        let object = json!({
             "apiVersion": format!("{GROUP}/{VERSION}"),
             "kind": KIND,
-            "metadata": {"name": scaled.name},
-            "spec": {"replicas": scaled.size, "counts": scaled.counts, "selects": scaled.selects},
+            "metadata": {"name": target.name},
+            "spec": {
+                "replicas": target.size,
+                "reportedReplicas": target.reported_replicas,
+                "selectedApp": target.selected_app,
+            },
         });
-        targets(&self.namespace).create(&PostParams::default(), &serde_json::from_value(target)?).await?;
+        targets(&self.namespace).create(&PostParams::default(), &serde_json::from_value(object)?).await?;
         Ok(())
     }
 
-    /// Writes a size, as somebody else than the HPA.
+    /// Writes a size, as `kubectl scale` does.
     ///
     /// # Errors
     /// When the API refuses.
     pub async fn scale(&self, name: &str, size: i32) -> Result<()> {
-        write_size(&targets(&self.namespace), name, size).await
+        write_scale(&targets(&self.namespace), name, size).await
     }
 
     /// The sizes that a target has had.
@@ -243,7 +251,7 @@ impl Targets {
         lock(&self.sizes).get(name).cloned().unwrap_or_default()
     }
 
-    /// The targets that have had another size than their first, and all sizes of those.
+    /// The targets that have had more than their initial size, with all their sizes.
     pub fn changed(&self) -> Vec<(String, Vec<i32>)> {
         let sizes = lock(&self.sizes);
         sizes.iter().filter(|(_, sizes)| sizes.len() > 1).map(|(n, s)| (n.clone(), s.clone())).collect()
@@ -255,8 +263,8 @@ fn targets(namespace: &TestNamespace) -> Api<DynamicObject> {
     Api::namespaced_with(namespace.client.clone(), &namespace.name, &resource)
 }
 
-/// Records sizes, and has each target count its replicas.
-async fn count(targets: Api<DynamicObject>, sizes: Sizes) {
+/// Records the sizes of all targets and writes their status.
+async fn record_sizes(targets: Api<DynamicObject>, sizes: Sizes) {
     let mut objects =
         watcher(targets.clone(), watcher::Config::default()).default_backoff().applied_objects().boxed();
     while let Some(object) = objects.next().await {
@@ -265,20 +273,20 @@ async fn count(targets: Api<DynamicObject>, sizes: Sizes) {
         let Some(size) = number("/spec/replicas").and_then(|size| i32::try_from(size).ok()) else { continue };
         {
             let mut sizes = lock(&sizes);
-            let known = sizes.entry(object.name_any()).or_default();
-            if known.last() != Some(&size) {
-                known.push(size);
+            let recorded = sizes.entry(object.name_any()).or_default();
+            if recorded.last() != Some(&size) {
+                recorded.push(size);
             }
         }
-        let counted = number("/spec/counts").unwrap_or(i64::from(size));
-        if number("/status/replicas") != Some(counted) {
-            let selects = object.data.pointer("/spec/selects").and_then(Value::as_str).unwrap_or_default();
-            let status = json!({"status": {"replicas": counted, "selector": format!("app={selects}")}});
+        let reported = number("/spec/reportedReplicas").unwrap_or(i64::from(size));
+        if number("/status/replicas") != Some(reported) {
+            let app = object.data.pointer("/spec/selectedApp").and_then(Value::as_str).unwrap_or_default();
+            let status = json!({"status": {"replicas": reported, "selector": format!("app={app}")}});
             let patched = targets
                 .patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(status))
                 .await;
             if let Err(error) = patched {
-                println!("{}: its count could not be written: {error}", object.name_any());
+                println!("{}: could not write status.replicas: {error}", object.name_any());
             }
         }
     }
@@ -307,8 +315,8 @@ fn definition() -> Value {
     let number = json!({"type": "integer", "minimum": 0});
     let properties = json!({
         "spec": {"type": "object", "properties": {
-            "replicas": number, "selects": {"type": "string"},
-            "counts": {"type": "integer", "minimum": 0, "nullable": true},
+            "replicas": number, "selectedApp": {"type": "string"},
+            "reportedReplicas": {"type": "integer", "minimum": 0, "nullable": true},
         }},
         "status": {"type": "object", "properties": {"replicas": number, "selector": {"type": "string"}}},
     });

@@ -1,23 +1,19 @@
-//! What the admission policy makes of a pod, and what that is worth on a real kubelet.
+//! What the admission policy changes in a pod, and how soon the pod is ready on a real kubelet.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
-use system_tests::namespace::{SAMPLE_APP, TestNamespace, is_ready};
+use system_tests::cluster::installation::begin_shared;
+use system_tests::cluster::namespace::{SAMPLE_APP, TestNamespace, is_ready};
 use system_tests::wait;
 
-const OURS: &str = "/app-ready";
-/// The kubelet's period of the tests' probes. A pod that loses its first round is Ready so much later.
+const SIDECAR_PATH: &str = "/app-ready";
+/// The period of the tests' probes. A pod that misses the first round becomes Ready one period
+/// later.
 const PERIOD: Duration = Duration::from_secs(10);
-
-async fn start(name: &str) -> Result<TestNamespace> {
-    let client: Client = runtime::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
-    TestNamespace::create(client, &format!("rouse-test-{name}")).await
-}
 
 fn pod(name: &str, annotations: &Value, readiness_probe: &Value) -> Result<Pod> {
     let pod = json!({
@@ -32,7 +28,7 @@ fn pod(name: &str, annotations: &Value, readiness_probe: &Value) -> Result<Pod> 
                 "name": "app",
                 "image": SAMPLE_APP,
                 "imagePullPolicy": "IfNotPresent",
-                // Slow enough for the kubelet to ask before it listens.
+                // Slow enough for the kubelet to probe before the app listens.
                 "args": ["serve", "--start-delay-ms", "500"],
                 "ports": [{"name": "http", "containerPort": 8080}],
                 "readinessProbe": readiness_probe,
@@ -42,7 +38,7 @@ fn pod(name: &str, annotations: &Value, readiness_probe: &Value) -> Result<Pod> 
     Ok(serde_json::from_value(pod)?)
 }
 
-/// What the API server would make of a pod, without making it.
+/// The result of admission, by a dry run: the app's readiness probe and the sidecar.
 async fn admitted(namespace: &TestNamespace, pod: &Pod) -> Result<(Value, Container)> {
     let pods: Api<Pod> = namespace.api();
     let spec = pods.create(&PostParams { dry_run: true, ..PostParams::default() }, pod).await?.spec;
@@ -50,7 +46,7 @@ async fn admitted(namespace: &TestNamespace, pod: &Pod) -> Result<(Value, Contai
     let app = spec.containers.into_iter().next().context("a pod without containers")?;
     let sidecar =
         spec.init_containers.into_iter().flatten().find(|container| container.name == "queue-proxy");
-    Ok((serde_json::to_value(app.readiness_probe)?, sidecar.context("no sidecar was put in")?))
+    Ok((serde_json::to_value(app.readiness_probe)?, sidecar.context("admission added no sidecar")?))
 }
 
 fn variable(container: &Container, name: &str) -> String {
@@ -62,11 +58,11 @@ fn variable(container: &Container, name: &str) -> String {
 }
 
 #[tokio::test]
-#[ignore = "needs a cluster with Rouse: make test-system"]
-async fn probes_lead_through_the_sidecar_where_it_can_ask_and_stay_where_it_cannot() -> Result<()> {
-    let namespace = start("admission").await?;
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn sidecar_takes_over_supported_readiness_probes_only() -> Result<()> {
+    let namespace = begin_shared("admission").await?;
     let headers = json!([{"name": "X-A", "value": "a \"quoted\" $(HOME)"}]);
-    let by_us = [
+    let by_sidecar = [
         (
             json!({"httpGet": {"path": "/h?a=b", "port": "http", "httpHeaders": headers}, "timeoutSeconds": 20}),
             json!({"httpGet": {"path": "/h?a=b", "port": 8080, "httpHeaders": headers},
@@ -84,40 +80,40 @@ async fn probes_lead_through_the_sidecar_where_it_can_ask_and_stay_where_it_cann
             10,
         ),
     ];
-    for (theirs, asked, timeout) in by_us {
-        let (probe, sidecar) = admitted(&namespace, &pod("by-us", &json!({}), &theirs)?).await?;
-        ensure!(probe["httpGet"]["path"] == OURS, "the probe {theirs} became {probe}");
-        ensure!(probe["timeoutSeconds"] == timeout, "the probe {theirs} became {probe}");
+    for (original, forwarded, timeout) in by_sidecar {
+        let (probe, sidecar) = admitted(&namespace, &pod("by-sidecar", &json!({}), &original)?).await?;
+        ensure!(probe["httpGet"]["path"] == SIDECAR_PATH, "the probe {original} became {probe}");
+        ensure!(probe["timeoutSeconds"] == timeout, "the probe {original} became {probe}");
         for kept in ["initialDelaySeconds", "failureThreshold", "successThreshold"] {
-            ensure!(theirs[kept].is_null() || theirs[kept] == probe[kept], "{theirs} became {probe}");
+            ensure!(original[kept].is_null() || original[kept] == probe[kept], "{original} became {probe}");
         }
-        // The kubelet reads $$ as one dollar.
+        // The kubelet expands `$$` to one dollar sign.
         let given = variable(&sidecar, "QUEUE_PROXY_READINESS_PROBE").replace("$$", "$");
         let given: Value = serde_json::from_str(&given).with_context(|| given.clone())?;
-        ensure!(given == asked, "the sidecar asks {given} for {theirs}");
+        ensure!(given == forwarded, "the sidecar probes {given} for {original}");
     }
 
     let path = json!({"autoscaling.rouse.dev/readiness-path": "/mine"});
-    let by_the_kubelet = [
+    let by_kubelet = [
         (json!({}), json!({"exec": {"command": ["true"]}})),
         (json!({}), json!({"httpGet": {"port": 8443, "scheme": "HTTPS"}})),
         (json!({}), json!({"httpGet": {"port": 8080, "host": "10.0.0.1"}})),
         (json!({}), json!({"tcpSocket": {"port": "other"}})),
         (path, json!({"httpGet": {"port": 8080}})),
     ];
-    for (annotations, theirs) in by_the_kubelet {
-        let (probe, sidecar) = admitted(&namespace, &pod("by-kubelet", &annotations, &theirs)?).await?;
-        ensure!(probe["httpGet"]["path"] != OURS, "the probe {theirs} became {probe}");
+    for (annotations, original) in by_kubelet {
+        let (probe, sidecar) = admitted(&namespace, &pod("by-kubelet", &annotations, &original)?).await?;
+        ensure!(probe["httpGet"]["path"] != SIDECAR_PATH, "the probe {original} became {probe}");
         let given = variable(&sidecar, "QUEUE_PROXY_READINESS_PROBE");
-        ensure!(given.is_empty(), "the sidecar asks {given} for {theirs}");
+        ensure!(given.is_empty(), "the sidecar probes {given} for {original}");
     }
     namespace.delete().await
 }
 
 #[tokio::test]
-#[ignore = "needs a cluster with Rouse: make test-system"]
-async fn settings_of_a_pod_reach_its_sidecar() -> Result<()> {
-    let namespace = start("annotations").await?;
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn pod_annotations_become_settings_of_the_sidecar() -> Result<()> {
+    let namespace = begin_shared("annotations").await?;
     let settings = [
         "container-concurrency",
         "queue-depth",
@@ -126,17 +122,17 @@ async fn settings_of_a_pod_reach_its_sidecar() -> Result<()> {
         "idle-timeout",
         "protocol",
         "tcp-silence",
-        "tcp-answer-time",
+        "tcp-response-time",
     ];
     let annotations: Value =
         settings.iter().map(|name| (format!("autoscaling.rouse.dev/{name}"), json!("7"))).collect();
-    let mut settled = pod("settings", &annotations, &Value::Null)?;
-    if let Some(spec) = &mut settled.spec {
+    let mut with_settings = pod("settings", &annotations, &Value::Null)?;
+    if let Some(spec) = &mut with_settings.spec {
         spec.termination_grace_period_seconds = Some(600);
     }
-    let (_, sidecar) = admitted(&namespace, &settled).await?;
+    let (_, sidecar) = admitted(&namespace, &with_settings).await?;
     let drain = variable(&sidecar, "QUEUE_PROXY_DRAIN_TIMEOUT");
-    ensure!(drain == "595s", "with a grace period of 600 s the drain may take {drain}");
+    ensure!(drain == "595s", "with a grace period of 600 s the drain timeout is {drain}");
     for name in settings {
         let variable_name = format!("QUEUE_PROXY_{}", name.replace('-', "_").to_uppercase());
         ensure!(
@@ -148,20 +144,21 @@ async fn settings_of_a_pod_reach_its_sidecar() -> Result<()> {
 }
 
 #[tokio::test]
-#[ignore = "needs a cluster with Rouse: make test-system"]
-async fn a_pod_is_ready_with_its_app_and_not_a_period_later() -> Result<()> {
-    let namespace = start("readiness").await?;
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn pod_is_ready_with_its_app_not_a_probe_period_later() -> Result<()> {
+    let namespace = begin_shared("readiness").await?;
     let pods: Api<Pod> = namespace.api();
     for i in 0..3 {
         let name = format!("ready-{i}");
         let probe = json!({"httpGet": {"path": "/", "port": 8080}, "periodSeconds": PERIOD.as_secs()});
         pods.create(&PostParams::default(), &pod(&name, &json!({}), &probe)?).await?;
-        let started = wait::until(&format!("the containers of {name}"), Duration::from_secs(60), || async {
-            let status = pods.get(&name).await?.status.unwrap_or_default();
-            let running = status.container_statuses.iter().flatten().any(|app| app.started == Some(true));
-            Ok(running.then(tokio::time::Instant::now))
-        })
-        .await?;
+        let started =
+            wait::until(&format!("the containers of {name} to run"), Duration::from_secs(60), || async {
+                let status = pods.get(&name).await?.status.unwrap_or_default();
+                let running = status.container_statuses.iter().flatten().any(|app| app.started == Some(true));
+                Ok(running.then(tokio::time::Instant::now))
+            })
+            .await?;
         wait::until(&format!("{name} to be ready"), PERIOD / 2, || async {
             Ok(is_ready(&pods.get(&name).await?).then_some(()))
         })

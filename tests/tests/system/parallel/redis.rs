@@ -1,21 +1,24 @@
-//! A database that sleeps: Debian's Redis in a StatefulSet with a volume, taken to zero and woken by a plain client.
+//! A database at zero: Debian's Redis in a StatefulSet with a volume goes to zero, and a plain
+//! client wakes it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bench_proxies::debian;
+use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod, Service};
 use kube::api::{Api, DeleteParams, LogParams, PostParams};
 use serde_json::{Value, json};
-use system_tests::installation::begin_with_short_grace;
-use system_tests::namespace::{SAMPLE_APP, TestNamespace};
-use system_tests::{wait, workload};
+use system_tests::cluster::installation::begin_shared;
+use system_tests::cluster::namespace::{SAMPLE_APP, TestNamespace};
+use system_tests::wait;
+use system_tests::workloads::workload;
 use tokio::time::Instant;
 
-/// What Redis needs of Debian, down to the loader: its pods see nothing else.
+/// The Debian packages that Redis needs, down to the loader: its pods have no other files.
 const PACKAGES: [&str; 16] = [
     "redis-server",
     "redis-tools",
@@ -36,45 +39,50 @@ const PACKAGES: [&str; 16] = [
 ];
 const SERVER: &str = "usr/bin/redis-server";
 const CLIENT: &str = "usr/bin/redis-cli";
-/// Where those packages have files that a program needs.
+/// Directories with those packages' files.
 const ROOTS: [&str; 3] = ["usr", "lib", "lib64"];
 const PORT: u16 = 6379;
 /// Enough for a pod's start on a loaded machine.
 const POD_START: Duration = Duration::from_secs(60);
-/// Clients, each a pod of its own, that may find Redis still reading its few bytes.
+/// Number of clients, each in a pod of its own, that may find Redis still loading its data.
 const MOST_LOADING: u32 = 5;
-/// Enough for a window of 6 s, a grace period of 3 s, the HPA's way down and the ends of pods.
+/// Enough for a window of 6 s, a grace period of 3 s, the HPA's scale-down and the pods'
+/// termination.
 const TO_ZERO: Duration = Duration::from_secs(180);
 
-/// A Redis to be applied.
+/// A Redis to apply.
 struct Redis {
     name: &'static str,
     attached: bool,
-    /// Debian's files.
+    /// Directory of the Debian packages' files.
     root: PathBuf,
     data: PathBuf,
 }
 
 #[tokio::test]
-#[ignore = "needs a cluster with Rouse, on this machine and as root: make test-system"]
-async fn redis_sleeps_and_is_woken_by_a_plain_client_with_its_data() -> Result<()> {
-    let namespace = begin_with_short_grace("redis").await?;
+#[ignore = "needs a cluster with Rouse, on this machine and as root: run make test-system"]
+async fn redis_at_zero_wakes_for_plain_client_and_keeps_its_data() -> Result<()> {
+    let namespace = begin_shared("redis").await?;
     let cache = cache()?;
     let root = debian::ensure(&cache, &PACKAGES, &[SERVER, CLIENT])?.root;
-    for (name, attached) in [("managed", false), ("attached", true)] {
-        let data = cache.join("data").join(name);
-        let redis = Redis { name, attached, root: root.clone(), data };
-        sleeps_and_wakes(&namespace, &redis).await.with_context(|| format!("the Redis {name}"))?;
-    }
+    let redis =
+        |name, attached| Redis { name, attached, root: root.clone(), data: cache.join("data").join(name) };
+    let both = [redis("managed", false), redis("attached", true)];
+    try_join_all(both.iter().map(|redis| wakes_with_data(&namespace, redis))).await?;
     namespace.delete().await
 }
 
-async fn sleeps_and_wakes(namespace: &TestNamespace, redis: &Redis) -> Result<()> {
+async fn wakes_with_data(namespace: &TestNamespace, redis: &Redis) -> Result<()> {
+    to_zero_and_back(namespace, redis).await.with_context(|| format!("the Redis {}", redis.name))
+}
+
+async fn to_zero_and_back(namespace: &TestNamespace, redis: &Redis) -> Result<()> {
     redis.create(namespace).await?;
     let ip = redis.cluster_ip(namespace).await?;
     redis.set_greeting(namespace, &ip).await?;
-    // It asks once an hour, and rests meanwhile: an open connection keeps nobody awake.
-    redis.start_client(namespace, "rests", &["-h", &ip, "-r", "-1", "-i", "3600", "PING"]).await?;
+    // It sends a command once an hour. An open connection without requests does not keep the
+    // workload above zero.
+    redis.start_client(namespace, "idle", &["-h", &ip, "-r", "-1", "-i", "3600", "PING"]).await?;
 
     redis.until_replicas(namespace, 0).await?;
     let pods: Api<Pod> = namespace.api();
@@ -84,9 +92,9 @@ async fn sleeps_and_wakes(namespace: &TestNamespace, redis: &Redis) -> Result<()
     })
     .await?;
     let began = Instant::now();
-    let got = redis.greeting(namespace, &ip).await?;
-    println!("{}: answered {:?} after its client was created", redis.name, began.elapsed());
-    ensure!(got == "good morning", "GET was answered {got:?}");
+    let value = redis.greeting(namespace, &ip).await?;
+    println!("Redis {}: response {:?} after its client was created", redis.name, began.elapsed());
+    ensure!(value == "good morning", "the response to GET was {value:?}");
     redis.until_replicas(namespace, 1).await?;
     redis.delete(namespace).await
 }
@@ -125,28 +133,29 @@ impl Redis {
         Ok(())
     }
 
-    /// What is not the namespace's own.
+    /// Deletes the volume, which is not in the namespace.
     async fn delete(&self, namespace: &TestNamespace) -> Result<()> {
         let volumes: Api<PersistentVolume> = Api::all(namespace.client.clone());
         volumes.delete(&self.volume_name(), &DeleteParams::default()).await?;
         Ok(())
     }
 
-    /// Until kube-proxy knows the Service, its connections are refused, and nobody holds them.
+    /// Retries, because connections are refused until kube-proxy has programmed the Service.
     async fn set_greeting(&self, namespace: &TestNamespace, ip: &str) -> Result<()> {
         let end = Instant::now() + POD_START;
         for attempt in 1.. {
             let set = ["-h", ip, "SET", "greeting", "good morning"];
             match self.client(namespace, &format!("set-{attempt}"), &set).await {
-                Ok(answer) if answer == "OK" => return Ok(()),
-                answer if Instant::now() >= end => bail!("SET was answered {answer:?}"),
+                Ok(response) if response == "OK" => return Ok(()),
+                response if Instant::now() >= end => bail!("the response to SET was {response:?}"),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// What was set. Redis takes connections before it has read its data, and says so: clients ask again then.
+    /// The stored value. Redis accepts connections before it has loaded its data and responds with
+    /// LOADING; clients retry then.
     async fn greeting(&self, namespace: &TestNamespace, ip: &str) -> Result<String> {
         let mut attempt = 1;
         loop {
@@ -159,7 +168,7 @@ impl Redis {
         }
     }
 
-    /// What a client of its own says, whose one connection is made and answered.
+    /// The output of a client in a pod of its own, which opens one connection.
     async fn client(&self, namespace: &TestNamespace, name: &str, arguments: &[&str]) -> Result<String> {
         let pod = self.start_client(namespace, name, arguments).await?;
         let pods: Api<Pod> = namespace.api();
@@ -208,7 +217,8 @@ impl Redis {
         .await
     }
 
-    /// A container that sees Debian's files as its own, and nothing else but `data`; with the rest of the pod's spec.
+    /// A pod spec whose container has Debian's files and `data`, and nothing else; `rest` is merged
+    /// into it.
     fn pod_spec(&self, command: &Value, data: Option<Value>, rest: Value) -> Value {
         let roots: Vec<&str> = ROOTS.into_iter().filter(|root| self.root.join(root).is_dir()).collect();
         let mut mounts: Vec<Value> = roots
@@ -228,7 +238,7 @@ impl Redis {
             "volumes": volumes,
             "containers": [{
                 "name": "redis",
-                // For its tiny file system alone.
+                // Only for its small file system.
                 "image": SAMPLE_APP,
                 "imagePullPolicy": "IfNotPresent",
                 "command": command,
@@ -306,7 +316,7 @@ impl Redis {
                 "annotations": {
                     "autoscaling.rouse.dev/scale-to-zero": "true",
                     "autoscaling.rouse.dev/window": "6s",
-                    // Straight to the pod while there is one.
+                    // No spare capacity: requests go straight to the pod while there is one.
                     "autoscaling.rouse.dev/target-burst-capacity": "0",
                 },
             },

@@ -1,4 +1,4 @@
-//! A namespace of its own for each test, with a client pod in it that sends the test's requests.
+//! A namespace for each test, with a client pod that sends the test's requests.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 
+use crate::cluster::lock::ClusterGuard;
 use crate::wait;
 
 /// Image of the sample app, which is also the client.
 pub const SAMPLE_APP: &str = concat!("rouse/sample-app:v", env!("CARGO_PKG_VERSION"));
 /// Name of the client pod.
 pub const CLIENT_POD: &str = "client";
-/// Port on which the client pod takes orders.
+/// Port on which the client pod accepts commands to send load.
 pub const CLIENT_PORT: u16 = 8081;
 
 /// A namespace and its client pod.
@@ -24,17 +25,19 @@ pub struct TestNamespace {
     pub client: Client,
     /// The namespace's name.
     pub name: String,
+    _guard: Option<ClusterGuard>,
 }
 
 // === impl TestNamespace ===
 
 impl TestNamespace {
-    /// Makes the namespace, afresh if an earlier run left it, and waits for its client pod.
+    /// Creates the namespace and waits for its client pod. Deletes a namespace of that name from an
+    /// earlier run first.
     ///
     /// # Errors
     /// When the API refuses, or the pod does not become ready within a minute.
     pub async fn create(client: Client, name: &str) -> Result<Self> {
-        let this = Self { client, name: name.to_owned() };
+        let this = Self { client, name: name.to_owned(), _guard: None };
         this.delete().await?;
         let namespaces: Api<Namespace> = Api::all(this.client.clone());
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
@@ -43,10 +46,22 @@ impl TestNamespace {
         Ok(this)
     }
 
+    /// Keeps the guard for as long as this namespace or a clone of it is in use.
+    #[must_use]
+    pub fn with_guard(self, guard: ClusterGuard) -> Self {
+        Self { _guard: Some(guard), ..self }
+    }
+
+    /// The same namespace, through another API client.
+    #[must_use]
+    pub fn with_client(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
+    }
+
     /// Deletes the namespace and waits until it is gone.
     ///
     /// # Errors
-    /// When it is still there after two minutes.
+    /// When it still exists after two minutes.
     pub async fn delete(&self) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         if namespaces.get_opt(&self.name).await?.is_none() {
@@ -85,7 +100,8 @@ impl TestNamespace {
                 }],
             },
         }))?;
-        // The namespace's service account is made a moment after the namespace.
+        // Pods are rejected until the namespace's service account exists, a moment after the
+        // namespace.
         wait::until("the client pod to be accepted", Duration::from_secs(30), || async {
             match pods.create(&PostParams::default(), &pod).await {
                 Ok(_) => Ok(Some(())),
@@ -111,7 +127,7 @@ pub fn is_ready(pod: &Pod) -> bool {
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Names of the pods of a workload that are not being deleted.
+/// The pods of a workload that are not being deleted.
 ///
 /// # Errors
 /// When the API refuses.

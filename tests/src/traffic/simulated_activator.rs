@@ -1,12 +1,13 @@
-//! A played activator: reports to every metrics-adapter the load that a test says, as an activator does.
+//! A simulated activator: reports the load that a test sets to every metrics-adapter, without any
+//! request.
 //!
 //! ```text
-//! Loads, set by the test ─► each second a frame ─► port-forward ─► /push of each adapter pod, by the token of an activator
+//! ReportedLoads, set by the test ─► a message each second ─► port-forward ─► /push of each adapter pod
 //! ```
 //!
-//! For tests of what adapters and HPAs make of a load: nothing has to carry it. Like a real one it comes back to a replica that
-//! starts anew, a moment later than others may. Reports bear the whole second in which they are sent, so each has a bucket
-//! of the adapter's windows to itself, however it travelled.
+//! It authenticates with the token of an activator's service account. Like a real activator it
+//! reconnects to a replica that restarts. Each report carries the whole second in which it is sent
+//! and so fills one bucket of the adapter's windows, however long it travels.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,54 +27,54 @@ use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use crate::installation::{of_ours, of_part};
-use crate::token::token;
+use crate::cluster::account_token::request_token;
+use crate::cluster::installation::{component_selector, system_api};
 
-/// Pause between two looks for adapters that are not reported to.
-const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// Pause between two lists of the adapters.
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Time for the token, the port-forward and the handshake.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// What is to be reported. Clones share it.
+/// The loads to report, by workload. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Loads(Arc<Mutex<BTreeMap<Key, Vec<Load>>>>);
+pub struct ReportedLoads(Arc<Mutex<BTreeMap<Key, Vec<ReportedLoad>>>>);
 
-/// One report of a second.
+/// The load of one second.
 #[derive(Clone, Copy, Debug)]
-pub enum Load {
-    /// So many requests at a time.
+pub enum ReportedLoad {
+    /// Average number of concurrent requests.
     Concurrency(f64),
-    /// So many that arrived.
+    /// Number of requests that arrived.
     Rate(f64),
 }
 
 /// Reports until it is dropped.
 #[derive(Debug)]
-pub struct PlayedActivator {
+pub struct SimulatedActivator {
     _tasks: JoinSet<()>,
 }
 
-// === impl Loads ===
+// === impl ReportedLoads ===
 
-impl Loads {
-    /// From now on these are the reports of each second.
-    pub fn set(&self, workload: Key, reports: &[Load]) {
+impl ReportedLoads {
+    /// Sets the reports of each second from now on.
+    pub fn set(&self, workload: Key, reports: &[ReportedLoad]) {
         self.lock().insert(workload, reports.to_vec());
     }
 
-    /// From now on nothing is said of this workload.
-    pub fn silence(&self, workload: &Key) {
+    /// Stops the reports on this workload.
+    pub fn remove(&self, workload: &Key) {
         self.lock().remove(workload);
     }
 
-    fn frame(&self, activator: &str) -> Result<String> {
+    fn message(&self, activator: &str) -> Result<String> {
         let timestamp = runtime::clock::unix_seconds();
-        let message = |key: &Key, load: &Load| {
+        let message = |key: &Key, load: &ReportedLoad| {
             let stat = match *load {
-                Load::Concurrency(average) => {
+                ReportedLoad::Concurrency(average) => {
                     Stat { average_concurrent_requests: average, ..Stat::default() }
                 }
-                Load::Rate(count) => Stat { request_count: count, ..Stat::default() },
+                ReportedLoad::Rate(count) => Stat { request_count: count, ..Stat::default() },
             };
             StatMessage { key: key.clone(), stat: Stat { timestamp, ..stat } }
         };
@@ -83,24 +84,24 @@ impl Loads {
         Ok(serde_json::to_string(&push)?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Vec<Load>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Vec<ReportedLoad>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// === impl PlayedActivator ===
+// === impl SimulatedActivator ===
 
-impl PlayedActivator {
-    /// Finds the adapters and reports to them.
-    pub fn start(client: &Client, name: &str, loads: Loads) -> Self {
+impl SimulatedActivator {
+    /// Connects to all adapters and reports to them.
+    pub fn start(client: &Client, name: &str, loads: ReportedLoads) -> Self {
         let mut tasks = JoinSet::new();
-        tasks.spawn(follow(client.clone(), name.to_owned(), loads));
+        tasks.spawn(report_to_all(client.clone(), name.to_owned(), loads));
         Self { _tasks: tasks }
     }
 }
 
-/// Keeps a connection to each adapter whose container runs.
-async fn follow(client: Client, name: String, loads: Loads) {
+/// Keeps a connection to each adapter with a running container.
+async fn report_to_all(client: Client, name: String, loads: ReportedLoads) {
     let mut connections: JoinSet<String> = JoinSet::new();
     let mut connected = Vec::new();
     loop {
@@ -114,17 +115,17 @@ async fn follow(client: Client, name: String, loads: Loads) {
             connected.push(pod.clone());
             let (client, name, loads) = (client.clone(), name.clone(), loads.clone());
             connections.spawn(async move {
-                let Err(ended) = report(&client, &pod, &name, &loads).await;
-                println!("{name} reports no more to {pod}: {ended:#}");
+                let Err(error) = report(&client, &pod, &name, &loads).await;
+                println!("{name}: connection to {pod} ended: {error:#}");
                 pod
             });
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 async fn running_adapters(client: &Client) -> Result<Vec<String>> {
-    let pods = of_ours::<Pod>(client).list(&of_part("metrics-adapter")).await?;
+    let pods = system_api::<Pod>(client).list(&component_selector("metrics-adapter")).await?;
     let runs = |pod: &&Pod| {
         let mut containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
         containers.any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some()))
@@ -132,18 +133,18 @@ async fn running_adapters(client: &Client) -> Result<Vec<String>> {
     Ok(pods.items.iter().filter(runs).map(ResourceExt::name_any).collect())
 }
 
-async fn report(client: &Client, pod: &str, name: &str, loads: &Loads) -> Result<Infallible> {
+async fn report(client: &Client, pod: &str, name: &str, loads: &ReportedLoads) -> Result<Infallible> {
     let opening = async {
         let audiences = Some(vec![STATS_AUDIENCE.to_owned()]);
-        let token = token(&of_ours(client), ACTIVATOR_ACCOUNT, audiences).await?;
-        let mut forwarder = of_ours::<Pod>(client).portforward(pod, &[STATS_PORT]).await?;
+        let token = request_token(&system_api(client), ACTIVATOR_ACCOUNT, audiences).await?;
+        let mut forwarder = system_api::<Pod>(client).portforward(pod, &[STATS_PORT]).await?;
         let stream = forwarder.take_stream(STATS_PORT).context("no stream")?;
         let mut request = format!("ws://metrics-adapter{PUSH_PATH}").into_client_request()?;
         request.headers_mut().insert(AUTHORIZATION, format!("Bearer {token}").parse()?);
         Ok::<_, anyhow::Error>(client_async(request, stream).await?.0)
     };
     let (mut sink, mut stream) = tokio::time::timeout(CONNECT, opening).await??.split();
-    let listen = async {
+    let receive = async {
         while let Some(message) = stream.next().await {
             message?;
         }
@@ -152,11 +153,11 @@ async fn report(client: &Client, pod: &str, name: &str, loads: &Loads) -> Result
     let send = async {
         loop {
             tokio::time::sleep(until_next_second()).await;
-            sink.send(Message::text(loads.frame(name)?)).await?;
+            sink.send(Message::text(loads.message(name)?)).await?;
         }
     };
     tokio::select! {
-        ended = listen => ended,
+        ended = receive => ended,
         ended = send => ended,
     }
 }

@@ -1,4 +1,4 @@
-//! Direct: one adapter pod, spoken to on its own port, past the API server.
+//! A direct connection to one adapter pod, past the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,34 +19,34 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
-use system_tests::installation::{self, of_ours};
-use system_tests::namespace::TestNamespace;
-use system_tests::token::token;
+use system_tests::cluster::account_token::request_token;
+use system_tests::cluster::installation::{self, system_api};
+use system_tests::cluster::namespace::TestNamespace;
 use tokio_rustls::TlsConnector;
 
-use crate::front_proxy::Identity;
+use crate::serial::aggregation::front_proxy::Identity;
 
-/// The name by which the aggregation layer calls.
+/// The DNS name that the aggregation layer uses.
 const NAME: &str = "metrics-adapter.rouse-system.svc";
-/// Time for one answer: whoever asks must not have to wait for what does not answer.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Time for one response.
+const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// One replica.
+/// One replica of the adapter.
 pub(crate) struct Adapter {
     client: Client,
     pod: String,
     roots: RootCertStore,
 }
 
-/// A connection to it.
+/// A connection to an adapter.
 pub(crate) enum Connection {
     Http1(http1::SendRequest<Empty<Bytes>>),
     Http2(http2::SendRequest<Empty<Bytes>>),
 }
 
-/// What it answered.
+/// The response of an adapter.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AdapterResponse {
     pub(crate) status: StatusCode,
     headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -55,9 +55,10 @@ pub(crate) struct Asked {
 // === impl Adapter ===
 
 impl Adapter {
-    /// One of those that are ready.
+    /// A ready replica.
     pub(crate) async fn any(client: &Client) -> Result<Self> {
-        let pod = installation::pods(client, METRICS_ADAPTER_ACCOUNT).await?.pop().context("no adapter")?;
+        let pod =
+            installation::ready_pods(client, METRICS_ADAPTER_ACCOUNT).await?.pop().context("no adapter")?;
         let services: Api<APIService> = Api::all(client.clone());
         let spec = services.get(installation::API_SERVICE).await?.spec.context("no spec")?;
         let bundle = spec.ca_bundle.context("the APIService has no caBundle")?.0;
@@ -72,7 +73,7 @@ impl Adapter {
         self.connect_by(&rustls::version::TLS13, "h2", identity).await
     }
 
-    /// By this version of TLS and this protocol, or not at all.
+    /// Connects with exactly this version of TLS and this protocol.
     pub(crate) async fn connect_by(
         &self,
         version: &'static SupportedProtocolVersion,
@@ -86,12 +87,12 @@ impl Adapter {
             None => config.with_no_client_auth(),
         };
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-        let mut forwarder = of_ours::<Pod>(&self.client).portforward(&self.pod, &[API_PORT]).await?;
+        let mut forwarder = system_api::<Pod>(&self.client).portforward(&self.pod, &[API_PORT]).await?;
         let stream = forwarder.take_stream(API_PORT).context("no stream")?;
         let stream =
             TlsConnector::from(Arc::new(config)).connect(ServerName::try_from(NAME)?, stream).await?;
         let agreed = stream.get_ref().1.alpn_protocol();
-        ensure!(agreed == Some(protocol.as_bytes()), "{agreed:?} was agreed on");
+        ensure!(agreed == Some(protocol.as_bytes()), "ALPN selected {agreed:?}");
         if protocol == "h2" {
             let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
             tokio::spawn(connection);
@@ -102,13 +103,13 @@ impl Adapter {
         Ok(Connection::Http1(sender))
     }
 
-    /// How often its container was started anew.
+    /// Number of restarts of its containers.
     pub(crate) async fn restarts(&self) -> Result<i32> {
-        let status = of_ours::<Pod>(&self.client).get(&self.pod).await?.status.unwrap_or_default();
+        let status = system_api::<Pod>(&self.client).get(&self.pod).await?.status.unwrap_or_default();
         Ok(status.container_statuses.iter().flatten().map(|container| container.restart_count).sum())
     }
 
-    /// Reviews that it has asked for so far.
+    /// Number of reviews that it has requested.
     pub(crate) async fn reviews(&self) -> Result<usize> {
         let path = format!(
             "/api/v1/namespaces/{}/pods/{}:{ADMIN_PORT}/proxy/metrics",
@@ -125,36 +126,45 @@ impl Adapter {
 // === impl Connection ===
 
 impl Connection {
-    /// Asks as a front proxy does for a user.
-    pub(crate) async fn get_as(&mut self, user: &str, groups: &[&str], path: &str) -> Result<Asked> {
+    /// Sends a GET as a front proxy does on behalf of a user.
+    pub(crate) async fn get_as(
+        &mut self,
+        user: &str,
+        groups: &[&str],
+        path: &str,
+    ) -> Result<AdapterResponse> {
         let groups = groups.iter().map(|group| ("x-remote-group", (*group).to_owned()));
         let headers: Vec<_> = [("x-remote-user", user.to_owned())].into_iter().chain(groups).collect();
         self.get(path, &headers).await
     }
 
-    pub(crate) async fn get(&mut self, path: &str, headers: &[(&str, String)]) -> Result<Asked> {
-        tokio::time::timeout(PATIENCE, self.ask(path, headers)).await.context("no answer in time")?
+    pub(crate) async fn get(&mut self, path: &str, headers: &[(&str, String)]) -> Result<AdapterResponse> {
+        tokio::time::timeout(TIMEOUT, self.send(path, headers)).await.context("no response in time")?
     }
 
-    async fn ask(&mut self, path: &str, headers: &[(&str, String)]) -> Result<Asked> {
+    async fn send(&mut self, path: &str, headers: &[(&str, String)]) -> Result<AdapterResponse> {
         let request = match self {
             Self::Http1(_) => Request::get(path).header("host", NAME),
             Self::Http2(_) => Request::get(format!("https://{NAME}{path}")),
         };
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
         let request = request.body(Empty::new())?;
-        let answer: http::Response<Incoming> = match self {
+        let response: http::Response<Incoming> = match self {
             Self::Http1(sender) => sender.send_request(request).await?,
             Self::Http2(sender) => sender.send_request(request).await?,
         };
-        let (head, body) = answer.into_parts();
-        Ok(Asked { status: head.status, headers: head.headers, body: body.collect().await?.to_bytes() })
+        let (head, body) = response.into_parts();
+        Ok(AdapterResponse {
+            status: head.status,
+            headers: head.headers,
+            body: body.collect().await?.to_bytes(),
+        })
     }
 }
 
-// === impl Asked ===
+// === impl AdapterResponse ===
 
-impl Asked {
+impl AdapterResponse {
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         self.headers.get(name)?.to_str().ok().map(str::to_owned)
     }
@@ -168,7 +178,7 @@ impl Asked {
     }
 }
 
-/// A token for the API server, of an account that may do nothing in particular.
-pub(crate) async fn token_of_nobody_special(namespace: &TestNamespace) -> Result<String> {
-    token(&namespace.api(), "default", None).await
+/// A token for the API server, of an account without permissions.
+pub(crate) async fn token_without_permissions(namespace: &TestNamespace) -> Result<String> {
+    request_token(&namespace.api(), "default", None).await
 }

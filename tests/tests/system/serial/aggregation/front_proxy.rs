@@ -1,4 +1,4 @@
-//! A CA of front proxies, made here and published beside the real one's.
+//! A CA for front proxies, published beside the real one.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,7 +14,7 @@ const KEY: &str = "requestheader-client-ca-file";
 /// A certificate and its key.
 pub(crate) type Identity = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
-/// A CA, and what was published before it.
+/// A CA, and the published bundle without it.
 pub(crate) struct TestCa {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -24,26 +24,28 @@ pub(crate) struct TestCa {
 // === impl TestCa ===
 
 impl TestCa {
-    /// One that nobody knows.
+    /// An unpublished CA.
     pub(crate) fn new() -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut parameters = CertificateParams::default();
-        parameters.distinguished_name.push(DnType::CommonName, "front proxies of a test");
+        parameters.distinguished_name.push(DnType::CommonName, "test front proxies");
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = parameters.self_signed(&key)?.pem();
         Ok(Self { issuer: Issuer::new(parameters, key), pem, before: String::new() })
     }
 
-    /// One that is published beside what is there. The API server, which keeps that object, adds to it and takes nothing away.
+    /// Publishes a new CA beside the existing one. The API server owns that ConfigMap, and only
+    /// ever adds to the bundle.
     pub(crate) async fn publish(client: &Client) -> Result<Self> {
         let map = maps(client).get(CONFIG_MAP).await?;
-        let before = map.data.and_then(|mut data| data.remove(KEY)).context("no front proxy is published")?;
+        let before =
+            map.data.and_then(|mut data| data.remove(KEY)).context("no front proxy CA is published")?;
         let ca = Self { before, ..Self::new()? };
         write(client, &format!("{}\n{}", ca.before.trim_end(), ca.pem)).await?;
         Ok(ca)
     }
 
-    /// Puts back what was there.
+    /// Restores the former bundle.
     pub(crate) async fn withdraw(&self, client: &Client) -> Result<()> {
         write(client, &self.before).await
     }

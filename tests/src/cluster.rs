@@ -1,0 +1,8 @@
+//! The cluster of the tests: the installation of Rouse on it, its API, and a namespace for each
+//! test.
+
+pub mod account_token;
+pub mod installation;
+pub mod lock;
+pub mod namespace;
+pub mod scale;

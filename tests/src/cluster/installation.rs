@@ -1,0 +1,224 @@
+//! The installation of Rouse: whether it is up, its settings, and ways to restart, scale and kill
+//! its parts.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use crate::cluster::lock::{self, ClusterGuard};
+use crate::cluster::namespace::{TestNamespace, is_ready};
+use crate::cluster::scale::write_scale;
+use crate::wait;
+
+/// Namespace of the installation.
+pub const NAMESPACE: &str = autoscaler::contract::SYSTEM_NAMESPACE;
+/// The Deployments of an installation.
+pub const COMPONENTS: [&str; 3] = ["metrics-adapter", "zero-scaler", "activator"];
+/// The adapter's APIService.
+pub const API_SERVICE: &str = "v1beta1.external.metrics.k8s.io";
+/// Time for all components to become available before a test.
+const AVAILABLE: Duration = Duration::from_secs(90);
+/// The grace period of all tests; the stock 30 s would make each of them that much longer.
+const SHORT_GRACE: &str = "3s";
+
+/// A namespace for a test that shares the cluster with others (see [`lock`]).
+///
+/// # Errors
+/// When a component is not available, or the namespace cannot be created.
+pub async fn begin_shared(name: &str) -> Result<TestNamespace> {
+    begin(name, lock::shared().await).await
+}
+
+/// A namespace for a test that has the cluster to itself (see [`lock`]).
+///
+/// # Errors
+/// When a component is not available, or the namespace cannot be created.
+pub async fn begin_exclusive(name: &str) -> Result<TestNamespace> {
+    begin(name, lock::exclusive().await).await
+}
+
+async fn begin(name: &str, guard: ClusterGuard) -> Result<TestNamespace> {
+    let client = runtime::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
+    until_ready(&client, AVAILABLE).await?;
+    set_grace_period(&client, SHORT_GRACE).await?;
+    Ok(TestNamespace::create(client, &format!("rouse-test-{name}")).await?.with_guard(guard))
+}
+
+/// Waits until every component is available and the metrics API is served.
+///
+/// # Errors
+/// After the deadline, with what is missing.
+pub async fn until_ready(client: &Client, deadline: Duration) -> Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    for component in COMPONENTS {
+        wait::until(&format!("{component} to be available"), deadline, || async {
+            Ok(is_available(&deployments.get(component).await?).then_some(()))
+        })
+        .await?;
+    }
+    let services: Api<APIService> = Api::all(client.clone());
+    wait::until(&format!("APIService {API_SERVICE} to be available"), deadline, || async {
+        let service = services.get(API_SERVICE).await?;
+        let conditions = service.status.and_then(|status| status.conditions).unwrap_or_default();
+        match conditions.iter().find(|c| c.type_ == "Available") {
+            Some(condition) if condition.status == "True" => Ok(Some(())),
+            Some(condition) => anyhow::bail!("{}", condition.message.as_deref().unwrap_or_default()),
+            None => Ok(None),
+        }
+    })
+    .await
+}
+
+/// Sets how long a workload stays in Proxy mode before it goes to zero.
+///
+/// # Errors
+/// When the ConfigMap cannot be changed.
+pub async fn set_grace_period(client: &Client, grace: &str) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    let patch = json!({"data": {"scale-to-zero-grace-period": grace}});
+    maps.patch(autoscaler::contract::CONFIG_MAP, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Scales one of the installation's Deployments.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn scale_component(client: &Client, component: &str, replicas: i32) -> Result<()> {
+    write_scale(&system_api::<Deployment>(client), component, replicas).await
+}
+
+/// Runs `then` while no zero-scaler runs: sizes follow the HPAs alone.
+///
+/// # Errors
+/// When the zero-scalers do not stop or come back, and when `then` fails.
+pub async fn without_zero_scaler<T>(client: &Client, then: impl Future<Output = Result<T>>) -> Result<T> {
+    scale_component(client, "zero-scaler", 0).await?;
+    wait::until("the zero-scalers to be gone", Duration::from_secs(60), || async {
+        let pods = system_api::<Pod>(client).list(&component_selector("zero-scaler")).await?;
+        Ok(pods.items.is_empty().then_some(()))
+    })
+    .await?;
+    let result = then.await;
+    scale_component(client, "zero-scaler", 2).await?;
+    until_ready(client, Duration::from_secs(60)).await?;
+    result
+}
+
+/// Replaces the pods of one of the installation's Deployments, as `kubectl rollout restart` does.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn restart_component(client: &Client, component: &str) -> Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    deployments.restart(component).await?;
+    Ok(())
+}
+
+/// Waits until all pods of one of the installation's Deployments are of its newest template.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_rolled_out(client: &Client, component: &str, deadline: Duration) -> Result<()> {
+    let deployments: Api<Deployment> = system_api(client);
+    wait::until(&format!("{component} to be rolled out"), deadline, || async {
+        let deployment = deployments.get(component).await?;
+        let desired = deployment.spec.replicas.unwrap_or(1);
+        let status = deployment.status.clone().unwrap_or_default();
+        let newest = status.updated_replicas == Some(desired) && status.replicas == Some(desired);
+        Ok((newest && is_available(&deployment)).then_some(()))
+    })
+    .await
+}
+
+/// The pod that holds a component's Lease.
+///
+/// # Errors
+/// When the Lease has no holder.
+pub async fn leader(client: &Client, component: &str) -> Result<String> {
+    let lease: Lease = system_api(client).get(component).await?;
+    let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
+    let holder = holder.with_context(|| format!("the Lease {component} has no holder"))?;
+    // A metrics-adapter appends its start time and its address to the pod's name.
+    Ok(holder.split_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned())
+}
+
+/// The ready pods of a component.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn ready_pods(client: &Client, component: &str) -> Result<Vec<String>> {
+    let pods: Vec<Pod> = system_api(client).list(&component_selector(component)).await?.items;
+    Ok(pods.iter().filter(|pod| is_ready(pod)).map(ResourceExt::name_any).collect())
+}
+
+/// Selects the pods of a component.
+pub fn component_selector(component: &str) -> ListParams {
+    ListParams::default().labels(&format!("app.kubernetes.io/name={component}"))
+}
+
+/// Kills the process of one of the installation's pods with SIGKILL; the kubelet restarts it in the
+/// same pod. Unlike a pod that is deleted without grace, the process gets no signal that it could
+/// handle.
+///
+/// # Errors
+/// When the process does not run on this machine, or may not be killed by this user.
+pub fn kill_process(pod: &str) -> Result<()> {
+    let name = format!("POD_NAME={pod}");
+    let is_of_pod = |process: &std::path::Path| {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == name.as_bytes())
+    };
+    let processes = std::fs::read_dir("/proc")?.filter_map(|entry| Some(entry.ok()?.path()));
+    let process = processes.into_iter().find(|path| is_of_pod(path));
+    let process = process.with_context(|| format!("no process of {pod} on this machine"))?;
+    let id = process.file_name().context("a process has an id")?;
+    let killed = std::process::Command::new("kill").arg("-KILL").arg(id).status()?;
+    anyhow::ensure!(killed.success(), "{pod} could not be killed");
+    Ok(())
+}
+
+/// Kills the process of one of the installation's pods. Deletes the pod without grace where the
+/// process runs elsewhere.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn kill(client: &Client, pod: &str) -> Result<()> {
+    let Err(error) = kill_process(pod) else { return Ok(()) };
+    println!("{error:#}: deleting its pod instead");
+    kill_pod(client, pod).await
+}
+
+/// Deletes one of the installation's pods without grace: it has next to no time to shut down.
+///
+/// # Errors
+/// When the API refuses.
+pub async fn kill_pod(client: &Client, pod: &str) -> Result<()> {
+    system_api::<Pod>(client).delete(pod, &DeleteParams::default().grace_period(0)).await?;
+    Ok(())
+}
+
+/// An API of the installation's namespace.
+pub fn system_api<K>(client: &Client) -> Api<K>
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    Api::namespaced(client.clone(), NAMESPACE)
+}
+
+/// Whether all replicas are ready. They count as available in Kubernetes only after
+/// `minReadySeconds`, in which a metrics-adapter fills its windows.
+fn is_available(deployment: &Deployment) -> bool {
+    let desired = deployment.spec.replicas.unwrap_or(1);
+    let status = deployment.status.as_ref();
+    let current = status.and_then(|s| s.observed_generation) == deployment.metadata.generation;
+    current && status.and_then(|s| s.ready_replicas).unwrap_or(0) >= desired
+}

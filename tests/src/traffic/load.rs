@@ -1,0 +1,280 @@
+//! Requests sent by the client pod, and their results as a stream.
+//!
+//! A command goes to the client pod through the API server's pod proxy. The results come back on
+//! the same connection, one line of JSON for each request. A load thus starts within milliseconds,
+//! on any cluster.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use autoscaler::api::Mode;
+use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER};
+use futures::{AsyncBufReadExt, StreamExt};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::cluster::namespace::{CLIENT_POD, CLIENT_PORT, TestNamespace};
+use crate::wait;
+use crate::workloads::workload::{Workload, until_mode};
+
+/// Results that may wait to be read.
+const RESULTS: usize = 100_000;
+
+/// How requests are sent.
+#[derive(Clone, Copy, Debug)]
+pub enum LoadShape {
+    /// Requests a second, however long responses take.
+    Rate(f64),
+    /// Clients; each sends its next request after the response to its last.
+    Concurrency(u32),
+}
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The URL of all requests.
+    pub url: String,
+    /// Rate or concurrency.
+    pub shape: LoadShape,
+    /// For how long requests are sent.
+    pub duration: Duration,
+    /// Time the app takes for each request.
+    pub work: Duration,
+    /// Whether each request opens a connection of its own.
+    pub new_connections: bool,
+    /// A header of each request, as `name:value`.
+    pub header: Option<String>,
+}
+
+/// The result of one request, as the client pod reports it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+pub struct Response {
+    /// Unix milliseconds when the request was sent.
+    pub sent_ms: f64,
+    /// Milliseconds until the last byte of the response.
+    pub ms: f64,
+    /// HTTP status; 0 without a response.
+    pub status: u16,
+    /// The pod that sent the response.
+    pub pod: String,
+    /// Unix milliseconds when that pod's app started; 0 if the response has no such header.
+    pub started_ms: f64,
+    /// Why there was no response.
+    pub error: String,
+    /// The response's Server-Timing header.
+    pub server_timing: String,
+}
+
+/// A load that is being sent.
+pub struct RunningLoad {
+    results: mpsc::Receiver<Response>,
+    reader: JoinHandle<Result<()>>,
+}
+
+// === impl Load ===
+
+impl Load {
+    /// One request on a connection of its own.
+    pub fn one_request(url: &str) -> Self {
+        Self::rate(url, 1.0, Duration::from_secs(1))
+    }
+
+    /// One activator path probe: an activator responds to it by itself and wakes no workload.
+    pub fn probe(url: &str) -> Self {
+        Self { header: Some(format!("{PROBE_HEADER}:{PROBE_ACTIVATOR}")), ..Self::one_request(url) }
+    }
+
+    /// `rate` requests a second, each on a new connection, so that kube-proxy routes each of them
+    /// anew.
+    pub fn rate(url: &str, rate: f64, duration: Duration) -> Self {
+        Self {
+            url: url.to_owned(),
+            shape: LoadShape::Rate(rate),
+            duration,
+            work: Duration::ZERO,
+            new_connections: true,
+            header: None,
+        }
+    }
+
+    /// `clients` requests at a time, each of which takes `work`.
+    pub fn concurrency(url: &str, clients: u32, work: Duration, duration: Duration) -> Self {
+        Self { shape: LoadShape::Concurrency(clients), work, ..Self::rate(url, 0.0, duration) }
+    }
+
+    /// Starts sending.
+    ///
+    /// # Errors
+    /// When the client pod rejects the command.
+    pub async fn start(&self, namespace: &TestNamespace) -> Result<RunningLoad> {
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{CLIENT_POD}:{CLIENT_PORT}/proxy/send?{}",
+            namespace.name,
+            self.query()
+        );
+        let request = http::Request::get(path).body(Vec::<u8>::new())?;
+        let lines =
+            namespace.client.request_stream(request).await.context("starting a load on the client pod")?;
+        let (sender, results) = mpsc::channel(RESULTS);
+        let reader = tokio::spawn(async move {
+            let mut lines = std::pin::pin!(lines.lines());
+            while let Some(line) = lines.next().await {
+                let line = line.context("reading the client pod's results")?;
+                let result: Response =
+                    serde_json::from_str(&line).with_context(|| format!("the client pod sent {line:?}"))?;
+                if sender.send(result).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        Ok(RunningLoad { results, reader })
+    }
+
+    /// Sends the whole load and returns all results.
+    ///
+    /// # Errors
+    /// When the client pod fails; a failed request is a result.
+    pub async fn run(&self, namespace: &TestNamespace) -> Result<Vec<Response>> {
+        self.start(namespace).await?.finish().await
+    }
+
+    fn query(&self) -> String {
+        let shape = match self.shape {
+            LoadShape::Rate(rate) => format!("rate={rate}"),
+            LoadShape::Concurrency(clients) => format!("concurrency={clients}"),
+        };
+        let header = self.header.as_ref().map(|header| format!("&header={header}")).unwrap_or_default();
+        format!(
+            "url={}&{shape}&seconds={}&work={}&newConnections={}{header}",
+            self.url,
+            self.duration.as_secs_f64(),
+            self.work.as_millis(),
+            self.new_connections
+        )
+    }
+}
+
+// === impl RunningLoad ===
+
+impl RunningLoad {
+    /// The next result; `None` after the last.
+    pub async fn next(&mut self) -> Option<Response> {
+        self.results.recv().await
+    }
+
+    /// All results that are still to come.
+    ///
+    /// # Errors
+    /// When the client pod failed.
+    pub async fn finish(mut self) -> Result<Vec<Response>> {
+        let mut all = Vec::new();
+        while let Some(result) = self.next().await {
+            all.push(result);
+        }
+        self.reader.await??;
+        Ok(all)
+    }
+}
+
+/// Sends one request.
+///
+/// # Errors
+/// When the response is not 200.
+pub async fn send_one_request(url: &str, namespace: &TestNamespace) -> Result<Response> {
+    let responses = Load::one_request(url).run(namespace).await?;
+    ensure_all_ok(&responses)?;
+    responses.into_iter().next().context("the client pod sent nothing")
+}
+
+/// Waits until a workload that was just applied returns a 200. Requests before that may be refused:
+/// kube-proxy has not programmed the Service yet.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_first_response(url: &str, namespace: &TestNamespace, deadline: Duration) -> Result<()> {
+    wait::until("the first response", deadline, || async {
+        send_one_request(url, namespace).await?;
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Waits until an activator responds at `url`. For a workload that was applied at zero replicas:
+/// kube-proxy may not have programmed its Service yet.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_activators_respond(
+    url: &str,
+    namespace: &TestNamespace,
+    deadline: Duration,
+) -> Result<()> {
+    wait::until("an activator in the path", deadline, || async {
+        let responses = Load::probe(url).run(namespace).await?;
+        Ok(responses.iter().any(|response| response.status == 200).then_some(()))
+    })
+    .await
+}
+
+/// Waits until a new workload's Service routes to activators. Its EndpointSlices list them at once,
+/// but kube-proxy may not have programmed them yet, and refuses connections to a Service without
+/// endpoints. Any response counts, because pods may have taken over meanwhile.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_route_programmed(
+    url: &str,
+    namespace: &TestNamespace,
+    name: &str,
+    deadline: Duration,
+) -> Result<()> {
+    until_mode(namespace, name, Mode::Proxy).await?;
+    wait::until("a response through the Service", deadline, || async {
+        let responses = Load::probe(url).run(namespace).await?;
+        Ok(responses.iter().any(|response| response.status != 0).then_some(()))
+    })
+    .await
+}
+
+/// Applies a workload at zero replicas and waits until activators hold its requests; returns its
+/// URL.
+///
+/// # Errors
+/// When the API refuses it, and after the deadline.
+pub async fn create_at_zero(
+    workload: &Workload,
+    namespace: &TestNamespace,
+    deadline: Duration,
+) -> Result<String> {
+    Workload { replicas: 0, ..workload.clone() }.create(namespace).await?;
+    let url = workload.url(namespace).await?;
+    until_route_programmed(&url, namespace, &workload.name, deadline).await?;
+    Ok(url)
+}
+
+/// Checks that all requests got a 200.
+///
+/// # Errors
+/// With the first result that is another.
+pub fn ensure_all_ok(responses: &[Response]) -> Result<()> {
+    let failed: Vec<_> = responses.iter().filter(|response| response.status != 200).collect();
+    if responses.is_empty() {
+        bail!("no request was sent");
+    }
+    if !failed.is_empty() {
+        bail!("{} of {} requests failed, the first with {:?}", failed.len(), responses.len(), failed.first());
+    }
+    Ok(())
+}
+
+/// The value below which this share of the values lies.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = ((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1);
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}

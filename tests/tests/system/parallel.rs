@@ -1,0 +1,11 @@
+//! Tests that change nothing outside their namespace. They run side by side, so their bounds leave
+//! room for each other's load.
+
+mod admission;
+mod held_requests;
+mod hpa_deletion;
+mod metric_access;
+mod redis;
+mod scale_to_zero;
+mod scale_to_zero_off;
+mod targets;

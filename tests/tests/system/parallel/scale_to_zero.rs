@@ -1,0 +1,90 @@
+//! Requests at every phase of the scale-to-zero sequence.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use autoscaler::api::{Mode, ServerlessService};
+use futures::future::try_join_all;
+use kube::api::Api;
+use system_tests::cluster::installation::begin_shared;
+use system_tests::cluster::namespace::TestNamespace;
+use system_tests::traffic::load::{self, Load, until_first_response};
+use system_tests::wait;
+use system_tests::workloads::workload::{Workload, until_replicas};
+
+/// Enough for a pod's start on a loaded machine.
+const POD_START: Duration = Duration::from_secs(60);
+/// Enough for a window of 6 s, a grace period of 3 s, the HPA's scale-down and the pods'
+/// termination.
+const TO_ZERO: Duration = Duration::from_secs(180);
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Right after the first response.
+    Start,
+    /// The route has changed to the activators.
+    RouteChanged,
+    /// `spec.replicas` is 0.
+    ScaledToZero,
+    /// The last pod is gone.
+    LastPodGone,
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn no_request_fails_during_scale_to_zero_and_back() -> Result<()> {
+    let namespace = begin_shared("zero").await?;
+    let workloads = [("managed", false, "0"), ("through", false, "-1"), ("attached", true, "0")];
+    let workloads = workloads.map(|(name, attached, capacity)| {
+        Workload { attached, ..Workload::new(name) }.annotated("target-burst-capacity", capacity)
+    });
+    try_join_all(workloads.iter().map(|workload| to_zero_and_back(&namespace, workload))).await?;
+    namespace.delete().await
+}
+
+async fn to_zero_and_back(namespace: &TestNamespace, workload: &Workload) -> Result<()> {
+    let name = &workload.name;
+    workload.create(namespace).await?;
+    let url = workload.url(namespace).await?;
+    until_first_response(&url, namespace, POD_START).await?;
+    let burst = Load::rate(&url, 20.0, Duration::from_secs(3));
+    let mut sent = 0;
+    for phase in [Phase::Start, Phase::RouteChanged, Phase::ScaledToZero, Phase::LastPodGone] {
+        until_phase(namespace, name, phase)
+            .await
+            .with_context(|| format!("{name}, waiting for {phase:?}"))?;
+        let responses = burst.run(namespace).await?;
+        sent += responses.len();
+        load::ensure_all_ok(&responses).with_context(|| format!("{name}, requests sent at {phase:?}"))?;
+    }
+    until_replicas(namespace, name, |n| n == 0, TO_ZERO).await?;
+    println!("{name}: {sent} requests during scale-to-zero, all with status 200");
+    Ok(())
+}
+
+async fn until_phase(namespace: &TestNamespace, name: &str, phase: Phase) -> Result<()> {
+    match phase {
+        Phase::Start => Ok(()),
+        // A workload that is always behind activators is in this phase from the start.
+        Phase::RouteChanged => {
+            let services: Api<ServerlessService> = namespace.api();
+            wait::until("the route to change to the activators", TO_ZERO, || async {
+                let mode = services.get(name).await?.status.and_then(|status| status.mode);
+                Ok((mode == Some(Mode::Proxy)).then_some(()))
+            })
+            .await
+        }
+        Phase::ScaledToZero => until_replicas(namespace, name, |n| n == 0, TO_ZERO).await.map(drop),
+        Phase::LastPodGone => {
+            until_replicas(namespace, name, |n| n == 0, TO_ZERO).await?;
+            wait::until("the last pod to be gone", POD_START, || async {
+                let pods: Api<k8s_openapi::api::core::v1::Pod> = namespace.api();
+                let left =
+                    pods.list(&kube::api::ListParams::default().labels(&format!("app={name}"))).await?;
+                Ok(left.items.is_empty().then_some(()))
+            })
+            .await
+        }
+    }
+}

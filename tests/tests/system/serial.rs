@@ -1,0 +1,11 @@
+//! Tests that restart or scale parts of the installation, or that measure times. Each has the
+//! cluster to itself.
+
+mod activators;
+mod adapter_handover;
+mod adapter_outage;
+mod aggregation;
+mod hpa;
+mod hpa_vectors;
+mod leaders;
+mod wake_latency;
