@@ -22,7 +22,7 @@ help: ## Show this help
 demo: export ROUSE_DEMO_STARTED_MS := $(shell date +%s%3N)
 demo: images cluster-ready ## See the whole loop on a real Kubernetes of your own (KEEP=1 leaves it running)
 	cargo build --release --locked --bin demo
-	tests/on-cluster rouse-demo -- $(CARGO_TARGET_DIR)/release/demo
+	tests/system/on-cluster rouse-demo -- $(CARGO_TARGET_DIR)/release/demo
 
 .PHONY: images
 images: binaries $(CLUSTER) ## Build the images, as tarballs
@@ -145,16 +145,17 @@ test-cluster: cluster-ready ## Tests of the cluster tool itself
 	cd tests/cluster && CLUSTER_TEST=1 go test ./...
 
 .PHONY: test-system
-test-system: images cluster-ready ## Tests of the whole loop on a whole cluster
-	cargo test --package system-tests --locked --no-run
-	tests/on-cluster rouse-test --hpa-sync-period 5s -- \
-	  cargo test --package system-tests --locked -- --ignored --nocapture --test-threads 1
+# All members and features, as in test-unit: the same build. Tests that need the cluster alone wait for it (see cluster/lock.rs).
+test-system: images cluster-ready ## Run the system tests on a cluster of their own
+	cargo test --workspace --all-features --locked --test system --no-run
+	tests/system/on-cluster rouse-test --hpa-sync-period 5s -- \
+	  cargo test --workspace --all-features --locked --test system -- --ignored --nocapture --test-threads 4
 
 # With the HPA at its stock period. ARGS=--help tells the scenarios and their sizes.
 .PHONY: soak
 soak: images cluster-ready ## The long promises on a cluster, with a table (an hour and a half; ARGS='--only crowd,wakes --wakes 10')
 	cargo build --release --locked --bin soak
-	tests/on-cluster rouse-soak -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
+	tests/system/on-cluster rouse-soak -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
 
 .PHONY: check-purity
 check-purity: ## Check the dependency trees of autoscaler, queue-proxy and the data path

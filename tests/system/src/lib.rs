@@ -7,7 +7,7 @@
 //!
 //! Where a new test belongs: pure computation is tested beside the code in its crate; tasks and
 //! connections in the crate, in memory; everything that needs the HPA, the kubelet or kube-proxy in
-//! `tests/tests/system`.
+//! `tests/system/tests`.
 
 pub mod cluster;
 pub mod timeline;
