@@ -144,8 +144,8 @@ bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haprox
 test-cluster: cluster-ready ## Tests of the cluster tool itself
 	cd tests/cluster && CLUSTER_TEST=1 go test ./...
 
+# All members and features share the build with test-unit. Tests that need the cluster alone wait for it: see src/cluster/lock.rs.
 .PHONY: test-system
-# All members and features, as in test-unit: the same build. Tests that need the cluster alone wait for it (see cluster/lock.rs).
 test-system: images cluster-ready ## Run the system tests on a cluster of their own
 	cargo test --workspace --all-features --locked --test system --no-run
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s -- \

@@ -25,7 +25,7 @@ const BURST: Duration = Duration::from_secs(75);
 const CALM: Duration = Duration::from_secs(400);
 const UP: Duration = Duration::from_secs(60);
 
-pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-burst").await?;
     let mut both = Vec::new();
     for capacity in ["211", "0"] {

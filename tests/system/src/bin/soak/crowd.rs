@@ -21,7 +21,7 @@ const SENDING: Duration = Duration::from_millis(900);
 const UP: Duration = Duration::from_secs(60);
 const LAST_RESPONSE_MS: f64 = 8_000.0;
 
-pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
     installation::set_grace_period(client, "30s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-crowd").await?;
     let workload =

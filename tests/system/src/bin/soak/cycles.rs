@@ -38,7 +38,7 @@ struct CycleResults {
     entries: Vec<TimelineEntry>,
 }
 
-pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
     installation::set_grace_period(client, "1s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-cycles").await?;
     let each = lengths.cycles.div_ceil(lengths.cyclers);

@@ -21,7 +21,7 @@ const LATER: Duration = Duration::from_millis(500);
 /// How much longer than others such a wake may take.
 const LATE_MS: f64 = 2_000.0;
 
-pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-leaders").await?;
     let (mut normal, mut leaderless) = (Vec::new(), Vec::new());
     let mut entries = Vec::new();

@@ -5,6 +5,7 @@
 //! scenario prints its progress, and a table follows at the end. The exit code is not zero when a
 //! bound is missed. Times are meaningful only on a machine without other load.
 
+mod args;
 mod burst;
 mod crowd;
 mod cycles;
@@ -23,62 +24,11 @@ use futures::future::BoxFuture;
 use kube::Client;
 use system_tests::cluster::installation;
 
+use args::{Args, Lengths, Scenario};
 use report::Report;
 
 /// Time for all components to become available.
 const UP: Duration = Duration::from_secs(120);
-
-/// Long tests of Rouse on a real cluster, with bounds.
-#[derive(Debug, Parser)]
-struct Args {
-    /// Run only these scenarios
-    #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<Scenario>,
-    #[command(flatten)]
-    lengths: Lengths,
-}
-
-/// How long each scenario is. The bounds hold for the defaults.
-#[derive(Clone, Debug, clap::Args)]
-struct Lengths {
-    /// Cycles from zero to one replica and back
-    #[arg(long, default_value_t = 1000)]
-    cycles: usize,
-    /// Workloads that run these cycles concurrently
-    #[arg(long, default_value_t = 10)]
-    cyclers: usize,
-    /// Bursts on a running workload, for each burst capacity
-    #[arg(long, default_value_t = 10)]
-    bursts: usize,
-    /// Wakes, and as many pod starts without Rouse
-    #[arg(long, default_value_t = 100)]
-    wakes: usize,
-    /// How often the leaders are killed
-    #[arg(long, default_value_t = 5)]
-    kills: usize,
-    /// Concurrent requests to a workload at zero
-    #[arg(long, default_value_t = 1000)]
-    crowd: u32,
-    /// Requests a second while components are restarted and killed
-    #[arg(long, default_value_t = 200.0)]
-    steady_rate: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Scenario {
-    /// From zero to one replica and back many times, with requests at every phase
-    Cycles,
-    /// Steady load while each component is restarted and each leader killed
-    Restarts,
-    /// Very many concurrent requests to a workload at zero
-    Crowd,
-    /// A hundredfold load on a running workload
-    Burst,
-    /// The time that a wake takes beyond the start of its pod
-    Wakes,
-    /// Wakes half a second after the leaders were killed
-    Leaders,
-}
 
 // === impl Scenario ===
 

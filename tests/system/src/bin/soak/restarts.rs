@@ -27,7 +27,7 @@ const SENT: f64 = 0.95;
 const AFTER: Duration = Duration::from_secs(15);
 const UP: Duration = Duration::from_secs(240);
 
-pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-restarts").await?;
     // Two pods at any load, and always behind activators.
     let workload = Workload { min_replicas: 2, max_replicas: 2, replicas: 2, ..Workload::new("steady") }

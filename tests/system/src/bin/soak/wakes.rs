@@ -34,7 +34,7 @@ struct Wakes {
     bare: Vec<f64>,
 }
 
-pub(crate) async fn run(client: &Client, lengths: &crate::Lengths, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
     installation::set_grace_period(client, "1s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-wakes").await?;
     let managed = Workload { replicas: 0, ..Workload::new("managed") };
