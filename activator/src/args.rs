@@ -19,7 +19,7 @@ use crate::workloads::Workload;
 // The group would have the name of the telemetry's arguments.
 #[group(skip)]
 pub struct Args {
-    /// Runs without Kubernetes: workloads, ports and pods come from this file (YAML or JSON; README.md has an example).
+    /// Runs without Kubernetes: workloads, ports and pods come from this file (YAML or JSON; docs/standalone.md has an example).
     /// It is read again when it changes.
     #[arg(long, value_name = "FILE")]
     pub workloads: Option<PathBuf>,

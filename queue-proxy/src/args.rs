@@ -204,13 +204,13 @@ mod tests {
 
     #[test]
     fn every_flag_is_in_the_readme_with_its_default() {
-        let readme = include_str!("../../README.md");
+        let readme = include_str!("../../docs/reference/queue-proxy.md");
         let all = Args::command();
         let flags = all.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg.get_default_values())));
         for (flag, defaults) in flags {
             let row =
                 readme.lines().find(|line| line.starts_with('|') && line.contains(&format!("`--{flag}`")));
-            let row = row.unwrap_or_else(|| panic!("--{flag} is not in README.md"));
+            let row = row.unwrap_or_else(|| panic!("--{flag} is not in docs/reference/queue-proxy.md"));
             let default = defaults.first().and_then(|default| default.to_str()).unwrap_or_default();
             assert!(default == health_checks::WELL_KNOWN || row.contains(default), "{default}: {row}");
         }

@@ -3,7 +3,7 @@
 //! Kubernetes marks a namespace before it takes anything from it, and pods have their grace period; the account's token is
 //! believed for some seconds longer. That is enough to wake who sleeps: from the mark on there counts as no activator,
 //! nobody is put to zero, and Services lead to pods as soon as there are any. Whoever is taken away without a namespace's
-//! deletion gets no such warning: the README says in which order to uninstall.
+//! deletion gets no such warning: docs/howto/uninstall.md has the order.
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Namespace;

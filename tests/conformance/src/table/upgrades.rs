@@ -110,7 +110,7 @@ fn refusals() -> Vec<Case> {
 }
 
 /// h2c by Upgrade is obsolete (RFC 9113, 3.1), a way around proxies that pass it on, and offered to apps of which the caller does
-/// not know whether they speak it. It is ignored, as a server may (ARCHITECTURE.md says more).
+/// not know whether they speak it. It is ignored, as a server may (docs/design/protocols.md).
 fn h2c() -> Vec<Case> {
     let asks = |upgrade| {
         format!(
