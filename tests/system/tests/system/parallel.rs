@@ -2,6 +2,7 @@
 //! room for each other's load.
 
 mod admission;
+mod documents;
 mod held_requests;
 mod hpa_deletion;
 mod metric_access;
