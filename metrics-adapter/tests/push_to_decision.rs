@@ -99,7 +99,7 @@ async fn pods_are_scraped_and_what_they_say_counts() {
 async fn only_an_activator_pushes_and_only_a_zero_scaler_reads_decisions() {
     let cluster = FakeApi::default();
     // A token is the name of its service account.
-    cluster.answer_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
+    cluster.respond_to_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
         let name = format!("system:serviceaccount:{}", review["spec"]["token"].as_str().unwrap());
         let audiences = &review["spec"]["audiences"];
         serde_json::json!({"spec": {"token": ""}, "status": {

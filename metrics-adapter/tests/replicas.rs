@@ -143,7 +143,7 @@ async fn a_leader_that_is_gone_is_an_error_and_no_number() {
 #[tokio::test]
 async fn only_another_adapter_is_told_what_the_leader_knows() {
     let cluster = FakeApi::default();
-    cluster.answer_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
+    cluster.respond_to_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
         let name =
             format!("system:serviceaccount:rouse-system:{}", review["spec"]["token"].as_str().unwrap());
         let audiences = &review["spec"]["audiences"];

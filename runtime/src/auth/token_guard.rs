@@ -140,7 +140,7 @@ mod tests {
     /// A cluster in which a token is the name of its user, and good for the audience after the `@`.
     fn cluster() -> FakeApi {
         let api = FakeApi::default();
-        api.answer_creations(REVIEWS, |review: Value| {
+        api.respond_to_creations(REVIEWS, |review: Value| {
             let token = review["spec"]["token"].as_str().unwrap_or_default();
             let (user, audience) = token.split_once('@').unwrap_or((token, ""));
             let asked = review["spec"]["audiences"].as_array().cloned().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Patches: how what is sent becomes part of what is there.
+//! Patches: merge patch, and server-side apply without schemas.
 
 use serde_json::{Value, json};
 
-/// RFC 7396.
+/// A merge patch (RFC 7396).
 pub(crate) fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *object = patch.clone();
@@ -20,8 +20,9 @@ pub(crate) fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
-/// What of an applied object counts: its status alone, or all but that. Nulls are what is not said.
-pub(crate) fn covered(mut patch: Value, status: bool) -> Value {
+/// The part of an applied object that is written: its status alone, or all but its status. Null
+/// fields are left out.
+pub(crate) fn owned_part(mut patch: Value, status: bool) -> Value {
     without_nulls(&mut patch);
     if let Some(fields) = patch.as_object_mut() {
         fields.retain(|field, _| (field == "status") == status);
@@ -40,7 +41,7 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// Takes from an object what was applied `before` and is not applied now.
+/// Removes the fields that were applied `before` and are not applied now.
 pub(crate) fn prune(object: &mut Value, before: &Value, now: &Value) {
     let (Some(fields), Some(before)) = (object.as_object_mut(), before.as_object()) else { return };
     for (key, value) in before {
@@ -57,10 +58,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_applied_no_more_goes_and_what_others_wrote_stays() {
+    fn apply_removes_own_former_fields_and_keeps_those_of_others() {
         let mut object = json!({"a": 1, "b": {"c": 2, "d": 3}, "status": {"s": 1}});
         let before = json!({"a": 1, "b": {"c": 2}});
-        let now = covered(json!({"b": {"c": 5}, "n": null, "status": {"t": 1}}), false);
+        let now = owned_part(json!({"b": {"c": 5}, "n": null, "status": {"t": 1}}), false);
         prune(&mut object, &before, &now);
         merge(&mut object, &now);
         assert_eq!(object, json!({"b": {"c": 5, "d": 3}, "status": {"s": 1}}));

@@ -1,26 +1,27 @@
-//! Where an object is: its resource, its namespace and its name there.
+//! Paths and queries of requests.
 
 use std::fmt;
 
-/// A path of the API, taken apart.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// `/api/v1/secrets`: the collection without its namespace, which is the same for all namespaces.
+    /// `/api/v1/secrets`: the collection without its namespace, which is the same for all
+    /// namespaces.
     pub(crate) resource: String,
     pub(crate) namespace: Option<String>,
-    /// The object's name, if the path is an object's.
+    /// The object's name; `None` for a collection.
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<Subresource>,
 }
 
-/// A part of an object that is read and written by itself.
+/// A subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Scale,
     Status,
 }
 
-/// The one place of an object.
+/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id {
     pub(crate) resource: String,
@@ -28,20 +29,20 @@ pub(crate) struct Id {
     pub(crate) name: String,
 }
 
-/// What of a query matters here.
+/// The parameters of a query that this API supports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
     pub(crate) watch: bool,
-    /// From which change on to watch.
+    /// The watch begins after this change.
     pub(crate) since: usize,
-    /// The one name that a field selector asks for.
+    /// The name in a field selector.
     pub(crate) name: Option<String>,
-    /// Objects on one page of a list, and how many of them were on pages before; 0 is all.
+    /// Objects on one page of a list, 0 for all, and objects on the pages before.
     pub(crate) limit: usize,
     pub(crate) skip: usize,
-    /// Labels that must be so.
+    /// The labels in a label selector.
     pub(crate) labels: Vec<(String, String)>,
-    /// Who writes.
+    /// The writer's name in `managedFields`.
     pub(crate) field_manager: String,
 }
 
@@ -76,13 +77,13 @@ impl Path {
         self.name.is_none()
     }
 
-    /// Whether an object is of this collection, be it of one namespace or of all.
+    /// Whether an object is in this collection, of one namespace or of all.
     pub(crate) fn holds(&self, id: &Id) -> bool {
         self.resource == id.resource
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == id.namespace)
     }
 
-    /// The place of the object of that name.
+    /// The identity of the object of that name.
     pub(crate) fn id_of(&self, name: &str) -> Id {
         Id {
             resource: self.resource.clone(),
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_told_from_collections() {
+    fn parses_paths_of_objects_and_collections() {
         for (path, resource, namespace, name) in [
             ("/api/v1/secrets", "/api/v1/secrets", None, None),
             ("/api/v1/namespaces/shop/secrets", "/api/v1/secrets", Some("shop"), None),

@@ -1,4 +1,4 @@
-//! The API over sockets, without TLS, for processes that are told of it by a kubeconfig.
+//! The API over sockets, without TLS, for processes with a kubeconfig.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tower_service::Service;
 
-use crate::FakeApi;
+use crate::api::FakeApi;
 
 // === impl FakeApi ===
 
 impl FakeApi {
-    /// Answers whoever connects, until it is dropped or the listener fails.
+    /// Serves all connections until it is dropped or the listener fails.
     ///
     /// # Errors
     /// When the listener fails.
@@ -25,26 +25,26 @@ impl FakeApi {
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            tokio::spawn(self.clone().answer_all(stream));
+            tokio::spawn(self.clone().serve_connection(stream));
         }
     }
 
-    async fn answer_all(self, stream: TcpStream) {
-        let answer = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+    async fn serve_connection(self, stream: TcpStream) {
+        let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
             let mut api = self.clone();
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect().await?.to_bytes();
-                let answered = api.call(http::Request::from_parts(parts, Body::from(body))).await;
-                Ok::<_, hyper::Error>(answered.unwrap_or_else(|never| match never {}))
+                let response = api.call(http::Request::from_parts(parts, Body::from(body))).await;
+                Ok::<_, hyper::Error>(response.unwrap_or_else(|never| match never {}))
             }
         });
-        // How a connection ends is its client's affair.
-        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+        // A connection error concerns its client alone.
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
     }
 }
 
-/// A kubeconfig that leads to a served API.
+/// A kubeconfig for a served API.
 pub fn kubeconfig(address: SocketAddr) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "fake",

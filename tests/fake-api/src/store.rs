@@ -1,30 +1,28 @@
-//! The objects, and the log of what happened to them. The length of the log is the newest resource version.
+//! The objects and the log of their changes. The length of the log is the newest resource version.
 
-#![allow(
-    clippy::indexing_slicing,
-    reason = "a value of JSON gives null for what it does not have; in tests alone"
-)]
+#![allow(clippy::indexing_slicing, reason = "an absent field of a JSON value is null")]
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::merge::{covered, merge, prune};
+use crate::merge::{merge, owned_part, prune};
 use crate::path::{Id, Path, Query, Subresource};
 
-/// When everything was made: there is no clock here.
+/// The creation time of all objects: there is no clock here.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     objects: BTreeMap<Id, Arc<Value>>,
     log: Vec<Change>,
-    /// What each manager applied last, by object and subresource: what it leaves out the next time goes.
+    /// The last applied configuration by object, manager and subresource: fields missing in the
+    /// next one are removed.
     applied: HashMap<(Id, String, bool), Value>,
 }
 
-/// One change.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) id: Id,
@@ -33,9 +31,9 @@ pub(crate) struct Change {
     pub(crate) object: Arc<Value>,
 }
 
-/// Why a request is refused.
+/// An error that a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum ApiError {
     NotFound,
     AlreadyExists,
     Conflict,
@@ -43,9 +41,9 @@ pub(crate) enum Refusal {
     Broken,
 }
 
-// === impl Refusal ===
+// === impl ApiError ===
 
-impl Refusal {
+impl ApiError {
     pub(crate) fn code_and_reason(self) -> (StatusCode, &'static str) {
         match self {
             Self::NotFound => (StatusCode::NOT_FOUND, "NotFound"),
@@ -68,8 +66,8 @@ impl Store {
         self.objects.iter()
     }
 
-    pub(crate) fn get(&self, path: &Path) -> Result<Value, Refusal> {
-        let object = self.objects.get(&id(path)?).ok_or(Refusal::NotFound)?;
+    pub(crate) fn get(&self, path: &Path) -> Result<Value, ApiError> {
+        let object = self.objects.get(&id(path)?).ok_or(ApiError::NotFound)?;
         Ok(match path.subresource {
             Some(Subresource::Scale) => scale_of(object),
             _ => object.as_ref().clone(),
@@ -109,27 +107,27 @@ impl Store {
         }
     }
 
-    pub(crate) fn create(&mut self, path: &Path, object: Value) -> Result<Value, Refusal> {
-        let id = path.id_of(object["metadata"]["name"].as_str().ok_or(Refusal::BadRequest)?);
+    pub(crate) fn create(&mut self, path: &Path, object: Value) -> Result<Value, ApiError> {
+        let id = path.id_of(object["metadata"]["name"].as_str().ok_or(ApiError::BadRequest)?);
         if self.objects.contains_key(&id) {
-            return Err(Refusal::AlreadyExists);
+            return Err(ApiError::AlreadyExists);
         }
         Ok(self.write(id, object))
     }
 
-    pub(crate) fn replace(&mut self, path: &Path, object: Value, manager: &str) -> Result<Value, Refusal> {
+    pub(crate) fn replace(&mut self, path: &Path, object: Value, manager: &str) -> Result<Value, ApiError> {
         if path.subresource == Some(Subresource::Scale) {
             return self.merge(path, &object, manager);
         }
-        self.is_based_on(path, &object)?;
+        self.check_version(path, &object)?;
         Ok(self.write(id(path)?, object))
     }
 
-    /// RFC 7396. A version in it is a condition.
-    pub(crate) fn merge(&mut self, path: &Path, patch: &Value, manager: &str) -> Result<Value, Refusal> {
-        self.is_based_on(path, patch)?;
+    /// A merge patch (RFC 7396). A resource version in it is a precondition.
+    pub(crate) fn merge(&mut self, path: &Path, patch: &Value, manager: &str) -> Result<Value, ApiError> {
+        self.check_version(path, patch)?;
         let id = id(path)?;
-        let mut object = self.objects.get(&id).ok_or(Refusal::NotFound)?.as_ref().clone();
+        let mut object = self.objects.get(&id).ok_or(ApiError::NotFound)?.as_ref().clone();
         match path.subresource {
             None => merge(&mut object, patch),
             Some(Subresource::Status) => merge(&mut object["status"], &patch["status"]),
@@ -145,17 +143,17 @@ impl Store {
         Ok(if path.subresource == Some(Subresource::Scale) { scale_of(&written) } else { written })
     }
 
-    /// Server-side apply, forced: creates what is not there, takes away what this manager applied before and does not now.
-    /// Lists are replaced as a whole.
-    pub(crate) fn apply(&mut self, path: &Path, patch: Value, manager: &str) -> Result<Value, Refusal> {
+    /// Server-side apply, forced: creates a missing object, and removes fields that this manager
+    /// applied before and does not apply now. Lists are replaced as a whole.
+    pub(crate) fn apply(&mut self, path: &Path, patch: Value, manager: &str) -> Result<Value, ApiError> {
         let id = id(path)?;
         let status = path.subresource == Some(Subresource::Status);
         let mut object = match self.objects.get(&id) {
             Some(object) => object.as_ref().clone(),
-            None if status => return Err(Refusal::NotFound),
+            None if status => return Err(ApiError::NotFound),
             None => json!({}),
         };
-        let patch = covered(patch, status);
+        let patch = owned_part(patch, status);
         if let Some(before) = self.applied.insert((id.clone(), manager.to_owned(), status), patch.clone()) {
             prune(&mut object, &before, &patch);
         }
@@ -163,16 +161,17 @@ impl Store {
         Ok(self.write(id, object))
     }
 
-    /// Takes an object away, if it has the uid and the version that are demanded.
-    pub(crate) fn remove(&mut self, path: &Path, preconditions: &Value) -> Result<Value, Refusal> {
+    /// Deletes an object if it has the uid and the version of the preconditions.
+    pub(crate) fn remove(&mut self, path: &Path, preconditions: &Value) -> Result<Value, ApiError> {
         let id = id(path)?;
-        let known = self.objects.get(&id).ok_or(Refusal::NotFound)?;
-        let holds =
-            |field: &str| preconditions[field].is_null() || preconditions[field] == known["metadata"][field];
+        let current = self.objects.get(&id).ok_or(ApiError::NotFound)?;
+        let holds = |field: &str| {
+            preconditions[field].is_null() || preconditions[field] == current["metadata"][field]
+        };
         if !(holds("uid") && holds("resourceVersion")) {
-            return Err(Refusal::Conflict);
+            return Err(ApiError::Conflict);
         }
-        let mut object = known.as_ref().clone();
+        let mut object = current.as_ref().clone();
         self.objects.remove(&id);
         self.applied.retain(|(of, ..), _| *of != id);
         object["metadata"]["resourceVersion"] = (self.log.len() + 1).to_string().into();
@@ -180,32 +179,32 @@ impl Store {
         Ok(object)
     }
 
-    fn is_based_on(&self, path: &Path, object: &Value) -> Result<(), Refusal> {
-        let known = self.objects.get(&id(path)?).ok_or(Refusal::NotFound)?;
+    fn check_version(&self, path: &Path, object: &Value) -> Result<(), ApiError> {
+        let current = self.objects.get(&id(path)?).ok_or(ApiError::NotFound)?;
         let version = &object["metadata"]["resourceVersion"];
-        let same = version.is_null() || *version == known["metadata"]["resourceVersion"];
-        same.then_some(()).ok_or(Refusal::Conflict)
+        let same = version.is_null() || *version == current["metadata"]["resourceVersion"];
+        same.then_some(()).ok_or(ApiError::Conflict)
     }
 
-    /// Keeps an object, under a new version if it is another than before.
+    /// Stores an object, under a new version if it has changed.
     fn write(&mut self, id: Id, mut object: Value) -> Value {
         let version = self.log.len() + 1;
-        let known = self.objects.get(&id);
+        let current = self.objects.get(&id);
         let metadata = &mut object["metadata"];
         metadata["name"] = id.name.clone().into();
         if !id.namespace.is_empty() {
             metadata["namespace"] = id.namespace.clone().into();
         }
-        match known {
-            Some(known) => {
+        match current {
+            Some(current) => {
                 ["uid", "creationTimestamp", "generation", "resourceVersion"]
                     .into_iter()
-                    .for_each(|field| metadata[field] = known["metadata"][field].clone());
-                if object == **known {
+                    .for_each(|field| metadata[field] = current["metadata"][field].clone());
+                if object == **current {
                     return object;
                 }
-                if object["spec"] != known["spec"] {
-                    let generation = known["metadata"]["generation"].as_u64().unwrap_or(0);
+                if object["spec"] != current["spec"] {
+                    let generation = current["metadata"]["generation"].as_u64().unwrap_or(0);
                     object["metadata"]["generation"] = (generation + 1).into();
                 }
             }
@@ -217,7 +216,7 @@ impl Store {
                 metadata["generation"] = 1.into();
             }
         }
-        let kind = if known.is_some() { "MODIFIED" } else { "ADDED" };
+        let kind = if current.is_some() { "MODIFIED" } else { "ADDED" };
         object["metadata"]["resourceVersion"] = version.to_string().into();
         let shared = Arc::new(object.clone());
         self.objects.insert(id.clone(), shared.clone());
@@ -236,11 +235,11 @@ impl Query {
     }
 }
 
-fn id(path: &Path) -> Result<Id, Refusal> {
-    path.name.as_deref().map(|name| path.id_of(name)).ok_or(Refusal::BadRequest)
+fn id(path: &Path) -> Result<Id, ApiError> {
+    path.name.as_deref().map(|name| path.id_of(name)).ok_or(ApiError::BadRequest)
 }
 
-/// The size of something that has one, as the subresource `scale` tells it.
+/// The object as its subresource `scale`.
 fn scale_of(object: &Value) -> Value {
     let labels = object["spec"]["selector"]["matchLabels"].as_object();
     let labels = labels.into_iter().flatten().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));

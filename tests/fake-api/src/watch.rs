@@ -1,4 +1,4 @@
-//! A watch: the log from a resource version on, and then each change as it comes.
+//! Watches: the log from a resource version on, and then each change as it happens.
 
 use std::convert::Infallible;
 
@@ -7,24 +7,24 @@ use futures::{Stream, stream};
 use http_body::Frame;
 use serde_json::json;
 
-use crate::FakeApi;
+use crate::api::FakeApi;
 use crate::path::{Path, Query};
 
-/// What a watch has to say next.
+/// The next step of a watch.
 enum Next {
     Line(Bytes),
     Nothing,
     End,
 }
 
-/// One line of JSON a change. In an outage nothing comes; what happened meanwhile comes after it.
+/// One line of JSON for each change. An outage delays them.
 pub(crate) fn events(
     api: FakeApi,
     path: Path,
     query: Query,
 ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
     let changes = api.changes.subscribe();
-    let begun = api.lock().watches_broken;
+    let begun = api.lock().watch_generation;
     stream::unfold((api, path, query, changes), move |(api, path, mut query, mut changes)| async move {
         loop {
             changes.borrow_and_update();
@@ -39,13 +39,13 @@ pub(crate) fn events(
 
 fn next(api: &FakeApi, path: &Path, query: &mut Query, begun: usize) -> Next {
     let state = api.lock();
-    if state.watches_broken != begun {
+    if state.watch_generation != begun {
         return Next::End;
     }
-    if state.outage.is_some() || state.silenced.as_ref() == Some(&path.resource) {
+    if state.outage.is_some() || state.paused_watch.as_ref() == Some(&path.resource) {
         return Next::Nothing;
     }
-    if query.since < state.forgotten {
+    if query.since < state.oldest_version {
         query.since = usize::MAX;
         return Next::Line(gone());
     }
@@ -59,7 +59,7 @@ fn next(api: &FakeApi, path: &Path, query: &mut Query, begun: usize) -> Next {
     Next::Nothing
 }
 
-/// What a real API server says when it has forgotten the version that a watch is to begin at.
+/// The event of a real API server for a version that is too old for a watch.
 fn gone() -> Bytes {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -48,7 +48,7 @@ impl World {
             }
             review
         };
-        api.answer_creations("/apis/authorization.k8s.io/v1/subjectaccessreviews", allowed);
+        api.respond_to_creations("/apis/authorization.k8s.io/v1/subjectaccessreviews", allowed);
         let front_proxy = front_proxy(&api)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let contents = fake_api::kubeconfig(listener.local_addr()?).to_string();

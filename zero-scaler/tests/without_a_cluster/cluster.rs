@@ -195,7 +195,7 @@ impl Cluster {
 
     /// Tells discovery of that kind.
     pub(crate) fn discover_gadgets(&self) {
-        self.api.discover(
+        self.api.set_discovery(
             "/apis/example.com/v1",
             json!([{"name": "gadgets", "singularName": "gadget", "namespaced": true, "kind": "Gadget", "verbs": ["get"]}]),
         );

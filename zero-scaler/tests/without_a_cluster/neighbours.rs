@@ -24,12 +24,12 @@ async fn a_workload_that_somebody_scales_at_the_last_moment_is_not_put_to_zero()
     let mut story = Story::begin(1);
     story.serving().await;
     // What the zero-scaler knows of Deployments is old from here on.
-    story.cluster.api.silence(Some("/apis/apps/v1/deployments"));
+    story.cluster.api.pause_watches(Some("/apis/apps/v1/deployments"));
     story.cluster.scale(3);
     story.say(0, Some(0));
     story.pass(Duration::from_secs(120)).await;
     assert!(story.cluster.sizes_written() > 0, "it never came so far");
-    story.cluster.api.silence(None);
+    story.cluster.api.pause_watches(None);
     story.pass(Duration::from_secs(30)).await;
     assert_eq!(story.cluster.seen().sizes, [1, 3]);
     assert_eq!(story.cluster.field(AUTOSCALER, "/status/replicas"), 3);

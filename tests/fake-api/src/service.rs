@@ -1,0 +1,156 @@
+//! Responses to the requests of a [`kube::Client`].
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, StatusCode};
+use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower_service::Service;
+
+use crate::api::{FakeApi, Outage};
+use crate::path::{Path, Query};
+use crate::store::ApiError;
+use crate::watch;
+
+/// The content type of server-side apply.
+const APPLY: &str = "application/apply-patch+yaml";
+
+type Response = http::Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+// === impl FakeApi ===
+
+impl FakeApi {
+    async fn respond(self, request: Request<Body>) -> Response {
+        let (parts, body) = request.into_parts();
+        let outage = {
+            let mut state = self.lock();
+            state.requests.push(format!("{} {}", parts.method, parts.uri.path()));
+            state.outage
+        };
+        match outage {
+            Some(Outage::Hanging) => return std::future::pending().await,
+            Some(Outage::Failing) => return error_response(ApiError::Broken),
+            None => {}
+        }
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        if query.watch {
+            return self.watch(&Path::of(parts.uri.path()), &query);
+        }
+        let body = body.collect_bytes().await.unwrap_or_default();
+        let object = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let applied = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == APPLY);
+        let result = self.execute(&parts.method, parts.uri.path(), &query, object, applied);
+        if parts.method != Method::GET && self.is_last_write() {
+            return std::future::pending().await;
+        }
+        match result {
+            Ok((status, value)) => json_response(status, &value),
+            Err(error) => error_response(error),
+        }
+    }
+
+    /// Counts a write; returns whether it is the last before a simulated crash.
+    fn is_last_write(&self) -> bool {
+        let mut state = self.lock();
+        let Some(left) = state.writes_left.as_mut() else { return false };
+        *left = left.saturating_sub(1);
+        let last = *left == 0;
+        if last {
+            state.writes_left = None;
+            state.outage = Some(Outage::Hanging);
+        }
+        last
+    }
+
+    fn execute(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &Query,
+        object: Value,
+        applied: bool,
+    ) -> Result<(StatusCode, Value), ApiError> {
+        let creation_responses = self
+            .lock()
+            .creation_responses
+            .iter()
+            .find(|(at, _)| at == path)
+            .map(|(_, respond)| respond.clone());
+        let path = Path::of(path);
+        let ok = |value| (StatusCode::OK, value);
+        match (method, creation_responses) {
+            (&Method::POST, Some(respond)) => Ok((StatusCode::CREATED, respond(object))),
+            (&Method::POST, None) => {
+                self.change(|store| store.create(&path, object)).map(|value| (StatusCode::CREATED, value))
+            }
+            (&Method::PUT, _) => {
+                self.change(|store| store.replace(&path, object, &query.field_manager)).map(ok)
+            }
+            (&Method::PATCH, _) if applied => {
+                self.change(|store| store.apply(&path, object, &query.field_manager)).map(ok)
+            }
+            (&Method::PATCH, _) => {
+                self.change(|store| store.merge(&path, &object, &query.field_manager)).map(ok)
+            }
+            (&Method::DELETE, _) => {
+                let preconditions = object.get("preconditions").unwrap_or(&Value::Null);
+                self.change(|store| store.remove(&path, preconditions)).map(ok)
+            }
+            _ if path.is_group_version() => self.discovery(&path).map(ok),
+            _ if path.is_collection() => Ok(ok(self.lock().store.list(&path, query))),
+            _ => self.lock().store.get(&path).map(ok),
+        }
+    }
+
+    fn discovery(&self, path: &Path) -> Result<Value, ApiError> {
+        let state = self.lock();
+        let (_, resources) =
+            state.discovery.iter().find(|(at, _)| *at == path.resource).ok_or(ApiError::NotFound)?;
+        let group_version = path.resource.trim_start_matches("/apis/");
+        Ok(json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}))
+    }
+
+    fn watch(&self, path: &Path, query: &Query) -> Response {
+        let events = watch::events(self.clone(), path.clone(), query.clone());
+        http::Response::new(UnsyncBoxBody::new(http_body_util::StreamBody::new(events)))
+    }
+}
+
+impl Service<Request<Body>> for FakeApi {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let api = self.clone();
+        let response: BoxFuture<'static, _> = Box::pin(async move { Ok(api.respond(request).await) });
+        response
+    }
+}
+
+fn error_response(error: ApiError) -> Response {
+    let (status, reason) = error.code_and_reason();
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": reason, "reason": reason, "code": status.as_u16(),
+    });
+    json_response(status, &body)
+}
+
+fn json_response(status: StatusCode, value: &Value) -> Response {
+    let mut response = http::Response::new(UnsyncBoxBody::new(Full::new(Bytes::from(value.to_string()))));
+    *response.status_mut() = status;
+    response
+}
