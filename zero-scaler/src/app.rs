@@ -19,23 +19,26 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::activator_probe::{Ask, Network};
-use crate::activators::Activators;
+use crate::activators::directory::Activators;
+use crate::activators::path_probe::{NetworkProber, PathProber};
+use crate::activators::path_verification::PathVerifications;
 use crate::args::Args;
-use crate::context::{Clock, Context};
-use crate::decisions::Decisions;
-use crate::events::{self, Events};
+use crate::cache::watches;
+use crate::cache::work_queue::WorkQueues;
+use crate::clock::Clock;
+use crate::controllers::context::Context;
+use crate::controllers::{hpa, orphans, pod_autoscaler, reconciler, serverless_service};
+use crate::kubernetes::event_deduplicator::EventDeduplicator;
+use crate::kubernetes::events::{self, Events};
+use crate::kubernetes::rate_limit::RateLimit;
+use crate::kubernetes::{cluster_settings, namespace_teardown};
 use crate::metrics::Metrics;
-use crate::pace::Pace;
-use crate::proofs::Proofs;
-use crate::scale_target::ScaleTargets;
-use crate::start_watch::StartWatches;
-use crate::told::Told;
-use crate::triggers::Triggers;
-use crate::wake::{Wake, Watched};
-use crate::{
-    cluster_config, departure, hpa, orphans, pod_autoscaler, push, reconciler, serverless_service, watches,
-};
+use crate::pods::start_watch::StartWatches;
+use crate::reports::decision_stream::Decisions;
+use crate::reports::push_server;
+use crate::scaling::overrides::Overrides;
+use crate::scaling::scale_targets::ScaleTargets;
+use crate::scaling::wake::{CachedWorkloads, Wake};
 
 /// The Service whose endpoints are the adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
@@ -47,13 +50,13 @@ const WARM_EVERY: Duration = Duration::from_secs(15);
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
 
 /// What the controllers reach the world by.
-pub struct Edges {
+pub struct ExternalInterfaces {
     /// The API server.
     pub client: kube::Client,
     /// What time it is, for objects.
     pub clock: Clock,
     /// Who asks activators.
-    pub prober: Arc<dyn Ask>,
+    pub prober: Arc<dyn PathProber>,
 }
 
 /// Runs until a signal comes, or a part ends that should not.
@@ -76,13 +79,17 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (mut leadership, election) = lease.elect(stop.clone());
     leadership.register(&registry)?;
     tasks.spawn(election);
-    let edges = Edges { client: client.clone(), clock: Clock::system(), prober: Arc::new(Network) };
+    let edges = ExternalInterfaces {
+        client: client.clone(),
+        clock: Clock::system(),
+        prober: Arc::new(NetworkProber),
+    };
     let context = controllers(&args, edges, &leadership, metrics.clone(), &readiness, &mut tasks);
     follow_adapters(&args, &context, &mut tasks);
     tasks.spawn(prune(context.clone()));
     tasks.spawn(keep_warm(client.clone()));
     let guard = guard(&args, client);
-    let pushes = push::serve(stats, context.wake.clone(), metrics, guard, stop.clone());
+    let pushes = push_server::serve(stats, context.wake.clone(), metrics, guard, stop.clone());
     let pushes = tokio::spawn(pushes);
     tracing::info!(?args, "started");
 
@@ -101,7 +108,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 /// The watches, the settings and the reconcilers: all that works by objects alone.
 pub fn controllers(
     args: &Args,
-    edges: Edges,
+    edges: ExternalInterfaces,
     leadership: &Leadership,
     metrics: Metrics,
     readiness: &Readiness,
@@ -128,60 +135,65 @@ async fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
 
 fn context(
     args: &Args,
-    edges: Edges,
+    edges: ExternalInterfaces,
     leadership: &Leadership,
     metrics: Metrics,
     readiness: &Readiness,
     tasks: &mut JoinSet<()>,
 ) -> (Arc<Context>, watch::Sender<Arc<AutoscalerConfig>>) {
-    let Edges { client, clock, prober } = edges;
-    let triggers = Arc::new(Triggers::default());
+    let ExternalInterfaces { client, clock, prober } = edges;
+    let queues = Arc::new(WorkQueues::default());
     let (objects, watches) =
-        watches::watches(&client, &args.system_namespace, triggers.clone(), &metrics.watch_errors, readiness);
+        watches::watches(&client, &args.system_namespace, queues.clone(), &metrics.watch_errors, readiness);
     for watch in watches {
         tasks.spawn(watch);
     }
     let (events, queue) = Events::new(metrics.events_dropped.clone());
-    let pace = Pace::new(args.rate(), metrics.paced_seconds.clone());
+    let pace = RateLimit::new(args.rate(), metrics.paced_seconds.clone());
     let paced = pace.client(client.clone());
     tasks.spawn(events::write(paced.clone(), args.pod_name.clone(), queue));
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
     let scales = Arc::new(ScaleTargets::new(client.clone(), objects.clone()));
-    let sleepers = Watched { objects: objects.clone(), scales: scales.clone(), config: config.clone() };
-    let woken = triggers.autoscalers.clone();
+    let workloads_at_zero =
+        CachedWorkloads { objects: objects.clone(), scales: scales.clone(), config: config.clone() };
+    let woken = queues.autoscalers.clone();
     let wake = Arc::new(Wake::new(
         scales.clone(),
-        sleepers,
+        workloads_at_zero,
         leadership.clone(),
         woken,
         events.clone(),
         metrics.clone(),
     ));
     let context = Context {
-        starts: StartWatches::new(client.clone(), triggers.clone()),
+        starts: StartWatches::new(client.clone(), queues.clone()),
         client,
-        paced,
-        pace,
+        rate_limited: paced,
+        rate_limit: pace,
         scales,
         wake,
         decisions: Arc::new(Decisions::new(
-            triggers.autoscalers.clone(),
+            queues.autoscalers.clone(),
             metrics.clone(),
             ProjectedToken::at(&args.token_file),
         )),
-        proofs: Proofs::new(prober.clone(), triggers.autoscalers.clone(), metrics.probes.clone()),
+        verifications: PathVerifications::new(
+            prober.clone(),
+            queues.autoscalers.clone(),
+            metrics.probes.clone(),
+        ),
         activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone(), prober)),
         clock,
-        objects,
+        cache: objects,
         config,
         custom_metrics: args.custom_metrics,
         events,
         metrics,
-        triggers,
-        overrides: pod_autoscaler::Overrides::default(),
-        warnings: Told::default(),
-        advice: Told::default(),
-        modes: Told::default(),
+        queues,
+        overrides: Overrides::default(),
+        warnings: EventDeduplicator::default(),
+        advice: EventDeduplicator::default(),
+        modes: EventDeduplicator::default(),
     };
     (Arc::new(context), config_writer)
 }
@@ -193,19 +205,19 @@ fn follow_config(
     readiness: &Readiness,
 ) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
-    let everything = move || shared.triggers.everything(&shared.objects);
+    let everything = move || shared.queues.everything(&shared.cache);
     let (client, events) = (context.client.clone(), context.events.clone());
     let unread = readiness.latch("cluster settings");
-    cluster_config::follow(client, args.system_namespace.clone(), events, config, everything, unread)
+    cluster_settings::follow(client, args.system_namespace.clone(), events, config, everything, unread)
 }
 
 fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
     let leave = move || {
         shared.activators.leave();
-        shared.triggers.everything(&shared.objects);
+        shared.queues.everything(&shared.cache);
     };
-    departure::follow(context.client.clone(), args.system_namespace.clone(), leave)
+    namespace_teardown::follow(context.client.clone(), args.system_namespace.clone(), leave)
 }
 
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
@@ -247,21 +259,21 @@ async fn reconcile_while_leading(context: Arc<Context>, mut leadership: Leadersh
 }
 
 async fn reconcile_all(context: &Arc<Context>) {
-    let (objects, triggers) = (&context.objects, &context.triggers);
+    let (objects, queues) = (&context.cache, &context.queues);
     let shared = || context.clone();
     tokio::join!(
-        reconciler::run("HPA", objects.hpas.clone(), triggers.hpas.clone(), shared(), hpa::reconcile),
+        reconciler::run("HPA", objects.hpas.clone(), queues.hpas.clone(), shared(), hpa::reconcile),
         reconciler::run(
             "PodAutoscaler",
             objects.autoscalers.clone(),
-            triggers.autoscalers.clone(),
+            queues.autoscalers.clone(),
             shared(),
             pod_autoscaler::reconcile,
         ),
         reconciler::run(
             "ServerlessService",
             objects.serverless_services.clone(),
-            triggers.serverless_services.clone(),
+            queues.serverless_services.clone(),
             shared(),
             serverless_service::reconcile,
         ),
@@ -292,11 +304,11 @@ async fn prune(context: Arc<Context>) {
         tokio::time::sleep(PRUNE_EVERY).await;
         context.wake.prune();
         context.activators.prune();
-        let exists = |key: &_| context.objects.autoscaler_meta(key).is_some();
-        context.pace.prune(exists);
-        context.proofs.prune(exists);
+        let exists = |key: &_| context.cache.autoscaler_meta(key).is_some();
+        context.rate_limit.prune(exists);
+        context.verifications.prune(exists);
         context.overrides.prune(exists);
         context.scales.prune();
-        context.starts.prune(&context.objects.workloads().into_iter().collect());
+        context.starts.prune(&context.cache.workloads().into_iter().collect());
     }
 }

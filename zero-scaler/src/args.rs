@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use autoscaler::contract::{ADMIN_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
 use clap::Parser;
 
-use crate::pace::Rate;
+use crate::kubernetes::rate_limit::Rate;
 
 /// A workload that wakes and falls asleep again makes some twenty; one that is adopted, ten.
 const QPS: NonZeroU32 = NonZeroU32::new(100).unwrap();

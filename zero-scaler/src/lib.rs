@@ -12,44 +12,17 @@
 //! replicas that holds the Lease reconciles; all of them know the same and wake. What overlaps for a moment does no harm:
 //! every write is idempotent or carries the version it was decided on.
 
-pub mod activator_probe;
 pub mod activators;
 pub mod app;
 pub mod args;
-mod backoff;
-pub mod claim;
-pub mod cluster_config;
-pub mod conditions;
-pub mod context;
-pub mod decisions;
-mod departure;
-pub mod events;
-pub mod hpa;
-pub mod known;
-pub mod leases;
+pub mod cache;
+pub mod clock;
+pub mod controllers;
+pub mod kubernetes;
 pub mod metrics;
-pub mod objects;
-pub mod obstacle;
-pub mod orphans;
-pub mod pace;
-pub mod pod_autoscaler;
-pub mod pod_endpoints;
-pub mod proofs;
-pub mod push;
-pub mod reconciler;
-pub mod referrers;
-pub mod scale_target;
-pub mod server_side_apply;
-pub mod serverless_service;
-pub mod service;
-mod sidecar;
-pub mod slice_index;
-pub mod start_watch;
-mod starting_pod;
-pub mod told;
-pub mod triggers;
-pub mod wake;
-pub mod watches;
+pub mod pods;
+pub mod reports;
+pub mod scaling;
 
 /// Our name in managed fields, events and metrics.
 pub const FIELD_MANAGER: &str = "zero-scaler";

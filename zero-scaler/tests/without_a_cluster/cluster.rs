@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use zero_scaler::activator_probe::{Ask, Door, ProbeError};
+use zero_scaler::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
 
 pub(crate) const NAMESPACE: &str = "/api/v1/namespaces/shop";
 pub(crate) const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web";
@@ -59,7 +59,7 @@ pub(crate) struct Seen {
 
 /// Answers as the network of such a cluster would.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub(crate) struct NetworkProber {
     api: FakeApi,
     asked: Arc<AtomicUsize>,
 }
@@ -136,8 +136,8 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn network(&self) -> Network {
-        Network { api: self.api.clone(), asked: self.asked.clone() }
+    pub(crate) fn network(&self) -> NetworkProber {
+        NetworkProber { api: self.api.clone(), asked: self.asked.clone() }
     }
 
     /// How often somebody asked whether the activator listens.
@@ -389,8 +389,8 @@ impl Seen {
     }
 }
 
-impl Ask for Network {
-    fn ask<'a>(&'a self, door: &'a Door, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
+impl PathProber for NetworkProber {
+    fn ask<'a>(&'a self, door: &'a ProbedAddress, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
         let leased =
             self.api.get(SERVERLESS_SERVICE).unwrap_or_default()["status"]["ports"][0]["activatorPort"]
                 .clone();

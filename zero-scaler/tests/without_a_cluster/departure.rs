@@ -29,7 +29,7 @@ async fn who_sleeps_when_all_activators_are_lost_is_woken_after_ten_seconds_and_
  {
     let mut story = Story::begin(1);
     story.serving().await;
-    story.asleep().await;
+    story.at_zero().await;
     story.cluster.activators(&[]);
     story.pass(Duration::from_secs(9)).await;
     assert_eq!(story.cluster.size(), 0, "an activator that is replaced is no reason");

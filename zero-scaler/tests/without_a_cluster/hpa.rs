@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use simulator::hpa::Behavior;
-use zero_scaler::reconciler::RESYNC;
+use zero_scaler::controllers::reconciler::RESYNC;
 
 use crate::cluster::{ACTIVATOR, AUTOSCALER, Cluster, HPA, condition};
 use crate::story::Story;

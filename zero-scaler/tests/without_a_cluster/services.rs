@@ -44,7 +44,7 @@ async fn an_attached_service_is_added_to_while_it_sleeps_and_else_left_as_it_is(
 async fn a_service_that_is_led_past_us_while_it_sleeps_has_its_pods_back() {
     let mut story = attached();
     story.serving().await;
-    story.asleep().await;
+    story.at_zero().await;
     set_ports(&story.cluster, json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}]));
     story.until("its pods alone", |cluster| cluster.behind_the_service() == ["10.0.0.0"]).await;
     story.settle().await;

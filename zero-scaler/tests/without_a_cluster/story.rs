@@ -14,10 +14,10 @@ use runtime::readiness::Readiness;
 use simulator::hpa::Behavior;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use zero_scaler::app::{Edges, controllers};
+use zero_scaler::app::{ExternalInterfaces, controllers};
 use zero_scaler::args::Args;
-use zero_scaler::context::{Clock, Context};
 use zero_scaler::metrics::Metrics;
+use zero_scaler::{clock::Clock, controllers::context::Context};
 
 use crate::cluster::{AUTOSCALER, Cluster, SERVERLESS_SERVICE, TARGET};
 use crate::stock_hpa::StockHpa;
@@ -80,7 +80,7 @@ impl Story {
     pub(crate) async fn sleeping() -> Self {
         let mut story = Self::begin(1);
         story.serving().await;
-        story.asleep().await;
+        story.at_zero().await;
         story
     }
 
@@ -94,7 +94,7 @@ impl Story {
     /// From the user's objects to zero and back.
     pub(crate) async fn tell(&mut self) {
         self.serving().await;
-        self.asleep().await;
+        self.at_zero().await;
         self.say(2, None);
         self.until("it is awake", |cluster| cluster.size() == 2).await;
         self.serving().await;
@@ -107,7 +107,7 @@ impl Story {
     }
 
     /// Until it sleeps, and nothing is left to do.
-    pub(crate) async fn asleep(&mut self) {
+    pub(crate) async fn at_zero(&mut self) {
         self.idle();
         self.until("it sleeps", |cluster| {
             cluster.field(AUTOSCALER, "/status/replicas") == 0 && cluster.size() == 0
@@ -133,7 +133,7 @@ impl Story {
         let messages = vec![StatMessage { key: Key::new("shop", "web"), stat }];
         let push = Push { activator: "activator".to_owned(), messages, ..Push::default() };
         for zero_scaler in &self.zero_scalers {
-            zero_scaler.context.wake.hear(push.clone(), Instant::now().into_std());
+            zero_scaler.context.wake.receive(push.clone(), Instant::now().into_std());
         }
     }
 
@@ -198,7 +198,7 @@ impl Story {
         self.said = Instant::now();
         let now = self.clock().now().as_millisecond();
         for zero_scaler in &self.zero_scalers {
-            zero_scaler.hear(Decision { decided_at: now, ..self.decision.clone() });
+            zero_scaler.receive(Decision { decided_at: now, ..self.decision.clone() });
         }
     }
 
@@ -211,7 +211,7 @@ impl Story {
     fn start(&mut self) {
         let all = ["zero-scaler", "--open-stats-port"].iter().chain(self.args);
         let args = Args::parse_from(all);
-        let edges = Edges {
+        let edges = ExternalInterfaces {
             client: self.cluster.api.client(),
             clock: self.clock(),
             prober: Arc::new(self.cluster.network()),
@@ -237,9 +237,9 @@ impl Story {
 // === impl ZeroScaler ===
 
 impl ZeroScaler {
-    fn hear(&self, decision: Decision) {
+    fn receive(&self, decision: Decision) {
         let adapter = SocketAddr::from(([10, 0, 8, 8], 8080));
-        self.context.decisions.hear(adapter, DecisionEvent::Decided(decision), Instant::now().into_std());
+        self.context.decisions.receive(adapter, DecisionEvent::Decided(decision), Instant::now().into_std());
     }
 }
 

@@ -16,7 +16,7 @@ async fn without_an_hpa_every_size_is_written_by_us_until_the_end() {
     story.until("a panic", |cluster| cluster.size() == 8).await;
     story.say(2, None);
     story.until("the end of it", |cluster| cluster.size() == 2).await;
-    story.asleep().await;
+    story.at_zero().await;
     story.say(2, None);
     story.until("it is awake", |cluster| cluster.size() == 2).await;
     story.serving().await;
@@ -45,7 +45,7 @@ async fn beside_an_hpa_of_its_name_sizes_above_zero_are_that_ones() {
     story.until("ahead of it", |cluster| cluster.size() == 12).await;
     story.say(1, None);
     story.until("the HPA follows", |cluster| cluster.size() == 1).await;
-    story.asleep().await;
+    story.at_zero().await;
     story.say(2, None);
     story.until("it is awake", |cluster| cluster.size() == 2).await;
     story.serving().await;

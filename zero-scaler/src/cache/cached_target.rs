@@ -1,0 +1,113 @@
+//! What is kept of the Deployments and StatefulSets of the cluster, which are large: their size, and what is said of a sidecar.
+
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+
+use crate::FIELD_MANAGER;
+use crate::pods::sidecar::{Sidecar, sidecar_of};
+use crate::scaling::scale::{Scale, Writer};
+
+/// A watched target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachedTarget {
+    /// Its size.
+    pub scale: Scale,
+    /// What its pods' template says of the sidecar.
+    pub sidecar: Sidecar,
+}
+
+// === impl CachedTarget ===
+
+impl CachedTarget {
+    /// A Deployment; `None` for one without a version, which the API never gives.
+    pub(crate) fn of_deployment(object: &Deployment) -> Option<Self> {
+        let spec = &object.spec;
+        Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template)
+    }
+
+    /// A StatefulSet, likewise.
+    pub(crate) fn of_stateful_set(object: &StatefulSet) -> Option<Self> {
+        let spec = &object.spec;
+        Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template)
+    }
+
+    fn of(
+        meta: &ObjectMeta,
+        replicas: Option<i32>,
+        selector: &LabelSelector,
+        template: &PodTemplateSpec,
+    ) -> Option<Self> {
+        let scale = Scale {
+            // The API's own default.
+            replicas: replicas.unwrap_or(1),
+            selector: selector_text(selector),
+            resource_version: meta.resource_version.clone()?,
+            writer: last_writer(meta),
+        };
+        Some(Self { scale, sidecar: sidecar_of(template) })
+    }
+}
+
+/// The text that `/scale` gives for the same selector.
+fn selector_text(selector: &LabelSelector) -> String {
+    kube::core::Selector::try_from(selector.clone()).map(|s| s.to_string()).unwrap_or_default()
+}
+
+/// Who owns `spec.replicas`, by the object's managed fields.
+pub(crate) fn last_writer(meta: &ObjectMeta) -> Writer {
+    let mut writer = Writer::Unknown;
+    for entry in meta.managed_fields.iter().flatten() {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        if fields.is_none_or(|fields| fields.pointer("/f:spec/f:replicas").is_none()) {
+            continue;
+        }
+        if entry.manager.as_deref() == Some(FIELD_MANAGER) {
+            return Writer::Us;
+        }
+        writer = Writer::Other;
+    }
+    writer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(managers: &[(&str, &str)]) -> Deployment {
+        let fields: Vec<_> = managers
+            .iter()
+            .map(|(manager, field)| {
+                serde_json::json!({"manager": manager, "operation": "Update", "subresource": "scale",
+                    "fieldsV1": {"f:spec": {*field: {}, "f:paused": {}}}})
+            })
+            .collect();
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "7", "managedFields": fields},
+            "spec": {"selector": {"matchLabels": {"app": "web"}, "matchExpressions":
+                [{"key": "tier", "operator": "In", "values": ["a", "b"]}]}, "template": {"spec": {"containers": []}}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_writer_is_who_owns_the_replicas() {
+        for (managers, writer) in [
+            (vec![], Writer::Unknown),
+            (vec![("kubectl", "f:template")], Writer::Unknown),
+            (vec![("kubectl", "f:replicas")], Writer::Other),
+            (vec![("kubectl", "f:template"), (FIELD_MANAGER, "f:replicas")], Writer::Us),
+        ] {
+            assert_eq!(last_writer(&deployment(&managers).metadata), writer, "{managers:?}");
+        }
+    }
+
+    #[test]
+    fn a_watched_target_is_known_as_its_scale_would_say() {
+        let CachedTarget { scale, sidecar } = CachedTarget::of_deployment(&deployment(&[])).unwrap();
+        assert_eq!(scale.replicas, 1);
+        let parsed = autoscaler::selector::Selector::parse(&scale.selector).unwrap();
+        assert_eq!(parsed.requirements().len(), 2, "{}", scale.selector);
+        assert_eq!((scale.resource_version.as_str(), sidecar), ("7", Sidecar::Missing));
+    }
+}

@@ -1,0 +1,10 @@
+//! Reconcilers of HPAs, PodAutoscalers and ServerlessServices, and what they share.
+
+pub mod blocking_condition;
+pub mod context;
+pub mod hpa;
+pub mod orphans;
+pub mod ownership;
+pub mod pod_autoscaler;
+pub mod reconciler;
+pub mod serverless_service;

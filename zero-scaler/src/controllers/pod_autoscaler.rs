@@ -1,0 +1,93 @@
+//! One workload: observe, decide, write what follows from the decision.
+//!
+//! ```text
+//!  observe ──► decide ──► (with a proof, again) ──► /scale ──► at its turn: Metric, ServerlessService ──► status
+//! ```
+//!
+//! Input: a PodAutoscaler and everything known about its workload. Every stage has its file; only `observe` and `apply`
+//! touch the cluster.
+
+mod apply;
+mod decide;
+mod desired;
+mod observe;
+mod scale_write;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::api::{PodAutoscaler, key_of};
+use autoscaler::pod_start::Patience;
+use autoscaler::scale_to_zero::Phase;
+use kube::runtime::controller::Action;
+
+use crate::activators::path_verification::PathVerification;
+use crate::cache::cluster_cache::Guarded;
+use crate::controllers::context::Context;
+use crate::controllers::reconciler::{RESYNC, ReconcileError};
+use crate::scaling::overrides;
+
+/// How soon to look at a target again that changed under a write.
+const CONFLICT_RETRY: Duration = Duration::from_millis(100);
+
+/// Looks at one workload.
+///
+/// # Errors
+/// When the API server refuses a write.
+pub async fn reconcile(
+    object: Arc<Guarded<PodAutoscaler>>,
+    context: Arc<Context>,
+) -> Result<Action, ReconcileError> {
+    let (Ok(autoscaler), Some(key)) = (&object.0, key_of(object.as_ref())) else {
+        return Ok(Action::await_change());
+    };
+    if autoscaler.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    if context.wake.is_waking(&key) {
+        return Ok(Action::await_change());
+    }
+    let observed = observe::observe(&key, autoscaler, &context).await;
+    let mut plan = decide::decide(&observed, None);
+    let mut verification = PathVerification::default();
+    if plan.probe {
+        verification = observe::verification(&observed, &context);
+    } else {
+        context.verifications.forget(&key);
+    }
+    if let Some(outcome) = &verification.outcome {
+        plan = decide::decide(&observed, Some(outcome.is_ok()));
+    }
+    follow_start(&observed, &plan, &context);
+    let written = apply::scale(&observed, &plan, &context).await;
+    let due = apply::DueWrites::new(&observed, &plan, &written, verification.outcome.as_ref());
+    let turn = context.rate_limit.turn(&key, due.requests());
+    if turn.is_ok() {
+        apply::describe(&observed, &plan, due, &context).await?;
+    }
+    let polled = if observed.watched { RESYNC } else { observe::POLL_EVERY };
+    // Who could not be proven is asked for again in its own time.
+    let recheck =
+        if matches!(verification.outcome, Some(Err(_))) { verification.again } else { plan.recheck };
+    let next = recheck.unwrap_or(RESYNC).min(polled).min(turn.err().unwrap_or(RESYNC));
+    Ok(Action::requeue(match written? {
+        scale_write::ScaleWriteResult::Conflict => CONFLICT_RETRY,
+        scale_write::ScaleWriteResult::Later => overrides::PAUSE,
+        scale_write::ScaleWriteResult::Nothing | scale_write::ScaleWriteResult::Size(_) => next,
+    }))
+}
+
+/// Has the pods watched that are wanted and not there.
+fn follow_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, context: &Context) {
+    let waits = plan.activation.phase == Phase::Activating && observed.ready == 0;
+    let scale = observed.scale.as_ref().ok();
+    match scale.filter(|scale| waits && scale.replicas > 0 && !scale.selector.is_empty()) {
+        Some(scale) => {
+            let known = observe::known_failure(observed.serverless_service.as_ref());
+            let patience = Patience::of_settings(&observed.settings);
+            context.starts.follow(&observed.key, &scale.selector, patience, known);
+        }
+        None => context.starts.forget(&observed.key),
+    }
+}

@@ -1,0 +1,200 @@
+//! Carries a plan out: the size, the objects below, the status, and the events that tell of them.
+//!
+//! Nothing is written that is there already.
+
+use autoscaler::api::{Metric, Mode, PodAutoscaler, PodAutoscalerStatus, ServerlessService};
+use autoscaler::scale_to_zero::Phase;
+use autoscaler::sks_mode::SksMode;
+use serde_json::Value;
+
+use super::decide::{Plan, SizeToWrite, WriteCause};
+use super::observe::ObservedWorkload;
+use super::scale_write::ScaleWriteResult;
+use super::{desired, status};
+use crate::clock::now;
+use crate::controllers::context::Context;
+use crate::controllers::reconciler::ReconcileError;
+use crate::kubernetes::server_side_apply::{apply, apply_status, is_owned_by};
+use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
+
+/// Writes the size, if one is to be written.
+pub(super) async fn scale(
+    observed: &ObservedWorkload,
+    plan: &Plan,
+    context: &Context,
+) -> Result<ScaleWriteResult, ScaleError> {
+    if !observed.decision.as_ref().is_some_and(|d| d.panicking) {
+        context.overrides.end(&observed.key);
+    }
+    let (Some(write), Ok(scale)) = (plan.write, &observed.scale) else {
+        return Ok(ScaleWriteResult::Nothing);
+    };
+    let ahead = write.cause == WriteCause::Panic;
+    if ahead && !context.overrides.may_write(&observed.key, write.to, now()) {
+        return Ok(ScaleWriteResult::Later);
+    }
+    let version = Some(scale.resource_version.as_str()).filter(|v| write.cause.is_guarded() && !v.is_empty());
+    let target = &observed.autoscaler.spec.scale_target_ref;
+    match context.scales.write(&observed.key.namespace, target, write.to, version).await {
+        Ok(()) => {
+            tell(observed, scale.replicas, write, context);
+            if ahead && context.overrides.wrote(&observed.key, write.to, now()) {
+                report_rival(observed, context);
+            }
+            Ok(ScaleWriteResult::Size(write.to))
+        }
+        Err(ScaleError::Conflict(_)) => Ok(ScaleWriteResult::Conflict),
+        Err(error) => Err(error),
+    }
+}
+
+fn tell(observed: &ObservedWorkload, from: i32, write: SizeToWrite, context: &Context) {
+    context.metrics.scale_writes.with_label_values(&[write.cause.as_str()]).inc();
+    let reason = match write.cause {
+        WriteCause::Idle => "ScaledToZero",
+        WriteCause::Wanted | WriteCause::NotAllowed | WriteCause::NoActivator => "Woken",
+        WriteCause::Panic => "PanicOverride",
+        WriteCause::Direct => "Scaled",
+    };
+    let note = format!("scaled from {from} to {}: {}", write.to, because(observed, write.cause));
+    context.events.normal(&observed.autoscaler, reason, note);
+}
+
+fn report_rival(observed: &ObservedWorkload, context: &Context) {
+    let target = &observed.autoscaler.spec.scale_target_ref;
+    let (kind, name) = (&target.kind, &target.name);
+    let note = format!(
+        "the size of {kind} {name} was taken back again and again while the decider panics: another controller is scaling it; \
+         see which in its managed fields (kubectl get {kind} {name} -o yaml --show-managed-fields), and stop that"
+    );
+    context.events.warning(&observed.autoscaler, "AnotherScaler", note);
+}
+
+fn because(observed: &ObservedWorkload, cause: WriteCause) -> String {
+    let decided = observed.decision.as_ref().map_or_else(String::new, |d| {
+        format!(" (decided {}, stable average {:.2}, panic average {:.2})", d.desired, d.stable, d.panic)
+    });
+    match cause {
+        WriteCause::Idle => {
+            "no request for the stable window, and the activator is proven in the path".to_owned()
+        }
+        WriteCause::Wanted => format!("requests are waiting{decided}"),
+        WriteCause::NotAllowed => "scale-to-zero is off, for it or the cluster".to_owned(),
+        WriteCause::NoActivator => "no activator is there to hold a request".to_owned(),
+        WriteCause::Panic => format!("the panic window wants more than the HPA has given{decided}"),
+        WriteCause::Direct => format!("the decision, within the bounds{decided}"),
+    }
+}
+
+/// What describes a workload and is not there yet. Nobody's request hangs on it, so it has to wait for its turn.
+#[derive(Debug, Default)]
+pub(super) struct DueWrites {
+    metric: Option<Value>,
+    serverless_service: Option<Value>,
+    status: Option<PodAutoscalerStatus>,
+}
+
+// === impl DueWrites ===
+
+impl DueWrites {
+    pub(super) fn new(
+        observed: &ObservedWorkload,
+        plan: &Plan,
+        written: &Result<ScaleWriteResult, ScaleError>,
+        verification: Option<&Result<(), String>>,
+    ) -> Self {
+        let status = status::status(observed, plan, written, verification);
+        let status = Some(status).filter(|status| observed.autoscaler.status.as_ref() != Some(status));
+        Self { status, ..Self::children(observed, plan) }
+    }
+
+    fn children(observed: &ObservedWorkload, plan: &Plan) -> Self {
+        // Without the target's selector there is nothing to tell the others; what they have stays.
+        let selector = match &observed.scale {
+            Ok(scale) if !scale.selector.is_empty() => scale.selector.as_str(),
+            _ => return Self::default(),
+        };
+        let (key, autoscaler) = (&observed.key, &observed.autoscaler);
+        let metric = desired::metric(autoscaler, selector, &observed.settings);
+        let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
+        // One that goes with the PodAutoscaler before this one would soon be gone.
+        let uid = autoscaler.metadata.uid.as_deref();
+        let metric_is_due = observed
+            .metric
+            .as_ref()
+            .is_none_or(|existing| existing.spec != metric || existing.owner.as_deref() != uid);
+        let sks_is_due = observed
+            .serverless_service
+            .as_ref()
+            .is_none_or(|existing| existing.spec != sks || !is_owned_by(existing, uid));
+        Self {
+            metric: metric_is_due.then(|| desired::metric_object(key, autoscaler, &metric)),
+            serverless_service: sks_is_due.then(|| desired::serverless_service_object(key, autoscaler, &sks)),
+            status: None,
+        }
+    }
+
+    /// How many requests it takes to write it.
+    pub(super) fn requests(&self) -> u32 {
+        let due = [self.metric.is_some(), self.serverless_service.is_some(), self.status.is_some()];
+        due.into_iter().map(u32::from).sum()
+    }
+}
+
+/// Writes what is due, and tells of a change of mode.
+pub(super) async fn describe(
+    observed: &ObservedWorkload,
+    plan: &Plan,
+    due: DueWrites,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    if let Some(metric) = &due.metric {
+        apply::<Metric>(&context.client, metric).await?;
+    }
+    if let Some(sks) = &due.serverless_service {
+        apply::<ServerlessService>(&context.client, sks).await?;
+    }
+    let Some(after) = due.status else { return Ok(()) };
+    let before = observed.autoscaler.status.as_ref();
+    apply_status::<PodAutoscaler, _>(&context.client, &observed.key.namespace, &observed.key.name, &after)
+        .await?;
+    if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
+        tell_mode(observed, plan, mode, context);
+    }
+    tell_advice(observed, context);
+    status::warnings(observed, before, &after)
+        .into_iter()
+        .for_each(|(reason, note)| context.events.warning(&observed.autoscaler, reason, note));
+    Ok(())
+}
+
+fn tell_advice(observed: &ObservedWorkload, context: &Context) {
+    let advice = status::advice(observed);
+    if context.advice.is_news(&observed.key, advice.as_ref().map_or("", |(_, words)| words))
+        && let Some((reason, words)) = advice
+    {
+        context.events.warning(&observed.autoscaler, reason, words);
+    }
+}
+
+fn tell_mode(observed: &ObservedWorkload, plan: &Plan, mode: Mode, context: &Context) {
+    let (reason, words) = match mode {
+        Mode::Proxy => ("Proxy", "requests now go through activators"),
+        Mode::Serve => ("Serve", "requests now go straight to the pods"),
+    };
+    if context.modes.is_news(&observed.key, reason) {
+        let note = format!("{words}: {}", why(observed, plan, mode));
+        context.events.normal(&observed.autoscaler, reason, note);
+    }
+}
+
+/// Why requests go where they go.
+fn why(observed: &ObservedWorkload, plan: &Plan, mode: Mode) -> String {
+    match (mode, observed.decision.as_ref().map(|decision| decision.excess_burst_capacity)) {
+        (Mode::Proxy, _) if observed.ready == 0 => "no pod is ready".to_owned(),
+        (Mode::Proxy, _) if plan.activation.phase == Phase::Inactive => "nobody asks for it".to_owned(),
+        (Mode::Serve, _) if plan.mode == SksMode::Proxy => "no activator can be in the path".to_owned(),
+        (_, Some(excess)) => format!("the pods' excess burst capacity is {excess}"),
+        (_, None) => "no decision is known".to_owned(),
+    }
+}

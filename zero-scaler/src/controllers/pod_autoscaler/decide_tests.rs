@@ -1,0 +1,601 @@
+//! Whole plans: what is written, and what people read, for one situation each.
+
+use std::time::Duration;
+
+use autoscaler::api::{PodAutoscaler, ServerlessService, StartFailure};
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::pod_start::StartCause;
+use autoscaler::settings::Settings;
+use autoscaler::{Decision, Key, Protocol};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
+use crate::controllers::pod_autoscaler::status;
+use crate::pods::sidecar::Sidecar;
+
+const NOW: i64 = 1_800_000_000;
+
+fn ago(seconds: i64) -> String {
+    jiff::Timestamp::from_second(NOW - seconds).unwrap().to_string()
+}
+
+fn at(r#type: &str, status: &str, reason: &str, seconds: i64) -> Value {
+    json!({"type": r#type, "status": status, "reason": reason, "message": "", "lastTransitionTime": ago(seconds)})
+}
+
+fn decision(desired: u32, idle_for: Option<i64>) -> Decision {
+    Decision {
+        key: Key::new("shop", "web"),
+        desired,
+        panicking: false,
+        held: false,
+        excess_burst_capacity: 0,
+        stable: 0.0,
+        panic: 0.0,
+        ready: 1,
+        idle_since: idle_for.map(|seconds| (NOW - seconds) * 1000),
+        decided_at: NOW * 1000,
+    }
+}
+
+fn sks(mode: &str, proxied_for: Option<i64>) -> ServerlessService {
+    let populated = match proxied_for {
+        Some(seconds) => at("ActivatorEndpointsPopulated", "True", "Proxied", seconds),
+        None => at("ActivatorEndpointsPopulated", "False", "Serving", 0),
+    };
+    serde_json::from_value(json!({
+        "apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "ServerlessService",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"service": "web", "selector": "app=web", "mode": mode, "numActivators": 2},
+        "status": {"mode": mode, "activators": 2, "conditions": [populated, at("Ready", "True", "Populated", 0)]},
+    }))
+    .unwrap()
+}
+
+fn settings(autoscaler: &PodAutoscaler) -> Settings {
+    let config = AutoscalerConfig { allow_zero_initial_scale: true, ..AutoscalerConfig::default() };
+    let (settings, errors) = autoscaler.spec.settings(&config, autoscaler.annotations());
+    assert_eq!(errors, []);
+    settings
+}
+
+/// The same with another spec or other annotations.
+fn edited(mut observed: ObservedWorkload, edit: impl FnOnce(&mut PodAutoscaler)) -> ObservedWorkload {
+    edit(&mut observed.autoscaler);
+    observed.settings = settings(&observed.autoscaler);
+    observed
+}
+
+fn annotate(autoscaler: &mut PodAutoscaler, key: &str, value: &str) {
+    autoscaler.annotations_mut().insert(format!("autoscaling.rouse.dev/{key}"), value.to_owned());
+}
+
+/// Written by the zero-scaler in every size, between 1 and 5 unless edited.
+fn direct(observed: ObservedWorkload) -> ObservedWorkload {
+    edited(observed, |autoscaler| autoscaler.spec.scaler = Scaler::Direct)
+}
+
+/// An active workload at its minimum of 1, of at most 5, serving one request.
+fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
+    let autoscaler: PodAutoscaler = serde_json::from_value(json!({
+        "apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop", "generation": 1},
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "service": "web", "target": "70", "minReplicas": 1, "maxReplicas": 5, "scaleToZero": true},
+        "status": {"replicas": replicas, "conditions": conditions},
+    }))
+    .unwrap();
+    let settings = settings(&autoscaler);
+    ObservedWorkload {
+        key: Key::new("shop", "web"),
+        autoscaler,
+        settings,
+        bad_settings: Vec::new(),
+        scale: Ok(Scale {
+            replicas,
+            selector: "app=web".into(),
+            resource_version: "7".into(),
+            writer: Writer::Unknown,
+        }),
+        watched: true,
+        decision: Some(decision(1, None)),
+        heard: Some(NOW * 1000),
+        sidecar: None,
+        last_requested: None,
+        ready: u32::try_from(replicas).unwrap(),
+        service: None,
+        metric: None,
+        rival: None,
+        start_failure: None,
+        bare: None,
+        serverless_service: Some(sks("Serve", None)),
+        hpa: None,
+        without_activators: None,
+        now: jiff::Timestamp::from_second(NOW).unwrap(),
+    }
+}
+
+fn active() -> ObservedWorkload {
+    observed(1, &[at("Active", "True", "PodsReady", 600)])
+}
+
+/// Idle for ten minutes, inactive and in Proxy for one.
+fn going() -> ObservedWorkload {
+    ObservedWorkload {
+        decision: Some(decision(0, Some(600))),
+        serverless_service: Some(sks("Proxy", Some(60))),
+        ..observed(1, &[at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Proven", 50)])
+    }
+}
+
+fn at_zero() -> ObservedWorkload {
+    ObservedWorkload {
+        ready: 0,
+        ..ObservedWorkload {
+            scale: scale(0, Writer::Us),
+            ..observed(0, &[at("Active", "False", "NoTraffic", 60)])
+        }
+    }
+}
+
+fn scale(replicas: i32, writer: Writer) -> Result<Scale, crate::scaling::scale_targets::ScaleError> {
+    Ok(Scale { replicas, selector: "app=web".into(), resource_version: "7".into(), writer })
+}
+
+fn initialized() -> Value {
+    at("ScaleTargetInitialized", "True", "PodsWereReady", 600)
+}
+
+fn write(to: i32, cause: WriteCause) -> Option<SizeToWrite> {
+    Some(SizeToWrite { to, cause })
+}
+
+#[test]
+fn a_busy_workload_is_left_to_the_hpa() {
+    let plan = decide(&active(), None);
+    assert_eq!((plan.activation.phase, plan.write, plan.mode), (Phase::Active, None, SksMode::Serve));
+    let mut short = active();
+    short.decision.as_mut().unwrap().excess_burst_capacity = -1;
+    assert_eq!(decide(&short, None).mode, SksMode::Proxy);
+}
+
+#[test]
+fn the_way_to_zero_is_inactive_then_proven_then_written() {
+    let idle = ObservedWorkload { decision: Some(decision(0, Some(600))), ..active() };
+    let plan = decide(&idle, None);
+    assert_eq!((plan.activation.phase, plan.mode, plan.write), (Phase::Inactive, SksMode::Proxy, None));
+
+    let plan = decide(&going(), None);
+    assert!(plan.probe);
+    assert_eq!(plan.write, None);
+    assert_eq!(decide(&going(), Some(true)).write, write(0, WriteCause::Idle));
+    let refused = decide(&going(), Some(false));
+    assert_eq!(
+        (refused.write, refused.recheck, refused.mode),
+        (None, Some(Duration::from_secs(1)), SksMode::Proxy)
+    );
+}
+
+#[test]
+fn a_request_stops_it_whoever_speaks_of_it() {
+    let decided = ObservedWorkload { decision: Some(decision(1, None)), ..going() };
+    let poked = ObservedWorkload { last_requested: Some(NOW * 1000 - 10), ..going() };
+    for observed in [decided, poked] {
+        let plan = decide(&observed, Some(true));
+        assert_eq!((plan.activation.phase, plan.write, plan.probe), (Phase::Active, None, false));
+    }
+}
+
+#[test]
+fn the_last_request_before_idleness_does_not_stop_it() {
+    // The activator's last report of it reached us two seconds after the adapter saw the first idle second.
+    let late = ObservedWorkload { last_requested: Some((NOW - 598) * 1000), ..going() };
+    assert_eq!(decide(&late, Some(true)).write, write(0, WriteCause::Idle));
+}
+
+/// A zero-scaler that stood still, or whose clock is ahead of the adapter's, hears of the last request long after idleness began.
+/// No later request would ever come to set that right.
+#[test]
+fn a_request_that_the_decider_must_know_of_keeps_nobody_awake_for_ever() {
+    let late = |heard| ObservedWorkload {
+        last_requested: Some((NOW - 300) * 1000),
+        heard: Some((NOW - heard) * 1000),
+        decision: Some(decision(0, Some(310))),
+        ..active()
+    };
+    let plan = decide(&late(299), None);
+    assert_eq!((plan.activation.phase, plan.why), (Phase::Active, Some(Why::Busy)));
+    assert_eq!(
+        plan.recheck,
+        Some(Duration::from_secs(5)),
+        "the decision is repeated, and that asks for no look"
+    );
+    assert_eq!(decide(&late(290), None).activation.phase, Phase::Inactive);
+}
+
+#[test]
+fn silence_neither_ends_nor_goes_on() {
+    let plan = decide(&ObservedWorkload { decision: None, ..going() }, Some(true));
+    assert_eq!((plan.activation.phase, plan.write, plan.mode), (Phase::Inactive, None, SksMode::Proxy));
+    let plan = decide(&ObservedWorkload { decision: None, ..active() }, None);
+    assert_eq!((plan.activation.phase, plan.write, plan.mode), (Phase::Active, None, SksMode::Serve));
+}
+
+#[test]
+fn a_workload_just_woken_starts_anew_although_the_decider_still_calls_it_idle() {
+    // The wake wrote 1; the status still says 0, the decision is older than the request.
+    let mut woken =
+        ObservedWorkload { scale: scale(1, Writer::Us), decision: Some(decision(0, Some(600))), ..at_zero() };
+    woken.serverless_service = Some(sks("Proxy", Some(600)));
+    let plan = decide(&woken, None);
+    assert_eq!((plan.activation.phase, plan.write, plan.probe), (Phase::Activating, None, false));
+    assert_eq!(plan.mode, SksMode::Proxy);
+}
+
+#[test]
+fn a_sleeping_workload_wakes_straight_to_what_is_decided() {
+    assert_eq!(
+        decide(&ObservedWorkload { decision: Some(decision(0, Some(600))), ..at_zero() }, None).write,
+        None
+    );
+    let wanted = ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() };
+    let plan = decide(&wanted, None);
+    assert_eq!((plan.write, plan.activation.phase), (write(4, WriteCause::Wanted), Phase::Activating));
+    let more = ObservedWorkload { decision: Some(decision(40, None)), ..at_zero() };
+    assert_eq!(decide(&more, None).write, write(5, WriteCause::Wanted));
+}
+
+#[test]
+fn without_activators_sleeping_workloads_are_woken_after_a_while() {
+    let idle = || ObservedWorkload { decision: None, ..at_zero() };
+    let plan = decide(&ObservedWorkload { without_activators: Some(Duration::from_secs(4)), ..idle() }, None);
+    assert_eq!((plan.write, plan.recheck), (None, Some(Duration::from_secs(6))));
+    let plan =
+        decide(&ObservedWorkload { without_activators: Some(Duration::from_secs(10)), ..idle() }, None);
+    assert_eq!(plan.write, write(1, WriteCause::NoActivator));
+}
+
+#[test]
+fn panic_goes_ahead_of_the_hpa_and_only_upwards() {
+    let panicking = |desired| {
+        let decision = Decision { panicking: true, ..decision(desired, None) };
+        ObservedWorkload {
+            decision: Some(decision),
+            ..observed(2, &[at("Active", "True", "PodsReady", 600)])
+        }
+    };
+    assert_eq!(decide(&panicking(4), None).write, write(4, WriteCause::Panic));
+    assert_eq!(decide(&panicking(50), None).write, write(5, WriteCause::Panic));
+    assert_eq!(decide(&panicking(2), None).write, None);
+    assert_eq!(decide(&panicking(1), None).write, None);
+}
+
+#[test]
+fn without_an_hpa_every_size_is_ours() {
+    let written = |decided: Option<u32>, replicas| {
+        let mut observed =
+            direct(observed(replicas, &[at("Active", "True", "PodsReady", 600), initialized()]));
+        observed = edited(observed, |autoscaler| autoscaler.spec.min_replicas = Some(2));
+        observed.decision = decided.map(|d| decision(d, None));
+        decide(&observed, None).write
+    };
+    assert_eq!(written(Some(4), 2), write(4, WriteCause::Direct));
+    assert_eq!(written(Some(1), 4), write(2, WriteCause::Direct));
+    assert_eq!(written(Some(3), 3), None);
+    assert_eq!(written(None, 3), None);
+    assert_eq!(written(None, 9), write(5, WriteCause::Direct));
+}
+
+#[test]
+fn zero_by_somebody_else_is_a_pause_and_zero_by_us_is_undone() {
+    let mut observed = ObservedWorkload {
+        scale: scale(0, Writer::Other),
+        ..observed(0, &[at("Active", "True", "PodsReady", 60)])
+    };
+    observed.ready = 0;
+    observed = edited(observed, |autoscaler| autoscaler.spec.scale_to_zero = false);
+    let plan = decide(&observed, None);
+    assert!(plan.paused);
+    assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
+    let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::Nothing), None);
+    let says = |r#type| condition(&status.conditions, r#type).map(|c| (c.status.as_str(), c.reason.as_str()));
+    assert_eq!(says("Active"), Some(("False", "Paused")));
+    assert_eq!(says("Ready"), Some(("False", "Paused")));
+    // It stays paused with the status that we have just written.
+    observed.autoscaler.status = Some(status);
+    assert!(decide(&observed, None).paused);
+
+    let mut ours = edited(at_zero(), |autoscaler| autoscaler.spec.scale_to_zero = false);
+    assert_eq!(decide(&ours, None).write, write(1, WriteCause::NotAllowed));
+    ours.scale = scale(0, Writer::Unknown);
+    assert_eq!(decide(&ours, None).write, write(1, WriteCause::NotAllowed));
+}
+
+#[test]
+fn a_target_that_cannot_be_read_stands_still() {
+    let error = crate::scaling::scale_targets::ScaleError::NotFound("Deployment web".into());
+    let lost = ObservedWorkload { scale: Err(error), ..going() };
+    let plan = decide(&lost, None);
+    assert_eq!((plan.write, plan.probe, plan.mode), (None, false, SksMode::Proxy));
+    let status = status::status(&lost, &plan, &Ok(ScaleWriteResult::Nothing), None);
+    let ready = condition(&status.conditions, "Ready").unwrap();
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "TargetNotFound"));
+    assert_eq!(status.replicas, Some(1));
+}
+
+#[test]
+fn a_service_and_pods_that_speak_differently_are_told_how_to_agree() {
+    let mut service = sks("Serve", None);
+    let redis = json!({"servicePort": 6379, "activatorPort": 20001, "podPort": 8012, "protocol": "tcp"});
+    service.status.as_mut().unwrap().ports = vec![serde_json::from_value(redis).unwrap()];
+    let ready = |sidecar| {
+        let observed = ObservedWorkload { sidecar, serverless_service: Some(service.clone()), ..active() };
+        let plan = decide(&observed, None);
+        let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::Nothing), None);
+        condition(&status.conditions, "Ready").unwrap().clone()
+    };
+    let says = ready(Some(Sidecar::Speaks(Protocol::Http)));
+    assert_eq!((says.status.as_str(), says.reason.as_str()), ("False", "ProtocolMismatch"));
+    for word in ["6379", "autoscaling.rouse.dev/protocol: tcp"] {
+        assert!(says.message.contains(word), "{}", says.message);
+    }
+    assert_eq!(ready(Some(Sidecar::Speaks(Protocol::Tcp))).status, "True");
+    assert_eq!(ready(Some(Sidecar::Missing)).reason, "SidecarMissing");
+    assert_eq!(ready(None).status, "True", "nothing is said where nothing is known");
+}
+
+#[test]
+fn a_status_is_written_once() {
+    for (observed, verification) in [(active(), None), (going(), Some(Ok(()))), (at_zero(), None)] {
+        let plan = decide(&observed, verification.as_ref().map(|p: &Result<(), String>| p.is_ok()));
+        let first = status::status(&observed, &plan, &Ok(ScaleWriteResult::Nothing), verification.as_ref());
+        let mut again = observed;
+        again.autoscaler.status = Some(first.clone());
+        again.now = jiff::Timestamp::from_second(NOW + 1).unwrap();
+        let plan = decide(&again, verification.as_ref().map(|p| p.is_ok()));
+        assert_eq!(
+            status::status(&again, &plan, &Ok(ScaleWriteResult::Nothing), verification.as_ref()),
+            first
+        );
+    }
+}
+
+#[test]
+fn without_bounds_in_the_spec_they_come_from_annotations() {
+    let written = |annotations: &[(&str, &str)], desired, replicas| {
+        let observed = observed(replicas, &[at("Active", "True", "PodsReady", 600), initialized()]);
+        let mut observed = edited(direct(observed), |autoscaler| {
+            (autoscaler.spec.min_replicas, autoscaler.spec.max_replicas) = (None, None);
+            annotations.iter().for_each(|(key, value)| annotate(autoscaler, key, value));
+        });
+        observed.decision = Some(decision(desired, None));
+        decide(&observed, None).write
+    };
+    // Z24
+    assert_eq!(written(&[("max-scale", "8")], 10, 1), write(8, WriteCause::Direct));
+    assert_eq!(written(&[], 5000, 1), write(5000, WriteCause::Direct));
+    assert_eq!(written(&[("min-scale", "3")], 1, 5), write(3, WriteCause::Direct));
+    assert_eq!(written(&[], 0, 5), write(1, WriteCause::Direct));
+}
+
+/// Rows of Knative's scaler_test.go that end in a size.
+#[test]
+fn a_new_workload_is_brought_to_its_initial_size() {
+    let new = |initial: &str, replicas, decided: Option<u32>| {
+        let mut observed = edited(direct(observed(replicas, &[at("Active", "Unknown", "Queued", 0)])), |a| {
+            annotate(a, "initial-scale", initial);
+        });
+        observed.decision = decided.map(|d| decision(d, None));
+        observed
+    };
+    // Z27; the target is still at its own first size.
+    assert_eq!(decide(&new("2", 0, Some(1)), None).write, write(2, WriteCause::Wanted));
+    assert_eq!(decide(&new("2", 1, Some(1)), None).write, write(2, WriteCause::Direct));
+    // Z28, and then it is active and initialized.
+    let plan = decide(&new("5", 5, Some(1)), None);
+    assert_eq!((plan.write, plan.activation.phase), (None, Phase::Active));
+    let four = ObservedWorkload { ready: 4, ..new("5", 5, Some(1)) };
+    assert_eq!(decide(&four, None).activation.phase, Phase::Activating);
+    // Without a decision the initial size still holds.
+    assert_eq!(decide(&new("5", 1, None), None).write, write(5, WriteCause::Direct));
+    // Z29: initialized, so that it falls at once.
+    let idle = |observed| ObservedWorkload { decision: Some(decision(0, Some(600))), ..observed };
+    let mut attained = idle(direct(observed(2, &[at("Active", "True", "PodsReady", 120), initialized()])));
+    attained = edited(attained, |a| annotate(a, "initial-scale", "2"));
+    assert_eq!(decide(&attained, None).write, write(1, WriteCause::Direct));
+    // Z30: not initialized, but unreachable.
+    let mut retired = idle(direct(observed(2, &[at("Active", "True", "PodsReady", 30)])));
+    retired = edited(retired, |a| {
+        annotate(a, "initial-scale", "2");
+        annotate(a, "reachability", "Unreachable");
+    });
+    assert_eq!(decide(&retired, None).write, write(1, WriteCause::Direct));
+}
+
+#[test]
+fn an_hpa_starts_a_new_workload_from_the_size_it_finds_and_a_wake_from_its_initial_one() {
+    let new = |replicas| {
+        let observed = observed(replicas, &[at("Active", "Unknown", "Queued", 0)]);
+        edited(observed, |a| annotate(a, "initial-scale", "3"))
+    };
+    let plan = decide(&new(1), None);
+    assert_eq!((plan.write, plan.activation.phase), (None, Phase::Active));
+    assert_eq!(decide(&new(0), None).write, write(3, WriteCause::Wanted));
+}
+
+#[test]
+fn a_workload_that_may_start_asleep_is_initialized_from_the_start() {
+    let mut born =
+        ObservedWorkload { decision: None, ready: 0, scale: scale(0, Writer::Other), ..observed(0, &[]) };
+    born.autoscaler.status = None;
+    let says = |observed: &ObservedWorkload| {
+        let plan = decide(observed, None);
+        let status = status::status(observed, &plan, &Ok(ScaleWriteResult::Nothing), None);
+        let initialized = condition(&status.conditions, "ScaleTargetInitialized").unwrap().clone();
+        (plan.activation.phase, initialized.status, status.state)
+    };
+    use autoscaler::reachability::State::Reserve;
+    assert_eq!(says(&born), (Phase::Inactive, "Unknown".into(), Some(Reserve)));
+    // Z32
+    let allowed = edited(born, |a| annotate(a, "initial-scale", "0"));
+    assert_eq!(says(&allowed), (Phase::Inactive, "True".into(), Some(Reserve)));
+    assert_eq!(decide(&allowed, None).write, None);
+}
+
+#[test]
+fn an_unreachable_workload_is_put_to_zero_from_any_size_also_without_asking_for_it() {
+    let retired = |replicas| {
+        let conditions = [
+            at("Active", "False", "NoTraffic", 60),
+            at("ActivatorInPath", "True", "Proven", 50),
+            initialized(),
+        ];
+        let going = ObservedWorkload {
+            decision: Some(decision(0, Some(600))),
+            serverless_service: Some(sks("Proxy", Some(60))),
+            ..observed(replicas, &conditions)
+        };
+        edited(going, |a| {
+            (a.spec.min_replicas, a.spec.scale_to_zero) = (Some(2), false);
+            annotate(a, "reachability", "Unreachable");
+        })
+    };
+    // Z21. The HPA is parked by it.
+    let plan = decide(&retired(5), Some(true));
+    assert_eq!((plan.write, plan.paused), (write(0, WriteCause::Idle), false));
+    let written = status::status(&retired(5), &plan, &Ok(ScaleWriteResult::Size(0)), None);
+    assert_eq!((written.state, written.replicas), (Some(autoscaler::reachability::State::Retired), Some(0)));
+    assert!(decide(&retired(5), None).probe);
+    // Made reachable again, it comes back: it never asked to be at zero.
+    let back = |mut observed: ObservedWorkload| {
+        observed.scale = scale(0, Writer::Us);
+        observed.ready = 0;
+        edited(observed, |a| {
+            a.status = Some(written.clone());
+            annotate(a, "reachability", "Reachable");
+        })
+    };
+    assert_eq!(decide(&back(retired(5)), None).write, write(2, WriteCause::NotAllowed));
+}
+
+#[test]
+fn pods_that_never_come_are_given_up_and_then_proven() {
+    let stuck = |seconds| ObservedWorkload {
+        decision: Some(decision(0, Some(900))),
+        ready: 0,
+        serverless_service: Some(sks("Proxy", Some(900))),
+        ..observed(1, &[at("Active", "Unknown", "Queued", seconds)])
+    };
+    // Z17
+    let plan = decide(&stuck(400), None);
+    assert_eq!((plan.activation.phase, plan.recheck), (Phase::Activating, Some(Duration::from_secs(230))));
+    // Z18
+    let plan = decide(&stuck(631), None);
+    assert_eq!((plan.activation.phase, plan.activation.reason), (Phase::Inactive, Reason::TimedOut));
+    assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
+}
+
+#[test]
+fn a_word_tells_what_keeps_a_workload_from_zero() {
+    let word = |observed: &ObservedWorkload| {
+        let plan = decide(observed, None);
+        let written = plan.write.map_or(ScaleWriteResult::Nothing, |write| ScaleWriteResult::Size(write.to));
+        status::status(observed, &plan, &Ok(written), None).not_at_zero
+    };
+    let says = |observed: &ObservedWorkload| word(observed).unwrap();
+    assert_eq!(says(&active()), "Requests");
+    assert_eq!(says(&ObservedWorkload { decision: None, ..active() }), "NoDecision");
+    let nobody_holds = ObservedWorkload { without_activators: Some(Duration::from_secs(60)), ..active() };
+    assert_eq!(says(&nobody_holds), "NoActivator");
+    assert_eq!(
+        says(&ObservedWorkload { decision: Some(decision(0, Some(9))), ..active() }),
+        "IdleTooShortly"
+    );
+    assert_eq!(
+        says(&ObservedWorkload { serverless_service: Some(sks("Serve", None)), ..going() }),
+        "NotProxied"
+    );
+    let proven = [at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Proven", 5)];
+    let in_grace = ObservedWorkload {
+        decision: Some(decision(0, Some(600))),
+        serverless_service: Some(sks("Proxy", Some(9))),
+        ..observed(1, &proven)
+    };
+    assert_eq!(says(&in_grace), "GracePeriod");
+    assert_eq!(says(&ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() }), "PodsStarting");
+    assert_eq!(word(&ObservedWorkload { decision: None, ..at_zero() }), None);
+    // Whose switch it is stands in the sentence.
+    let off = |mut observed: ObservedWorkload, cluster: bool| {
+        observed = edited(observed, |autoscaler| autoscaler.spec.scale_to_zero = false);
+        observed.settings.enable_scale_to_zero = !cluster;
+        let status =
+            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::Nothing), None);
+        assert_eq!(status.not_at_zero.as_deref(), Some("ScaleToZeroOff"));
+        condition(&status.conditions, "Active").unwrap().message.clone()
+    };
+    assert!(off(active(), true).contains("config-autoscaler"));
+    assert!(off(active(), false).contains("spec.scaleToZero"));
+}
+
+#[test]
+fn the_state_follows_the_size_and_what_is_wanted() {
+    use autoscaler::reachability::State;
+    let state = |observed: &ObservedWorkload| {
+        let plan = decide(observed, None);
+        status::status(observed, &plan, &Ok(ScaleWriteResult::Nothing), None).state
+    };
+    assert_eq!(state(&active()), Some(State::Active));
+    assert_eq!(state(&going()), Some(State::Active));
+    assert_eq!(state(&ObservedWorkload { decision: None, ..at_zero() }), Some(State::Reserve));
+    assert_eq!(
+        state(&ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() }),
+        Some(State::Active)
+    );
+    let retired = edited(active(), |a| annotate(a, "reachability", "Unreachable"));
+    assert_eq!(state(&retired), Some(State::Retired));
+}
+
+#[test]
+fn what_keeps_pods_from_starting_is_said_until_one_starts() {
+    let waiting = |failure| ObservedWorkload {
+        ready: 0,
+        start_failure: failure,
+        ..observed(1, &[at("Active", "Unknown", "Queued", 60)])
+    };
+    let failure = |given_up| {
+        Some(StartFailure {
+            cause: StartCause::ImagePull,
+            reason: "ErrImagePull".into(),
+            message: "no such tag".into(),
+            pod: "web-1".into(),
+            since: Time(jiff::Timestamp::from_second(NOW - 5).unwrap()),
+            given_up,
+        })
+    };
+    let status_of = |observed: &ObservedWorkload| {
+        status::status(observed, &decide(observed, None), &Ok(ScaleWriteResult::Nothing), None)
+    };
+    let said = |observed: &ObservedWorkload, r#type: &str| {
+        let status = status_of(observed);
+        let condition = condition(&status.conditions, r#type).cloned();
+        condition.map(|c| (c.status, c.reason, c.message))
+    };
+    let hoping = waiting(failure(false));
+    let (status, reason, message) = said(&hoping, "PodsCanStart").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "ImagePull"));
+    assert_eq!(message, "pod web-1: ErrImagePull: no such tag; requests are still held");
+    assert_eq!(said(&hoping, "Ready").unwrap().1, "Activating");
+
+    let given_up = waiting(failure(true));
+    let (status, reason, _) = said(&given_up, "Ready").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "CannotStart"));
+    let warnings = status::warnings(&given_up, Some(&status_of(&hoping)), &status_of(&given_up));
+    let [(reason, note)] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert_eq!(*reason, "CannotStart");
+    assert!(note.starts_with("ImagePull: pod web-1: ErrImagePull: no such tag"), "{note}");
+
+    assert_eq!(said(&waiting(None), "PodsCanStart"), None);
+}

@@ -1,0 +1,173 @@
+//! The objects a workload should have. Pure: an observation and a plan in, JSON for server-side apply out.
+
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::api::{Metric, MetricSpec, Mode, PodAutoscaler, ServerlessService, ServerlessServiceSpec};
+use autoscaler::contract::WORKLOAD_LABEL;
+use autoscaler::scale_to_zero;
+use autoscaler::settings::{Aggregation, Settings};
+use autoscaler::sks_mode::SksMode;
+use kube::Resource;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::decide::Plan;
+use crate::kubernetes::server_side_apply::owner;
+
+/// What the metrics-adapter should collect.
+pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str, settings: &Settings) -> MetricSpec {
+    MetricSpec {
+        service: autoscaler.spec.service.clone(),
+        selector: selector.to_owned(),
+        stable_window_seconds: seconds(settings.stable_window),
+        panic_window_seconds: seconds(settings.panic_window()),
+        aggregation: match settings.aggregation {
+            Aggregation::Linear => "linear",
+            Aggregation::WeightedExponential => "weighted-exponential",
+        }
+        .to_owned(),
+    }
+}
+
+/// Where requests should go.
+pub(super) fn serverless_service(
+    autoscaler: &PodAutoscaler,
+    selector: &str,
+    settings: &Settings,
+    plan: &Plan,
+) -> ServerlessServiceSpec {
+    ServerlessServiceSpec {
+        service: autoscaler.spec.service.clone(),
+        selector: selector.to_owned(),
+        mode: mode(plan.mode),
+        num_activators: plan.activators,
+        container_concurrency: autoscaler.spec.container_concurrency,
+        paused: plan.paused,
+        wake_timeout_seconds: settings.wake_timeout.map(seconds),
+        wake_queue_depth: settings.wake_queue_depth,
+        // Whether activators may take it for asleep, and not for paused, when they find it at zero and can ask nobody.
+        wake_target: scale_to_zero::is_allowed(autoscaler.spec.scale_to_zero, settings)
+            .then(|| autoscaler.spec.scale_target_ref.clone()),
+    }
+}
+
+fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// The mode as objects write it.
+pub(super) fn mode(mode: SksMode) -> Mode {
+    match mode {
+        SksMode::Proxy => Mode::Proxy,
+        SksMode::Serve => Mode::Serve,
+    }
+}
+
+/// A Metric, to be applied.
+pub(super) fn metric_object(key: &Key, autoscaler: &PodAutoscaler, spec: &MetricSpec) -> Value {
+    child(key, autoscaler, &Metric::kind(&()), spec)
+}
+
+/// A ServerlessService, to be applied.
+pub(super) fn serverless_service_object(
+    key: &Key,
+    autoscaler: &PodAutoscaler,
+    spec: &ServerlessServiceSpec,
+) -> Value {
+    child(key, autoscaler, &ServerlessService::kind(&()), spec)
+}
+
+fn child(key: &Key, autoscaler: &PodAutoscaler, kind: &str, spec: &impl Serialize) -> Value {
+    json!({
+        "apiVersion": PodAutoscaler::api_version(&()),
+        "kind": kind,
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": {WORKLOAD_LABEL: key.name},
+            "ownerReferences": [owner(autoscaler)],
+        },
+        "spec": spec,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::activation::{Activation, Reason};
+    use autoscaler::config::AutoscalerConfig;
+    use autoscaler::scale_to_zero::Phase;
+
+    use super::*;
+
+    #[test]
+    fn activators_may_wake_who_may_sleep_and_nobody_else() {
+        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+        let mut autoscaler = autoscaler();
+        let target =
+            |autoscaler: &_| serverless_service(autoscaler, "app=web", &settings, &plan()).wake_target;
+        assert_eq!(target(&autoscaler), None, "at zero it is paused");
+        autoscaler.spec.scale_to_zero = true;
+        assert_eq!(target(&autoscaler), Some(autoscaler.spec.scale_target_ref.clone()));
+    }
+
+    #[test]
+    fn how_long_and_how_many_may_wait_goes_to_the_activators() {
+        let annotations = [("wake-timeout", "20m"), ("wake-queue-depth", "7")]
+            .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
+        let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
+        let spec = serverless_service(&autoscaler(), "app=web", &settings, &plan());
+        assert_eq!((errors, spec.wake_timeout_seconds, spec.wake_queue_depth), (vec![], Some(1200), Some(7)));
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            activation: Activation { phase: Phase::Active, reason: Reason::PodsReady },
+            paused: false,
+            write: None,
+            probe: false,
+            mode: SksMode::Serve,
+            activators: 3,
+            why: None,
+            recheck: None,
+        }
+    }
+
+    fn autoscaler() -> PodAutoscaler {
+        serde_json::from_value(json!({
+            "apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u-1"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web-deployment"},
+                "service": "web-service", "target": "70", "containerConcurrency": 10, "maxReplicas": 5},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn children_say_what_the_other_processes_need() {
+        let (key, autoscaler) = (Key::new("shop", "web"), autoscaler());
+        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+        let spec = metric(&autoscaler, "app=web", &settings);
+        assert_eq!(
+            metric_object(&key, &autoscaler, &spec),
+            json!({
+                "apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "Metric",
+                "metadata": {"name": "web", "namespace": "shop", "labels": {"autoscaling.rouse.dev/workload": "web"},
+                    "ownerReferences": [{"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
+                        "name": "web", "uid": "u-1", "controller": true}]},
+                "spec": {"service": "web-service", "selector": "app=web", "stableWindowSeconds": 60,
+                    "panicWindowSeconds": 6, "aggregation": "linear"},
+            })
+        );
+        let object = serverless_service_object(
+            &key,
+            &autoscaler,
+            &serverless_service(&autoscaler, "app=web", &settings, &plan()),
+        );
+        assert_eq!(
+            object["spec"],
+            json!({"service": "web-service", "selector": "app=web", "mode": "Serve", "numActivators": 3,
+                "containerConcurrency": 10, "paused": false})
+        );
+    }
+}

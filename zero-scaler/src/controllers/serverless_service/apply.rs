@@ -1,0 +1,154 @@
+//! Writes a Service's endpoints, its private twin and the status. Nothing is written that is there already.
+
+use autoscaler::Key;
+use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Resource;
+use serde_json::Value;
+
+use super::desired::{self, is_as_desired};
+use super::observe::ObservedService;
+use super::private_name::private_name;
+use crate::cache::service::Service;
+use crate::cache::slice_index::workload_of;
+use crate::controllers::context::Context;
+use crate::controllers::reconciler::ReconcileError;
+use crate::kubernetes::server_side_apply::{apply, apply_status, delete, delete_unchanged, is_owned_by};
+
+/// Writes our slices, then deletes those of ours that are too many: first add, then remove.
+pub(super) async fn slices(
+    observed: &ObservedService,
+    desired: &[EndpointSlice],
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    for slice in desired {
+        let existing = observed.slices.iter().find(|existing| existing.metadata.name == slice.metadata.name);
+        if existing.is_none_or(|existing| !is_as_desired(existing, slice)) {
+            // Serialized, a slice brings its kind along.
+            apply::<EndpointSlice>(&context.client, &serde_json::to_value(slice)?).await?;
+        }
+    }
+    for existing in &observed.slices {
+        if !desired.iter().any(|slice| slice.metadata.name == existing.metadata.name) {
+            delete(&context.client, existing.as_ref()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the private Service in managed mode, and deletes it in attached mode.
+pub(super) async fn private_service(
+    observed: &ObservedService,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    if let Some(desired) = desired::private_service(observed) {
+        let existing =
+            observed.private_service.as_ref().map(|s| serde_json::to_value(s.as_ref())).transpose()?;
+        if existing.is_none_or(|existing| !is_as_private(&existing, &desired)) {
+            apply::<Service>(&context.rate_limited, &desired).await?;
+        }
+        return Ok(());
+    }
+    let name = private_name(&observed.sks.spec.service);
+    delete_private(&observed.key, &observed.sks, &name, context).await
+}
+
+/// Takes back what this workload wrote for a Service that it can no longer steer. Another one may steer it now.
+pub(super) async fn withdraw(
+    key: &Key,
+    sks: &ServerlessService,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    take_back(key, None, context).await?;
+    delete_private(key, sks, &private_name(&sks.spec.service), context).await?;
+    leave(key, sks, context).await
+}
+
+/// Takes back what this workload wrote for Services that it has left.
+pub(super) async fn leave(
+    key: &Key,
+    sks: &ServerlessService,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    take_back(key, Some(&sks.spec.service), context).await?;
+    let private = sks.status.as_ref().and_then(|status| status.private_service.as_deref());
+    match private.filter(|name| *name != private_name(&sks.spec.service)) {
+        Some(private) => delete_private(key, sks, private, context).await,
+        None => Ok(()),
+    }
+}
+
+async fn take_back(key: &Key, kept: Option<&str>, context: &Context) -> Result<(), ReconcileError> {
+    let slices = &context.cache.slices;
+    for service in slices.led_for(key).iter().filter(|service| Some(service.as_str()) != kept) {
+        for slice in slices.of(&key.namespace, service) {
+            if workload_of(&slice).as_ref() == Some(key) {
+                delete_unchanged(&context.client, slice.as_ref()).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn delete_private(
+    key: &Key,
+    sks: &ServerlessService,
+    name: &str,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    let private = context.cache.service(&key.namespace, name);
+    if let Some(private) = private.filter(|p| is_owned_by(p.as_ref(), sks.meta().uid.as_deref())) {
+        delete(&context.rate_limited, private.as_ref()).await?;
+    }
+    Ok(())
+}
+
+/// Writes the status.
+pub(super) async fn status(
+    sks: &ServerlessService,
+    after: ServerlessServiceStatus,
+    context: &Context,
+) -> Result<(), ReconcileError> {
+    if sks.status.as_ref() == Some(&after) {
+        return Ok(());
+    }
+    let (namespace, name) = (sks.metadata.namespace.as_deref(), sks.metadata.name.as_deref());
+    let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+    apply_status::<ServerlessService, _>(&context.client, namespace, name, &after).await?;
+    Ok(())
+}
+
+/// Whether a private Service is as it should be; that it is a Service goes without saying.
+fn is_as_private(existing: &Value, desired: &Value) -> bool {
+    let parts = ["/metadata", "/spec"].map(|part| (existing.pointer(part), desired.pointer(part)));
+    parts.into_iter().all(|(existing, desired)| existing.zip(desired).is_some_and(|(e, d)| contains(e, d)))
+}
+
+/// Whether an object has all that is desired of it; lists must be alike in length and order.
+fn contains(existing: &Value, desired: &Value) -> bool {
+    match (existing, desired) {
+        (Value::Object(existing), Value::Object(desired)) => {
+            desired.iter().all(|(key, value)| existing.get(key).is_some_and(|e| contains(e, value)))
+        }
+        (Value::Array(existing), Value::Array(desired)) => {
+            existing.len() == desired.len() && existing.iter().zip(desired).all(|(e, d)| contains(e, d))
+        }
+        (existing, desired) => existing == desired,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_may_have_more_than_is_desired_but_no_longer_lists() {
+        let existing = json!({"spec": {"ports": [{"port": 80, "protocol": "TCP"}], "clusterIP": "None"}});
+        assert!(contains(&existing, &json!({"spec": {"ports": [{"port": 80}]}})));
+        assert!(!contains(&existing, &json!({"spec": {"ports": [{"port": 81}]}})));
+        assert!(!contains(&existing, &json!({"spec": {"ports": []}})));
+        assert!(!contains(&existing, &json!({"spec": {"selector": {}}})));
+    }
+}

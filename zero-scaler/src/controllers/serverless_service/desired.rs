@@ -1,0 +1,215 @@
+//! The endpoints a Service should have. Pure: an observation and the listening activators in, objects out.
+//!
+//! One slice for each address family, so that a change of mode is one write, which every node sees as a whole. Only more than
+//! a thousand endpoints, the API's limit, need a second slice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use autoscaler::api::{Mode, PortLease};
+use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
+use autoscaler::selector::Selector;
+use autoscaler::sks_mode::{self, SksMode};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use kube::Resource;
+use kube::api::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::observe::ObservedService;
+use crate::cache::service::Service;
+use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
+use crate::kubernetes::server_side_apply::owner;
+use crate::pods::endpoints::{PodEndpoint, is_ready, led_ports};
+
+/// The API's limit for one slice.
+const MOST_ENDPOINTS: usize = 1000;
+
+/// Where requests go, and through whom.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ServingPath {
+    /// The mode that the endpoints can have.
+    pub(super) mode: SksMode,
+    /// The activators in the path; none in Serve mode.
+    pub(super) activators: Vec<PodEndpoint>,
+    /// The ports on which they listen.
+    pub(super) ports: Vec<PortLease>,
+}
+
+// === impl ServingPath ===
+
+impl ServingPath {
+    /// The path, given the activators that proved to listen on all ports.
+    pub(super) fn new(observed: &ObservedService, listening: Vec<PodEndpoint>) -> Self {
+        let wanted = match observed.sks.spec.mode {
+            Mode::Proxy if observed.may_proxy() => SksMode::Proxy,
+            Mode::Proxy | Mode::Serve => SksMode::Serve,
+        };
+        let (activators, ports) =
+            if listening.is_empty() { last_resort(observed) } else { (listening, observed.ports.clone()) };
+        let count = u32::try_from(activators.len()).unwrap_or(u32::MAX);
+        match sks_mode::in_force(wanted, observed.ready_pods(), count) {
+            SksMode::Proxy => Self { mode: SksMode::Proxy, activators, ports },
+            SksMode::Serve => Self { mode: SksMode::Serve, activators: Vec::new(), ports: Vec::new() },
+        }
+    }
+}
+
+/// With neither pods nor a proven activator, the activators that are in the path stay there while they are ready, with the ports
+/// that they are there with: they were proven once, perhaps by the process before this one, and an empty Service would be worse.
+fn last_resort(observed: &ObservedService) -> (Vec<PodEndpoint>, Vec<PortLease>) {
+    if observed.ready_pods() > 0 {
+        return Default::default();
+    }
+    let slices = || observed.slices.iter();
+    let numbers: BTreeSet<i32> =
+        slices().flat_map(|s| s.ports.iter().flatten()).filter_map(|port| port.port).collect();
+    let proven = |lease: &&PortLease| numbers.contains(&i32::from(lease.activator_port));
+    let ports: Vec<PortLease> = observed.ports.iter().filter(proven).cloned().collect();
+    if ports.is_empty() {
+        return Default::default();
+    }
+    let in_path: BTreeSet<&String> =
+        slices().flat_map(|s| s.endpoints.iter().flatten()).flat_map(|e| &e.addresses).collect();
+    let stays = |activator: &&PodEndpoint| activator.endpoint.addresses.iter().any(|a| in_path.contains(a));
+    (observed.activators.iter().filter(stays).cloned().collect(), ports)
+}
+
+/// The slices that we should have written; any other of ours is to be deleted.
+pub(super) fn slices(observed: &ObservedService, path: &ServingPath) -> Vec<EndpointSlice> {
+    families(&observed.service).iter().flat_map(|family| of_family(observed, path, family)).collect()
+}
+
+fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Vec<EndpointSlice> {
+    let of = |endpoints: &[PodEndpoint]| -> Vec<Endpoint> {
+        endpoints.iter().filter(|e| e.family == family).map(|e| e.endpoint.clone()).collect()
+    };
+    let activators = of(&path.activators);
+    if !activators.is_empty() {
+        return chunked(observed, family, activators, &activator_ports(observed, &path.ports));
+    }
+    if observed.managed {
+        chunked(observed, family, of(&observed.pods), &pod_ports(observed))
+    } else {
+        Vec::new()
+    }
+}
+
+fn chunked(
+    observed: &ObservedService,
+    family: &str,
+    mut endpoints: Vec<Endpoint>,
+    ports: &[EndpointPort],
+) -> Vec<EndpointSlice> {
+    // The ready ones first: they belong together where there is more than one slice.
+    endpoints.sort_by_key(|e| (!is_ready(e), e.addresses.first().cloned()));
+    let mut chunks: Vec<Vec<Endpoint>> = endpoints.chunks(MOST_ENDPOINTS).map(<[Endpoint]>::to_vec).collect();
+    if chunks.is_empty() {
+        chunks.push(Vec::new());
+    }
+    let name = |i| match i {
+        0 => format!("{}-rouse-{}", observed.sks.spec.service, family.to_lowercase()),
+        i => format!("{}-rouse-{}-{i}", observed.sks.spec.service, family.to_lowercase()),
+    };
+    chunks
+        .into_iter()
+        .enumerate()
+        .map(|(i, endpoints)| EndpointSlice {
+            metadata: metadata(observed, name(i)),
+            address_type: family.to_owned(),
+            endpoints: Some(endpoints),
+            ports: Some(ports.to_vec()),
+        })
+        .collect()
+}
+
+/// The Service's port names with the activators' numbers.
+fn activator_ports(observed: &ObservedService, leases: &[PortLease]) -> Vec<EndpointPort> {
+    let of_lease = |lease: &PortLease| {
+        let mut ports = led_ports(&observed.service);
+        let port = ports.find(|port| port.port == i32::from(lease.service_port));
+        endpoint_port(
+            lease.name.clone(),
+            lease.activator_port,
+            port.and_then(|port| port.app_protocol.clone()),
+        )
+    };
+    leases.iter().map(of_lease).collect()
+}
+
+/// The same with the pods' number, which is the sidecar's.
+fn pod_ports(observed: &ObservedService) -> Vec<EndpointPort> {
+    led_ports(&observed.service)
+        .map(|port| {
+            let name = port.name.clone().unwrap_or_default();
+            endpoint_port(name, QUEUE_PROXY_PORT, port.app_protocol.clone())
+        })
+        .collect()
+}
+
+fn endpoint_port(name: String, number: u16, app_protocol: Option<String>) -> EndpointPort {
+    EndpointPort {
+        name: Some(name),
+        port: Some(i32::from(number)),
+        protocol: Some("TCP".to_owned()),
+        app_protocol,
+    }
+}
+
+fn metadata(observed: &ObservedService, name: String) -> ObjectMeta {
+    let labels = [
+        (SERVICE_NAME, observed.sks.spec.service.as_str()),
+        (MANAGED_BY, SLICE_MANAGER),
+        (WORKLOAD_LABEL, observed.key.name.as_str()),
+    ];
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(observed.key.namespace.clone()),
+        labels: Some(labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()),
+        owner_references: Some(vec![owner(&observed.sks)]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn families(service: &Service) -> Vec<String> {
+    let families = service.spec.as_ref().and_then(|spec| spec.ip_families.clone()).unwrap_or_default();
+    if families.is_empty() { vec!["IPv4".to_owned()] } else { families }
+}
+
+/// Whether a slice says all that it should, and goes with whom it should; what else Kubernetes fills in does not matter.
+pub(super) fn is_as_desired(existing: &EndpointSlice, desired: &EndpointSlice) -> bool {
+    let labels = |slice: &EndpointSlice| slice.metadata.labels.clone().unwrap_or_default();
+    let owners = |slice: &EndpointSlice| slice.metadata.owner_references.clone().unwrap_or_default();
+    let (existing_labels, existing_owners) = (labels(existing), owners(existing));
+    existing.endpoints.clone().unwrap_or_default() == desired.endpoints.clone().unwrap_or_default()
+        && existing.ports.clone().unwrap_or_default() == desired.ports.clone().unwrap_or_default()
+        && labels(desired).iter().all(|(k, v)| existing_labels.get(k) == Some(v))
+        && owners(desired).iter().all(|owner| existing_owners.contains(owner))
+}
+
+/// The Service that selects the pods. Headless: nobody connects to it, only its slices are read.
+pub(super) fn private_service(observed: &ObservedService) -> Option<Value> {
+    let name = observed.private.as_deref()?;
+    let selector: BTreeMap<String, String> =
+        Selector::parse(&observed.sks.spec.selector).ok()?.as_labels()?;
+    let public = observed.service.spec.as_ref();
+    Some(json!({
+        "apiVersion": Service::api_version(&()),
+        "kind": Service::kind(&()),
+        "metadata": {
+            "name": name,
+            "namespace": observed.key.namespace,
+            "labels": {WORKLOAD_LABEL: observed.key.name},
+            "ownerReferences": [owner(&observed.sks)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "ipFamilies": public.and_then(|s| s.ip_families.clone()).unwrap_or_else(|| families(&observed.service)),
+            "ipFamilyPolicy": public.and_then(|s| s.ip_family_policy.clone()).unwrap_or_else(|| "SingleStack".to_owned()),
+            "selector": selector,
+            "ports": [{"name": "http", "port": QUEUE_PROXY_PORT, "protocol": "TCP", "targetPort": QUEUE_PROXY}],
+        },
+    }))
+}
+
+#[cfg(test)]
+#[path = "desired_tests.rs"]
+mod tests;

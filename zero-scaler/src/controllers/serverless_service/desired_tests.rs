@@ -1,0 +1,223 @@
+//! Endpoints as JSON, for each mode and each kind of Service.
+
+use autoscaler::Key;
+use serde_json::{Value, json};
+
+use super::super::private_name::private_name;
+use super::*;
+use std::sync::Arc;
+
+fn endpoint(address: &str, ready: bool) -> PodEndpoint {
+    let family = if address.contains(':') { "IPv6" } else { "IPv4" };
+    let endpoint = json!({"addresses": [address], "conditions": {"ready": ready, "serving": ready, "terminating": !ready}});
+    PodEndpoint { family: family.into(), endpoint: serde_json::from_value(endpoint).unwrap() }
+}
+
+fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService {
+    let selector = if managed { Value::Null } else { json!({"app": "web"}) };
+    ObservedService {
+        key: Key::new("shop", "web"),
+        sks: serde_json::from_value(json!({
+            "apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "ServerlessService",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u-2"},
+            "spec": {"service": "web", "selector": "app=web", "mode": mode, "numActivators": 2},
+        }))
+        .unwrap(),
+        service: Arc::new(
+            serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {
+                "selector": selector, "ipFamilies": ["IPv4"], "clusterIP": "10.96.0.9",
+                "ports": [{"name": "http", "port": 80}, {"name": "h2", "port": 81, "appProtocol": "kubernetes.io/h2c"}],
+            }}))
+            .unwrap(),
+        ),
+        managed,
+        private: managed.then(|| "web-private".into()),
+        private_service: None,
+        ports: serde_json::from_value(json!([
+            {"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012},
+            {"name": "h2", "servicePort": 81, "activatorPort": 20002, "podPort": 8012},
+        ]))
+        .unwrap(),
+        pods: pods.to_vec(),
+        slices: Vec::new(),
+        activators: vec![endpoint("10.2.0.1", true), endpoint("10.2.0.2", true)],
+        activators_leave: false,
+        start_failure: None,
+        exhausted: None,
+        other_targets: Vec::new(),
+        elsewhere: BTreeSet::new(),
+        now: jiff::Timestamp::UNIX_EPOCH,
+    }
+}
+
+/// (addresses, ports) of each slice.
+fn shape(slices: &[EndpointSlice]) -> Vec<(Vec<&str>, Vec<i32>)> {
+    slices
+        .iter()
+        .map(|slice| {
+            let endpoints = slice.endpoints.iter().flatten();
+            let ports = slice.ports.iter().flatten();
+            (endpoints.map(|e| e.addresses[0].as_str()).collect(), ports.filter_map(|p| p.port).collect())
+        })
+        .collect()
+}
+
+fn written(observed: &ObservedService, listening: &[PodEndpoint]) -> (ServingPath, Vec<EndpointSlice>) {
+    let path = ServingPath::new(observed, listening.to_vec());
+    let slices = slices(observed, &path);
+    (path, slices)
+}
+
+#[test]
+fn a_managed_service_leads_to_activators_at_the_leased_ports() {
+    let observed = observed("Proxy", true, &[endpoint("10.1.0.1", true)]);
+    let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+    assert_eq!(path.mode, SksMode::Proxy);
+    assert_eq!(
+        serde_json::to_value(&slices).unwrap(),
+        json!([{
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "web-rouse-ipv4", "namespace": "shop",
+                "labels": {"kubernetes.io/service-name": "web", "autoscaling.rouse.dev/workload": "web",
+                    "endpointslice.kubernetes.io/managed-by": "zero-scaler.autoscaling.rouse.dev"},
+                "ownerReferences": [{"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "ServerlessService",
+                    "name": "web", "uid": "u-2", "controller": true}]},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.2.0.1"],
+                "conditions": {"ready": true, "serving": true, "terminating": false}}],
+            "ports": [{"name": "http", "port": 20001, "protocol": "TCP"},
+                {"name": "h2", "port": 20002, "protocol": "TCP", "appProtocol": "kubernetes.io/h2c"}],
+        }])
+    );
+}
+
+#[test]
+fn a_managed_service_serves_from_its_pods_with_their_conditions() {
+    let pods = [endpoint("10.1.0.1", false), endpoint("10.1.0.2", true)];
+    let observed = observed("Serve", true, &pods);
+    let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+    assert_eq!((path.mode, path.activators.len()), (SksMode::Serve, 0));
+    assert_eq!(shape(&slices), [(vec!["10.1.0.2", "10.1.0.1"], vec![8012, 8012])]);
+    let terminating = slices[0].endpoints.as_ref().unwrap()[1].conditions.as_ref().unwrap().terminating;
+    assert_eq!(terminating, Some(true));
+}
+
+#[test]
+fn an_attached_service_has_a_slice_of_ours_only_in_proxy_mode() {
+    let pods = [endpoint("10.1.0.1", true)];
+    let (_, slices) = written(&observed("Proxy", false, &pods), &[endpoint("10.2.0.1", true)]);
+    assert_eq!(shape(&slices), [(vec!["10.2.0.1"], vec![20001, 20002])]);
+    let (_, slices) = written(&observed("Serve", false, &pods), &[endpoint("10.2.0.1", true)]);
+    assert_eq!(shape(&slices), []);
+    // Nobody is ready: the activators come in whatever is wanted.
+    let (path, slices) = written(&observed("Serve", false, &[]), &[endpoint("10.2.0.1", true)]);
+    assert_eq!((path.mode, slices.len()), (SksMode::Proxy, 1));
+}
+
+#[test]
+fn a_service_is_never_empty_while_somebody_could_answer() {
+    let pods = [endpoint("10.1.0.1", true)];
+    // No activator listens: the pods.
+    let (path, slices) = written(&observed("Proxy", true, &pods), &[]);
+    assert_eq!(path.mode, SksMode::Serve);
+    assert_eq!(shape(&slices), [(vec!["10.1.0.1"], vec![8012, 8012])]);
+    // Nor is there a pod: the activators that are in the path already, and still ready.
+    let mut nobody = observed("Proxy", true, &[]);
+    let mut gone = nobody.activators.clone();
+    gone.push(endpoint("10.2.0.9", true));
+    let before = ServingPath { mode: SksMode::Proxy, activators: gone, ports: nobody.ports.clone() };
+    nobody.slices = super::slices(&nobody, &before).into_iter().map(Arc::new).collect();
+    let (path, slices) = written(&nobody, &[]);
+    assert_eq!(path.mode, SksMode::Proxy);
+    assert_eq!(shape(&slices)[0].0, ["10.2.0.1", "10.2.0.2"]);
+    // Nobody at all: an empty slice, so that connections are refused and not lost.
+    let (_, slices) = written(&observed("Proxy", true, &[]), &[]);
+    assert_eq!(shape(&slices)[0].0, [""; 0]);
+}
+
+#[test]
+fn each_family_has_its_own_slice_and_falls_back_by_itself() {
+    let pods = [endpoint("10.1.0.1", true), endpoint("fd00::1", true)];
+    let mut dual = observed("Proxy", true, &pods);
+    Arc::get_mut(&mut dual.service).unwrap().spec.as_mut().unwrap().ip_families =
+        Some(vec!["IPv4".into(), "IPv6".into()]);
+    let (_, slices) = written(&dual, &[endpoint("10.2.0.1", true)]);
+    assert_eq!(shape(&slices), [(vec!["10.2.0.1"], vec![20001, 20002]), (vec!["fd00::1"], vec![8012, 8012])]);
+    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-ipv6"));
+}
+
+#[test]
+fn more_than_a_thousand_pods_need_a_second_slice() {
+    let pods: Vec<_> =
+        (0..1001).map(|i| endpoint(&format!("10.1.{}.{}", i / 200, i % 200), i != 0)).collect();
+    let (_, slices) = written(&observed("Serve", true, &pods), &[]);
+    let sizes: Vec<_> = slices.iter().map(|s| s.endpoints.as_ref().map_or(0, Vec::len)).collect();
+    assert_eq!(sizes, [1000, 1]);
+    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-ipv4-1"));
+    // The one that is not ready comes last.
+    assert_eq!(shape(&slices)[1].0, ["10.1.0.0"]);
+}
+
+#[test]
+fn the_private_service_selects_the_pods_at_their_sidecar() {
+    let observed = observed("Serve", true, &[]);
+    assert_eq!(
+        private_service(&observed).unwrap()["spec"],
+        json!({
+            "clusterIP": "None", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "selector": {"app": "web"},
+            "ports": [{"name": "http", "port": 8012, "protocol": "TCP", "targetPort": "queue-proxy"}],
+        })
+    );
+}
+
+#[test]
+fn private_names_fit_and_stay_apart() {
+    assert_eq!(private_name("web"), "web-private");
+    let long = |end: &str| format!("{}{end}", "a".repeat(60));
+    let (one, other) = (private_name(&long("x")), private_name(&long("y")));
+    assert_eq!(one.len(), 63);
+    assert_ne!(one, other);
+}
+
+#[test]
+fn a_slice_as_desired_is_not_written_again() {
+    let observed = observed("Proxy", true, &[]);
+    let (_, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+    let mut existing = slices[0].clone();
+    existing.metadata.resource_version = Some("7".into());
+    existing.metadata.labels.get_or_insert_default().insert("more".into(), "x".into());
+    assert!(is_as_desired(&existing, &slices[0]));
+    let mut orphan = existing.clone();
+    orphan.metadata.owner_references.as_mut().unwrap()[0].uid = "u-1".into();
+    assert!(!is_as_desired(&orphan, &slices[0]), "it would go with an owner that is gone");
+    existing.ports = None;
+    assert!(!is_as_desired(&existing, &slices[0]));
+}
+
+#[test]
+fn a_port_that_nobody_showed_to_be_open_is_in_no_slice_be_there_nobody_else() {
+    let mut nobody = observed("Proxy", true, &[]);
+    let before = ServingPath::new(&nobody, nobody.activators.clone());
+    nobody.slices = super::slices(&nobody, &before).into_iter().map(Arc::new).collect();
+    nobody.ports[1].activator_port = 20003;
+    let (path, slices) = written(&nobody, &[]);
+    assert_eq!(path.mode, SksMode::Proxy);
+    assert_eq!(shape(&slices), [(vec!["10.2.0.1", "10.2.0.2"], vec![20001])]);
+    nobody.ports[0].activator_port = 20004;
+    let (_, slices) = written(&nobody, &[]);
+    assert_eq!(shape(&slices)[0].0, [""; 0]);
+}
+
+#[test]
+fn who_gets_no_activator_port_is_served_by_its_pods() {
+    let mut observed = observed("Proxy", true, &[endpoint("10.1.0.1", true)]);
+    observed.exhausted = Some(autoscaler::port_lease::Exhausted { service_port: 81 });
+    let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+    assert_eq!(path.mode, SksMode::Serve);
+    assert_eq!(shape(&slices), [(vec!["10.1.0.1"], vec![8012, 8012])]);
+    // Without pods a part is better than nothing.
+    observed.pods.clear();
+    observed.ports.pop();
+    let (_, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+    assert_eq!(shape(&slices), [(vec!["10.2.0.1"], vec![20001])]);
+}

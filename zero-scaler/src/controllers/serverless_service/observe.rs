@@ -1,0 +1,223 @@
+//! Everything known of one Service, gathered into one value. All of it is in memory already.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
+use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::port_lease::Exhausted;
+use autoscaler::{Key, Protocol};
+use k8s_openapi::api::core::v1::ServicePort;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::private_name::private_name;
+use super::reasons::SIDECAR_BYPASSED;
+use crate::cache::service::Service;
+use crate::cache::slice_index::is_ours;
+use crate::controllers::context::Context;
+use crate::controllers::ownership::holder_of_service;
+use crate::pods::endpoints::{
+    PodEndpoint, elsewhere, is_managed, led_ports, names_sidecar, pods, ready, tcp_ports,
+};
+
+/// One Service and who could answer its requests.
+#[derive(Debug)]
+pub(super) struct ObservedService {
+    pub(super) key: Key,
+    pub(super) sks: ServerlessService,
+    pub(super) service: Arc<Service>,
+    /// Whether its endpoints are ours.
+    pub(super) managed: bool,
+    /// The Service that selects the pods, in managed mode.
+    pub(super) private: Option<String>,
+    /// Its existing form.
+    pub(super) private_service: Option<Arc<Service>>,
+    /// The leases of its ports that lead to the sidecar.
+    pub(super) ports: Vec<PortLease>,
+    /// Why there are not as many leases as ports.
+    pub(super) exhausted: Option<Exhausted>,
+    /// The pods, ready or not.
+    pub(super) pods: Vec<PodEndpoint>,
+    /// The slices that we wrote.
+    pub(super) slices: Vec<Arc<EndpointSlice>>,
+    /// The ready activators.
+    pub(super) activators: Vec<PodEndpoint>,
+    /// Whether they are all about to go for good.
+    pub(super) activators_leave: bool,
+    /// Why no pod starts.
+    pub(super) start_failure: Option<StartFailure>,
+    /// Service ports with a target other than the sidecar. Attached, they lead past it; managed, they lead to it all the same.
+    pub(super) other_targets: Vec<i32>,
+    /// Where else than at the usual port pods have their sidecar.
+    pub(super) elsewhere: BTreeSet<i32>,
+    pub(super) now: jiff::Timestamp,
+}
+
+/// Why a Service cannot be steered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UnusableService {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+// === impl ObservedService ===
+
+impl ObservedService {
+    /// The status as last written.
+    pub(super) fn status(&self) -> ServerlessServiceStatus {
+        self.sks.status.clone().unwrap_or_default()
+    }
+
+    /// Whether activators may stand before pods that are ready.
+    pub(super) fn may_proxy(&self) -> bool {
+        !self.activators_leave && self.exhausted.is_none() && !self.service.is_local()
+    }
+
+    /// Ready pods.
+    pub(super) fn ready_pods(&self) -> u32 {
+        ready(&self.pods)
+    }
+}
+
+pub(super) fn observe(
+    key: &Key,
+    sks: &ServerlessService,
+    context: &Context,
+) -> Result<ObservedService, UnusableService> {
+    let service = find(key, sks, context)?;
+    let (ports, exhausted) = leases(key, sks, &service, context)?;
+    let managed = is_managed(&service);
+    let private = managed.then(|| private_name(&sks.spec.service));
+    let private_service = private.as_deref().and_then(|name| context.cache.service(&key.namespace, name));
+    let slices = &context.cache.slices;
+    let pods = pods(slices, &key.namespace, &service, private.as_deref());
+    let ours =
+        slices.of(&key.namespace, &sks.spec.service).into_iter().filter(|slice| is_ours(slice)).collect();
+    let elsewhere = elsewhere(slices, &key.namespace, &service, private.as_deref());
+    Ok(ObservedService {
+        key: key.clone(),
+        sks: sks.clone(),
+        managed,
+        private,
+        private_service,
+        ports,
+        exhausted,
+        pods,
+        slices: ours,
+        start_failure: context
+            .starts
+            .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
+        activators: context.activators.ready(),
+        activators_leave: context.activators.are_leaving(),
+        other_targets: other_targets(&service),
+        elsewhere,
+        service,
+        now: context.clock.now(),
+    })
+}
+
+fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Service>, UnusableService> {
+    let unfit = |reason, message| UnusableService { reason, message };
+    let name = &sks.spec.service;
+    let service = context
+        .cache
+        .service(&key.namespace, name)
+        .filter(|service| service.metadata.deletion_timestamp.is_none())
+        .ok_or_else(|| unfit("ServiceNotFound", format!("there is no Service {name}; make it")))?;
+    if let Some(holder) = holder_of_service(key, name, context) {
+        let words = format!(
+            "the requests of the Service {name} are led to the workload {} already, and HPAs on its metric keep their sizes; give this one a Service of its own, delete one of the \
+             two, or mark as Unreachable ({GROUP}/reachability) which of them should get none",
+            holder.name
+        );
+        return Err(unfit("ServiceTaken", words));
+    }
+    let spec = service.spec.as_ref();
+    if spec.and_then(|s| s.type_.as_deref()) == Some("ExternalName") {
+        return Err(unfit(
+            "ServiceIsExternal",
+            format!(
+                "the Service {name} is of type ExternalName, which has no endpoints; use one of type ClusterIP"
+            ),
+        ));
+    }
+    if spec.and_then(|s| s.cluster_ip.as_deref()) == Some("None") {
+        let words = format!(
+            "the Service {name} is headless, so clients choose pods by themselves and cannot be led to an activator; \
+             use one with a cluster IP"
+        );
+        return Err(unfit("ServiceIsHeadless", words));
+    }
+    if is_managed(&service)
+        && autoscaler::selector::Selector::parse(&sks.spec.selector)
+            .ok()
+            .and_then(|s| s.as_labels())
+            .is_none()
+    {
+        let words = format!(
+            "the target's selector {:?} says more than label=value, which a Service cannot; give the Service {name} a \
+             selector of its own, with targetPort: {QUEUE_PROXY}",
+            sks.spec.selector
+        );
+        return Err(unfit("SelectorNotEquality", words));
+    }
+    Ok(service)
+}
+
+/// The leases; where there are not enough of them, those that the workload has, and why it gets no more.
+fn leases(
+    key: &Key,
+    sks: &ServerlessService,
+    service: &Service,
+    context: &Context,
+) -> Result<(Vec<PortLease>, Option<Exhausted>), UnusableService> {
+    let ports: Vec<(&ServicePort, u16)> =
+        led_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
+    let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();
+    if wanted.is_empty() {
+        return Err(without_port(sks, service));
+    }
+    let (leased, exhausted) = match context.cache.leases.grant(key, &wanted) {
+        Ok(leased) => (leased, None),
+        Err(exhausted) => {
+            let held = sks.status.iter().flat_map(|status| &status.ports).map(|lease| lease.service_port);
+            let held = held.filter(|port| wanted.contains(port)).collect();
+            (context.cache.leases.grant(key, &held).unwrap_or_default(), Some(exhausted))
+        }
+    };
+    let lease = |(port, service_port): (&ServicePort, u16)| {
+        Some(PortLease {
+            name: port.name.clone().unwrap_or_default(),
+            service_port,
+            activator_port: *leased.get(&service_port)?,
+            pod_port: QUEUE_PROXY_PORT,
+            protocol: Protocol::of_app_protocol(port.app_protocol.as_deref()),
+        })
+    };
+    Ok((ports.into_iter().filter_map(lease).collect(), exhausted))
+}
+
+fn without_port(sks: &ServerlessService, service: &Service) -> UnusableService {
+    let name = &sks.spec.service;
+    if tcp_ports(service).next().is_none() {
+        return UnusableService {
+            reason: "ServiceHasNoPort",
+            message: format!("the Service {name} has no TCP port; add one"),
+        };
+    }
+    let message = format!(
+        "all ports of the Service {name} lead past the sidecar, so its requests are neither counted nor held; set targetPort: {QUEUE_PROXY}"
+    );
+    UnusableService { reason: SIDECAR_BYPASSED, message }
+}
+
+/// Kubernetes fills in the port itself where no target is named. For the only port of a managed Service that leaves no doubt.
+fn other_targets(service: &Service) -> Vec<i32> {
+    let lone = is_managed(service) && tcp_ports(service).count() == 1;
+    let filled_in = |port: &ServicePort| {
+        port.target_port.as_ref().is_none_or(|target| *target == IntOrString::Int(port.port))
+    };
+    let others = tcp_ports(service).filter(|port| !(names_sidecar(port) || lone && filled_in(port)));
+    others.map(|port| port.port).collect()
+}

@@ -1,0 +1,131 @@
+//! The status of a Service. Pure: an observation and a path in, a status out.
+
+use autoscaler::api::{Mode, ServerlessService, ServerlessServiceStatus};
+use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::sks_mode::SksMode;
+
+use super::desired::ServingPath;
+use super::observe::{ObservedService, UnusableService};
+use super::reasons::{
+    ACTIVATORS_POPULATED, ENDPOINTS_POPULATED, READY, SIDECAR_BYPASSED, TARGET_PORT_IGNORED,
+};
+use crate::kubernetes::conditions::{ConditionContent, set};
+use crate::pods::endpoints;
+
+/// The ports, before anything else is known: activators open them by this.
+pub(super) fn leased(observed: &ObservedService) -> ServerlessServiceStatus {
+    ServerlessServiceStatus { ports: observed.ports.clone(), ..observed.status() }
+}
+
+/// A Service that cannot be steered.
+pub(super) fn unfit(
+    sks: &ServerlessService,
+    unfit: &UnusableService,
+    now: jiff::Timestamp,
+) -> ServerlessServiceStatus {
+    let before = sks.status.clone().unwrap_or_default();
+    let generation = sks.metadata.generation;
+    let mut conditions = before.conditions;
+    set(&mut conditions, READY, ConditionContent::no(unfit.reason, unfit.message.clone()), generation, now);
+    set(&mut conditions, ENDPOINTS_POPULATED, ConditionContent::no(unfit.reason, ""), generation, now);
+    set(&mut conditions, ACTIVATORS_POPULATED, ConditionContent::no(unfit.reason, ""), generation, now);
+    // The ports stay leased: activators may still hold requests that came through them.
+    ServerlessServiceStatus {
+        observed_generation: generation,
+        mode: None,
+        activators: 0,
+        private_service: None,
+        ports: before.ports,
+        start_failure: None,
+        conditions,
+    }
+}
+
+/// A Service whose endpoints are written.
+pub(super) fn populated(observed: &ObservedService, path: &ServingPath) -> ServerlessServiceStatus {
+    let mut conditions = observed.status().conditions;
+    let generation = observed.sks.metadata.generation;
+    let mut say = |r#type, says| set(&mut conditions, r#type, says, generation, observed.now);
+    say(ENDPOINTS_POPULATED, pods_populated(observed.ready_pods()));
+    say(ACTIVATORS_POPULATED, activators_populated(path));
+    say(READY, ready(observed, path));
+    ServerlessServiceStatus {
+        observed_generation: generation,
+        mode: Some(match path.mode {
+            SksMode::Proxy => Mode::Proxy,
+            SksMode::Serve => Mode::Serve,
+        }),
+        activators: endpoints::ready(&path.activators),
+        private_service: observed.private.clone(),
+        ports: observed.ports.clone(),
+        start_failure: observed.start_failure.clone(),
+        conditions,
+    }
+}
+
+fn pods_populated(ready: u32) -> ConditionContent {
+    match ready {
+        0 => ConditionContent::unknown("NoHealthyBackends", "no pod is ready"),
+        _ => ConditionContent::yes("PodsReady", ""),
+    }
+}
+
+fn activators_populated(path: &ServingPath) -> ConditionContent {
+    if path.activators.is_empty() {
+        ConditionContent::no("NotProxied", "no activator is in the endpoints")
+    } else {
+        ConditionContent::yes("Proxied", "activators are in the endpoints")
+    }
+}
+
+fn ready(observed: &ObservedService, path: &ServingPath) -> ConditionContent {
+    if let Some(exhausted) = &observed.exhausted {
+        let words = format!(
+            "{exhausted}; its pods are served, and it is not put to zero; delete workloads, or ports of their Services, that nobody needs"
+        );
+        return ConditionContent::no("PortsExhausted", words);
+    }
+    if path.activators.is_empty() && observed.ready_pods() == 0 {
+        return match observed.activators.len() {
+            0 => ConditionContent::no(
+                "NobodyAnswers",
+                "no pod and no activator is ready; see why Rouse's activators (Deployment activator) are not",
+            ),
+            // They open a port within milliseconds of its lease: nothing to be warned of.
+            _ => ConditionContent::unknown(
+                "NobodyListensYet",
+                "no pod is ready, and no activator listens on the leased ports yet",
+            ),
+        };
+    }
+    if !observed.elsewhere.is_empty() {
+        let words = format!(
+            "there are pods with the port {QUEUE_PROXY} at {:?}, where no activator looks for it; leave it at {QUEUE_PROXY_PORT}",
+            observed.elsewhere
+        );
+        return ConditionContent::no("SidecarPortDiffers", words);
+    }
+    if !observed.other_targets.is_empty() {
+        return other_targets(observed);
+    }
+    match path.mode {
+        SksMode::Proxy => ConditionContent::yes("Proxying", ""),
+        SksMode::Serve => ConditionContent::yes("Serving", ""),
+    }
+}
+
+fn other_targets(observed: &ObservedService) -> ConditionContent {
+    let ports = &observed.other_targets;
+    if observed.managed {
+        let words = format!(
+            "a Service without selector leads all of its ports to the sidecar, port {ports:?} with another targetPort as well; set it to \
+             {QUEUE_PROXY}, or move what the sidecar should not see to a Service with a selector"
+        );
+        return ConditionContent::yes(TARGET_PORT_IGNORED, words);
+    }
+    let words = format!(
+        "port {ports:?} of the Service leads past the sidecar, so its requests are not counted, and refused while the workload sleeps; \
+         set its targetPort to {QUEUE_PROXY}"
+    );
+    ConditionContent::yes(SIDECAR_BYPASSED, words)
+}
