@@ -1,4 +1,4 @@
-//! Wiring: what is spawned, with what, and in which order it ends.
+//! Wiring: which tasks run, what they share, and in which order they end.
 //!
 //! ```text
 //! SIGTERM ─► not ready, "Connection: close" ─► grace: still accepting ─► listeners close, requests end ─► exit
@@ -28,49 +28,52 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::args::{Args, Limits};
-use crate::concurrency_reporter::ConcurrencyReporter;
-use crate::expected_probes::ExpectedProbes;
-use crate::forward::Forwarder;
-use crate::guard::{Guard, Question};
-use crate::held_places::{self, HeldPlaces};
-use crate::listeners::Listeners;
+use crate::fallback_waker::{FallbackWaker, StrandedQuery};
 use crate::metrics::Metrics;
-use crate::slot_exchange::{self, Position};
-use crate::stat_reporter::{Addresses, StatReporter};
-use crate::throttler::{Shared, Throttler};
-use crate::workloads::{Change, file, kubernetes};
+use crate::pods::forwarder::Forwarder;
+use crate::queue::context::ThrottlerContext;
+use crate::queue::hold_budget::{self, HoldBudget};
+use crate::reports::concurrency_reporter::ConcurrencyReporter;
+use crate::reports::stat_reporter::{Addresses, StatReporter};
+use crate::requests::context::RequestContext;
+use crate::requests::listeners::Listeners;
+use crate::requests::tcp_probes::TcpProbes;
+use crate::slots::slot_exchange::{self, SlotExchangeConfig};
+use crate::throttler::Throttler;
+use crate::workloads::{ClusterChange, file, kubernetes};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
 const CHANGES: usize = 1024;
 
-/// What the activator learns from outside: by watches in a cluster, else from a file.
+/// The inputs of an activator: from watches in a cluster, or from a file.
 #[derive(Debug)]
 pub struct Sources {
     /// Workloads and pods.
-    pub changes: mpsc::Receiver<Change>,
-    /// Where the metrics-adapters take reports.
+    pub changes: mpsc::Receiver<ClusterChange>,
+    /// Metrics-adapters, which receive reports.
     pub adapters: Addresses,
-    /// Where the zero-scalers take reports.
+    /// Zero-scalers, which receive reports.
     pub zero_scalers: Addresses,
-    /// By which the guard wakes; without it there is none.
-    pub guard: Option<ApiResources>,
-    /// Where the other activators are; without it this one fills pods as if it were alone.
-    pub position: Option<Position>,
+    /// API resources for the fallback waker; `None` disables it.
+    pub fallback_waker: Option<ApiResources>,
+    /// Other activators; `None` uses the slots of all pods, as the only activator.
+    pub slot_exchange: Option<SlotExchangeConfig>,
 }
 
 /// The activator without its sources.
 #[derive(Debug)]
 pub struct App {
     limits: Limits,
-    shared: Arc<Shared>,
+    throttlers: Arc<ThrottlerContext>,
+    requests: Arc<RequestContext>,
     workers: Workers<Forwarder>,
     outlet: StatReporter,
 }
 
-/// Runs an activator until it is told to stop.
+/// Runs an activator until SIGTERM.
 ///
 /// # Errors
-/// When it cannot start, or one of its parts ended.
+/// When it cannot start, or one of its tasks has ended.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let stop = runtime::shutdown::on_signal().context("signals")?;
     let registry = Registry::new();
@@ -82,41 +85,52 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
     let admin_stop = CancellationToken::new();
     let _admin_stops = admin_stop.clone().drop_guard();
-    let probes = app.expected_probes();
+    let probes = app.tcp_probes();
     let more = move |method: &Method, path: &str| probes.answer(method, path);
     tokio::spawn(runtime::admin::serve_with(more, admin, registry, readiness.clone(), admin_stop));
     let sources = match &args.workloads {
-        Some(path) => file::follow(path, readiness.latch("workloads file"))
-            .with_context(|| format!("workloads in {}", path.display()))?,
+        Some(path) => follow_file(path, &readiness)?,
         None => {
             let client = runtime::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
             watch_cluster(client, &args, &readiness).await?
         }
     };
-    tracing::info!(?args, "activator");
+    tracing::info!(?args, "activator started");
     app.run(sources, &readiness, stop).await;
     Ok(())
+}
+
+fn follow_file(path: &std::path::Path, readiness: &Readiness) -> anyhow::Result<Sources> {
+    let file = file::follow(path, readiness.latch("workloads file"))
+        .with_context(|| format!("workloads in {}", path.display()))?;
+    Ok(Sources {
+        changes: file.changes,
+        adapters: file.adapters,
+        zero_scalers: file.zero_scalers,
+        fallback_waker: None,
+        slot_exchange: None,
+    })
 }
 
 async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness) -> anyhow::Result<Sources> {
     let (sender, changes) = mpsc::channel(CHANGES);
     let workloads = readiness.latch("serverlessservices watch");
     let pods = readiness.latch("pods watch");
-    let memory = args.state_directory.as_deref();
-    tokio::spawn(kubernetes::follow_workloads(client.clone(), memory, sender.clone(), workloads));
-    tokio::spawn(kubernetes::follow_pods(client.clone(), memory, sender, pods));
+    let state = args.state_directory.as_deref();
+    tokio::spawn(kubernetes::follow_workloads(client.clone(), state, sender.clone(), workloads));
+    tokio::spawn(kubernetes::follow_pods(client.clone(), state, sender, pods));
     let peers = |service, port| {
         let (addresses, follow) =
             runtime::kubernetes::watch_peers(client.clone(), &args.system_namespace, service, port);
         tokio::spawn(follow);
         addresses
     };
-    let position = match args.pod_ip {
+    let slot_exchange = match args.pod_ip {
         Some(own) => {
             let address = SocketAddr::new(own, args.slots_port);
             let listener =
                 TcpListener::bind(address).await.with_context(|| format!("slots port {address}"))?;
-            Some(Position {
+            Some(SlotExchangeConfig {
                 own,
                 listener,
                 guard: token_guard(client.clone(), args),
@@ -130,8 +144,8 @@ async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness)
         changes,
         adapters: peers("metrics-adapter", STATS_PORT_NAME),
         zero_scalers: peers("zero-scaler", STATS_PORT_NAME),
-        guard: Some(ApiResources::new(client.clone())),
-        position,
+        fallback_waker: Some(ApiResources::new(client.clone())),
+        slot_exchange,
     })
 }
 
@@ -145,7 +159,8 @@ fn token_guard(client: kube::Client, args: &Args) -> TokenGuard {
 // === impl App ===
 
 impl App {
-    /// An activator that reports as `pod_name`, and knows health checks by how their user agents begin.
+    /// An activator that reports as `pod_name`. A request is a health check if its user agent begins with one of
+    /// `health_check_agents`.
     ///
     /// # Errors
     /// When its metrics are in the registry already, or the system gives it no threads.
@@ -157,86 +172,90 @@ impl App {
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::register(registry).context("metrics")?;
         let outlet = StatReporter::new(metrics.push.clone());
-        let shared = Arc::new(Shared {
+        let throttlers = Arc::new(ThrottlerContext {
             prober: Forwarder::default(),
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
-            held: HeldPlaces::new(limits.total_queue_depth, limits.total_queue_bytes),
-            health_checks: HealthChecks::new(health_check_agents),
+            budget: HoldBudget::new(limits.total_queue_depth, limits.total_queue_bytes),
             limits,
-            idle_timeouts: limits.idle_timeouts(),
-            expected_probes: ExpectedProbes::default(),
-            draining: AtomicBool::new(false),
         });
-        let workers = Workers::start((0..limits.workers()).map(Forwarder::of_worker)).context("threads")?;
-        Ok(Self { limits, shared, workers, outlet })
+        let requests = Arc::new(RequestContext {
+            health_checks: HealthChecks::new(health_check_agents),
+            idle_timeouts: limits.idle_timeouts(),
+            tcp_probes: TcpProbes::default(),
+            draining: AtomicBool::new(false),
+            workers: limits.workers(),
+        });
+        let workers = Workers::start((0..limits.workers()).map(Forwarder::for_worker)).context("threads")?;
+        Ok(Self { limits, throttlers, requests, workers, outlet })
     }
 
-    /// Receivers of reports know us by this token.
+    /// Authenticates to the receivers of reports with this token.
     #[must_use]
     pub fn with_token(mut self, token: ProjectedToken) -> Self {
         self.outlet = self.outlet.with_token(token);
         self
     }
 
-    /// What is answered for its ports that are not HTTP's, beside the rest of the admin port.
-    pub fn expected_probes(&self) -> ExpectedProbes {
-        self.shared.expected_probes.clone()
+    /// The part of the admin port that announces probes of TCP ports.
+    pub fn tcp_probes(&self) -> TcpProbes {
+        self.requests.tcp_probes.clone()
     }
 
-    /// Works until `stop`, then drains.
+    /// Runs until `stop`, then drains.
     pub async fn run(self, sources: Sources, readiness: &Readiness, stop: CancellationToken) {
-        let (close, requests) = (CancellationToken::new(), TaskTracker::new());
+        let (close, connections) = (CancellationToken::new(), TaskTracker::new());
         let options = ServerOptions {
             header_read_timeout: self.limits.header_timeout,
             drain_timeout: self.limits.drain_timeout,
-            http2_window: held_places::BODY,
+            http2_window: hold_budget::BODY_READ_AHEAD,
             ..ServerOptions::default()
         };
-        let listeners = Listeners::new(options, self.workers.clone(), close.clone(), requests.clone());
-        let throttler = Throttler::new(self.shared.clone(), listeners);
-        let (others, exchange) =
-            slot_exchange::exchange(sources.position, self.shared.metrics.exchange.clone());
-        let (questions, asked) = mpsc::channel(1);
-        let guard = self.guard(sources.guard, sources.zero_scalers.clone(), questions);
+        let listeners = Listeners::new(options, self.workers.clone(), close.clone(), connections.clone());
+        let throttler = Throttler::new(self.throttlers.clone(), self.requests.clone(), listeners);
+        let metrics = &self.throttlers.metrics;
+        let (peers, exchange) = slot_exchange::exchange(sources.slot_exchange, metrics.slot_exchange.clone());
+        let (queries, stranded) = mpsc::channel(1);
+        let waker = self.run_fallback_waker(sources.fallback_waker, sources.zero_scalers.clone(), queries);
         let work = async {
             tokio::join!(
-                throttler.run(sources.changes, others, asked),
-                guard,
+                throttler.run(sources.changes, peers, stranded),
+                waker,
                 exchange,
-                self.shared.reporter.run(),
+                self.throttlers.reporter.run(),
                 self.outlet.run(sources.adapters, sources.zero_scalers),
             )
         };
         let end = async {
             stop.cancelled().await;
-            self.drain(readiness, &close, &requests).await;
+            self.drain(readiness, &close, &connections).await;
         };
         tokio::select! {
-            _ = work => tracing::error!("a part that never ends has ended"),
+            _ = work => tracing::error!("a task that never ends has ended"),
             () = end => {}
         }
     }
 
-    async fn guard(
+    async fn run_fallback_waker(
         &self,
-        targets: Option<ApiResources>,
+        kinds: Option<ApiResources>,
         zero_scalers: Addresses,
-        questions: mpsc::Sender<Question>,
+        queries: mpsc::Sender<StrandedQuery>,
     ) {
-        let Some(targets) = targets else { return };
-        let guard = Guard::new(targets, self.limits.guard_after, self.shared.metrics.guard.clone());
-        guard.run(|| self.outlet.reaches_any(&zero_scalers.borrow()), questions).await;
+        let Some(kinds) = kinds else { return };
+        let metrics = self.throttlers.metrics.fallback_waker.clone();
+        let waker = FallbackWaker::new(kinds, self.limits.fallback_wake_after, metrics);
+        waker.run(|| self.outlet.reaches_any(&zero_scalers.borrow()), queries).await;
     }
 
-    async fn drain(&self, readiness: &Readiness, close: &CancellationToken, requests: &TaskTracker) {
+    async fn drain(&self, readiness: &Readiness, close: &CancellationToken, connections: &TaskTracker) {
         readiness.drain();
-        self.shared.draining.store(true, Ordering::Relaxed);
+        self.requests.draining.store(true, Ordering::Relaxed);
         tokio::time::sleep(self.limits.drain_grace).await;
         close.cancel();
-        requests.close();
+        connections.close();
         // Each listener bounds its own end.
-        requests.wait().await;
+        connections.wait().await;
         tracing::info!("drained");
     }
 }

@@ -1,4 +1,4 @@
-//! What an activator can be told.
+//! Command line and environment.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -13,18 +13,18 @@ use proxy::workers;
 
 use crate::workloads::Workload;
 
-/// Holds requests of sleeping workloads, wakes them, and forwards.
+/// Holds requests for workloads at zero, wakes the workloads, and forwards the requests to their pods.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
 // The group would have the name of the telemetry's arguments.
 #[group(skip)]
 pub struct Args {
-    /// Runs without Kubernetes: workloads, ports and pods come from this file (YAML or JSON; docs/standalone.md has an example).
-    /// It is read again when it changes.
+    /// Run without Kubernetes: read workloads, ports and pods from this file (YAML or JSON, see docs/standalone.md). The file is read again when it
+    /// changes.
     #[arg(long, value_name = "FILE")]
     pub workloads: Option<PathBuf>,
 
-    /// Namespace in which metrics-adapter and zero-scaler are found.
+    /// Namespace of the Services metrics-adapter, zero-scaler and activator.
     #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     pub system_namespace: String,
 
@@ -32,33 +32,34 @@ pub struct Args {
     #[arg(long, default_value_t = ADMIN_PORT)]
     pub admin_port: u16,
 
-    /// Directory in which to remember workloads and pods, for a restart while the API server is away. Without one, such a
-    /// restart knows nobody until it is back.
+    /// Directory in which to persist workloads and pods, for a restart while the API server is unavailable. Without it, such a
+    /// restart begins with an empty cache.
     #[arg(long, env = "ROUSE_STATE_DIRECTORY", value_name = "DIRECTORY")]
     pub state_directory: Option<PathBuf>,
 
-    /// Name of this pod, by which it reports.
+    /// Name of this pod, used in its reports.
     #[arg(long, env = "POD_NAME", default_value = "activator")]
     pub pod_name: String,
 
-    /// File with the token by which the receivers of reports and other activators know us; read anew for each connection.
+    /// File with the token that authenticates this process to the receivers of reports and to other activators. It is read for
+    /// each connection.
     #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
     pub token_file: PathBuf,
 
-    /// How the user agents of health checks begin, by comma. They neither wake a workload nor count: while it sleeps, they are
-    /// told that all is well. With an empty list nobody is one.
+    /// Prefixes of the user agents of health checks, comma-separated. A health check neither wakes a workload nor counts as a
+    /// request; while the workload is at zero, it gets 200. An empty list disables this.
     #[arg(long, env = "ROUSE_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
     pub health_check_agents: Vec<String>,
 
-    /// Address of this pod, by which other activators know it. Without it there is nobody to share pods with.
+    /// Address of this pod, at which other activators reach it. Without it, this activator uses the slots of all pods.
     #[arg(long, env = "POD_IP")]
     pub pod_ip: Option<IpAddr>,
 
-    /// Port on which other activators connect, to lend slots.
+    /// Port on which other activators connect to exchange slots.
     #[arg(long, default_value_t = SLOTS_PORT)]
     pub slots_port: u16,
 
-    /// Let other activators connect without a token. For trials on one machine.
+    /// Accept connections of other activators without a token. For trials on one machine.
     #[arg(long, env = "ROUSE_OPEN_SLOTS_PORT")]
     pub open_slots_port: bool,
 
@@ -69,10 +70,10 @@ pub struct Args {
     pub telemetry: runtime::telemetry::LogArgs,
 }
 
-/// Bounds and times.
+/// Bounds and timeouts.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Limits {
-    /// Requests that may wait for one workload, unless it says otherwise; never more than all together.
+    /// Requests that may wait for one workload, unless its wakeQueueDepth is set; never more than --total-queue-depth.
     #[arg(long, default_value_t = 10_000)]
     pub queue_depth: usize,
 
@@ -80,50 +81,51 @@ pub struct Limits {
     #[arg(long, default_value_t = 100_000)]
     pub total_queue_depth: usize,
 
-    /// Bytes that they may keep together: their connections' buffers, their heads, and the beginnings of their bodies. Of both
-    /// totals each workload has a share that no other can take.
+    /// Bytes that held requests may retain together: connection buffers, request heads, and body data that was read ahead. Each
+    /// workload has a share of both totals that other workloads cannot use.
     #[arg(long, default_value_t = 600 << 20)]
     pub total_queue_bytes: u64,
 
-    /// Threads that carry the traffic, at most 64. As many as there are processors for this process, unless told.
+    /// Worker threads of the data path, at most 64. Defaults to the processors available to this process.
     #[arg(long, env = "ROUSE_WORKERS")]
     pub workers: Option<NonZeroUsize>,
 
-    /// How long a request may wait for a pod, unless its workload says otherwise: a number with the unit ms or s (s if there
-    /// is none).
+    /// How long a request may wait for a pod, unless its workload sets wakeTimeoutSeconds. A number with the unit ms or s
+    /// (default s).
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub wake_timeout: Duration,
 
-    /// The longest time that a workload may say.
+    /// Upper bound of the wake timeout that a workload may set.
     #[arg(long, default_value = "3600s", value_parser = duration)]
     pub longest_wake_timeout: Duration,
 
-    /// A request that was held so long is logged with all parts of its way, once for each wake; 0 logs none.
+    /// Hold time from which a wake is slow: it is logged once, with the duration of each phase, and becomes an event. 0 disables
+    /// this.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub slow_wake: Duration,
 
-    /// How long no zero-scaler may be connected until a workload that sleeps while requests are held for it is taken to one
-    /// pod from here.
+    /// Time without a connected zero-scaler after which the activator itself scales a workload with held requests from 0 to 1.
     #[arg(long, default_value = "30s", value_parser = duration)]
-    pub guard_after: Duration,
+    pub fallback_wake_after: Duration,
 
-    /// Time a caller has for the head of a request, the time before it included: a connection rests no longer than that.
+    /// Time for a client to send the head of a request, counted from the end of the previous one: also the idle timeout of
+    /// connections.
     #[arg(long, default_value = "30s", value_parser = duration)]
     pub header_timeout: Duration,
 
-    /// On ports that are not HTTP's: how long nothing may pass after the app's word until a connection counts no more.
+    /// On TCP ports: a connection stops to count as concurrency when it was silent for this time after data from the app.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub tcp_silence: Duration,
 
-    /// The same after the caller's word, when the app may be at work on an answer.
+    /// On TCP ports: the same after data from the client, when the app may be working on a response.
     #[arg(long, default_value = "900s", value_parser = duration)]
     pub tcp_answer_time: Duration,
 
-    /// How long new connections are still taken after SIGTERM, while others learn to connect elsewhere.
+    /// How long to accept new connections after SIGTERM, until clients have stopped to connect to this pod.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub drain_grace: Duration,
 
-    /// How long requests may take to end after that.
+    /// How long requests may take to end after the grace period.
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub drain_timeout: Duration,
 }
@@ -136,9 +138,9 @@ impl Limits {
         workload.queue_depth.unwrap_or(self.queue_depth).min(self.total_queue_depth)
     }
 
-    /// How long each of them may.
+    /// How long a request may wait for a pod of this workload.
     pub fn wake_timeout(&self, workload: &Workload) -> Duration {
-        workload.wake_timeout.map_or(self.wake_timeout, |asked| asked.min(self.longest_wake_timeout))
+        workload.wake_timeout.map_or(self.wake_timeout, |timeout| timeout.min(self.longest_wake_timeout))
     }
 
     pub(crate) fn workers(&self) -> usize {
@@ -154,7 +156,7 @@ impl Limits {
     }
 }
 
-/// A text that is no duration.
+/// A value that is not a duration.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0:?} is not a whole number with the unit ms or s")]
 struct ParseDurationError(String);
@@ -174,14 +176,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Args::command().debug_assert();
         let args = Args::parse_from(["activator", "--wake-timeout", "1500ms"]);
         assert_eq!(args.limits.wake_timeout, Duration::from_millis(1500));
     }
 
     #[test]
-    fn durations_have_units() {
+    fn duration_accepts_units_ms_and_s_only() {
         assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
         assert_eq!(duration("7s"), Ok(Duration::from_secs(7)));
         for bad in ["", "s", "-1", "1.5s", "1m"] {

@@ -4,7 +4,7 @@ use activator::{app, args::Args};
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 
-/// See queue-proxy's `main.rs`. Besides, it gives back what a burst of held requests took.
+/// Chosen for the data path, see the `main.rs` of queue-proxy. It also returns the memory of a burst to the system.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -1,165 +1,149 @@
-//! Throttler: all workloads, each with its own throttler and its listeners; created, changed and removed as told.
+//! Throttler: all workloads of the process, each with its own throttler and listeners.
 //!
-//! A workload that is gone is served for a while longer: its EndpointSlices name this activator until they are collected too and every
-//! kube-proxy has read it, and callers would find a closed port. Whoever gets its port meanwhile has it at once.
+//! Input: changes of workloads and pods, messages of other activators, and queries of the fallback waker. One task owns
+//! this; requests never pass through it, since each listener holds its workload's throttler. Messages of other activators
+//! come this way so that a workload has the sender among its peers before it receives a message.
 //!
-//! One task owns this. Requests never come here: each listener holds its workload's throttler. What other activators say comes
-//! this way, so that a workload knows them before it hears them.
+//! A workload that was deleted is served for [`REMOVAL_DELAY`] longer: its EndpointSlices name this activator until they
+//! are collected and every kube-proxy has seen that, and clients would find a closed port. If its port is leased to another
+//! workload meanwhile, that workload gets the port at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use autoscaler::slot_lending::{Message, Word};
 use autoscaler::{Key, Protocol};
-use proxy::health_checks::HealthChecks;
-use proxy::tcp::IdleTimeouts;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::args::Limits;
-use crate::concurrency_reporter::ConcurrencyReporter;
-use crate::expected_probes::ExpectedProbes;
-use crate::forward::Forwarder;
-use crate::guard::Question;
-use crate::handler::Handler;
-use crate::held_places::HeldPlaces;
-use crate::listeners::{Listeners, Service};
-use crate::metrics::Metrics;
-use crate::slot_exchange::{Heard, Neighbours, News};
-use crate::tcp_handler::TcpHandler;
-use crate::workload_throttler::WorkloadThrottler;
-use crate::workloads::{Change, Index, Update, Workload};
+use crate::fallback_waker::StrandedQuery;
+use crate::queue::context::ThrottlerContext;
+use crate::queue::workload_throttler::WorkloadThrottler;
+use crate::requests::context::RequestContext;
+use crate::requests::http_handler::HttpHandler;
+use crate::requests::listeners::{Listeners, PortHandler};
+use crate::requests::tcp_handler::TcpHandler;
+use crate::slots::slot_exchange::SlotExchangeEvents;
+use crate::slots::slot_link::ReceivedMessages;
+use crate::slots::slot_peers::SlotPeers;
+use crate::workloads::{ClusterChange, Workload, WorkloadIndex, WorkloadUpdate};
 
-/// How long a workload that is gone is still served. Collection and kube-proxies take a second or two, on a busy cluster some more.
-const FAREWELL: Duration = Duration::from_secs(10);
-
-/// What all workloads of the process share.
-#[derive(Debug)]
-pub struct Shared {
-    /// Probes pods. Requests go by the workers' own.
-    pub prober: Forwarder,
-    /// To the adapters and zero-scalers.
-    pub reporter: ConcurrencyReporter,
-    /// All families.
-    pub metrics: Arc<Metrics>,
-    /// Who only asks whether a workload is alive.
-    pub health_checks: HealthChecks,
-    /// Places for held requests, of all workloads together.
-    pub held: HeldPlaces,
-    /// How many requests may wait, and how long.
-    pub limits: Limits,
-    /// When connections that are not HTTP's count.
-    pub idle_timeouts: IdleTimeouts,
-    /// Who is about to ask on their ports.
-    pub expected_probes: ExpectedProbes,
-    /// Set when the process stops: callers should connect elsewhere.
-    pub draining: AtomicBool,
-}
+/// How long a deleted workload is still served. Garbage collection and kube-proxies take a second or two, more on a busy
+/// cluster.
+const REMOVAL_DELAY: Duration = Duration::from_secs(10);
 
 /// The workloads, by key.
 #[derive(Debug)]
 pub struct Throttler {
-    shared: Arc<Shared>,
-    index: Index,
+    context: Arc<ThrottlerContext>,
+    requests: Arc<RequestContext>,
+    index: WorkloadIndex,
     workloads: HashMap<Key, Arc<WorkloadThrottler>>,
-    /// Those that are gone, and until when they are served; in the order in which they went.
-    leaving: VecDeque<(Instant, Key)>,
+    /// Deleted workloads and until when they are served, in the order of their deletion.
+    deleted: VecDeque<(Instant, Key)>,
     listeners: Listeners,
-    neighbours: Arc<Neighbours>,
+    peers: Arc<SlotPeers>,
 }
 
 // === impl Throttler ===
 
 impl Throttler {
-    /// No workloads yet.
-    pub fn new(shared: Arc<Shared>, listeners: Listeners) -> Self {
-        let (index, workloads, leaving, neighbours) =
-            (Index::default(), HashMap::new(), VecDeque::new(), Arc::default());
-        Self { shared, index, workloads, leaving, listeners, neighbours }
+    /// A throttler without workloads.
+    pub fn new(context: Arc<ThrottlerContext>, requests: Arc<RequestContext>, listeners: Listeners) -> Self {
+        Self {
+            context,
+            requests,
+            index: WorkloadIndex::default(),
+            workloads: HashMap::new(),
+            deleted: VecDeque::new(),
+            listeners,
+            peers: Arc::default(),
+        }
     }
 
-    /// Applies changes, hands on what other activators say and answers the guard, for ever. When nobody tells any more, what is open
-    /// stays open: the data plane goes on with what it knows.
+    /// Applies its inputs, for ever. When all inputs have ended, open ports stay open: the data plane continues with its
+    /// last state.
     pub async fn run(
         mut self,
-        mut changes: mpsc::Receiver<Change>,
-        mut others: News,
-        mut guard: mpsc::Receiver<Question>,
+        mut changes: mpsc::Receiver<ClusterChange>,
+        mut exchange: SlotExchangeEvents,
+        mut queries: mpsc::Receiver<StrandedQuery>,
     ) {
         loop {
             tokio::select! {
                 biased;
-                Ok(()) = others.neighbours.changed() => {
-                    self.set_neighbours(others.neighbours.borrow_and_update().clone());
+                Ok(()) = exchange.peers.changed() => {
+                    self.set_peers(exchange.peers.borrow_and_update().clone());
                 }
-                Some(heard) = others.heard.recv() => self.hear(heard),
-                Some(change) = changes.recv() => self.hear_of(change),
-                Some(gone) = farewell(&self.leaving) => self.part_from(gone),
-                Some(question) = guard.recv() => {
+                Some(messages) = exchange.messages.recv() => self.receive(messages),
+                Some(change) = changes.recv() => self.apply_change(change),
+                Some(key) = next_removal(&self.deleted) => self.finish_removal(key),
+                Some(query) = queries.recv() => {
                     let stranded = self.workloads.values().filter_map(|workload| workload.stranded());
-                    // Who does not listen any more will ask again.
-                    let _ = question.send(stranded.collect());
+                    // An error means that the query was cancelled.
+                    let _ = query.send(stranded.collect());
                 }
                 else => std::future::pending().await,
             }
         }
     }
 
-    fn set_neighbours(&mut self, neighbours: Arc<Neighbours>) {
+    fn set_peers(&mut self, peers: Arc<SlotPeers>) {
         for workload in self.workloads.values() {
-            workload.set_neighbours(neighbours.clone());
+            workload.set_peers(peers.clone());
         }
-        self.neighbours = neighbours;
+        self.peers = peers;
     }
 
-    fn hear(&self, Heard { from, words }: Heard) {
-        for word in words {
-            match (self.workloads.get(&word.workload), &word.message) {
-                (Some(workload), _) => workload.hear(from, word.message),
-                // Nobody here knows what for.
+    fn receive(&self, ReceivedMessages { from, messages }: ReceivedMessages) {
+        for message in messages {
+            match (self.workloads.get(&message.workload), &message.message) {
+                (Some(workload), _) => workload.receive(from, message.message),
+                // A slot lent to a workload that does not exist here goes back to its owner.
                 (None, Message::Lend(pod)) => {
-                    let message = Message::Return(*pod);
-                    self.neighbours.say(from, Word { message, ..word });
+                    let returned = Message::Return(*pod);
+                    self.peers.send(from, Word { message: returned, ..message });
                 }
                 (None, _) => {}
             }
         }
     }
 
-    fn hear_of(&mut self, change: Change) {
+    fn apply_change(&mut self, change: ClusterChange) {
         match change {
-            Change::Workload(key, None) => self.leaving.push_back((Instant::now() + FAREWELL, key)),
-            Change::Workload(ref key, Some(_)) => {
-                self.leaving.retain(|(_, leaving)| leaving != key);
-                self.change(change);
+            ClusterChange::Workload(key, None) => {
+                self.deleted.push_back((Instant::now() + REMOVAL_DELAY, key));
             }
-            Change::Pod(..) => self.change(change),
+            ClusterChange::Workload(ref key, Some(_)) => {
+                self.deleted.retain(|(_, deleted)| deleted != key);
+                self.update_index(change);
+            }
+            ClusterChange::Pod(..) => self.update_index(change),
         }
     }
 
-    fn part_from(&mut self, gone: Key) {
-        self.leaving.pop_front();
-        self.change(Change::Workload(gone, None));
+    fn finish_removal(&mut self, key: Key) {
+        self.deleted.pop_front();
+        self.update_index(ClusterChange::Workload(key, None));
     }
 
-    fn change(&mut self, change: Change) {
+    fn update_index(&mut self, change: ClusterChange) {
         for update in self.index.apply(change) {
-            self.apply(update);
+            self.apply_update(update);
         }
     }
 
-    fn apply(&mut self, update: Update) {
+    fn apply_update(&mut self, update: WorkloadUpdate) {
         match update {
-            Update::Workload(key, workload) => self.put(key, workload),
-            Update::Removed(key) => self.remove(&key),
-            Update::Pod(key, name, endpoint) => {
+            WorkloadUpdate::Workload(key, workload) => self.put(key, workload),
+            WorkloadUpdate::Removed(key) => self.remove(&key),
+            WorkloadUpdate::Pod(key, name, endpoint) => {
                 if let Some(throttler) = self.workloads.get(&key) {
                     throttler.set_pod(&name, endpoint, Instant::now());
                 }
             }
-            Update::Starting(key, uid, scheduled) => {
+            WorkloadUpdate::Starting(key, uid, scheduled) => {
                 if let Some(throttler) = self.workloads.get(&key) {
                     throttler.pod_starts().seen(&uid, scheduled, Instant::now());
                 }
@@ -175,35 +159,36 @@ impl Throttler {
                 throttler.clone()
             }
             None => {
-                tracing::info!(workload = %key, "workload");
-                let (shared, neighbours) = (self.shared.clone(), self.neighbours.clone());
-                let throttler = WorkloadThrottler::new(key.clone(), workload, shared, neighbours);
+                tracing::info!(workload = %key, ports = ports.len(), "workload added");
+                let (context, peers) = (self.context.clone(), self.peers.clone());
+                let throttler = WorkloadThrottler::new(key.clone(), workload, context, peers);
                 self.workloads.insert(key.clone(), throttler.clone());
                 throttler
             }
         };
-        let shared = &self.shared;
-        self.listeners.keep(&key, &ports, |lease| match lease.protocol {
+        let requests = &self.requests;
+        self.listeners.set_ports(&key, &ports, |port| match port.protocol {
             Protocol::Http => {
-                Service::Http(Arc::new(Handler::new(shared.clone(), throttler.clone(), lease.pod_port)))
+                let handler = HttpHandler::new(requests.clone(), throttler.clone(), port.pod_port);
+                PortHandler::Http(Arc::new(handler))
             }
-            Protocol::Tcp => Service::Tcp(TcpHandler::new(shared.clone(), throttler.clone(), lease)),
+            Protocol::Tcp => PortHandler::Tcp(TcpHandler::new(requests.clone(), throttler.clone(), port)),
         });
     }
 
     fn remove(&mut self, key: &Key) {
         if let Some(throttler) = self.workloads.remove(key) {
-            tracing::info!(workload = %key, "workload is gone");
+            tracing::info!(workload = %key, "workload removed");
             self.listeners.close(key);
-            throttler.end();
-            self.shared.metrics.forget(key);
+            throttler.close();
+            self.context.metrics.remove_workload(key);
         }
     }
 }
 
-/// The first that goes, once it is time; none if nobody does.
-async fn farewell(leaving: &VecDeque<(Instant, Key)>) -> Option<Key> {
-    let (at, key) = leaving.front()?;
+/// The next workload to remove, when its delay is over; `None` if there is none.
+async fn next_removal(deleted: &VecDeque<(Instant, Key)>) -> Option<Key> {
+    let (at, key) = deleted.front()?;
     sleep_until(*at).await;
     Some(key.clone())
 }

@@ -1,11 +1,11 @@
-//! What the activator knows of the cluster: its workloads, and the pods of each.
+//! The activator's view of the cluster: its workloads, and the pods of each.
 //!
-//! Everything comes in as a [`Change`] on one bounded channel: [`kubernetes`] fills it from two watches, [`file`] from a
-//! file, tests by hand. [`Index`] matches pods to workloads and turns each change into the few [`Update`]s that it means, which the
-//! [`Throttler`](crate::throttler::Throttler) applies.
+//! Everything arrives as a [`ClusterChange`] on one bounded channel: [`kubernetes`] fills it from two watches, [`file`] from
+//! a file, tests directly. [`WorkloadIndex`] matches pods to workloads and turns each change into the few
+//! [`WorkloadUpdate`]s that follow, which the [`Throttler`](crate::throttler::Throttler) applies.
 //!
-//! A pod counts as soon as it has an IP, long before it is Ready: whether it can take requests is then asked of the pod
-//! itself. It stops to count the moment it is being deleted.
+//! A pod counts as soon as it has an IP, long before it is Ready: a probe of the pod then verifies whether it takes requests.
+//! It stops to count the moment its deletion begins.
 
 pub mod file;
 mod index;
@@ -20,115 +20,115 @@ use autoscaler::pod_start::StartCause;
 use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
 
-pub use index::Index;
+pub use index::WorkloadIndex;
 
-/// One thing that changed in the cluster.
+/// A change of one object of the cluster; `None` if it was deleted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// A workload is there, or differs from before; `None`: it is gone.
+pub enum ClusterChange {
+    /// A workload.
     Workload(Key, Option<Workload>),
     /// A pod, by its own namespace and name.
     Pod(Key, Option<Pod>),
 }
 
-/// What one change means for one workload.
+/// What follows from a change for one workload.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Update {
-    /// The workload is new or differs.
+pub enum WorkloadUpdate {
+    /// The workload is new or has changed.
     Workload(Key, Workload),
-    /// The workload is gone.
+    /// The workload was deleted.
     Removed(Key),
-    /// A pod of the workload, by its name; `None`: it can take no request any more.
-    Pod(Key, String, Option<Endpoint>),
-    /// A pod of the workload has no address yet: its uid, and whether it has a node.
+    /// A pod of the workload, by its name; `None` if it takes no requests any more.
+    Pod(Key, String, Option<PodEndpoint>),
+    /// A pod of the workload without an address: its uid, and whether it has a node.
     Starting(Key, String, bool),
 }
 
-/// One ServerlessService, as far as it matters to an activator.
+/// One ServerlessService, reduced to what an activator needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workload {
-    /// Which pods are its own; `None` if the text makes no sense, which selects nothing rather than everything.
+    /// Selects the workload's pods; `None` if it is invalid, which selects no pod rather than all.
     pub selector: Option<Selector>,
-    /// Requests one pod serves at a time; 0 is no limit.
+    /// Requests that one pod serves at a time; 0 is no limit.
     pub container_concurrency: u32,
-    /// How many activators carry it when its Service leads to them; 0 is all there are.
+    /// How many activators carry it while its Service leads to them; 0 is all.
     pub activators: u32,
-    /// Whether somebody else put it to zero, so that nothing wakes it.
+    /// Whether it was scaled to zero by hand, so that requests do not wake it.
     pub paused: bool,
-    /// Whether its Service leads to the pods: requests that come here come by connections from before.
+    /// Whether its Service leads to the pods: requests then arrive only over existing connections.
     pub serving: bool,
-    /// How long its requests may wait for a pod, if it says so.
+    /// How long its requests may wait for a pod, instead of the process's default.
     pub wake_timeout: Option<Duration>,
-    /// How many may, if it says so.
+    /// How many of its requests may wait, instead of the process's default.
     pub queue_depth: Option<usize>,
-    /// Why its pods do not start, if anybody knows.
+    /// Why its pods do not start, if the zero-scaler has found a cause.
     pub start_failure: Option<StartFailure>,
-    /// What holds its size, if it may be taken from zero when no zero-scaler does it.
+    /// The object whose `/scale` the fallback waker may write.
     pub wake_target: Option<ScaleTargetRef>,
-    /// The ports on which its requests arrive here.
-    pub ports: Vec<Lease>,
+    /// The ports on which its requests arrive.
+    pub ports: Vec<LeasedPort>,
 }
 
-/// A port of this process that stands for one port of one workload's Service.
+/// A port of this process that is leased to one port of one workload's Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// The port here.
+pub struct LeasedPort {
+    /// The port of this process.
     pub activator_port: u16,
-    /// The port of the pods' queue-proxies that takes what comes here, and probes.
+    /// The port of the pods' queue-proxies that takes the requests, and probes.
     pub pod_port: u16,
-    /// What is spoken on it.
+    /// The protocol of the Service's port.
     pub protocol: Protocol,
 }
 
 /// What keeps the pods of a workload from starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartFailure {
-    /// What it is.
+    /// The cause.
     pub cause: StartCause,
-    /// Whether requests should not be held for it any more.
+    /// Whether requests should no longer be held.
     pub given_up: bool,
 }
 
-/// One pod, trimmed.
+/// One pod, reduced to what an activator needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
-    /// Tells a pod from its successor of the same name.
+    /// Distinguishes a pod from its successor of the same name.
     pub uid: String,
-    /// Its labels.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Its address, once its sandbox is up.
+    /// The address, once its sandbox is up.
     pub ip: Option<IpAddr>,
     /// Whether it has a node.
     pub scheduled: bool,
-    /// Whether Kubernetes calls it Ready.
+    /// Its Ready condition.
     pub ready: bool,
     /// Whether it is being deleted, or has ended.
     pub ending: bool,
 }
 
-/// A pod that may be able to take requests.
+/// A pod that may take requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub struct PodEndpoint {
     /// The pod's uid.
     pub uid: String,
     /// The pod's address.
     pub ip: IpAddr,
-    /// Whether Kubernetes calls it Ready.
+    /// Its Ready condition.
     pub ready: bool,
 }
 
 // === impl Pod ===
 
 impl Pod {
-    /// Whether it is on its way to an address.
+    /// Whether it will get an address.
     fn is_starting(&self) -> bool {
         self.ip.is_none() && !self.ending
     }
 
-    /// The pod as a destination, if it is one.
-    fn endpoint(&self) -> Option<Endpoint> {
+    /// The pod as a destination; `None` if it takes no requests.
+    fn endpoint(&self) -> Option<PodEndpoint> {
         let ip = self.ip.filter(|_| !self.ending)?;
-        Some(Endpoint { uid: self.uid.clone(), ip, ready: self.ready })
+        Some(PodEndpoint { uid: self.uid.clone(), ip, ready: self.ready })
     }
 }
 

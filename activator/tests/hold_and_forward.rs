@@ -151,7 +151,7 @@ async fn the_whole_process_holds_no_more_than_it_may() {
     let harness = Harness::with(limits, |_| {}).await;
     let _held = harness.get("/");
     harness.until_held(1).await;
-    assert_eq!(within("refusal", harness.get("/")).await.unwrap().problem()["reason"], "TooManyHeld");
+    assert_eq!(within("refusal", harness.get("/")).await.unwrap().problem()["reason"], "ActivatorQueueFull");
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn what_held_requests_keep_in_memory_is_bounded() {
     harness.until_held(1).await;
     let large = Request::post(harness.url("/")).body(Full::from(vec![0; 80_000])).unwrap();
     let answer = within("refusal", harness.send(large)).await.unwrap();
-    assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"TooMuchHeld".into()));
+    assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"ActivatorMemoryFull".into()));
     assert!(!small.is_finished());
 }
 

@@ -198,7 +198,7 @@ async fn run(group: &Group, activators: usize, requests: usize, work: std::ops::
     }
     let logs: Vec<_> = group.pods.iter().map(FakePod::log).collect();
     let words: Vec<_> =
-        group.members.iter().map(|m| m.harness.metric("rouse_activator_slot_words_total")).collect();
+        group.members.iter().map(|m| m.harness.metric("rouse_activator_slot_messages_total")).collect();
     let figures = Figures::of(&logs, &sent);
     println!("{figures:?}, words {words:?}");
     figures

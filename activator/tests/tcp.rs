@@ -156,7 +156,7 @@ async fn a_connection_pokes_when_it_comes_and_when_bytes_flow_again() {
 async fn an_expected_probe_is_answered_and_neither_counted_nor_held() {
     let harness = start(LIMITS, 0).await;
     let path = format!("/leases/{}", harness.port);
-    let announced = harness.expected_probes.answer(&Method::GET, &path).unwrap();
+    let announced = harness.tcp_probes.answer(&Method::GET, &path).unwrap();
     assert_eq!(announced.status(), StatusCode::OK);
     assert_eq!(announced.headers()["rouse-workload"], "shop/web");
     let mut probe = call(&harness).await;

@@ -1,8 +1,8 @@
-//! Changes as a file tells them: an activator without Kubernetes, for local trials, benchmarks and reproducing bugs.
+//! Changes from a file: an activator without Kubernetes, for local trials, benchmarks and reproducing bugs.
 //!
-//! The file lists workloads, each with its ports and pods (`contents` has the form). It is looked at twice a second, and
-//! what differs from before is told. A new text counts once it was seen twice, so that none is taken while it is being
-//! written; one that makes no sense is logged, and what was told before stays in force.
+//! The file lists workloads, each with its ports and pods; `contents` has the format. It is read twice a second, and the
+//! differences are sent as changes. A new text takes effect when it was read twice, so that no partial write takes effect.
+//! An invalid text is logged, and the last valid one stays in effect.
 
 mod contents;
 
@@ -14,114 +14,118 @@ use std::time::Duration;
 use runtime::readiness::ReadinessLatch;
 use tokio::sync::{mpsc, watch};
 
-use super::Change;
-use crate::app::Sources;
+use super::ClusterChange;
 
-use contents::{Addresses, Contents};
+use contents::{Addresses, FileContents};
 
-pub use contents::Error;
+pub use contents::WorkloadsFileError;
 
-/// How often to look.
-const EVERY: Duration = Duration::from_millis(500);
-/// Larger files are refused: a workload takes a few hundred bytes.
-const LARGEST_BYTES: u64 = 16 << 20;
+/// How often to read the file.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Larger files are rejected: a workload takes a few hundred bytes.
+const MAX_BYTES: u64 = 16 << 20;
 /// Changes that may wait to be applied; the file waits beyond that.
 const CHANGES: usize = 1024;
 
+/// The inputs of an activator that come from a file.
+#[derive(Debug)]
+pub struct FileSources {
+    /// Workloads and pods.
+    pub changes: mpsc::Receiver<ClusterChange>,
+    /// Metrics-adapters, which receive reports.
+    pub adapters: watch::Receiver<Addresses>,
+    /// Zero-scalers, which receive reports.
+    pub zero_scalers: watch::Receiver<Addresses>,
+}
+
 /// A file that is followed.
-struct Followed {
+struct FollowedFile {
     path: PathBuf,
-    /// Seen with the last look; empty if there was nothing to see.
-    seen: String,
-    /// In force, or refused: said what there is to say of it.
-    judged: String,
-    told: Contents,
-    changes: mpsc::Sender<Change>,
+    /// The text of the last read; empty if it failed.
+    last_read: String,
+    /// The last text that took effect or was found invalid.
+    evaluated: String,
+    in_effect: FileContents,
+    changes: mpsc::Sender<ClusterChange>,
     adapters: watch::Sender<Addresses>,
     zero_scalers: watch::Sender<Addresses>,
 }
 
-/// Nobody takes changes any more.
-struct NobodyListens;
+/// The receiver of changes was dropped.
+struct ReceiverDropped;
 
-/// What the file at `path` tells, and whatever it tells later. Drops `synced` when all that it says now is told.
+/// Follows the file at `path`. Drops `synced` when its present contents have been sent.
 ///
 /// # Errors
-/// When it cannot be read now, or makes no sense.
-pub fn follow(path: &Path, synced: ReadinessLatch) -> Result<Sources, Error> {
+/// When it cannot be read now, or is invalid.
+pub fn follow(path: &Path, synced: ReadinessLatch) -> Result<FileSources, WorkloadsFileError> {
     let text = read(path)?;
-    let contents = Contents::parse(&text)?;
+    let contents = FileContents::parse(&text)?;
     let (sender, changes) = mpsc::channel(CHANGES);
-    let (adapters, adapters_seen) = watch::channel(Addresses::new());
-    let (zero_scalers, zero_scalers_seen) = watch::channel(Addresses::new());
-    let followed = Followed {
+    let (adapters, adapters_receiver) = watch::channel(Addresses::new());
+    let (zero_scalers, zero_scalers_receiver) = watch::channel(Addresses::new());
+    let file = FollowedFile {
         path: path.to_owned(),
-        seen: text.clone(),
-        judged: text,
-        told: Contents::default(),
+        last_read: text.clone(),
+        evaluated: text,
+        in_effect: FileContents::default(),
         changes: sender,
         adapters,
         zero_scalers,
     };
-    tokio::spawn(followed.run(contents, synced));
-    Ok(Sources {
-        changes,
-        adapters: adapters_seen,
-        zero_scalers: zero_scalers_seen,
-        guard: None,
-        position: None,
-    })
+    tokio::spawn(file.run(contents, synced));
+    Ok(FileSources { changes, adapters: adapters_receiver, zero_scalers: zero_scalers_receiver })
 }
 
-// === impl Followed ===
+// === impl FollowedFile ===
 
-impl Followed {
-    /// Ends when nobody listens.
-    async fn run(mut self, contents: Contents, synced: ReadinessLatch) {
-        let mut told = self.tell(contents).await;
+impl FollowedFile {
+    /// Ends when the receiver is dropped.
+    async fn run(mut self, contents: FileContents, synced: ReadinessLatch) {
+        let mut sent = self.apply(contents).await;
         drop(synced);
-        while told.is_ok() {
-            tokio::time::sleep(EVERY).await;
-            told = match self.look().await {
-                Ok(Some(contents)) => self.tell(contents).await,
+        while sent.is_ok() {
+            tokio::time::sleep(INTERVAL).await;
+            sent = match self.poll().await {
+                Ok(Some(contents)) => self.apply(contents).await,
                 Ok(None) => Ok(()),
                 Err(error) => {
-                    tracing::warn!(file = %self.path.display(), %error, "the file is not followed");
+                    tracing::warn!(file = %self.path.display(), %error, "workloads file invalid, keeping its last contents");
                     Ok(())
                 }
             };
         }
     }
 
-    /// What the file says, if it is news and was seen twice.
-    async fn look(&mut self) -> Result<Option<Contents>, Error> {
+    /// The contents of the file, if they are new and were read twice.
+    async fn poll(&mut self) -> Result<Option<FileContents>, WorkloadsFileError> {
         let path = self.path.clone();
-        let looked = tokio::task::spawn_blocking(move || read(&path)).await.map_err(std::io::Error::other)?;
-        let text = match looked {
+        let result = tokio::task::spawn_blocking(move || read(&path)).await.map_err(std::io::Error::other)?;
+        let text = match result {
             Ok(text) => text,
-            // Said once.
-            Err(_) if self.seen.is_empty() => return Ok(None),
+            // Reported once.
+            Err(_) if self.last_read.is_empty() => return Ok(None),
             Err(error) => {
-                self.seen.clear();
+                self.last_read.clear();
                 return Err(error);
             }
         };
-        if text == self.judged || text != self.seen {
-            self.seen = text;
+        if text == self.evaluated || text != self.last_read {
+            self.last_read = text;
             return Ok(None);
         }
-        self.judged.clone_from(&text);
-        Contents::parse(&text).map(Some)
+        self.evaluated.clone_from(&text);
+        FileContents::parse(&text).map(Some)
     }
 
-    async fn tell(&mut self, contents: Contents) -> Result<(), NobodyListens> {
-        for change in contents.changes_since(&self.told) {
-            self.changes.send(change).await.map_err(|_| NobodyListens)?;
+    async fn apply(&mut self, contents: FileContents) -> Result<(), ReceiverDropped> {
+        for change in contents.changes_since(&self.in_effect) {
+            self.changes.send(change).await.map_err(|_| ReceiverDropped)?;
         }
         set(&self.adapters, &contents.metrics_adapters);
         set(&self.zero_scalers, &contents.zero_scalers);
-        tracing::info!(file = %self.path.display(), workloads = contents.workloads.len(), "read");
-        self.told = contents;
+        tracing::info!(file = %self.path.display(), workloads = contents.workloads.len(), "workloads file applied");
+        self.in_effect = contents;
         Ok(())
     }
 }
@@ -134,9 +138,13 @@ fn set(addresses: &watch::Sender<Addresses>, now: &Addresses) {
     });
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+fn read(path: &Path) -> Result<String, WorkloadsFileError> {
     let mut text = String::new();
-    let mut file = File::open(path)?.take(LARGEST_BYTES + 1);
+    let mut file = File::open(path)?.take(MAX_BYTES + 1);
     file.read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST_BYTES { Err(Error::TooLarge { bound: LARGEST_BYTES }) } else { Ok(text) }
+    if text.len() as u64 > MAX_BYTES {
+        Err(WorkloadsFileError::TooLarge { bound: MAX_BYTES })
+    } else {
+        Ok(text)
+    }
 }

@@ -1,10 +1,10 @@
-//! Changes as the Kubernetes API tells them: one watch of ServerlessServices, one of pods that have a sidecar.
+//! Changes from the Kubernetes API: one watch of ServerlessServices, and one of pods with a queue-proxy.
 //!
-//! Of a pod only the labels, the address and the state are kept; what else it consists of is dropped as it is read. After a
-//! broken watch everything is listed anew, and what is missing then is told as gone. What was known last can be kept in files:
-//! an activator that starts anew while the API server is away then goes on with that.
+//! Of a pod only labels, address and state are kept; the rest is dropped while it is decoded. After a broken watch, all
+//! objects are listed again, and those that are missing are reported as deleted. The objects can be persisted in files, so
+//! that an activator that restarts while the API server is unavailable continues with its last state.
 
-mod last_known;
+mod persisted_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -22,13 +22,13 @@ use kube::core::{NotUsed, Object};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource};
-use last_known::LastKnown;
+use persisted_objects::PersistedObjects;
 use runtime::readiness::ReadinessLatch;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::{Change, Lease, Pod, StartFailure, Workload};
+use super::{ClusterChange, LeasedPort, Pod, StartFailure, Workload};
 
 /// A pod without its spec.
 type TrimmedPod = Object<NotUsed, PodStatus>;
@@ -49,45 +49,45 @@ struct PodCondition {
     status: String,
 }
 
-/// Tells every ServerlessService; drops `synced` when the first list is told. What is known is kept in `memory`, if that is
-/// given. Ends when nobody listens.
+/// Sends every ServerlessService as a change; drops `synced` after the first list. Persists them in `state_directory`, if
+/// there is one. Ends when the receiver is dropped.
 pub fn follow_workloads(
     client: Client,
-    memory: Option<&Path>,
-    changes: mpsc::Sender<Change>,
+    state_directory: Option<&Path>,
+    changes: mpsc::Sender<ClusterChange>,
     synced: ReadinessLatch,
 ) -> impl Future<Output = ()> + Send + use<> {
     let api = Api::<ServerlessService>::all(client);
     let events = watch(api, watcher::Config::default()).default_backoff().modify(trim);
-    let memory = LastKnown::new(memory, "serverlessservices");
+    let persisted = PersistedObjects::new(state_directory, "serverlessservices");
     let read = |service: &ServerlessService| Some((api::key_of(service)?, workload(service)));
-    follow(events, read, Change::Workload, memory, |_| {}, changes, synced)
+    follow(events, read, ClusterChange::Workload, persisted, |_| {}, changes, synced)
 }
 
-/// Tells every pod that has a sidecar, like [`follow_workloads`].
+/// Sends every pod with a queue-proxy as a change, like [`follow_workloads`].
 pub fn follow_pods(
     client: Client,
-    memory: Option<&Path>,
-    changes: mpsc::Sender<Change>,
+    state_directory: Option<&Path>,
+    changes: mpsc::Sender<ClusterChange>,
     synced: ReadinessLatch,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let kind = ApiResource::erase::<CorePod>(&());
-    let api = Api::<TrimmedPod>::all_with(client, &kind);
+    let resource = ApiResource::erase::<CorePod>(&());
+    let api = Api::<TrimmedPod>::all_with(client, &resource);
     let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
     let events = watch(api, config).default_backoff().modify(trim);
-    let memory = LastKnown::new(memory, "pods");
+    let persisted = PersistedObjects::new(state_directory, "pods");
     let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
-    follow(events, read, Change::Pod, memory, doubt, changes, synced)
+    follow(events, read, ClusterChange::Pod, persisted, clear_conditions, changes, synced)
 }
 
-/// What nobody here reads, and others write at length.
+/// Drops what this process does not read; managed fields are large.
 fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
     object.meta_mut().annotations = None;
 }
 
-/// A pod that is recalled has to answer a probe before it gets a request.
-fn doubt(pod: &mut TrimmedPod) {
+/// A pod from a persisted list has to answer a probe before it gets a request.
+fn clear_conditions(pod: &mut TrimmedPod) {
     if let Some(status) = &mut pod.status {
         status.conditions.clear();
     }
@@ -97,18 +97,18 @@ fn doubt(pod: &mut TrimmedPod) {
 async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
     events: impl Stream<Item = Result<Event<K>, watcher::Error>>,
     read: impl Fn(&K) -> Option<(Key, T)>,
-    change: impl Fn(Key, Option<T>) -> Change,
-    mut memory: LastKnown<K>,
-    doubt: impl Fn(&mut K),
-    changes: mpsc::Sender<Change>,
+    change: impl Fn(Key, Option<T>) -> ClusterChange,
+    mut persisted: PersistedObjects<K>,
+    restore: impl Fn(&mut K),
+    changes: mpsc::Sender<ClusterChange>,
     synced: ReadinessLatch,
 ) {
     pin_mut!(events);
     let mut synced = Some(synced);
-    let mut told = Told::default();
-    for mut object in memory.recall() {
-        doubt(&mut object);
-        for (key, value) in told.apply(Event::Apply(object), &read) {
+    let mut keys = ListedKeys::default();
+    for mut object in persisted.load() {
+        restore(&mut object);
+        for (key, value) in keys.apply(Event::Apply(object), &read) {
             if changes.send(change(key, value)).await.is_err() {
                 return;
             }
@@ -117,22 +117,22 @@ async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
     loop {
         let event = tokio::select! {
             event = events.next() => event,
-            () = memory.due() => {
-                memory.write().await;
+            () = persisted.due() => {
+                persisted.write().await;
                 continue;
             }
         };
         let event = match event {
             Some(Ok(event)) => event,
             Some(Err(error)) => {
-                tracing::warn!(%error, "watch failed; it is tried again");
+                tracing::warn!(%error, "watch failed, retrying");
                 continue;
             }
             None => break,
         };
-        memory.note(&event, |object| Some(read(object)?.0));
+        persisted.apply(&event, |object| Some(read(object)?.0));
         let listed = matches!(event, Event::InitDone);
-        for (key, value) in told.apply(event, &read) {
+        for (key, value) in keys.apply(event, &read) {
             if changes.send(change(key, value)).await.is_err() {
                 return;
             }
@@ -144,28 +144,28 @@ async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
     drop(synced);
 }
 
-/// The keys told and not told as gone, so that a fresh list shows what went away unseen.
+/// The keys of all objects, so that a new list shows which objects were deleted meanwhile.
 #[derive(Debug, Default)]
-struct Told {
-    known: BTreeSet<Key>,
+struct ListedKeys {
+    current: BTreeSet<Key>,
     listing: BTreeSet<Key>,
 }
 
-impl Told {
+impl ListedKeys {
     fn apply<K, T>(
         &mut self,
         event: Event<K>,
         read: impl Fn(&K) -> Option<(Key, T)>,
     ) -> Vec<(Key, Option<T>)> {
-        let (object, gone) = match event {
+        let (object, is_deleted) = match event {
             Event::Init => {
                 self.listing.clear();
                 return Vec::new();
             }
             Event::InitDone => {
                 let listing = std::mem::take(&mut self.listing);
-                let known = std::mem::replace(&mut self.known, listing);
-                return known.difference(&self.known).map(|key| (key.clone(), None)).collect();
+                let before = std::mem::replace(&mut self.current, listing);
+                return before.difference(&self.current).map(|key| (key.clone(), None)).collect();
             }
             Event::InitApply(object) => {
                 self.listing.extend(read(&object).map(|(key, _)| key));
@@ -175,11 +175,11 @@ impl Told {
             Event::Delete(object) => (object, true),
         };
         let Some((key, value)) = read(&object) else { return Vec::new() };
-        if gone {
-            self.known.remove(&key);
+        if is_deleted {
+            self.current.remove(&key);
             return vec![(key, None)];
         }
-        self.known.insert(key.clone());
+        self.current.insert(key.clone());
         vec![(key, Some(value))]
     }
 }
@@ -187,7 +187,7 @@ impl Told {
 fn workload(service: &ServerlessService) -> Workload {
     let spec = &service.spec;
     let selector = Selector::parse(&spec.selector)
-        .inspect_err(|error| tracing::warn!(service = ?service.metadata.name, %error, "no pod is selected"))
+        .inspect_err(|error| tracing::warn!(namespace = ?service.metadata.namespace, name = ?service.metadata.name, %error, "invalid selector, no pod is selected"))
         .ok()
         .filter(|selector| !selector.requirements().is_empty());
     let status = service.status.as_ref();
@@ -208,13 +208,13 @@ fn workload(service: &ServerlessService) -> Workload {
     }
 }
 
-fn lease(lease: &PortLease) -> Lease {
+fn lease(lease: &PortLease) -> LeasedPort {
     let pod_port = match lease.protocol {
         Protocol::Http => lease.pod_port,
-        // There the sidecar can tell our connections from those of callers.
+        // On its admin port, the queue-proxy can distinguish our connections from those of clients.
         Protocol::Tcp => QUEUE_PROXY_ADMIN_PORT,
     };
-    Lease { activator_port: lease.activator_port, pod_port, protocol: lease.protocol }
+    LeasedPort { activator_port: lease.activator_port, pod_port, protocol: lease.protocol }
 }
 
 fn pod_key(object: &TrimmedPod) -> Option<Key> {
@@ -255,12 +255,12 @@ mod tests {
         .unwrap()
     }
 
-    fn names(told: Vec<(Key, Option<Pod>)>) -> Vec<(String, bool)> {
-        told.into_iter().map(|(key, pod)| (key.name, pod.is_some())).collect()
+    fn names(changes: Vec<(Key, Option<Pod>)>) -> Vec<(String, bool)> {
+        changes.into_iter().map(|(key, pod)| (key.name, pod.is_some())).collect()
     }
 
     #[test]
-    fn a_pod_is_read_without_its_spec() {
+    fn reads_pod_without_its_spec() {
         let read = pod(&object("web-1"));
         assert_eq!(read.ip, Some("10.0.0.1".parse().unwrap()));
         assert!(read.ready && !read.ending);
@@ -276,56 +276,67 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_list_tells_what_went_away_unseen() {
+    fn new_list_reports_objects_deleted_meanwhile() {
         let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
-        let mut told = Told::default();
-        told.apply(Event::Init, read);
-        told.apply(Event::InitApply(object("a")), read);
-        assert_eq!(names(told.apply(Event::InitDone, read)), []);
-        assert_eq!(names(told.apply(Event::Apply(object("b")), read)), [("b".to_owned(), true)]);
-        told.apply(Event::Init, read);
-        told.apply(Event::InitApply(object("b")), read);
-        assert_eq!(names(told.apply(Event::InitDone, read)), [("a".to_owned(), false)]);
-        assert_eq!(names(told.apply(Event::Delete(object("b")), read)), [("b".to_owned(), false)]);
+        let mut keys = ListedKeys::default();
+        keys.apply(Event::Init, read);
+        keys.apply(Event::InitApply(object("a")), read);
+        assert_eq!(names(keys.apply(Event::InitDone, read)), []);
+        assert_eq!(names(keys.apply(Event::Apply(object("b")), read)), [("b".to_owned(), true)]);
+        keys.apply(Event::Init, read);
+        keys.apply(Event::InitApply(object("b")), read);
+        assert_eq!(names(keys.apply(Event::InitDone, read)), [("a".to_owned(), false)]);
+        assert_eq!(names(keys.apply(Event::Delete(object("b")), read)), [("b".to_owned(), false)]);
     }
 
-    /// What is told from this memory and these events, and whether the list counts as known.
-    async fn told(directory: &Path, events: Vec<Event<TrimmedPod>>) -> (Vec<(String, Option<bool>)>, bool) {
+    /// The changes from the persisted objects and these events, and whether the watch is synced.
+    async fn changes(
+        directory: &Path,
+        events: Vec<Event<TrimmedPod>>,
+    ) -> (Vec<(String, Option<bool>)>, bool) {
         let (sender, mut changes) = mpsc::channel(16);
         let readiness = runtime::readiness::Readiness::default();
         let events = futures::stream::iter(events.into_iter().map(Ok)).chain(futures::stream::pending());
         let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
-        let memory = LastKnown::new(Some(directory), "pods");
-        let follow = follow(events, read, Change::Pod, memory, doubt, sender, readiness.latch("pods"));
-        // The clock is paused: this is over once there is nothing to do any more.
+        let persisted = PersistedObjects::new(Some(directory), "pods");
+        let follow = follow(
+            events,
+            read,
+            ClusterChange::Pod,
+            persisted,
+            clear_conditions,
+            sender,
+            readiness.latch("pods"),
+        );
+        // The clock is paused: the timeout fires when all tasks are idle.
         pin_mut!(follow);
         let _ = tokio::time::timeout(Duration::from_secs(3600), follow.as_mut()).await;
-        let (synced, mut told) = (readiness.is_ready(), Vec::new());
-        while let Ok(Change::Pod(key, pod)) = changes.try_recv() {
-            told.push((key.name, pod.map(|pod| pod.ready)));
+        let (synced, mut seen) = (readiness.is_ready(), Vec::new());
+        while let Ok(ClusterChange::Pod(key, pod)) = changes.try_recv() {
+            seen.push((key.name, pod.map(|pod| pod.ready)));
         }
-        (told, synced)
+        (seen, synced)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_known_is_told_without_an_api_server_and_taken_back_by_a_list() {
-        let directory = std::env::temp_dir().join(format!("activator-memory-{}", std::process::id()));
+    async fn persisted_objects_are_used_until_the_first_list() {
+        let directory = std::env::temp_dir().join(format!("activator-state-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let listed =
             vec![Event::Init, Event::InitApply(object("a")), Event::InitDone, Event::Apply(object("b"))];
-        let known = |name: &str, ready| (name.to_owned(), Some(ready));
-        assert_eq!(told(&directory, listed).await, (vec![known("a", true), known("b", true)], true));
-        assert_eq!(told(&directory, vec![]).await, (vec![known("a", false), known("b", false)], false));
+        let pod = |name: &str, ready| (name.to_owned(), Some(ready));
+        assert_eq!(changes(&directory, listed).await, (vec![pod("a", true), pod("b", true)], true));
+        assert_eq!(changes(&directory, vec![]).await, (vec![pod("a", false), pod("b", false)], false));
         let (news, _) =
-            told(&directory, vec![Event::Init, Event::InitApply(object("b")), Event::InitDone]).await;
-        assert_eq!(news[2..], [known("b", true), ("a".to_owned(), None)]);
+            changes(&directory, vec![Event::Init, Event::InitApply(object("b")), Event::InitDone]).await;
+        assert_eq!(news[2..], [pod("b", true), ("a".to_owned(), None)]);
         std::fs::write(directory.join("pods.json"), "[{").unwrap();
-        assert_eq!(told(&directory, vec![]).await, (vec![], false));
+        assert_eq!(changes(&directory, vec![]).await, (vec![], false));
         std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
-    fn a_selector_that_says_nothing_selects_nothing() {
+    fn empty_or_invalid_selector_selects_nothing() {
         let service = |selector: &str| -> ServerlessService {
             serde_json::from_value(json!({
                 "metadata": {"namespace": "shop", "name": "web"},
@@ -342,8 +353,8 @@ mod tests {
         let read = workload(&service("app=web"));
         assert!(read.selector.is_some() && read.serving);
         assert_eq!(read.wake_target.map(|target| target.name).as_deref(), Some("web"));
-        let http = Lease { activator_port: 20001, pod_port: 8012, protocol: Protocol::Http };
-        let tcp = Lease { activator_port: 20002, pod_port: 8022, protocol: Protocol::Tcp };
+        let http = LeasedPort { activator_port: 20001, pod_port: 8012, protocol: Protocol::Http };
+        let tcp = LeasedPort { activator_port: 20002, pod_port: 8022, protocol: Protocol::Tcp };
         assert_eq!(read.ports, [http, tcp]);
     }
 }

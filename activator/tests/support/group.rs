@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use activator::slot_exchange::Position;
+use activator::slots::slot_exchange::SlotExchangeConfig;
 use runtime::auth::ProjectedToken;
 use runtime::auth::TokenGuard;
 use tokio::net::TcpListener;
@@ -60,8 +60,8 @@ impl Group {
             let listener = TcpListener::bind(format!("127.0.9.{number}:0")).await.unwrap();
             let address = listener.local_addr().unwrap();
             let (guard, token) = (TokenGuard::allow_all(), ProjectedToken::default());
-            let position = Position { own: address.ip(), listener, guard, token, activators };
-            let harness = Harness::at(Some(position), pod_port, LIMITS, |workload| {
+            let config = SlotExchangeConfig { own: address.ip(), listener, guard, token, activators };
+            let harness = Harness::at(Some(config), pod_port, LIMITS, |workload| {
                 workload.container_concurrency = container_concurrency;
             });
             (address, harness.await)

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use activator::app::{App, Sources};
 use activator::args::Limits;
-use activator::expected_probes::ExpectedProbes;
-use activator::slot_exchange::Position;
-use activator::workloads::{Change, Lease, Pod, Workload};
+use activator::requests::tcp_probes::TcpProbes;
+use activator::slots::slot_exchange::SlotExchangeConfig;
+use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
 use bytes::Bytes;
@@ -44,7 +44,7 @@ pub const LIMITS: Limits = Limits {
     wake_timeout: Duration::from_secs(60),
     longest_wake_timeout: Duration::from_secs(3600),
     slow_wake: Duration::ZERO,
-    guard_after: Duration::from_secs(30),
+    fallback_wake_after: Duration::from_secs(30),
     header_timeout: Duration::from_secs(30),
     tcp_silence: Duration::from_millis(200),
     tcp_answer_time: Duration::from_secs(60),
@@ -58,12 +58,12 @@ pub struct Harness {
     pub pod_port: u16,
     pub registry: Registry,
     pub readiness: Readiness,
-    pub expected_probes: ExpectedProbes,
+    pub tcp_probes: TcpProbes,
     pub stop: CancellationToken,
     pub running: tokio::task::JoinHandle<()>,
     pub receivers: watch::Sender<BTreeSet<std::net::SocketAddr>>,
     pub zero_scalers: watch::Sender<BTreeSet<std::net::SocketAddr>>,
-    changes: mpsc::Sender<Change>,
+    changes: mpsc::Sender<ClusterChange>,
     workload: Workload,
 }
 
@@ -77,23 +77,27 @@ impl Harness {
     }
 
     /// One that may wake by this client.
-    pub async fn guarded(guard: ApiResources, limits: Limits, adapt: impl FnOnce(&mut Workload)) -> Self {
-        Self::beside(None, Some(guard), free_port(), limits, adapt).await
+    pub async fn with_fallback_waker(
+        resources: ApiResources,
+        limits: Limits,
+        adapt: impl FnOnce(&mut Workload),
+    ) -> Self {
+        Self::beside(None, Some(resources), free_port(), limits, adapt).await
     }
 
     /// One of several, whose pods listen on `pod_port`.
     pub async fn at(
-        position: Option<Position>,
+        slot_exchange: Option<SlotExchangeConfig>,
         pod_port: u16,
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
     ) -> Self {
-        Self::beside(position, None, pod_port, limits, adapt).await
+        Self::beside(slot_exchange, None, pod_port, limits, adapt).await
     }
 
     async fn beside(
-        position: Option<Position>,
-        guard: Option<ApiResources>,
+        slot_exchange: Option<SlotExchangeConfig>,
+        fallback_waker: Option<ApiResources>,
         pod_port: u16,
         limits: Limits,
         adapt: impl FnOnce(&mut Workload),
@@ -104,14 +108,14 @@ impl Harness {
         let agents = ["LoadBalancer/".to_owned()];
         let (registry, readiness, stop) = (Registry::new(), Readiness::default(), CancellationToken::new());
         let app = App::new("activator-1".into(), limits, &agents, &registry).unwrap();
-        let expected_probes = app.expected_probes();
+        let tcp_probes = app.tcp_probes();
         let (ready, stopped) = (readiness.clone(), stop.clone());
-        let sources = Sources { changes, adapters, zero_scalers, guard, position };
+        let sources = Sources { changes, adapters, zero_scalers, fallback_waker, slot_exchange };
         let running = tokio::spawn(async move { app.run(sources, &ready, stopped).await });
         let port = free_port();
         let mut workload = Workload {
             selector: Some(Selector::parse("app=web").unwrap()),
-            ports: vec![Lease { activator_port: port, pod_port, protocol: Protocol::Http }],
+            ports: vec![LeasedPort { activator_port: port, pod_port, protocol: Protocol::Http }],
             ..Workload::default()
         };
         adapt(&mut workload);
@@ -120,7 +124,7 @@ impl Harness {
             pod_port,
             registry,
             readiness,
-            expected_probes,
+            tcp_probes,
             stop,
             running,
             receivers,
@@ -140,7 +144,7 @@ impl Harness {
     pub async fn adapt(&self, adapt: impl FnOnce(&mut Workload)) {
         let mut workload = self.workload.clone();
         adapt(&mut workload);
-        self.changes.send(Change::Workload(key(), Some(workload))).await.unwrap();
+        self.changes.send(ClusterChange::Workload(key(), Some(workload))).await.unwrap();
     }
 
     /// Another workload of one port, which is returned.
@@ -154,8 +158,8 @@ impl Harness {
         adapt(&mut workload);
         workload.selector = Some(Selector::parse(&format!("app={name}")).unwrap());
         workload.ports =
-            vec![Lease { activator_port: port, pod_port: self.pod_port, protocol: Protocol::Http }];
-        self.changes.send(Change::Workload(Key::new("shop", name), Some(workload))).await.unwrap();
+            vec![LeasedPort { activator_port: port, pod_port: self.pod_port, protocol: Protocol::Http }];
+        self.changes.send(ClusterChange::Workload(Key::new("shop", name), Some(workload))).await.unwrap();
         eventually("its port is open", || async {
             tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()
         })
@@ -166,7 +170,7 @@ impl Harness {
     /// Comes back when all that it was told so far is in force.
     pub async fn settled(&self) {
         let last = free_port();
-        let lease = Lease { activator_port: last, pod_port: self.pod_port, protocol: Protocol::Http };
+        let lease = LeasedPort { activator_port: last, pod_port: self.pod_port, protocol: Protocol::Http };
         self.adapt(|workload| workload.ports.push(lease)).await;
         eventually("the last port is open", || async {
             tokio::net::TcpStream::connect(("127.0.0.1", last)).await.is_ok()
@@ -175,7 +179,7 @@ impl Harness {
     }
 
     pub async fn delete(&self) {
-        self.changes.send(Change::Workload(key(), None)).await.unwrap();
+        self.changes.send(ClusterChange::Workload(key(), None)).await.unwrap();
     }
 
     /// A pod of the workload is seen at `ip`.
@@ -187,11 +191,11 @@ impl Harness {
         let ip: IpAddr = ip.parse().unwrap();
         let labels = BTreeMap::from([("app".to_owned(), workload.to_owned())]);
         let pod = Pod { uid: ip.to_string(), labels, ip: Some(ip), scheduled: true, ready, ending: false };
-        self.changes.send(Change::Pod(pod_key(&ip.to_string()), Some(pod))).await.unwrap();
+        self.changes.send(ClusterChange::Pod(pod_key(&ip.to_string()), Some(pod))).await.unwrap();
     }
 
     pub async fn pod_gone(&self, ip: &str) {
-        self.changes.send(Change::Pod(pod_key(ip), None)).await.unwrap();
+        self.changes.send(ClusterChange::Pod(pod_key(ip), None)).await.unwrap();
     }
 
     pub fn url(&self, path: &str) -> String {

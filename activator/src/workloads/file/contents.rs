@@ -1,17 +1,17 @@
-//! What a file of workloads says.
+//! The format of a workloads file.
 //!
 //! ```yaml
 //! workloads:
 //! - name: shop/web                      # namespace/name
 //!   ports:
-//!   - {listen: 20001, pod: 8012}        # a port here, and the port of the pods that it stands for
-//!   # - {listen: 20002, pod: 8022, protocol: tcp}   # bytes, by the admin port of the pods' queue-proxies
+//!   - {listen: 20001, pod: 8012}        # a port of this process, and the port of the pods behind it
+//!   # - {listen: 20002, pod: 8022, protocol: tcp}   # by the admin port of the pods' queue-proxies
 //!   pods:
-//!   - {ip: 10.0.0.1, ready: true}       # not ready, as is the default: probed before it gets a request
-//!   containerConcurrency: 10            # requests that a pod serves at a time; no limit by default
-//!   wakeTimeoutSeconds: 30              # how long requests may wait, and how many, instead of the process's own
+//!   - {ip: 10.0.0.1, ready: true}       # default false: probed before it gets a request
+//!   containerConcurrency: 10            # requests that a pod serves at a time; default no limit
+//!   wakeTimeoutSeconds: 30              # how long requests may wait, and how many; default: the flags
 //!   queueDepth: 100
-//! metricsAdapters: ["127.0.0.1:8080"]   # who gets reports, if anybody does
+//! metricsAdapters: ["127.0.0.1:8080"]   # receivers of reports; default none
 //! zeroScalers: []
 //! ```
 //!
@@ -26,39 +26,39 @@ use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
 use serde::Deserialize;
 
-use crate::workloads::{Change, Lease, Pod, Workload};
+use crate::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 
-/// Where reports go.
+/// Addresses of receivers of reports.
 pub(super) type Addresses = BTreeSet<SocketAddr>;
 
-/// Workloads and their pods, and who hears of them.
+/// Workloads, their pods, and receivers of reports.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
+pub(super) struct FileContents {
     pub(super) workloads: BTreeMap<Key, Workload>,
     pub(super) pods: BTreeMap<Key, Pod>,
     pub(super) metrics_adapters: Addresses,
     pub(super) zero_scalers: Addresses,
 }
 
-/// Why a file says nothing.
+/// Why a file is invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum WorkloadsFileError {
     /// It cannot be read, or is not UTF-8.
     #[error(transparent)]
     Read(#[from] std::io::Error),
     /// It is too large.
-    #[error("it is larger than {bound} bytes")]
+    #[error("the file is larger than {bound} bytes")]
     TooLarge {
         /// The largest size.
         bound: u64,
     },
-    /// It is no YAML, or not of this form; the words name the line.
+    /// It is not YAML, or not in this format; the text names the line.
     #[error(transparent)]
     Form(#[from] serde_yaml_ng::Error),
-    /// A value makes no sense, by itself or beside another.
+    /// A value is invalid, by itself or beside another.
     #[error("{field}: {problem}")]
     Value {
-        /// Where it stands, as `workloads[0].ports[1].listen`.
+        /// Its path, such as `workloads[0].ports[1].listen`.
         field: String,
         /// What is wrong with it.
         problem: String,
@@ -67,8 +67,8 @@ pub enum Error {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Document {
-    workloads: Vec<Entry>,
+struct WorkloadsDocument {
+    workloads: Vec<WorkloadEntry>,
     #[serde(default)]
     metrics_adapters: Addresses,
     #[serde(default)]
@@ -77,27 +77,27 @@ struct Document {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Entry {
+struct WorkloadEntry {
     name: String,
-    ports: Vec<Port>,
+    ports: Vec<PortEntry>,
     #[serde(default)]
-    pods: Vec<Destination>,
+    pods: Vec<PodEntry>,
     #[serde(default)]
     container_concurrency: u32,
-    /// Instead of the process's own.
+    /// Overrides the flag.
     wake_timeout_seconds: Option<u64>,
     queue_depth: Option<usize>,
-    /// Requests are refused while there is no pod.
+    /// Rejects requests while there is no pod.
     #[serde(default)]
     paused: bool,
-    /// Callers are told to connect anew.
+    /// Asks clients to connect again.
     #[serde(default)]
     serving: bool,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Port {
+struct PortEntry {
     listen: u16,
     pod: u16,
     #[serde(default)]
@@ -106,18 +106,18 @@ struct Port {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Destination {
+struct PodEntry {
     ip: IpAddr,
     #[serde(default)]
     ready: bool,
 }
 
-// === impl Contents ===
+// === impl FileContents ===
 
-impl Contents {
-    /// Reads a text in YAML, of which JSON is a part.
-    pub(super) fn parse(text: &str) -> Result<Self, Error> {
-        let document: Document = serde_yaml_ng::from_str(text)?;
+impl FileContents {
+    /// Parses YAML, and JSON as a subset of it.
+    pub(super) fn parse(text: &str) -> Result<Self, WorkloadsFileError> {
+        let document: WorkloadsDocument = serde_yaml_ng::from_str(text)?;
         let mut contents = Self {
             metrics_adapters: document.metrics_adapters,
             zero_scalers: document.zero_scalers,
@@ -132,10 +132,10 @@ impl Contents {
         Ok(contents)
     }
 
-    fn add(&mut self, at: &str, entry: Entry) -> Result<(), Error> {
+    fn add(&mut self, at: &str, entry: WorkloadEntry) -> Result<(), WorkloadsFileError> {
         let key: Key = entry.name.parse().map_err(|error| bad(format!("{at}.name"), error))?;
         let labels = BTreeMap::from([(WORKLOAD_LABEL.to_owned(), key.name.clone())]);
-        // Kubernetes' rules for names and labels are the selector's.
+        // The selector checks the rules of Kubernetes for names and labels.
         let selector = Selector::parse(&format!("{WORKLOAD_LABEL}={}", key.name))
             .map_err(|error| bad(format!("{at}.name"), error))?;
         for (number, pod) in entry.pods.into_iter().enumerate() {
@@ -149,11 +149,14 @@ impl Contents {
                 ending: false,
             };
             if self.pods.insert(name, pod).is_some() {
-                return Err(bad(format!("{at}.pods[{number}].ip"), "it stands here twice"));
+                return Err(bad(format!("{at}.pods[{number}].ip"), "duplicate address"));
             }
         }
-        let lease =
-            |port: &Port| Lease { activator_port: port.listen, pod_port: port.pod, protocol: port.protocol };
+        let lease = |port: &PortEntry| LeasedPort {
+            activator_port: port.listen,
+            pod_port: port.pod,
+            protocol: port.protocol,
+        };
         let ports = entry.ports.iter().map(lease).collect();
         let workload = Workload {
             selector: Some(selector),
@@ -168,48 +171,52 @@ impl Contents {
             ports,
         };
         match self.workloads.insert(key, workload) {
-            Some(_) => Err(bad(format!("{at}.name"), "a workload of this name stands here already")),
+            Some(_) => Err(bad(format!("{at}.name"), "duplicate workload name")),
             None => Ok(()),
         }
     }
 
-    /// What differs, what is gone first: its ports and names may be another's now.
-    pub(super) fn changes_since(&self, before: &Self) -> Vec<Change> {
-        let gone = before.workloads.keys().filter(|key| !self.workloads.contains_key(key));
-        let gone = gone.map(|key| Change::Workload(key.clone(), None));
-        let pods_gone = before.pods.keys().filter(|key| !self.pods.contains_key(key));
-        let pods_gone = pods_gone.map(|key| Change::Pod(key.clone(), None));
+    /// The differences. Deletions come first: another workload may have their ports and names now.
+    pub(super) fn changes_since(&self, before: &Self) -> Vec<ClusterChange> {
+        let removed = before.workloads.keys().filter(|key| !self.workloads.contains_key(key));
+        let removed = removed.map(|key| ClusterChange::Workload(key.clone(), None));
+        let pods_removed = before.pods.keys().filter(|key| !self.pods.contains_key(key));
+        let pods_removed = pods_removed.map(|key| ClusterChange::Pod(key.clone(), None));
         let workloads =
             self.workloads.iter().filter(|(key, workload)| before.workloads.get(key) != Some(workload));
         let workloads =
-            workloads.map(|(key, workload)| Change::Workload(key.clone(), Some(workload.clone())));
+            workloads.map(|(key, workload)| ClusterChange::Workload(key.clone(), Some(workload.clone())));
         let pods = self.pods.iter().filter(|(key, pod)| before.pods.get(key) != Some(pod));
-        let pods = pods.map(|(key, pod)| Change::Pod(key.clone(), Some(pod.clone())));
-        gone.chain(pods_gone).chain(workloads).chain(pods).collect()
+        let pods = pods.map(|(key, pod)| ClusterChange::Pod(key.clone(), Some(pod.clone())));
+        removed.chain(pods_removed).chain(workloads).chain(pods).collect()
     }
 }
 
-/// Each port stands for one thing.
-fn check_ports(at: &str, entry: &Entry, listening: &mut HashMap<u16, String>) -> Result<(), Error> {
+/// Checks that no port is used twice.
+fn check_ports(
+    at: &str,
+    entry: &WorkloadEntry,
+    listening: &mut HashMap<u16, String>,
+) -> Result<(), WorkloadsFileError> {
     if entry.ports.is_empty() {
-        return Err(bad(format!("{at}.ports"), "without a port no request can arrive"));
+        return Err(bad(format!("{at}.ports"), "at least one port is required"));
     }
     for (number, port) in entry.ports.iter().enumerate() {
         let field = |name| format!("{at}.ports[{number}].{name}");
         for (name, value) in [("listen", port.listen), ("pod", port.pod)] {
             if value == 0 {
-                return Err(bad(field(name), "0 is no port"));
+                return Err(bad(field(name), "0 is not a valid port"));
             }
         }
         if let Some(other) = listening.insert(port.listen, entry.name.clone()) {
-            return Err(bad(field("listen"), format!("{} is {other}'s already", port.listen)));
+            return Err(bad(field("listen"), format!("{} is already used by {other}", port.listen)));
         }
     }
     Ok(())
 }
 
-fn bad(field: String, problem: impl ToString) -> Error {
-    Error::Value { field, problem: problem.to_string() }
+fn bad(field: String, problem: impl ToString) -> WorkloadsFileError {
+    WorkloadsFileError::Value { field, problem: problem.to_string() }
 }
 
 #[cfg(test)]
@@ -219,16 +226,16 @@ mod tests {
     const WEB: &str = "{name: shop/web, ports: [{listen: 20001, pod: 8012}], pods: [{ip: 10.0.0.1}]}";
     const API: &str = "{name: shop/api, ports: [{listen: 20002, pod: 8012}]}";
 
-    fn file(entries: &[&str]) -> Contents {
-        Contents::parse(&format!("workloads: [{}]", entries.join(", "))).unwrap()
+    fn file(entries: &[&str]) -> FileContents {
+        FileContents::parse(&format!("workloads: [{}]", entries.join(", "))).unwrap()
     }
 
-    fn complaint(text: &str) -> String {
-        Contents::parse(text).unwrap_err().to_string()
+    fn error(text: &str) -> String {
+        FileContents::parse(text).unwrap_err().to_string()
     }
 
     #[test]
-    fn a_pod_is_its_own_workloads_and_no_others() {
+    fn pod_belongs_to_its_own_workload_only() {
         let contents = file(&[WEB, API]);
         let pod = contents.pods.values().next().unwrap();
         let selects = |name| {
@@ -240,17 +247,17 @@ mod tests {
     }
 
     #[test]
-    fn json_is_read_as_well() {
+    fn parses_json() {
         let json = r#"{"workloads": [{"name": "a/b", "ports": [{"listen": 1, "pod": 2}], "containerConcurrency": 3}],
             "metricsAdapters": ["127.0.0.1:8080"]}"#;
-        let contents = Contents::parse(json).unwrap();
+        let contents = FileContents::parse(json).unwrap();
         assert_eq!(contents.workloads[&Key::new("a", "b")].container_concurrency, 3);
         assert_eq!(contents.metrics_adapters.len(), 1);
     }
 
     #[test]
-    fn complaints_name_the_place() {
-        for (text, words) in [
+    fn errors_name_the_field() {
+        for (text, expected) in [
             (
                 "workloads:\n- name: a/b\n  ports:\n  - {listen: 99999, pod: 1}",
                 "workloads[0].ports[0].listen: ",
@@ -262,38 +269,38 @@ mod tests {
                 "workloads: [{name: web, ports: [{listen: 1, pod: 1}]}]",
                 "workloads[0].name: \"web\" is not namespace/name",
             ),
-            ("workloads: [{name: a/b, ports: []}]", "workloads[0].ports: without a port"),
+            ("workloads: [{name: a/b, ports: []}]", "workloads[0].ports: at least one port"),
             (
                 "workloads: [{name: a/b, ports: [{listen: 0, pod: 1}]}]",
-                "workloads[0].ports[0].listen: 0 is no port",
+                "workloads[0].ports[0].listen: 0 is not a valid port",
             ),
             (
                 "workloads: [{name: a/b, ports: [{listen: 5, pod: 1}]}, {name: a/c, ports: [{listen: 5, pod: 1}]}]",
-                "workloads[1].ports[0].listen: 5 is a/b's already",
+                "workloads[1].ports[0].listen: 5 is already used by a/b",
             ),
             (
                 "workloads: [{name: a/b, ports: [{listen: 5, pod: 1}]}, {name: a/b, ports: [{listen: 6, pod: 1}]}]",
-                "workloads[1].name: a workload of this name",
+                "workloads[1].name: duplicate workload name",
             ),
             (
                 "workloads: [{name: a/b, ports: [{listen: 5, pod: 1}], pods: [{ip: \"::1\"}, {ip: \"::1\"}]}]",
-                "workloads[0].pods[1].ip: it stands here twice",
+                "workloads[0].pods[1].ip: duplicate address",
             ),
             ("", "workloads"),
         ] {
-            let said = complaint(text);
-            assert!(said.contains(words), "{text}: {said}");
+            let message = error(text);
+            assert!(message.contains(expected), "{text}: {message}");
         }
     }
 
     #[test]
-    fn only_differences_are_told() {
+    fn sends_only_differences() {
         let before = file(&[WEB, API]);
         assert_eq!(file(&[WEB, API]).changes_since(&before), []);
         let after = file(&[WEB]).changes_since(&before);
-        assert_eq!(after, [Change::Workload(Key::new("shop", "api"), None)]);
-        let gone = file(&[API]).changes_since(&before);
-        assert_eq!(gone.len(), 2, "a workload and its pod: {gone:?}");
-        assert_eq!(before.changes_since(&Contents::default()).len(), 3);
+        assert_eq!(after, [ClusterChange::Workload(Key::new("shop", "api"), None)]);
+        let removed = file(&[API]).changes_since(&before);
+        assert_eq!(removed.len(), 2, "a workload and its pod: {removed:?}");
+        assert_eq!(before.changes_since(&FileContents::default()).len(), 3);
     }
 }

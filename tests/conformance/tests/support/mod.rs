@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use activator::app::Sources;
 use activator::args::Limits;
-use activator::workloads::{Change, Lease, Pod, Workload};
+use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
 use clap::Parser;
@@ -35,7 +35,7 @@ pub(crate) struct Activator {
     pub(crate) address: SocketAddr,
     pod: IpAddr,
     registry: Registry,
-    changes: mpsc::Sender<Change>,
+    changes: mpsc::Sender<ClusterChange>,
     /// Whom it could report to: nobody.
     _nobody: [watch::Sender<BTreeSet<SocketAddr>>; 2],
     _run: AbortOnDrop,
@@ -76,7 +76,7 @@ impl Activator {
             wake_timeout,
             longest_wake_timeout: Duration::from_secs(60),
             slow_wake: Duration::ZERO,
-            guard_after: Duration::from_secs(30),
+            fallback_wake_after: Duration::from_secs(30),
             drain_grace: Duration::ZERO,
             drain_timeout: Duration::ZERO,
             tcp_silence: Duration::from_secs(5),
@@ -90,8 +90,8 @@ impl Activator {
             changes: received,
             adapters: adapters.subscribe(),
             zero_scalers: zero_scalers.subscribe(),
-            guard: None,
-            position: None,
+            fallback_waker: None,
+            slot_exchange: None,
         };
         let registry = Registry::new();
         let app = activator::app::App::new("activator".into(), limits, &[], &registry).unwrap();
@@ -101,10 +101,10 @@ impl Activator {
         let port = free_port();
         let workload = Workload {
             selector: Some(Selector::parse("app=web").unwrap()),
-            ports: vec![Lease { activator_port: port, pod_port: setup.app.port(), protocol: Protocol::Http }],
+            ports: vec![LeasedPort { activator_port: port, pod_port: setup.app.port(), protocol: Protocol::Http }],
             ..Workload::default()
         };
-        changes.send(Change::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();
+        changes.send(ClusterChange::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         Self { address, pod: setup.app.ip(), registry, changes, _nobody: [adapters, zero_scalers], _run: run }
     }
@@ -113,7 +113,7 @@ impl Activator {
     pub(crate) async fn pod_seen(&self, ready: bool) {
         let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
         let pod = Pod { uid: "1".into(), labels, ip: Some(self.pod), scheduled: true, ready, ending: false };
-        self.changes.send(Change::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
+        self.changes.send(ClusterChange::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
     }
 
     /// Comes back when callers can connect.

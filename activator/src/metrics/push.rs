@@ -1,0 +1,43 @@
+//! Metrics of the [`StatReporter`](crate::reports::stat_reporter::StatReporter).
+
+use prometheus::{IntCounter, IntGauge, Registry};
+use runtime::metrics::GaugeGuard;
+
+/// Handles of the stat reporter.
+#[derive(Clone, Debug)]
+pub struct PushMetrics {
+    connections: IntGauge,
+    dropped: IntCounter,
+}
+
+// === impl PushMetrics ===
+
+impl PushMetrics {
+    /// Registers the families.
+    ///
+    /// # Errors
+    /// When the registry has one of them already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let connections = IntGauge::new(
+            "rouse_activator_push_connections",
+            "Connected receivers of reports (metrics-adapters and zero-scalers)",
+        )?;
+        let dropped = IntCounter::new(
+            "rouse_activator_pushes_dropped_total",
+            "Reports dropped in favour of newer ones, because a receiver was disconnected or slow",
+        )?;
+        registry.register(Box::new(connections.clone()))?;
+        registry.register(Box::new(dropped.clone()))?;
+        Ok(Self { connections, dropped })
+    }
+
+    /// Counts a receiver as connected until the returned value is dropped.
+    pub fn connected(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.connections)
+    }
+
+    /// Counts reports that were dropped.
+    pub fn dropped(&self, count: u64) {
+        self.dropped.inc_by(count);
+    }
+}

@@ -1,0 +1,50 @@
+//! Metrics of the [`slot_exchange`](crate::slots::slot_exchange).
+
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+/// Handles of the slot exchange.
+#[derive(Clone, Debug)]
+pub struct SlotExchangeMetrics {
+    connections: IntGauge,
+    sent: IntCounter,
+    received: IntCounter,
+}
+
+// === impl SlotExchangeMetrics ===
+
+impl SlotExchangeMetrics {
+    /// Registers the families.
+    ///
+    /// # Errors
+    /// When the registry has one of them already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let connections =
+            IntGauge::new("rouse_activator_peer_connections", "Other activators that are connected")?;
+        let messages = IntCounterVec::new(
+            Opts::new(
+                "rouse_activator_slot_messages_total",
+                "Messages about slots exchanged with other activators, by direction",
+            ),
+            &["direction"],
+        )?;
+        registry.register(Box::new(connections.clone()))?;
+        registry.register(Box::new(messages.clone()))?;
+        let messages = |direction| messages.with_label_values(&[direction]);
+        Ok(Self { connections, sent: messages("sent"), received: messages("received") })
+    }
+
+    /// Sets the number of connected activators.
+    pub fn connected(&self, count: usize) {
+        self.connections.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Counts messages sent to another activator.
+    pub fn sent(&self, messages: usize) {
+        self.sent.inc_by(messages as u64);
+    }
+
+    /// Counts messages received from another activator.
+    pub fn received(&self, messages: usize) {
+        self.received.inc_by(messages as u64);
+    }
+}

@@ -1,0 +1,182 @@
+//! Metrics by workload.
+//!
+//! The handles of a workload are resolved with its first request, so that thousands of workloads at zero have no series.
+//! They are removed with the workload.
+
+use std::sync::OnceLock;
+
+use autoscaler::Key;
+use http::StatusCode;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+use proxy::tcp::{ConnectionCounters, ConnectionOutcome};
+use runtime::metrics::GaugeGuard;
+
+use crate::reports::cold_start::{ColdStartPhase, ColdStartTrace};
+
+const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Buckets of the phases of a cold start, in seconds: from the milliseconds of a poke to a slow image pull.
+const COLD_START_BUCKETS: [f64; 14] =
+    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0];
+
+/// The families that have a series for each workload.
+#[derive(Clone, Debug)]
+pub struct WorkloadFamilies {
+    requests: IntCounterVec,
+    connections: IntCounterVec,
+    held: IntGaugeVec,
+    queue_full: IntCounterVec,
+    cold_start: HistogramVec,
+}
+
+/// Handles of one workload.
+#[derive(Clone, Debug)]
+pub struct WorkloadMetrics {
+    requests: [IntCounter; CODE_CLASSES.len()],
+    connections: ConnectionCounters,
+    held: IntGauge,
+    queue_full: IntCounter,
+    cold_start_family: HistogramVec,
+    key: Key,
+    /// Made with the first cold start, which most workloads never have in this process.
+    cold_start: OnceLock<ColdStartMetrics>,
+}
+
+/// Handles of the phases of one workload's cold starts.
+#[derive(Clone, Debug)]
+struct ColdStartMetrics {
+    phases: [Histogram; ColdStartPhase::ALL.len()],
+}
+
+// === impl WorkloadFamilies ===
+
+impl WorkloadFamilies {
+    /// Registers the families.
+    ///
+    /// # Errors
+    /// When the registry has one of them already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let workload = &["namespace", "workload"];
+        let requests = IntCounterVec::new(
+            Opts::new("rouse_activator_requests_total", "Responses sent, by class of status code"),
+            &["namespace", "workload", "code_class"],
+        )?;
+        let connections = IntCounterVec::new(
+            Opts::new("rouse_activator_tcp_connections_total", "TCP connections that have ended, by outcome"),
+            &["namespace", "workload", "outcome"],
+        )?;
+        let held = IntGaugeVec::new(
+            Opts::new("rouse_activator_held_requests", "Requests that wait for a pod"),
+            workload,
+        )?;
+        let queue_full = IntCounterVec::new(
+            Opts::new("rouse_activator_queue_full_total", "Requests rejected because of a full queue"),
+            workload,
+        )?;
+        let opts = HistogramOpts::new(
+            "rouse_activator_cold_start_seconds",
+            "Duration of each phase of a held request, from its arrival to the response head",
+        )
+        .buckets(COLD_START_BUCKETS.to_vec());
+        let cold_start = HistogramVec::new(opts, &["namespace", "workload", "part"])?;
+        registry.register(Box::new(requests.clone()))?;
+        registry.register(Box::new(connections.clone()))?;
+        registry.register(Box::new(held.clone()))?;
+        registry.register(Box::new(queue_full.clone()))?;
+        registry.register(Box::new(cold_start.clone()))?;
+        Ok(Self { requests, connections, held, queue_full, cold_start })
+    }
+
+    /// Handles of one workload.
+    pub fn of_workload(&self, key: &Key) -> WorkloadMetrics {
+        let labels = [key.namespace.as_str(), key.name.as_str()];
+        let [namespace, name] = labels;
+        WorkloadMetrics {
+            requests: CODE_CLASSES.map(|class| self.requests.with_label_values(&[namespace, name, class])),
+            connections: ConnectionCounters::new(|outcome| {
+                self.connections.with_label_values(&[namespace, name, outcome])
+            }),
+            held: self.held.with_label_values(&labels),
+            queue_full: self.queue_full.with_label_values(&labels),
+            cold_start_family: self.cold_start.clone(),
+            key: key.clone(),
+            cold_start: OnceLock::new(),
+        }
+    }
+
+    /// Removes the series of a workload.
+    pub fn remove(&self, key: &Key) {
+        let labels = [key.namespace.as_str(), key.name.as_str()];
+        let [namespace, name] = labels;
+        // An error means that the workload never had a request.
+        for class in CODE_CLASSES {
+            let _ = self.requests.remove_label_values(&[namespace, name, class]);
+        }
+        for outcome in ConnectionOutcome::ALL {
+            let _ = self.connections.remove_label_values(&[namespace, name, outcome.label()]);
+        }
+        let _ = self.held.remove_label_values(&labels);
+        let _ = self.queue_full.remove_label_values(&labels);
+        for phase in ColdStartPhase::ALL {
+            let _ = self.cold_start.remove_label_values(&[namespace, name, phase.as_str()]);
+        }
+    }
+}
+
+// === impl WorkloadMetrics ===
+
+impl WorkloadMetrics {
+    /// Counts a response by its status.
+    pub fn answered(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1);
+        if let Some(counter) = self.requests.get(class) {
+            counter.inc();
+        }
+    }
+
+    /// Counts a TCP connection that has ended.
+    pub fn connection_ended(&self, outcome: ConnectionOutcome) {
+        self.connections.count(outcome);
+    }
+
+    /// Counts a request as held until the returned value is dropped.
+    pub fn hold(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.held)
+    }
+
+    /// Observes the phases of a held request.
+    pub fn cold_start(&self, trace: &ColdStartTrace) {
+        let make = || ColdStartMetrics::of_workload(&self.cold_start_family, &self.key);
+        self.cold_start.get_or_init(make).observe(trace);
+    }
+
+    /// Makes the series that are otherwise made with the first cold start.
+    pub(super) fn touch_all(&self) {
+        self.cold_start.get_or_init(|| ColdStartMetrics::of_workload(&self.cold_start_family, &self.key));
+    }
+
+    /// Counts a request that was rejected because of a full queue.
+    pub fn queue_full(&self) {
+        self.queue_full.inc();
+    }
+}
+
+// === impl ColdStartMetrics ===
+
+impl ColdStartMetrics {
+    fn of_workload(family: &HistogramVec, key: &Key) -> Self {
+        let of =
+            |phase: ColdStartPhase| family.with_label_values(&[&key.namespace, &key.name, phase.as_str()]);
+        Self { phases: ColdStartPhase::ALL.map(of) }
+    }
+
+    fn observe(&self, trace: &ColdStartTrace) {
+        for (phase, handle) in ColdStartPhase::ALL.into_iter().zip(&self.phases) {
+            if let Some(duration) = trace.duration(phase) {
+                handle.observe(duration.as_secs_f64());
+            }
+        }
+    }
+}

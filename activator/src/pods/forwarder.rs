@@ -1,0 +1,139 @@
+//! Forwarder: sends requests and probes to pods.
+//!
+//! Requests of HTTP/1 clients are forwarded by HTTP/1.1, those of HTTP/2 clients by h2c. Each worker has a forwarder of its
+//! own, so that a request and its connections stay on one thread; one more sends probes. Heads are already prepared for the
+//! next hop by the gateway.
+
+mod pod_connections;
+
+use std::io;
+use std::net::SocketAddr;
+
+use autoscaler::contract::{PROBE_HEADER, PROBE_QUEUE_PROXY};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt, Empty, Limited};
+use http_client::InvalidResponse;
+use http_client::ResponseBody;
+use hyper::body::Incoming;
+
+use crate::pods::connector::connect;
+use crate::pods::held_body::HeldBody;
+use pod_connections::PodConnections;
+
+/// A larger response is not that of a queue-proxy to a probe.
+const PROBE_RESPONSE_BYTES: usize = 256;
+
+/// The connections of one worker to all pods.
+#[derive(Debug, Default)]
+pub struct Forwarder {
+    worker: usize,
+    pods: PodConnections,
+}
+
+/// Why a request has no response of a pod that can be passed on.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// No connection: nothing was sent, so the request can be sent to another pod.
+    #[error("no connection to the pod: {0}")]
+    Unreachable(#[source] io::Error),
+    /// The connection ended before any byte of a response. The request is idempotent (RFC 9110, 9.2.2), so it can be sent to
+    /// another pod.
+    #[error("the pod closed the connection without a response: {0}")]
+    Unanswered(#[source] io::Error),
+    /// The request was sent, perhaps in part, and failed.
+    #[error("the pod closed the connection or violated the protocol: {0}")]
+    Failed(#[source] io::Error),
+    /// The body of the request failed.
+    #[error("the request's body was incomplete or violated the protocol")]
+    RequestBodyFailed,
+    /// The response is not valid HTTP.
+    #[error(transparent)]
+    BadResponse(#[from] InvalidResponse),
+}
+
+/// Why a probe failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// No response.
+    #[error(transparent)]
+    Request(#[from] http_client::Error),
+    /// An error response.
+    #[error("the probe got {0}")]
+    Status(http::StatusCode),
+    /// A response that is not that of a queue-proxy.
+    #[error("the response is not that of a queue-proxy")]
+    NotAQueueProxy,
+    /// The request could not be built.
+    #[error(transparent)]
+    Http(#[from] http::Error),
+}
+
+// === impl Forwarder ===
+
+impl Forwarder {
+    /// The forwarder of the worker with this number.
+    pub fn for_worker(worker: usize) -> Self {
+        Self { worker, ..Self::default() }
+    }
+
+    /// The number of the worker.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// Sends a request, prepared for the next hop, to the pod at `to`; completes with the response head.
+    ///
+    /// # Errors
+    /// See [`ForwardError`]. After [`ForwardError::Unreachable`] and [`ForwardError::Unanswered`], `body` is whole and the
+    /// request can be sent to another pod.
+    pub async fn send(
+        &self,
+        to: SocketAddr,
+        head: &Parts,
+        body: &HeldBody<Incoming>,
+    ) -> Result<Response<ResponseBody>, ForwardError> {
+        let pod = self.pods.to(to);
+        let sent = if head.version == Version::HTTP_2 {
+            let request = Request::from_parts(head.clone(), body.lend());
+            // Boxed: otherwise the future of every request would be larger.
+            Box::pin(pod.http2.send(request, || connect(to))).await
+        } else {
+            pod.http1.send(head, body.lend(), || connect(to)).await
+        };
+        sent.map_err(|error| match error {
+            http_client::Error::Unreachable(cause) if body.is_whole() => ForwardError::Unreachable(cause),
+            http_client::Error::Unanswered(cause) if head.method.is_idempotent() && body.is_whole() => {
+                ForwardError::Unanswered(cause)
+            }
+            http_client::Error::Unreachable(cause)
+            | http_client::Error::Unanswered(cause)
+            | http_client::Error::Failed(cause) => ForwardError::Failed(cause),
+            http_client::Error::InvalidResponse(bad) => ForwardError::BadResponse(bad),
+            http_client::Error::RequestBody(_) => ForwardError::RequestBodyFailed,
+        })
+    }
+
+    /// Probes the queue-proxy at `address`. It responds once its app is ready, so this may take long.
+    ///
+    /// # Errors
+    /// See [`ProbeError`].
+    pub async fn probe(&self, address: SocketAddr) -> Result<(), ProbeError> {
+        let probe =
+            Request::get("/").header("host", address.to_string()).header(PROBE_HEADER, PROBE_QUEUE_PROXY);
+        let (head, body) = probe.body(Empty::<Bytes>::new())?.into_parts();
+        let response = self.pods.to(address).http1.send(head, body, || connect(address)).await?;
+        if !response.status().is_success() {
+            return Err(ProbeError::Status(response.status()));
+        }
+        // Read to the end, so that the connection can be reused.
+        let body = Limited::new(response.into_body(), PROBE_RESPONSE_BYTES).collect().await;
+        let body = body.map_err(|_| ProbeError::NotAQueueProxy)?.to_bytes();
+        if body.trim_ascii() == PROBE_QUEUE_PROXY.as_bytes() {
+            Ok(())
+        } else {
+            Err(ProbeError::NotAQueueProxy)
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! PodConnections: the connections to each pod, by its address.
+//!
+//! Idle connections to a pod close by age. The empty entry of such a pod is removed when the next new pod is added.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_client::{Http2Connection, Pool, PoolOptions};
+use hyper::body::Incoming;
+
+use crate::pods::held_body::LentBody;
+use parking_lot::Mutex;
+
+/// The idle time is shorter than the pods' own, so that no connection is used while the pod closes it.
+const POOL: PoolOptions = PoolOptions { idle: Duration::from_secs(15), most_idle: 1024 };
+/// How often a pod with open HTTP/2 streams is pinged.
+const PING: Duration = Duration::from_secs(10);
+
+/// The connections to all pods.
+#[derive(Debug, Default)]
+pub(super) struct PodConnections {
+    by_pod: Mutex<HashMap<SocketAddr, Arc<PodConnection>>>,
+}
+
+/// The connections to one pod.
+#[derive(Debug)]
+pub(super) struct PodConnection {
+    pub(super) http1: Pool,
+    pub(super) http2: Http2Connection<LentBody<Incoming>>,
+}
+
+// === impl PodConnections ===
+
+impl PodConnections {
+    /// The connections to the pod at `address`.
+    pub(super) fn to(&self, address: SocketAddr) -> Arc<PodConnection> {
+        // Every update is whole before anything can fail.
+        let mut by_pod = self.by_pod.lock();
+        if let Some(pod) = by_pod.get(&address) {
+            return pod.clone();
+        }
+        by_pod.retain(|_, pod| Arc::strong_count(pod) > 1 || pod.is_used());
+        by_pod.entry(address).or_default().clone()
+    }
+}
+
+// === impl PodConnection ===
+
+impl PodConnection {
+    fn is_used(&self) -> bool {
+        !self.http1.is_unused() || self.http2.is_open()
+    }
+}
+
+impl Default for PodConnection {
+    fn default() -> Self {
+        Self { http1: Pool::new(POOL), http2: Http2Connection::new(Some(PING)) }
+    }
+}

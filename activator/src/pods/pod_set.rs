@@ -1,0 +1,208 @@
+//! PodSet: the pods of one workload, and which of them may take requests.
+//!
+//! ```text
+//!              its Ready condition becomes true, or it answers a probe
+//!  unverified ───────────────────────────────────────────────────────► usable
+//!      ▲                                                                 │
+//!      └─ ejected: it refused a connection, or is no longer Ready ───────┘
+//! ```
+//!
+//! The Ready condition makes a pod usable only when it changes to true. A pod that refused a connection while it is Ready
+//! needs a probe to become usable again.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::pods::pod_tracker::PodTracker;
+use crate::workloads::PodEndpoint;
+
+/// The pods of one workload. Owned by its queue, behind a lock.
+#[derive(Debug, Default)]
+pub struct PodSet {
+    by_name: BTreeMap<String, PodEntry>,
+    /// In order of address.
+    usable: Vec<Arc<PodTracker>>,
+}
+
+#[derive(Debug)]
+struct PodEntry {
+    tracker: Arc<PodTracker>,
+    /// The Ready condition, as last seen.
+    ready: bool,
+    usable: bool,
+    probing: bool,
+}
+
+// === impl PodSet ===
+
+impl PodSet {
+    /// The pods that may take requests, in order of address.
+    pub fn usable(&self) -> &[Arc<PodTracker>] {
+        &self.usable
+    }
+
+    /// The usable pod at this address.
+    pub fn usable_at(&self, ip: IpAddr) -> Option<&Arc<PodTracker>> {
+        self.usable.get(self.usable.binary_search_by_key(&ip, |pod| pod.ip).ok()?)
+    }
+
+    /// The addresses of all pods, usable or not. All activators see the same ones.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.by_name.values().map(|entry| entry.tracker.ip)
+    }
+
+    /// Whether any pod may take requests.
+    pub fn has_usable(&self) -> bool {
+        !self.usable.is_empty()
+    }
+
+    /// Any pod that may take requests.
+    pub fn any_usable(&self) -> Option<Arc<PodTracker>> {
+        self.usable.first().cloned()
+    }
+
+    /// Applies the state of the pod of this name.
+    pub fn put(&mut self, name: &str, endpoint: PodEndpoint, now: Instant) {
+        let before = self.by_name.get(name).map(|e| (e.tracker.uid.as_str(), e.tracker.ip));
+        if before != Some((endpoint.uid.as_str(), endpoint.ip)) {
+            self.remove(name);
+            let tracker = Arc::new(PodTracker::new(endpoint.uid, endpoint.ip, now));
+            let entry = PodEntry { tracker, ready: false, usable: false, probing: false };
+            self.by_name.insert(name.to_owned(), entry);
+        }
+        let Some(entry) = self.by_name.get_mut(name) else { return };
+        let was_ready = std::mem::replace(&mut entry.ready, endpoint.ready);
+        let tracker = entry.tracker.clone();
+        match (was_ready, endpoint.ready) {
+            (false, true) => self.mark_usable(&tracker, now),
+            (true, false) => self.eject(&tracker),
+            _ => {}
+        }
+    }
+
+    /// Removes the pod of this name, which takes no more requests.
+    pub fn remove(&mut self, name: &str) {
+        if let Some(entry) = self.by_name.remove(name) {
+            entry.tracker.mark_removed();
+            if entry.usable {
+                self.remove_usable(&entry.tracker);
+            }
+        }
+    }
+
+    /// Makes the pod usable: it answered a probe, or became Ready.
+    pub fn mark_usable(&mut self, pod: &Arc<PodTracker>, now: Instant) {
+        let Some(entry) = self.entry(pod) else { return };
+        if !std::mem::replace(&mut entry.usable, true) {
+            pod.mark_verified(now);
+            let at = self.usable.partition_point(|other| other.ip < pod.ip);
+            self.usable.insert(at, pod.clone());
+        }
+    }
+
+    /// Ejects the pod until it answers a probe.
+    pub fn eject(&mut self, pod: &Arc<PodTracker>) {
+        let Some(entry) = self.entry(pod) else { return };
+        if std::mem::replace(&mut entry.usable, false) {
+            self.remove_usable(pod);
+        }
+    }
+
+    /// The pods that are neither usable nor being probed; marks them as being probed.
+    pub fn take_unprobed(&mut self) -> Vec<Arc<PodTracker>> {
+        let unprobed = self.by_name.values_mut().filter(|entry| !entry.usable && !entry.probing);
+        unprobed
+            .map(|entry| {
+                entry.probing = true;
+                entry.tracker.clone()
+            })
+            .collect()
+    }
+
+    /// Notes that the probe of this pod has ended.
+    pub fn probe_ended(&mut self, pod: &Arc<PodTracker>) {
+        if let Some(entry) = self.entry(pod) {
+            entry.probing = false;
+        }
+    }
+
+    /// Whether a pod is neither usable nor being probed.
+    pub fn has_unprobed(&self) -> bool {
+        self.by_name.values().any(|entry| !entry.usable && !entry.probing)
+    }
+
+    fn remove_usable(&mut self, pod: &Arc<PodTracker>) {
+        self.usable.retain(|other| !Arc::ptr_eq(other, pod));
+    }
+
+    /// A linear search: pods are few and this is rare.
+    fn entry(&mut self, pod: &Arc<PodTracker>) -> Option<&mut PodEntry> {
+        self.by_name.values_mut().find(|entry| Arc::ptr_eq(&entry.tracker, pod))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(ip: u8, ready: bool) -> PodEndpoint {
+        PodEndpoint { uid: format!("uid-{ip}"), ip: [10, 0, 0, ip].into(), ready }
+    }
+
+    fn put(set: &mut PodSet, ip: u8, ready: bool) {
+        set.put(&format!("pod-{ip}"), endpoint(ip, ready), Instant::now());
+    }
+
+    fn first(set: &PodSet) -> Arc<PodTracker> {
+        set.usable().first().unwrap().clone()
+    }
+
+    #[test]
+    fn answered_probe_makes_pod_usable_before_it_is_ready() {
+        let mut set = PodSet::default();
+        put(&mut set, 1, false);
+        let pod = set.take_unprobed().pop().unwrap();
+        assert!(set.take_unprobed().is_empty());
+        set.mark_usable(&pod, Instant::now());
+        assert_eq!(set.usable_at(pod.ip).map(|pod| pod.uid.as_str()), Some("uid-1"));
+        put(&mut set, 1, false);
+        assert!(set.has_usable(), "an unchanged Ready condition changes nothing");
+    }
+
+    #[test]
+    fn ejected_pod_becomes_usable_by_a_probe_only() {
+        let mut set = PodSet::default();
+        put(&mut set, 1, true);
+        set.eject(&first(&set));
+        put(&mut set, 1, true);
+        assert!(!set.has_usable() && set.has_unprobed());
+        let pod = set.take_unprobed().pop().unwrap();
+        set.mark_usable(&pod, Instant::now());
+        set.probe_ended(&pod);
+        assert!(set.has_usable() && !set.has_unprobed());
+    }
+
+    #[test]
+    fn pod_that_is_no_longer_ready_is_probed_again() {
+        let mut set = PodSet::default();
+        put(&mut set, 1, true);
+        put(&mut set, 1, false);
+        assert!(!set.has_usable() && set.has_unprobed());
+        put(&mut set, 1, true);
+        assert!(set.has_usable());
+    }
+
+    #[test]
+    fn successor_of_same_name_starts_unverified() {
+        let mut set = PodSet::default();
+        put(&mut set, 1, true);
+        let first = first(&set);
+        set.put("pod-1", PodEndpoint { uid: "other".into(), ..endpoint(1, false) }, Instant::now());
+        assert!(!set.has_usable());
+        set.mark_usable(&first, Instant::now());
+        assert!(!set.has_usable(), "a probe of the first pod does not verify its successor");
+    }
+}

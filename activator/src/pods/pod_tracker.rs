@@ -1,0 +1,73 @@
+//! PodTracker: one pod as a destination, with the requests that this activator has on it.
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// One pod of one workload. A successor with the same name or address has its own tracker.
+#[derive(Debug)]
+pub struct PodTracker {
+    /// The pod's uid.
+    pub uid: String,
+    /// The pod's address.
+    pub ip: IpAddr,
+    /// When this process saw the address first.
+    pub seen: Instant,
+    in_flight: AtomicUsize,
+    verified: OnceLock<Instant>,
+    removed: CancellationToken,
+}
+
+// === impl PodTracker ===
+
+impl PodTracker {
+    /// A pod whose address was just seen.
+    pub fn new(uid: String, ip: IpAddr, now: Instant) -> Self {
+        Self {
+            uid,
+            ip,
+            seen: now,
+            in_flight: AtomicUsize::new(0),
+            verified: OnceLock::new(),
+            removed: CancellationToken::new(),
+        }
+    }
+
+    /// When it was first verified to take requests, by a probe or by its Ready condition.
+    pub fn verified(&self) -> Option<Instant> {
+        self.verified.get().copied()
+    }
+
+    /// Requests on it from this activator.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request that is sent to it.
+    pub(crate) fn enter(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts the end of a request on it.
+    pub(crate) fn leave(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Marks it as verified; later calls change nothing.
+    pub(crate) fn mark_verified(&self, now: Instant) {
+        self.verified.get_or_init(|| now);
+    }
+
+    /// Marks it as no destination any more, which ends its probes.
+    pub(crate) fn mark_removed(&self) {
+        self.removed.cancel();
+    }
+
+    /// Completes when the pod is no destination any more.
+    pub async fn removed(&self) {
+        self.removed.cancelled().await;
+    }
+}

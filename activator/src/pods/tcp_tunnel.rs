@@ -1,0 +1,87 @@
+//! TCP tunnel: a connection to a pod through its queue-proxy, for a protocol that is not HTTP.
+//!
+//! The tunnel is opened by an HTTP upgrade, so that the queue-proxy can distinguish it from direct connections: this process
+//! has counted it already. The queue-proxy responds once the app has accepted the connection. Until then no data is sent,
+//! and another pod can be tried.
+
+use std::net::SocketAddr;
+
+use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, TUNNEL_PATH, TUNNEL_PROTOCOL};
+use bytes::Bytes;
+use http::header::{CONNECTION, HOST, UPGRADE};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use http_client::{ResponseBody, SwitchedConnection};
+use proxy::tcp::enable_keepalive;
+
+use crate::pods::connector;
+
+/// Bytes of an error response that are read.
+const REFUSAL_BYTES: usize = 1024;
+
+/// This side of the tunnel.
+pub type Tunnel = SwitchedConnection;
+
+/// Why a tunnel was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum TunnelError {
+    /// The connection failed.
+    #[error("no tunnel to the pod: {0}")]
+    Failed(#[from] http_client::Error),
+    /// The queue-proxy is at its limit, has no app, or uses another protocol.
+    #[error("the pod responded with {status}: {detail}")]
+    Refused {
+        /// The status of the response.
+        status: StatusCode,
+        /// The beginning of the response's body.
+        detail: String,
+    },
+    /// The request cannot be built.
+    #[error(transparent)]
+    Http(#[from] http::Error),
+}
+
+/// Opens a tunnel through the queue-proxy whose admin port is at `to`.
+///
+/// # Errors
+/// See [`TunnelError`].
+pub async fn open(to: SocketAddr) -> Result<Tunnel, TunnelError> {
+    let request = Request::get(TUNNEL_PATH)
+        .header(HOST, to.to_string())
+        .header(CONNECTION, "upgrade")
+        .header(UPGRADE, TUNNEL_PROTOCOL)
+        .header(PROXIED_HEADER, PROBE_ACTIVATOR)
+        .body(Empty::<Bytes>::new())?;
+    let connect = || async {
+        let stream = connector::connect(to).await?;
+        enable_keepalive(&stream)?;
+        Ok(stream)
+    };
+    let mut response = http_client::send_once(request, connect).await?;
+    match response.body_mut().take_switched() {
+        Some(tunnel) => Ok(tunnel),
+        None => Err(refused(response).await),
+    }
+}
+
+async fn refused(response: Response<ResponseBody>) -> TunnelError {
+    let status = response.status();
+    let detail = Limited::new(response.into_body(), REFUSAL_BYTES).collect().await;
+    let detail = detail.map(|detail| String::from_utf8_lossy(&detail.to_bytes()).trim().to_owned());
+    TunnelError::Refused { status, detail: detail.unwrap_or_default() }
+}
+
+// === impl TunnelError ===
+
+impl TunnelError {
+    /// Whether another pod may take the connection.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Failed(_) => true,
+            Self::Refused { status, .. } => {
+                matches!(*status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE)
+            }
+            Self::Http(_) => false,
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What the throttlers of all workloads share.
+
+use std::sync::Arc;
+
+use crate::args::Limits;
+use crate::metrics::Metrics;
+use crate::pods::forwarder::Forwarder;
+use crate::queue::hold_budget::HoldBudget;
+use crate::reports::concurrency_reporter::ConcurrencyReporter;
+
+/// Shared by every [`WorkloadThrottler`](crate::queue::workload_throttler::WorkloadThrottler) of the process.
+#[derive(Debug)]
+pub struct ThrottlerContext {
+    /// Sends probes to pods. Requests go through the forwarders of the workers.
+    pub prober: Forwarder,
+    /// Reports concurrency, pokes and slow wakes.
+    pub reporter: ConcurrencyReporter,
+    /// All metric families.
+    pub metrics: Arc<Metrics>,
+    /// Bounds the held requests of all workloads together.
+    pub budget: HoldBudget,
+    /// Queue bounds and timeouts.
+    pub limits: Limits,
+}

@@ -1,0 +1,51 @@
+//! Why a request is not served, before any pod has seen it.
+
+use std::time::Duration;
+
+use autoscaler::pod_start::StartCause;
+
+/// Why a request is not held, or no longer. The text is the `detail` of the error response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// The workload's own queue is full.
+    #[error("the workload's queue is full: {bound} requests are waiting for a pod")]
+    QueueFull {
+        /// Requests that may wait for this workload.
+        bound: usize,
+    },
+    /// The process holds as many requests as it may, and this workload has used up its own share.
+    #[error(
+        "the activator's queue is full: it may hold {bound} requests, and the workload's share is used up"
+    )]
+    ActivatorQueueFull {
+        /// Requests that may wait in this process.
+        bound: u64,
+    },
+    /// The held requests retain as many bytes as they may, and this workload has used up its own share.
+    #[error(
+        "the activator's memory for held requests is full: it may hold {bound} bytes, \
+         and the workload's share is used up"
+    )]
+    ActivatorMemoryFull {
+        /// Bytes that held requests may retain in this process.
+        bound: u64,
+    },
+    /// No slot was free before the deadline.
+    #[error("no pod of the workload could take the request within {after:?}")]
+    WakeTimeout {
+        /// The workload's wake timeout.
+        after: Duration,
+    },
+    /// The workload was scaled to zero by hand; requests do not wake it.
+    #[error("the workload is paused: it was scaled to zero by hand; requests get 503 until it is scaled up")]
+    Paused,
+    /// The pods fail to start, and the zero-scaler has given up waiting for them.
+    #[error("the workload's pods cannot start: {}", .cause.as_str())]
+    CannotStart {
+        /// What keeps them from starting.
+        cause: StartCause,
+    },
+    /// The workload was deleted.
+    #[error("the workload was deleted")]
+    WorkloadDeleted,
+}

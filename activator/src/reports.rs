@@ -1,0 +1,12 @@
+//! Reports to metrics-adapters and zero-scalers: concurrency, pokes, and slow wakes.
+//!
+//! [`request_counter`] counts the requests of one workload, [`concurrency_reporter`] turns the counts of all workloads into
+//! reports, and [`stat_reporter`] pushes them to every receiver. [`cold_start`] measures what a held request waited for.
+
+pub mod cold_start;
+pub mod concurrency_reporter;
+pub mod poke;
+mod receiver_connection;
+mod report_outbox;
+pub mod request_counter;
+pub mod stat_reporter;

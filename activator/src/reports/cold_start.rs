@@ -1,0 +1,239 @@
+//! What a held request waited for: for its client, a histogram, and the report of slow wakes.
+//!
+//! ```text
+//! received ─► poke sent ─► pod seen ─► scheduled ─► address seen ─► verified ─► forwarded ─► response head
+//! ├─ poke ──┤              │           │            │               │           │            │
+//! ├─ create ───────────────┼─ schedule ┼─ start ────┼─ probe ───────┤           │            │
+//! ├─ pod ───────────────────────────────────────────┤                           │            │
+//! ├─ hold ──────────────────────────────────────────────────────────────────────┼─ forward ──┤
+//! ```
+//!
+//! `create` covers the decision, the write of `/scale` and the controllers of Kubernetes together: this process sees what
+//! other processes do only by its result. A phase that had ended before the request arrived has no duration.
+
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::stats::SlowWake;
+use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::pods::pod_starts::PodStart;
+use crate::pods::pod_tracker::PodTracker;
+use crate::reports::poke::PokeSent;
+
+/// Header of the response that lists the phases, in milliseconds.
+pub const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// The timestamps of one held request.
+#[derive(Debug)]
+pub struct ColdStartTrace {
+    /// The request's head was read.
+    pub received: Instant,
+    /// The poke of its workload was sent.
+    pub poked: Option<Instant>,
+    /// The pod's object was seen, if that was before its address.
+    pub appeared: Option<Instant>,
+    /// The pod had a node.
+    pub scheduled: Option<Instant>,
+    /// The pod's address was seen.
+    pub seen: Instant,
+    /// The pod was verified to take requests.
+    pub verified: Instant,
+    /// The request was sent to the pod.
+    pub forwarded: Instant,
+    /// The response began.
+    pub answered: Instant,
+}
+
+/// One phase of a cold start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColdStartPhase {
+    /// From receipt to forwarding.
+    Hold,
+    /// From receipt to the poke.
+    Poke,
+    /// From receipt to the pod's object.
+    Create,
+    /// From the pod's object to its node.
+    Schedule,
+    /// From the pod's node to its address.
+    Start,
+    /// From receipt to the pod's address.
+    Pod,
+    /// From the pod's address to the answered probe.
+    Probe,
+    /// From forwarding to the response head.
+    Forward,
+}
+
+/// Reports each slow wake of one workload once.
+#[derive(Debug, Default)]
+pub struct SlowWakeReporter {
+    last: Mutex<Option<Instant>>,
+}
+
+// === impl ColdStartTrace ===
+
+impl ColdStartTrace {
+    /// The timestamps of a request that `pod` has just answered.
+    pub fn of(
+        received: Instant,
+        poke: Option<PokeSent>,
+        start: Option<PodStart>,
+        pod: &PodTracker,
+        forwarded: Instant,
+    ) -> Self {
+        Self {
+            appeared: start.map(|start| start.appeared),
+            scheduled: start.and_then(|start| start.scheduled),
+            received,
+            poked: poke.and_then(|sent| sent.get().copied()),
+            seen: pod.seen,
+            verified: pod.verified().unwrap_or(pod.seen),
+            forwarded,
+            answered: Instant::now(),
+        }
+    }
+
+    /// The value of the `Server-Timing` header.
+    pub fn server_timing(&self) -> Option<HeaderValue> {
+        let entry = |(phase, duration): (ColdStartPhase, Duration)| {
+            format!("rouse-{};dur={:.1}", phase.as_str(), duration.as_secs_f64() * 1e3)
+        };
+        HeaderValue::try_from(self.phases().map(entry).collect::<Vec<_>>().join(", ")).ok()
+    }
+
+    /// The phases that have a duration.
+    pub fn phases(&self) -> impl Iterator<Item = (ColdStartPhase, Duration)> + use<'_> {
+        ColdStartPhase::ALL.into_iter().filter_map(|phase| Some((phase, self.duration(phase)?)))
+    }
+
+    /// How long a phase took; `None` if its beginning or end was not seen.
+    pub fn duration(&self, phase: ColdStartPhase) -> Option<Duration> {
+        Some(match phase {
+            ColdStartPhase::Hold => self.forwarded.saturating_duration_since(self.received),
+            ColdStartPhase::Poke => self.since_received(self.poked?),
+            ColdStartPhase::Create => self.since_received(self.appeared?),
+            ColdStartPhase::Schedule => self.between(self.appeared?, self.scheduled?),
+            ColdStartPhase::Start => self.between(self.scheduled?, self.seen),
+            ColdStartPhase::Pod => self.since_received(self.seen),
+            ColdStartPhase::Probe => self.between(self.seen, self.verified),
+            ColdStartPhase::Forward => self.answered.saturating_duration_since(self.forwarded),
+        })
+    }
+
+    fn since_received(&self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.received)
+    }
+
+    fn between(&self, from: Instant, to: Instant) -> Duration {
+        to.saturating_duration_since(from.max(self.received))
+    }
+}
+
+// === impl ColdStartPhase ===
+
+impl ColdStartPhase {
+    /// In the order of the header.
+    pub const ALL: [Self; 8] = [
+        Self::Hold,
+        Self::Poke,
+        Self::Create,
+        Self::Schedule,
+        Self::Start,
+        Self::Pod,
+        Self::Probe,
+        Self::Forward,
+    ];
+
+    /// The name in the header and in the label `part`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Poke => "poke",
+            Self::Create => "create",
+            Self::Schedule => "schedule",
+            Self::Start => "start",
+            Self::Pod => "pod",
+            Self::Probe => "probe",
+            Self::Forward => "forward",
+        }
+    }
+}
+
+// === impl SlowWakeReporter ===
+
+impl SlowWakeReporter {
+    /// Logs and returns a wake that held its request for `slow` or longer, once for all requests of that wake.
+    pub fn check(&self, trace: &ColdStartTrace, slow: Duration, workload: &Key) -> Option<SlowWake> {
+        if slow.is_zero() || trace.duration(ColdStartPhase::Hold).is_none_or(|hold| hold < slow) {
+            return None;
+        }
+        let mut last = self.last.lock();
+        if last.is_some_and(|last| trace.answered.saturating_duration_since(last) < slow) {
+            return None;
+        }
+        *last = Some(trace.answered);
+        let parts: Vec<_> =
+            trace.phases().map(|(phase, took)| format!("{} {took:.1?}", phase.as_str())).collect();
+        let parts = parts.join(", ");
+        tracing::warn!(%workload, phases = parts, "slow wake");
+        Some(SlowWake { key: workload.clone(), parts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_slow_wake_once_for_all_its_requests() {
+        let start = Instant::now() + Duration::from_secs(60);
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let trace = |received, forwarded| ColdStartTrace {
+            received: at(received),
+            poked: None,
+            appeared: None,
+            scheduled: None,
+            seen: at(forwarded),
+            verified: at(forwarded),
+            forwarded: at(forwarded),
+            answered: at(forwarded),
+        };
+        let (reporter, key) = (SlowWakeReporter::default(), Key::new("shop", "web"));
+        let check = |trace: ColdStartTrace| {
+            reporter.check(&trace, Duration::from_secs(10), &key).map(|wake| wake.parts)
+        };
+        assert_eq!(check(trace(0, 9)), None, "not slow");
+        assert_eq!(check(trace(0, 12)).unwrap(), "hold 12.0s, pod 12.0s, probe 0.0ns, forward 0.0ns");
+        assert_eq!(check(trace(1, 12)), None, "another request of the same wake");
+        assert!(check(trace(100, 111)).is_some());
+    }
+
+    #[test]
+    fn server_timing_lists_phases_in_milliseconds() {
+        let start = Instant::now() + Duration::from_secs(1);
+        let at = |ms| start + Duration::from_millis(ms);
+        let trace = ColdStartTrace {
+            received: at(0),
+            poked: Some(at(1)),
+            appeared: Some(at(20)),
+            scheduled: Some(at(50)),
+            seen: at(400),
+            verified: at(600),
+            forwarded: at(601),
+            answered: at(605),
+        };
+        assert_eq!(
+            trace.server_timing().unwrap(),
+            "rouse-hold;dur=601.0, rouse-poke;dur=1.0, rouse-create;dur=20.0, rouse-schedule;dur=30.0, \
+             rouse-start;dur=350.0, rouse-pod;dur=400.0, rouse-probe;dur=200.0, rouse-forward;dur=4.0"
+        );
+        let late =
+            ColdStartTrace { received: at(500), poked: None, appeared: None, scheduled: None, ..trace };
+        let phases: Vec<_> = late.phases().map(|(phase, took)| (phase.as_str(), took.as_millis())).collect();
+        assert_eq!(phases, [("hold", 101), ("pod", 0), ("probe", 100), ("forward", 4)]);
+    }
+}

@@ -1,0 +1,123 @@
+//! StatReporter: keeps a connection to every metrics-adapter and zero-scaler, and pushes reports to all of them.
+//!
+//! Input: the [`Push`]es of the [`ConcurrencyReporter`](crate::reports::concurrency_reporter::ConcurrencyReporter), and the
+//! addresses of both Services. Every receiver gets every push, since any of them may be the one that acts.
+//!
+//! Nothing here waits for a receiver: each has a bounded outbox. A poke is never dropped for a periodic report. While a
+//! receiver is disconnected, only its newest report is kept, since older ones have no use. Connections do not affect the
+//! activator's readiness: it forwards requests without them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use autoscaler::stats::Push;
+use parking_lot::{Mutex, MutexGuard};
+use runtime::auth::ProjectedToken;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::metrics::push::PushMetrics;
+use crate::reports::poke::PokeSent;
+use crate::reports::receiver_connection;
+use crate::reports::report_outbox::{QueuedReport, ReportOutbox};
+
+/// The addresses of the ready pods of one Service.
+pub type Addresses = watch::Receiver<BTreeSet<SocketAddr>>;
+
+/// Sends pushes to all receivers. Clones share the receivers.
+#[derive(Clone, Debug)]
+pub struct StatReporter {
+    outboxes: Arc<Mutex<BTreeMap<SocketAddr, Arc<ReportOutbox>>>>,
+    metrics: PushMetrics,
+    token: ProjectedToken,
+}
+
+// === impl StatReporter ===
+
+impl StatReporter {
+    /// A reporter without receivers.
+    pub fn new(metrics: PushMetrics) -> Self {
+        Self { outboxes: Arc::default(), metrics, token: ProjectedToken::default() }
+    }
+
+    /// Authenticates to receivers with this token.
+    #[must_use]
+    pub fn with_token(mut self, token: ProjectedToken) -> Self {
+        self.token = token;
+        self
+    }
+
+    /// Sends a poke; `sent` is set when the first connection has sent it.
+    pub fn poke(&self, push: &Push, sent: PokeSent) {
+        self.send(push, Some(sent));
+    }
+
+    /// Sends a report.
+    pub fn report(&self, push: &Push) {
+        self.send(push, None);
+    }
+
+    /// Whether one of these receivers is connected.
+    pub fn reaches_any(&self, receivers: &BTreeSet<SocketAddr>) -> bool {
+        let outboxes = self.lock();
+        receivers.iter().any(|address| outboxes.get(address).is_some_and(|outbox| outbox.is_connected()))
+    }
+
+    /// Keeps a connection to every address of both Services, until dropped.
+    pub async fn run(&self, mut adapters: Addresses, mut zero_scalers: Addresses) {
+        let mut connections = BTreeMap::new();
+        loop {
+            let wanted: BTreeSet<_> =
+                adapters.borrow_and_update().union(&zero_scalers.borrow_and_update()).copied().collect();
+            self.connect(&wanted, &mut connections);
+            tokio::select! {
+                () = changed(&mut adapters) => {}
+                () = changed(&mut zero_scalers) => {}
+            }
+        }
+    }
+
+    fn send(&self, push: &Push, poke: Option<PokeSent>) {
+        let text = match serde_json::to_string(push) {
+            Ok(text) => Utf8Bytes::from(text),
+            Err(error) => return tracing::error!(%error, "report not serialized"),
+        };
+        for outbox in self.lock().values() {
+            let report = QueuedReport { text: text.clone(), poke: poke.clone(), queued: Instant::now() };
+            self.metrics.dropped(outbox.put(report));
+        }
+    }
+
+    fn connect(
+        &self,
+        wanted: &BTreeSet<SocketAddr>,
+        connections: &mut BTreeMap<SocketAddr, AbortOnDropHandle<()>>,
+    ) {
+        connections.retain(|address, _| wanted.contains(address));
+        let mut outboxes = self.lock();
+        outboxes.retain(|address, _| wanted.contains(address));
+        for address in wanted {
+            connections.entry(*address).or_insert_with(|| {
+                let outbox = Arc::new(ReportOutbox::default());
+                outboxes.insert(*address, outbox.clone());
+                let connection =
+                    receiver_connection::keep(*address, outbox, self.metrics.clone(), self.token.clone());
+                AbortOnDropHandle::new(tokio::spawn(connection))
+            });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Arc<ReportOutbox>>> {
+        self.outboxes.lock()
+    }
+}
+
+/// Completes when the addresses change; never, once their sender is dropped.
+pub(crate) async fn changed(addresses: &mut Addresses) {
+    if addresses.changed().await.is_err() {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,23 @@
+//! What the handlers of all leased ports share.
+
+use std::sync::atomic::AtomicBool;
+
+use proxy::health_checks::HealthChecks;
+use proxy::tcp::IdleTimeouts;
+
+use crate::requests::tcp_probes::TcpProbes;
+
+/// Shared by every handler of the process.
+#[derive(Debug)]
+pub struct RequestContext {
+    /// Recognizes health checks, which are neither counted nor held.
+    pub health_checks: HealthChecks,
+    /// When a silent TCP connection stops to count.
+    pub idle_timeouts: IdleTimeouts,
+    /// Probes that the zero-scaler has announced for TCP ports.
+    pub tcp_probes: TcpProbes,
+    /// Set when the process stops: responses then ask clients to connect again.
+    pub draining: AtomicBool,
+    /// Worker threads of the data path.
+    pub workers: usize,
+}

@@ -1,0 +1,126 @@
+//! Error responses: problem documents (RFC 9457) that name the workload. Every error becomes a response here.
+
+use autoscaler::Key;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use proxy::gateway::MalformedRequest;
+
+use crate::pods::forwarder::ForwardError;
+use crate::queue::rejection::Rejection;
+
+/// `Retry-After` in seconds for a full queue.
+const QUEUE_RETRY_SECONDS: &str = "1";
+/// `Retry-After` in seconds for pods that cannot start.
+const START_RETRY_SECONDS: &str = "10";
+
+/// Why a request has no response of its app.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// It was not held, or no longer.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// Two HTTP implementations could interpret it differently.
+    #[error(transparent)]
+    Malformed(#[from] MalformedRequest),
+    /// It probes another component: EndpointSlices lead to the wrong address.
+    #[error("this is an activator; the probe is for another component")]
+    MisroutedProbe,
+    /// It was forwarded, and has no response that can be passed on.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+}
+
+/// The problem document of an error.
+struct Problem {
+    status: StatusCode,
+    reason: &'static str,
+    /// `Retry-After` in seconds, if a retry may succeed.
+    retry: Option<&'static str>,
+}
+
+/// The response to a request that failed.
+pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
+    let problem = problem(error);
+    let mut body = serde_json::json!({
+        "type": "about:blank",
+        "title": problem.status.canonical_reason().unwrap_or_default(),
+        "status": problem.status.as_u16(),
+        "detail": error.to_string(),
+        "reason": problem.reason,
+        "workload": workload.to_string(),
+    });
+    // The message of Kubernetes is in the PodAutoscaler's status; clients may not be allowed to read that.
+    if let (RequestError::Rejected(Rejection::CannotStart { cause }), Some(body)) =
+        (error, body.as_object_mut())
+    {
+        body.insert("cause".to_owned(), cause.as_str().into());
+    }
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = problem.status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if let Some(seconds) = problem.retry {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+    }
+    response
+}
+
+fn problem(error: &RequestError) -> Problem {
+    let (status, reason, retry) = match error {
+        RequestError::Rejected(Rejection::QueueFull { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "QueueFull", Some(QUEUE_RETRY_SECONDS))
+        }
+        RequestError::Rejected(Rejection::ActivatorQueueFull { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "ActivatorQueueFull", Some(QUEUE_RETRY_SECONDS))
+        }
+        RequestError::Rejected(Rejection::ActivatorMemoryFull { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "ActivatorMemoryFull", Some(QUEUE_RETRY_SECONDS))
+        }
+        RequestError::Rejected(Rejection::CannotStart { .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "CannotStart", Some(START_RETRY_SECONDS))
+        }
+        RequestError::Rejected(Rejection::Paused) => (StatusCode::SERVICE_UNAVAILABLE, "Paused", None),
+        RequestError::Rejected(Rejection::WakeTimeout { .. }) => {
+            (StatusCode::GATEWAY_TIMEOUT, "WakeTimeout", None)
+        }
+        RequestError::Rejected(Rejection::WorkloadDeleted) => {
+            (StatusCode::NOT_FOUND, "WorkloadDeleted", None)
+        }
+        RequestError::Malformed(malformed) => (malformed.status(), "MalformedRequest", None),
+        RequestError::MisroutedProbe => (StatusCode::BAD_REQUEST, "MisroutedProbe", None),
+        RequestError::Forward(ForwardError::Unreachable(_)) => {
+            (StatusCode::BAD_GATEWAY, "PodUnreachable", None)
+        }
+        RequestError::Forward(ForwardError::Unanswered(_) | ForwardError::Failed(_)) => {
+            (StatusCode::BAD_GATEWAY, "PodFailed", None)
+        }
+        RequestError::Forward(ForwardError::BadResponse(_)) => (StatusCode::BAD_GATEWAY, "BadResponse", None),
+        RequestError::Forward(ForwardError::RequestBodyFailed) => {
+            (StatusCode::BAD_REQUEST, "RequestBodyFailed", None)
+        }
+    };
+    Problem { status, reason, retry }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn problem_names_workload_reason_and_retry() {
+        let error = Rejection::QueueFull { bound: 3 }.into();
+        let response = respond(&error, &Key::new("shop", "web"));
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()["retry-after"], "1");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["workload"], "shop/web");
+        assert_eq!(body["reason"], "QueueFull");
+        assert_eq!(body["detail"], "the workload's queue is full: 3 requests are waiting for a pod");
+    }
+}

@@ -1,0 +1,71 @@
+//! The response to a health check of a workload at zero.
+//!
+//! A health check must neither wake the workload nor be held. It must not fail either: a load balancer that removed the
+//! workload would send no more requests, and nothing would wake it. A success is correct, since a request would be served.
+//! The health checks of a workload with pods are forwarded, see
+//! [`HttpHandler`](crate::requests::http_handler::HttpHandler).
+//!
+//! A client of the gRPC health protocol gets a response of that protocol.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::combinators::WithTrailers;
+use http_body_util::{BodyExt, Either, Full};
+
+/// A body made by this process, seldom with trailers.
+pub type LocalBody = Either<Full<Bytes>, Box<WithTrailers<Full<Bytes>, Ready<Trailers>>>>;
+
+type Trailers = Option<Result<HeaderMap, Infallible>>;
+
+/// The only unary method of grpc.health.v1. The streaming method gets a plain HTTP response, which clients take as
+/// unimplemented.
+const GRPC_METHOD: &str = "/grpc.health.v1.Health/Check";
+const GRPC: &str = "application/grpc";
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+/// Uncompressed, two bytes long: field 1 (status) is 1 (SERVING).
+const SERVING: [u8; 7] = [0, 0, 0, 0, 2, 8, 1];
+
+/// A successful response.
+pub fn healthy<B>(request: &Request<B>) -> Response<LocalBody> {
+    let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    if request.uri().path() == GRPC_METHOD && kind.starts_with(GRPC.as_bytes()) {
+        return healthy_grpc();
+    }
+    Response::new(Either::Left(Full::new(Bytes::from_static(b"ok"))))
+}
+
+fn healthy_grpc() -> Response<LocalBody> {
+    let trailers = HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static("0"))]);
+    let body = Full::new(Bytes::from_static(&SERVING)).with_trailers(ready(Some(Ok(trailers))));
+    let mut response = Response::new(Either::Right(Box::new(body)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answer(path: &str, kind: &str) -> (Bytes, Option<HeaderMap>) {
+        let request = Request::post(path).header(CONTENT_TYPE, kind).body(()).unwrap();
+        let body = healthy(&request).into_body().collect().await.unwrap();
+        let trailers = body.trailers().cloned();
+        (body.to_bytes(), trailers)
+    }
+
+    #[tokio::test]
+    async fn answers_grpc_by_grpc_and_everything_else_by_http() {
+        let (message, trailers) = answer(GRPC_METHOD, "application/grpc+proto").await;
+        assert_eq!(
+            (message.as_ref(), trailers.unwrap()["grpc-status"].as_bytes()),
+            (SERVING.as_slice(), b"0".as_slice())
+        );
+        for (path, kind) in [("/healthz", GRPC), (GRPC_METHOD, "text/plain")] {
+            assert_eq!(answer(path, kind).await, (Bytes::from("ok"), None));
+        }
+    }
+}

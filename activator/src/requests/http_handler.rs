@@ -1,0 +1,322 @@
+//! HttpHandler: one request, from its head to the end of its response body.
+//!
+//! ```text
+//! probe? ─► health check? ─► admitted? ─► counted in (pokes) ─► held until a pod has a slot ─► forwarded
+//!                                                                 ▲                              │   │
+//!                                                                 └───── pod unreachable ────────┘   ▼
+//!                                                                                            tracked body
+//! ```
+//!
+//! The count and the slot travel in the response body and end with it. When the client disconnects, this future is dropped,
+//! and with it the request's position in the queue, its slot and its count.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, WORKLOAD_HEADER};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, Version};
+use http_body::Body;
+use http_body_util::{Either, Full};
+use http_client::ResponseBody;
+use hyper::body::Incoming;
+use proxy::gateway::{self, MalformedRequest};
+use proxy::listener::ConnectionAddresses;
+use proxy::server;
+use proxy::tracked_body::TrackedBody;
+use tokio::time::Instant;
+
+use crate::pods::forwarder::{ForwardError, Forwarder};
+use crate::pods::held_body::HeldBody;
+use crate::queue::hold_budget;
+use crate::queue::slot_queue::SlotPermit;
+use crate::queue::workload_throttler::WorkloadThrottler;
+use crate::reports::cold_start::SERVER_TIMING;
+use crate::reports::request_counter::CountedRequest;
+use crate::requests::activator_probe;
+use crate::requests::context::RequestContext;
+use crate::requests::error_response::{self, RequestError};
+use crate::requests::fair_scheduler::FairScheduler;
+use crate::requests::health_check::{self, LocalBody};
+use crate::requests::upgrade::Upgrade;
+
+/// How often a request is sent again that a pod left unanswered: a request that crashes its pod must not crash them all.
+const MAX_RESENDS: u32 = 3;
+
+/// The body of a pod's response, or one made by this process.
+pub type HandlerBody = Either<TrackedBody<ResponseBody, Option<RunningRequest>>, LocalBody>;
+
+/// What a request holds while it runs. Fields are dropped in order: the slot first.
+#[derive(Debug)]
+pub struct RunningRequest {
+    _slot: SlotPermit,
+    _counted: CountedRequest,
+}
+
+/// Handles the requests of one leased port.
+#[derive(Debug)]
+pub struct HttpHandler {
+    context: Arc<RequestContext>,
+    workload: Arc<WorkloadThrottler>,
+    pod_port: u16,
+    /// By worker; made when the first held request is released, which most ports never see.
+    schedulers: Box<[OnceLock<Arc<FairScheduler>>]>,
+}
+
+/// A request that has no response yet.
+struct PendingRequest {
+    received: Instant,
+    head: Parts,
+    /// Upper bound of the body's size, if it has one.
+    body_size: Option<u64>,
+    body: HeldBody<Incoming>,
+    upgrade: Option<Upgrade>,
+    counted: CountedRequest,
+    /// Whether it had to wait for a pod.
+    held: bool,
+    /// How often it was sent again.
+    resends: u32,
+}
+
+// === impl HttpHandler ===
+
+impl HttpHandler {
+    /// Forwards requests of `workload` to `pod_port` of its pods.
+    pub fn new(context: Arc<RequestContext>, workload: Arc<WorkloadThrottler>, pod_port: u16) -> Self {
+        let schedulers = (0..context.workers).map(|_| OnceLock::new()).collect();
+        Self { context, workload, pod_port, schedulers }
+    }
+
+    /// The response to a request on the connection with these `addresses`, forwarded by the `forwarder` of its thread.
+    ///
+    /// Each connection reserves memory for this future, and a held request keeps it in use. So values that would be moved
+    /// from function to function are boxed, and so are rare branches.
+    pub async fn handle(
+        &self,
+        request: Request<Incoming>,
+        addresses: &ConnectionAddresses,
+        forwarder: &Forwarder,
+    ) -> Response<HandlerBody> {
+        if let Err(malformed) = gateway::check_request(&request) {
+            return self.reject_malformed(malformed, request.version());
+        }
+        if let Some(response) = activator_probe::respond(request.headers(), self.workload.key()) {
+            return local(response);
+        }
+        let version = request.version();
+        let request = Box::new(request);
+        let mut response = if self.context.health_checks.matches(request.headers()) {
+            let result = Box::pin(self.check_health(request, addresses, forwarder)).await;
+            result.unwrap_or_else(|error| self.fail(&error))
+        } else {
+            let result = self.serve(request, addresses, forwarder).await;
+            let response = result.unwrap_or_else(|error| self.fail(&error));
+            self.workload.metrics().answered(response.status());
+            response
+        };
+        if self.asks_clients_to_reconnect() {
+            server::drain_connection(&mut response, version);
+        }
+        response
+    }
+
+    /// Neither counts nor holds the request, and closes its connection.
+    fn reject_malformed(&self, malformed: MalformedRequest, version: Version) -> Response<HandlerBody> {
+        let mut response = self.fail(&malformed.into());
+        self.workload.metrics().answered(response.status());
+        server::close_connection(&mut response, version);
+        response
+    }
+
+    fn fail(&self, error: &RequestError) -> Response<HandlerBody> {
+        tracing::debug!(workload = %self.workload.key(), %error, "request failed");
+        local(error_response::respond(error, self.workload.key()))
+    }
+
+    /// Neither counts nor holds the request. If there is a pod, the request is forwarded without a slot; the queue-proxy
+    /// recognizes health checks as well.
+    async fn check_health(
+        &self,
+        mut request: Box<Request<Incoming>>,
+        addresses: &ConnectionAddresses,
+        forwarder: &Forwarder,
+    ) -> Result<Response<HandlerBody>, RequestError> {
+        self.workload.check_admission()?;
+        let at_zero = health_check::healthy(&*request).map(Either::Right);
+        let Some(pod) = self.workload.any_pod() else { return Ok(at_zero) };
+        prepare_for_pod(&mut *request, addresses);
+        let (head, body) = (*request).into_parts();
+        let to = (pod.ip, self.pod_port).into();
+        match forwarder.send(to, &head, &HeldBody::new(body)).await {
+            Ok(mut response) => {
+                gateway::prepare_response(&mut response, false).map_err(ForwardError::from)?;
+                Ok(response.map(|body| Either::Left(TrackedBody::new(body, None))))
+            }
+            // Any other request would be held.
+            Err(ForwardError::Unreachable(_) | ForwardError::Unanswered(_)) => Ok(at_zero),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn serve(
+        &self,
+        request: Box<Request<Incoming>>,
+        addresses: &ConnectionAddresses,
+        forwarder: &Forwarder,
+    ) -> Result<Response<HandlerBody>, RequestError> {
+        let mut request = self.admit(request, addresses)?;
+        let deadline = request.received + self.workload.wake_timeout();
+        loop {
+            let mut slot = self.acquire(&request, deadline).await?;
+            request.held |= slot.waited();
+            let forwarded = Instant::now();
+            match self.send(&request, &mut slot, forwarder).await {
+                Ok(mut response) => {
+                    gateway::prepare_response(&mut response, request.upgrade.is_some())
+                        .map_err(ForwardError::from)?;
+                    if request.held {
+                        self.add_server_timing(&mut response, &request, &slot, forwarded);
+                    }
+                    return Ok(request.into_response(response, slot));
+                }
+                Err(error @ (ForwardError::Unreachable(_) | ForwardError::Unanswered(_)))
+                    if request.resends < MAX_RESENDS && Instant::now() < deadline =>
+                {
+                    tracing::debug!(workload = %self.workload.key(), pod = %slot.pod().ip, %error, "pod ejected");
+                    self.workload.eject(slot);
+                    request.held = true;
+                    request.resends += u32::from(matches!(error, ForwardError::Unanswered(_)));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Counts the request in, unless the workload takes none.
+    fn admit(
+        &self,
+        mut request: Box<Request<Incoming>>,
+        addresses: &ConnectionAddresses,
+    ) -> Result<Box<PendingRequest>, RequestError> {
+        let received = Instant::now();
+        self.workload.check_admission()?;
+        let counted = self.workload.count_request();
+        self.workload.probe_if_wanted();
+        let upgrade = Upgrade::of(&mut *request);
+        prepare_for_pod(&mut *request, addresses);
+        let (head, body) = (*request).into_parts();
+        let body_size = body.size_hint().upper();
+        let body = HeldBody::new(body);
+        Ok(Box::new(PendingRequest {
+            received,
+            head,
+            body_size,
+            body,
+            upgrade,
+            counted,
+            held: false,
+            resends: 0,
+        }))
+    }
+
+    async fn acquire(&self, request: &PendingRequest, deadline: Instant) -> Result<SlotPermit, RequestError> {
+        let retained = || hold_budget::retained_bytes(&request.head, request.body_size);
+        tokio::select! {
+            biased;
+            slot = self.workload.acquire(request.received, deadline, retained) => Ok(slot?),
+            never = request.body.peek() => match never {},
+        }
+    }
+
+    /// Sends the request to the pod of its slot; a held request goes through the fair scheduler.
+    async fn send(
+        &self,
+        request: &PendingRequest,
+        slot: &mut SlotPermit,
+        forwarder: &Forwarder,
+    ) -> Result<Response<ResponseBody>, ForwardError> {
+        let to = (slot.pod().ip, self.pod_port).into();
+        let Some(scheduler) = self.schedulers.get(forwarder.worker()).filter(|_| request.held) else {
+            return forwarder.send(to, &request.head, &request.body).await;
+        };
+        let work = Box::pin(async {
+            slot.mark_running();
+            forwarder.send(to, &request.head, &request.body).await
+        });
+        scheduler.get_or_init(Arc::default).run(work).await
+    }
+
+    fn add_server_timing<B>(
+        &self,
+        response: &mut Response<B>,
+        request: &PendingRequest,
+        slot: &SlotPermit,
+        forwarded: Instant,
+    ) {
+        let trace = self.workload.trace_cold_start(request.received, slot.pod(), forwarded);
+        if let Some(timing) = trace.server_timing() {
+            response.headers_mut().append(SERVER_TIMING, timing);
+        }
+    }
+
+    /// Whether clients should connect again, to find pods or another activator.
+    fn asks_clients_to_reconnect(&self) -> bool {
+        self.workload.is_serving() || self.context.draining.load(Ordering::Relaxed)
+    }
+}
+
+// === impl PendingRequest ===
+
+impl PendingRequest {
+    /// The pod's response, with the slot and the count that end with it.
+    fn into_response(
+        self: Box<Self>,
+        mut response: Response<ResponseBody>,
+        slot: SlotPermit,
+    ) -> Response<HandlerBody> {
+        let running = RunningRequest { _slot: slot, _counted: self.counted };
+        let running = match self.upgrade {
+            Some(upgrade) => upgrade.tunnel(&mut response, running),
+            None => Some(running),
+        };
+        let (head, body) = response.into_parts();
+        let body = match running {
+            Some(running) => Either::Left(TrackedBody::new(body, Some(running))),
+            // The tunnel holds slot and count; a 101 has no body.
+            None => Either::Right(Either::Left(Full::default())),
+        };
+        Response::from_parts(head, body)
+    }
+}
+
+fn prepare_for_pod<B>(request: &mut Request<B>, addresses: &ConnectionAddresses) {
+    gateway::prepare_request(request, addresses);
+    let headers = request.headers_mut();
+    headers.remove(WORKLOAD_HEADER);
+    headers.insert(PROXIED_HEADER, HeaderValue::from_static(PROBE_ACTIVATOR));
+}
+
+fn local(response: Response<Full<Bytes>>) -> Response<HandlerBody> {
+    response.map(|body| Either::Right(Either::Left(body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that each connection reserves, and that a held request keeps in use.
+    const MAX_BYTES: usize = 2048;
+
+    fn size_of<'a, F>(
+        _: impl FnOnce(&'a HttpHandler, Request<Incoming>, &'a ConnectionAddresses, &'a Forwarder) -> F,
+    ) -> usize {
+        std::mem::size_of::<F>()
+    }
+
+    #[test]
+    fn future_of_a_held_request_is_small() {
+        let size = size_of(HttpHandler::handle);
+        assert!(size <= MAX_BYTES, "{size} bytes");
+    }
+}

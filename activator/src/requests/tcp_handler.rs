@@ -1,0 +1,185 @@
+//! TcpHandler: one connection of a TCP port, from its arrival to its end.
+//!
+//! ```text
+//! probe? ─► admitted? ─► counted in (pokes) ─► held until a pod has a slot ─► tunnel to it ─► relay
+//!                                                ▲                              │
+//!                                                └─ pod accepts no connection ──┘
+//! ```
+//!
+//! A connection is treated as a request and waits in the same queue. It keeps its slot until it ends, and counts as
+//! concurrency while bytes flow ([`proxy::tcp`]). There is no way to send an error: a connection that cannot be served is
+//! closed.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use proxy::listener::AcceptedConnection;
+use proxy::server::{self, ServerOptions};
+use proxy::tcp::{ConnectionOutcome, TcpRelay, enable_keepalive, peer_closed};
+use proxy::workers::Workers;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::pods::forwarder::Forwarder;
+use crate::pods::tcp_tunnel::{self, Tunnel, TunnelError};
+use crate::queue::rejection::Rejection;
+use crate::queue::slot_queue::SlotPermit;
+use crate::queue::workload_throttler::WorkloadThrottler;
+use crate::reports::request_counter::CountedRequest;
+use crate::requests::context::RequestContext;
+use crate::workloads::LeasedPort;
+
+/// Pods that may refuse one connection.
+const MAX_REFUSALS: u32 = 5;
+/// Bytes that a held connection retains in this process, about. Data of its client stays in the kernel meanwhile.
+const RETAINED_BYTES: u64 = 4096;
+
+/// Handles the connections of one leased port.
+#[derive(Clone, Debug)]
+pub struct TcpHandler {
+    context: Arc<RequestContext>,
+    workload: Arc<WorkloadThrottler>,
+    lease: LeasedPort,
+}
+
+/// A connection with a tunnel to its pod.
+struct PlacedConnection {
+    pod: Tunnel,
+    _slot: SlotPermit,
+    counted: CountedRequest,
+}
+
+/// Why a connection is closed without a pod.
+#[derive(Debug, thiserror::Error)]
+enum TcpRejection {
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    #[error("the client disconnected while it was held")]
+    ClientDisconnected,
+    #[error(transparent)]
+    Tunnel(#[from] TunnelError),
+}
+
+// === impl TcpHandler ===
+
+impl TcpHandler {
+    /// Forwards connections of `workload` that arrive on the leased port to its pods.
+    pub fn new(context: Arc<RequestContext>, workload: Arc<WorkloadThrottler>, lease: LeasedPort) -> Self {
+        Self { context, workload, lease }
+    }
+
+    /// Serves the connections of `listeners` on `workers` until `stop`, then waits for them, at most the drain timeout of
+    /// the options.
+    pub async fn serve(
+        self,
+        listeners: Vec<TcpListener>,
+        workers: Workers<Forwarder>,
+        options: ServerOptions,
+        stop: CancellationToken,
+    ) {
+        let port = self.context.tcp_probes.open(self.lease.activator_port, self.workload.key().clone());
+        let (port, activator_port, until) = (Arc::new(port), self.lease.activator_port, stop.clone());
+        let carry = move |_: Arc<Forwarder>, accepted: AcceptedConnection| {
+            let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
+            async move {
+                // Moved as a whole, so that it counts as an open connection until the end of this task.
+                let accepted = accepted;
+                if let Some(client) = port.filter(accepted.stream).await {
+                    handler.handle(client, stop).await;
+                }
+            }
+        };
+        let serve = |listener| {
+            if let Err(error) = enable_keepalive(&listener) {
+                tracing::warn!(port = activator_port, %error, "keepalive not enabled on leased port");
+            }
+            server::handle_on_workers(&workers, listener, carry.clone(), options, until.clone())
+        };
+        join_all(listeners.into_iter().map(serve)).await;
+    }
+
+    #[tracing::instrument(level = "debug", name = "tcp_connection", skip_all, fields(workload = %self.workload.key()))]
+    async fn handle(&self, mut client: TcpStream, stop: CancellationToken) {
+        let PlacedConnection { mut pod, _slot, counted } = match self.place(&client).await {
+            Ok(placed) => placed,
+            Err(error) => {
+                tracing::debug!(%error, "connection rejected");
+                self.workload.metrics().connection_ended(error.outcome());
+                return;
+            }
+        };
+        let relay = TcpRelay {
+            idle_timeouts: self.context.idle_timeouts,
+            counted: Some(counted),
+            count: || self.workload.count_request(),
+            stop,
+        };
+        if let Err(error) = relay.run(&mut client, &mut pod).await {
+            tracing::debug!(%error, "connection ended with an error");
+        }
+        self.workload.metrics().connection_ended(ConnectionOutcome::Served);
+    }
+
+    async fn place(&self, client: &TcpStream) -> Result<PlacedConnection, TcpRejection> {
+        let received = Instant::now();
+        self.workload.check_admission()?;
+        let counted = self.workload.count_request();
+        self.workload.probe_if_wanted();
+        let placed = async {
+            let deadline = received + self.workload.wake_timeout();
+            let (slot, pod) = self.open_tunnel(received, deadline).await?;
+            Ok(PlacedConnection { pod, _slot: slot, counted })
+        };
+        tokio::select! {
+            biased;
+            placed = placed => placed,
+            () = peer_closed(client) => Err(TcpRejection::ClientDisconnected),
+        }
+    }
+
+    async fn open_tunnel(
+        &self,
+        received: Instant,
+        deadline: Instant,
+    ) -> Result<(SlotPermit, Tunnel), TcpRejection> {
+        let (mut held, mut refusals) = (false, 0);
+        loop {
+            let mut slot = self.workload.acquire(received, deadline, || RETAINED_BYTES).await?;
+            slot.mark_running();
+            held |= slot.waited();
+            let forwarded = Instant::now();
+            let to = (slot.pod().ip, self.lease.pod_port).into();
+            let after = self.workload.wake_timeout();
+            let opened = timeout_at(deadline, tcp_tunnel::open(to)).await;
+            match opened.map_err(|_| Rejection::WakeTimeout { after })? {
+                Ok(pod) => {
+                    if held {
+                        self.workload.trace_cold_start(received, slot.pod(), forwarded);
+                    }
+                    return Ok((slot, pod));
+                }
+                Err(error) if error.is_retryable() && refusals < MAX_REFUSALS => {
+                    tracing::debug!(pod = %to, %error, "pod ejected");
+                    self.workload.eject(slot);
+                    (held, refusals) = (true, refusals + 1);
+                }
+                Err(error) => {
+                    tracing::warn!(workload = %self.workload.key(), pod = %to, %error, "tunnel to pod failed");
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+}
+
+// === impl TcpRejection ===
+
+impl TcpRejection {
+    fn outcome(&self) -> ConnectionOutcome {
+        match self {
+            Self::Rejected(_) | Self::Tunnel(_) => ConnectionOutcome::Refused,
+            Self::ClientDisconnected => ConnectionOutcome::Cancelled,
+        }
+    }
+}

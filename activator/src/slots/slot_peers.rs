@@ -1,0 +1,111 @@
+//! SlotPeers: the other activators at one moment, and the queues to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use autoscaler::Key;
+use autoscaler::endpoint_subset::endpoint_subset;
+use autoscaler::pod_assignment;
+use autoscaler::slot_lending::Word;
+
+use crate::slots::slot_link::LinkId;
+use crate::slots::slot_outbox::SlotOutbox;
+
+/// The activators that share slots, and those that are connected. The default is a single activator.
+#[derive(Clone, Debug)]
+pub struct SlotPeers {
+    own: String,
+    /// The activators among which slots are divided, by address. As text, as in the EndpointSlices, so that all hash alike.
+    sharers: BTreeSet<String>,
+    links: BTreeMap<LinkId, Arc<SlotOutbox>>,
+}
+
+// === impl SlotPeers ===
+
+impl SlotPeers {
+    pub(super) fn new(
+        own: IpAddr,
+        sharers: BTreeSet<IpAddr>,
+        links: BTreeMap<LinkId, Arc<SlotOutbox>>,
+    ) -> Self {
+        Self { own: own.to_string(), sharers: sharers.iter().map(IpAddr::to_string).collect(), links }
+    }
+
+    /// The connected activators.
+    pub fn links(&self) -> BTreeSet<LinkId> {
+        self.links.keys().copied().collect()
+    }
+
+    /// Sends a message, unless the connection has ended.
+    pub fn send(&self, to: LinkId, message: Word<IpAddr>) {
+        if let Some(outbox) = self.links.get(&to) {
+            outbox.put(message);
+        }
+    }
+
+    /// This activator's slots of a workload that `number` of the activators carry (0: all). The zero-scaler selects the same
+    /// activators.
+    pub fn share(
+        &self,
+        workload: &Key,
+        pods: &BTreeSet<IpAddr>,
+        number: usize,
+        container_concurrency: NonZeroU32,
+    ) -> BTreeMap<IpAddr, u32> {
+        let named: BTreeMap<String, IpAddr> = pods.iter().map(|pod| (pod.to_string(), *pod)).collect();
+        let names = named.keys().map(String::as_str).collect();
+        let workload = workload.to_string();
+        let all = self.sharers.iter().map(String::as_str).collect();
+        let size = if number == 0 { usize::MAX } else { number };
+        let sharers = endpoint_subset(&all, &workload, size);
+        let share = pod_assignment::share(&workload, &names, &sharers, container_concurrency, &self.own);
+        share.into_iter().filter_map(|(name, slots)| Some((*named.get(name)?, slots))).collect()
+    }
+}
+
+impl Default for SlotPeers {
+    fn default() -> Self {
+        Self { own: String::new(), sharers: BTreeSet::from([String::new()]), links: BTreeMap::new() }
+    }
+}
+
+impl PartialEq for SlotPeers {
+    /// Links with the same id are the same link.
+    fn eq(&self, other: &Self) -> bool {
+        self.own == other.own && self.sharers == other.sharers && self.links.keys().eq(other.links.keys())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ips(last: std::ops::Range<u8>) -> BTreeSet<IpAddr> {
+        last.map(|last| [10, 0, 0, last].into()).collect()
+    }
+
+    #[test]
+    fn every_slot_belongs_to_one_activator_that_carries_the_workload() {
+        let (activators, pods, key) = (ips(1..6), ips(100..120), Key::new("shop", "web"));
+        let one = NonZeroU32::new(1).unwrap();
+        for (number, carriers) in [(0, 5), (2, 2), (9, 5)] {
+            let share = |own: &IpAddr| {
+                SlotPeers::new(*own, activators.clone(), BTreeMap::new()).share(&key, &pods, number, one)
+            };
+            let shares: Vec<_> = activators.iter().map(share).filter(|share| !share.is_empty()).collect();
+            assert_eq!(shares.len(), carriers);
+            let owned: Vec<IpAddr> = shares.iter().flat_map(|share| share.keys().copied()).collect();
+            assert_eq!(owned.len(), 20);
+            assert_eq!(owned.into_iter().collect::<BTreeSet<_>>(), pods);
+        }
+    }
+
+    #[test]
+    fn single_activator_owns_all_slots() {
+        let (pods, two) = (ips(1..4), NonZeroU32::new(2).unwrap());
+        let share = SlotPeers::default().share(&Key::new("shop", "web"), &pods, 1, two);
+        assert_eq!(share, pods.into_iter().map(|pod| (pod, 2)).collect());
+    }
+}

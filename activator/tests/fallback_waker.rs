@@ -1,0 +1,115 @@
+//! No zero-scaler is left: who sleeps is woken from the activator, and the held request answered.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    unreachable_pub,
+    missing_debug_implementations,
+    reason = "shared by test files, published to nobody"
+)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use activator::args::Limits;
+use activator::workloads::Workload;
+use autoscaler::api::ScaleTargetRef;
+use bytes::Bytes;
+use fake_api::FakeApi;
+use http::Request;
+use http_body_util::Full;
+use runtime::kubernetes::ApiResources;
+use serde_json::json;
+use support::pod::FakePod;
+use support::receiver::Receiver;
+use support::{Harness, LIMITS, eventually, within};
+use tokio::time::Instant;
+
+const POD: &str = "127.0.0.2";
+
+/// Deployments at zero.
+fn asleep(names: &[&str]) -> FakeApi {
+    let api = FakeApi::default();
+    for name in names {
+        let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": name}}});
+        api.put(&deployment(name), json!({"spec": spec}));
+    }
+    api
+}
+
+fn deployment(name: &str) -> String {
+    format!("/apis/apps/v1/namespaces/shop/deployments/{name}")
+}
+
+fn size(api: &FakeApi, name: &str) -> i64 {
+    api.get(&deployment(name)).unwrap()["spec"]["replicas"].as_i64().unwrap()
+}
+
+fn target(name: &str) -> Option<ScaleTargetRef> {
+    Some(ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: name.into() })
+}
+
+/// An activator whose guard waits for no zero-scaler.
+async fn start(api: &FakeApi) -> Harness {
+    let limits = Limits { fallback_wake_after: Duration::ZERO, ..LIMITS };
+    Harness::with_fallback_waker(ApiResources::new(api.client()), limits, |workload| {
+        workload.wake_target = target("web")
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_else_wakes_for_is_answered_by_a_pod_that_the_guard_asked_for() {
+    let api = asleep(&["web"]);
+    let harness = start(&api).await;
+    let request = harness.get("/");
+    eventually("it is woken", || async { size(&api, "web") == 1 }).await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    assert_eq!(within("answer", request).await.unwrap().status(), 200);
+    assert_eq!(harness.metric("rouse_activator_fallback_wakes_total"), 1.0);
+}
+
+#[tokio::test]
+async fn who_is_paused_or_may_not_sleep_or_is_not_wanted_or_has_a_pod_is_not_even_looked_at() {
+    let api = asleep(&["paused", "barred", "unwanted", "started", "web"]);
+    let harness = start(&api).await;
+    let paused = |workload: &mut Workload| (workload.wake_target, workload.paused) = (target("paused"), true);
+    let ports = [
+        harness.another_that("paused", paused).await,
+        harness.another_that("barred", |workload| workload.wake_target = None).await,
+        harness.another_that("started", |workload| workload.wake_target = target("started")).await,
+    ];
+    harness.another_that("unwanted", |workload| workload.wake_target = target("unwanted")).await;
+    harness.pod_of("started", POD, false).await;
+    harness.settled().await;
+    let _requests = ports.map(|port| {
+        harness
+            .send(Request::get(format!("http://127.0.0.1:{port}/")).body(Full::<Bytes>::default()).unwrap())
+    });
+    harness.until_held(2).await;
+    let _wanted = harness.get("/");
+    eventually("it is woken", || async { size(&api, "web") == 1 }).await;
+    let requests = api.requests();
+    assert!(requests.iter().all(|request| request.ends_with("deployments/web/scale")), "{requests:?}");
+}
+
+#[tokio::test]
+async fn while_a_zero_scaler_is_connected_the_wake_is_left_to_it() {
+    let api = asleep(&["web"]);
+    let harness = start(&api).await;
+    let mut zero_scaler = Receiver::start().await;
+    harness.zero_scalers.send_replace(BTreeSet::from([zero_scaler.address]));
+    eventually("it is connected", || async { harness.metric("rouse_activator_push_connections") == 1.0 })
+        .await;
+    let _request = harness.get("/");
+    // Reports of two seconds, in which the guard looked at least once.
+    let asked = Instant::now();
+    while asked.elapsed() < Duration::from_secs(2) {
+        zero_scaler.next().await;
+    }
+    assert_eq!(api.requests(), Vec::<String>::new());
+    harness.zero_scalers.send_replace(BTreeSet::new());
+    eventually("it is woken", || async { size(&api, "web") == 1 }).await;
+}
