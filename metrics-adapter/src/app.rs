@@ -1,4 +1,4 @@
-//! Wiring: binds the sockets, starts the tasks, ends them in order.
+//! Wiring: binds the sockets, starts the tasks, and stops them in order.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,24 +23,27 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
-use crate::collector::{self, Collector};
-use crate::decisions::Decisions;
+use crate::collection::collector::Collector;
+use crate::collection::scrape_client::ScrapeClient;
+use crate::collection::scrape_loop;
+use crate::collection::stat_datagrams::StatDatagrams;
+use crate::collection::stat_server::StatServer;
+use crate::collection::stats_scraper::StatsScraper;
+use crate::decisions::decision_history::DecisionHistory;
+use crate::decisions::decision_store::DecisionStore;
+use crate::decisions::multi_scaler::MultiScaler;
+use crate::decisions::pokes::Pokes;
 use crate::external_metrics::auth::{self, Auth, FrontProxy};
-use crate::external_metrics::{Api, Values};
-use crate::history::History;
-use crate::metric_watch::MetricWatch;
+use crate::external_metrics::leader_forwarder::{self, LeaderForwarder};
+use crate::external_metrics::{Api, MetricValues};
 use crate::metrics::Metrics;
-use crate::multi_scaler::MultiScaler;
-use crate::pokes::Pokes;
-use crate::ready_pods::ReadyPods;
-use crate::relay::{self, Relay};
-use crate::scrape_client::ScrapeClient;
-use crate::serving_certificate::{Certificates, ServingCertificate, mounted};
-use crate::stat_datagrams::StatDatagrams;
-use crate::stat_server::StatServer;
-use crate::stats_scraper::StatsScraper;
-use crate::workloads::Workloads;
-use crate::{api_service, tls_server};
+use crate::tls::api_service::{self, CaBundleReconciler};
+use crate::tls::certificate_resolver::CertificateResolver;
+use crate::tls::serving_certificate::ServingCertificate;
+use crate::tls::{mounted_certificate, tls_server};
+use crate::watches::metric_watch::MetricWatch;
+use crate::watches::ready_pods::ReadyPods;
+use crate::watches::workloads::WorkloadTable;
 
 const COMPONENT: &str = "metrics-adapter";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -48,7 +51,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Runs the process until a signal.
 ///
 /// # Errors
-/// When it cannot start, or a part of it ended that must not.
+/// When it cannot start, or a task or server ends unexpectedly.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, ?args, "starting");
     let signal = shutdown::on_signal()?;
@@ -60,40 +63,40 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::register(&registry)?;
     runtime::metrics::register_build_info(&registry, COMPONENT, VERSION)?;
     let readiness = Readiness::default();
-    // Cancelled when callers have had time to learn that we stop; the admin port outlives the others.
+    // `stop` is cancelled after the shutdown delay; the admin port stays open until `end`.
     let stop = CancellationToken::new();
     let end = CancellationToken::new();
     let mut servers = JoinSet::new();
     let mut tasks = JoinSet::new();
-    // Taken before anything is served: a process without its watches must not look ready.
+    // Held until all watches are registered, so that the process is not ready without them.
     let starting = readiness.latch("the Kubernetes client");
     let admin = tokio::spawn(admin::serve(admin_listener, registry.clone(), readiness.clone(), end.clone()));
     let client = kubernetes::client(COMPONENT, VERSION).await?;
 
     let stats = SocketAddr::new(args.pod_ip, args.stats_port);
-    let identity = relay::identity(&args.pod_name, runtime::clock::unix_millis(), stats);
+    let identity = leader_forwarder::identity(&args.pod_name, runtime::clock::unix_millis(), stats);
     let lease = Lease::new(client.clone(), &args.system_namespace, COMPONENT, &identity);
-    // Given away at the signal, and not at the end: the next one decides while this one still answers by relay.
+    // Released at the signal: the next leader decides while this replica still forwards queries.
     let (mut leadership, election) = lease.elect(signal.clone());
     leadership.register(&registry)?;
     tasks.spawn(election);
 
-    let (table, workloads) = watch::channel(Arc::new(Workloads::default()));
+    let (table, workloads) = watch::channel(Arc::new(WorkloadTable::default()));
     let collector = Arc::new(Collector::default());
-    let decisions = Arc::new(Decisions::default());
+    let decisions = Arc::new(DecisionStore::default());
     let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
-    let history = Arc::new(History::default());
+    let history = Arc::new(DecisionHistory::default());
     let pods = ReadyPods::default();
     let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
 
     let metric_watch = MetricWatch::new(&client, &args.system_namespace, &readiness, table, metrics.clone());
     tasks.spawn(metric_watch.run());
-    tasks.spawn(pods.clone().follow(client.clone(), readiness.latch("pods")));
+    tasks.spawn(pods.clone().watch(client.clone(), readiness.latch("pods")));
     let latch = readiness.latch("configmap extension-apiserver-authentication");
-    tasks.spawn(auth::follow(client.clone(), front_proxy.clone(), latch));
-    let reading = workers::start_thread("collector", end.clone())?;
+    tasks.spawn(auth::watch_front_proxy(client.clone(), front_proxy.clone(), latch));
+    let collector_thread = workers::start_thread("collector", end.clone())?;
     let datagrams = {
-        let _runtime = reading.enter();
+        let _runtime = collector_thread.enter();
         StatDatagrams::bind(args.pod_stats_port)
     };
     let scraper = StatsScraper {
@@ -103,8 +106,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         workloads: workloads.clone(),
         metrics: metrics.clone(),
     };
-    on(&reading, &mut tasks, datagrams.receive());
-    on(&reading, &mut tasks, collector::follow(scraper, pokes.clone()));
+    spawn_on(&collector_thread, &mut tasks, datagrams.receive());
+    spawn_on(&collector_thread, &mut tasks, scrape_loop::run(scraper, pokes.clone()));
     let multi_scaler = MultiScaler {
         collector: collector.clone(),
         pods: pods.clone(),
@@ -116,8 +119,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         metrics: metrics.clone(),
     };
     tasks.spawn(multi_scaler.run(poked));
-    let certificates = certificate(&args, &client, &metrics, &readiness, &mut tasks);
-    let tls = tls_server::config(certificates)?;
+    let resolver = serving_certificate(&args, &client, &metrics, &readiness, &mut tasks);
+    let tls = tls_server::config(resolver)?;
 
     let reviewer = Arc::new(KubernetesReviewer::new(client));
     let guard = if args.open_stats_port {
@@ -127,18 +130,18 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let stat_server =
         StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), guard, stop.clone());
-    let values = Values { collector, decisions, history, pods, workloads };
+    let values = MetricValues { collector, decisions, history, pods, workloads };
     let auth = Auth::new(front_proxy, reviewer, metrics.reviews.clone());
-    let relay = Relay::new(leadership.clone(), ProjectedToken::at(&args.token_file));
-    let api = Api::new(values, relay, auth, readiness.clone(), metrics, args.custom_metrics);
+    let forwarder = LeaderForwarder::new(leadership.clone(), ProjectedToken::at(&args.token_file));
+    let api = Api::new(values, forwarder, auth, readiness.clone(), metrics, args.custom_metrics);
     servers.spawn(stat_server.serve(stats_listener, api.clone()));
     servers.spawn(tls_server::serve(api_listener, tls, api, stop.clone()));
     drop(starting);
 
     let ended = tokio::select! {
         () = signal.cancelled() => Ok(()),
-        Some(task) = tasks.join_next() => Err(anyhow::anyhow!("a part of the process ended: {task:?}")),
-        Some(server) = servers.join_next() => Err(anyhow::anyhow!("a server ended: {server:?}")),
+        Some(task) = tasks.join_next() => Err(anyhow::anyhow!("a task ended unexpectedly: {task:?}")),
+        Some(server) = servers.join_next() => Err(anyhow::anyhow!("a server ended unexpectedly: {server:?}")),
     };
     readiness.drain();
     signal.cancel();
@@ -154,55 +157,55 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     ended
 }
 
-/// Has another thread do a part; its end, in a panic as well, is seen among `tasks`.
-fn on(runtime: &Handle, tasks: &mut JoinSet<()>, part: impl Future<Output = ()> + Send + 'static) {
-    let part = runtime.spawn(part);
+/// Spawns a task on another runtime. Its end, also by a panic, ends an entry of `tasks`.
+fn spawn_on(runtime: &Handle, tasks: &mut JoinSet<()>, task: impl Future<Output = ()> + Send + 'static) {
+    let task = runtime.spawn(task);
     tasks.spawn(async {
-        if let Err(error) = part.await {
-            tracing::error!(%error, "reading pods failed");
+        if let Err(error) = task.await {
+            tracing::error!(%error, "collector task failed");
         }
     });
 }
 
-/// What handshakes use, and the tasks that keep it good.
-fn certificate(
+/// The resolver of the serving certificate, and the tasks that maintain it.
+fn serving_certificate(
     args: &Args,
     client: &Client,
     metrics: &Metrics,
     readiness: &Readiness,
     tasks: &mut JoinSet<()>,
-) -> Arc<Certificates> {
+) -> Arc<CertificateResolver> {
     let latch = readiness.latch("serving certificate");
     let not_after = metrics.certificate_not_after.clone();
     if let Some(directory) = args.serving_certificate.clone() {
-        let certificates = Arc::<Certificates>::default();
-        tasks.spawn(mounted::follow(directory, certificates.clone(), not_after, latch));
-        return certificates;
+        let resolver = Arc::<CertificateResolver>::default();
+        tasks.spawn(mounted_certificate::watch_files(directory, resolver.clone(), not_after, latch));
+        return resolver;
     }
     let (ca, changes) = watch::channel(None);
     let (namespace, service) = (&args.system_namespace, &args.service);
     let own = ServingCertificate::new(client.clone(), namespace, service, ca, not_after, latch);
-    let certificates = own.certificates();
+    let resolver = own.resolver();
     tasks.spawn(own.run());
     let reporter =
         Reporter { controller: format!("{GROUP}/{COMPONENT}"), instance: Some(args.pod_name.clone()) };
     let recorder = Recorder::new(client.clone(), reporter);
     let custom = args.custom_metrics.then_some(api_service::CUSTOM);
     for name in [Some(api_service::EXTERNAL), custom].into_iter().flatten() {
-        let keeper = api_service::Keeper {
+        let reconciler = CaBundleReconciler {
             client: client.clone(),
             name,
             service: (namespace.clone(), service.clone()),
             recorder: recorder.clone(),
-            ours: metrics.api_service_ours.with_label_values(&[name]),
+            owned: metrics.api_service_owned.with_label_values(&[name]),
         };
-        tasks.spawn(api_service::follow(keeper, changes.clone()));
+        tasks.spawn(api_service::reconcile(reconciler, changes.clone()));
     }
-    certificates
+    resolver
 }
 
 async fn bind(port: u16) -> anyhow::Result<TcpListener> {
-    // IPv4 comes in as well; a machine without IPv6 cannot bind this.
+    // Dual stack accepts IPv4 too; a node without IPv6 cannot bind it.
     match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
         Ok(listener) => Ok(listener),
         Err(_) => TcpListener::bind(("0.0.0.0", port)).await.with_context(|| format!("port {port}")),

@@ -1,4 +1,5 @@
-//! The metrics-adapter: collects live requests, decides how many pods, and tells the HPA and the zero-scaler.
+//! The metrics-adapter: collects request load, decides on the number of pods, and serves the decisions to
+//! the HPA and the zero-scaler.
 
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use metrics_adapter::args::{Args, Cli, Command};
 use metrics_adapter::{app, simulate};
 use tikv_jemallocator::Jemalloc;
 
-/// See queue-proxy's `main.rs`. Besides, it gives back what a list of all pods took.
+/// See queue-proxy's `main.rs`. It also returns the memory of a list of all pods to the system.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -1,6 +1,7 @@
 //! The adapter's own metrics, all named `rouse_metrics_adapter_*`.
 //!
-//! No label holds what users choose: a workload's numbers are in its PodAutoscaler and in the metrics API.
+//! No label has a value that users choose, so cardinality is bounded. Values per workload are in its
+//! PodAutoscaler and in the metrics API.
 
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -11,129 +12,138 @@ use prometheus::{
 pub struct Metrics {
     /// Workloads in the table.
     pub workloads: IntGauge,
-    /// Rounds of scraping, by outcome.
-    pub scrapes: Outcomes,
-    /// Seconds a round took.
-    pub scrape_seconds: Histogram,
-    /// Pushes and what became of their messages.
+    /// Scrape rounds, by outcome.
+    pub scrapes: OutcomeCounters,
+    /// Duration of a scrape round.
+    pub scrape_duration: Histogram,
+    /// Pushes of activators.
     pub pushes: PushMetrics,
-    /// Readers of the decision stream.
-    pub decision_readers: IntGauge,
-    /// Readers that were too slow.
-    pub decision_readers_dropped: IntCounter,
-    /// Connections to the stats port that were refused for want of a right token.
-    pub strangers: IntCounter,
-    /// Decisions made, and rounds without data.
-    pub decisions: Outcomes,
-    /// Decisions made at once for a poke.
+    /// Subscribers of the decision stream.
+    pub decision_subscribers: IntGauge,
+    /// Subscribers that were disconnected for lag.
+    pub decision_subscribers_dropped: IntCounter,
+    /// Requests to the stats port without an authorized token.
+    pub stats_unauthorized: IntCounter,
+    /// Decisions, and attempts without data.
+    pub decisions: OutcomeCounters,
+    /// Decisions made for a poke.
     pub pokes: IntCounter,
-    /// Bad settings seen.
+    /// Invalid settings.
     pub setting_errors: IntCounter,
-    /// Answers of the API by status code.
+    /// Responses of the metrics API, by status code.
     pub api_responses: IntCounterVec,
     /// Token and access reviews, by outcome.
-    pub reviews: Outcomes,
-    /// Whether an APIService leads here, by its name.
-    pub api_service_ours: IntGaugeVec,
-    /// Unix time at which the serving certificate ends.
+    pub reviews: OutcomeCounters,
+    /// Whether an APIService names our Service, by its name.
+    pub api_service_owned: IntGaugeVec,
+    /// Expiry of the serving certificate, in Unix time.
     pub certificate_not_after: IntGauge,
 }
 
-/// Two counters of one family.
+/// The counters of one family with the label `outcome`.
 #[derive(Clone, Debug)]
-pub struct Outcomes {
-    /// It worked.
+pub struct OutcomeCounters {
+    /// Successes.
     pub ok: IntCounter,
-    /// It did not.
+    /// Failures.
     pub failed: IntCounter,
 }
 
-/// Handles for what activators send.
+/// Handles for pushes of activators.
 #[derive(Clone, Debug)]
 pub struct PushMetrics {
-    /// Activators connected.
+    /// Connected activators.
     pub connections: IntGauge,
-    /// Connections refused because there were too many.
-    pub refused: IntCounter,
-    /// Frames taken in.
+    /// Rejected connections above the limit.
+    pub rejected: IntCounter,
+    /// Valid frames.
     pub frames: IntCounter,
-    /// Frames dropped because they made no sense.
+    /// Frames dropped as invalid.
     pub bad_frames: IntCounter,
-    /// Messages dropped because nothing is known of their workload.
+    /// Messages dropped because their workload is not in the table.
     pub unknown_workload: IntCounter,
-    /// Messages dropped because their numbers were implausible.
+    /// Messages dropped because their numbers are implausible.
     pub implausible: IntCounter,
 }
 
 // === impl Metrics ===
 
 impl Metrics {
-    /// Registers all.
+    /// Registers all metrics.
     ///
     /// # Errors
-    /// When the registry has one of them already.
+    /// When the registry already has one of them.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         Ok(Self {
-            workloads: gauge(registry, "workloads", "Workloads that are collected and decided on.")?,
-            scrapes: Outcomes::register(
+            workloads: gauge(registry, "workloads", "Workloads in the table.")?,
+            scrapes: OutcomeCounters::register(
                 registry,
                 "scrapes_total",
-                "Rounds of reading a workload's pods; a failed one is discarded whole.",
+                "Scrape rounds of a workload's pods. A failed round is discarded.",
             )?,
-            scrape_seconds: histogram(registry, "scrape_seconds", "How long a round of reading pods took.")?,
+            scrape_duration: histogram(registry, "scrape_duration_seconds", "Duration of a scrape round.")?,
             pushes: PushMetrics::register(registry)?,
-            decision_readers: gauge(registry, "decision_readers", "Connections that read decisions.")?,
-            decision_readers_dropped: counter(
+            decision_subscribers: gauge(
                 registry,
-                "decision_readers_dropped_total",
-                "Readers of decisions that were disconnected because they were too slow.",
+                "decision_subscribers",
+                "Connected subscribers of decisions.",
             )?,
-            strangers: counter(
+            decision_subscribers_dropped: counter(
                 registry,
-                "stats_connections_refused_total",
-                "Connections to the stats port that showed no token of a service account that may.",
+                "decision_subscribers_dropped_total",
+                "Subscribers of decisions that were disconnected because they were too slow.",
             )?,
-            decisions: Outcomes::register(
+            stats_unauthorized: counter(
+                registry,
+                "stats_unauthorized_total",
+                "Requests to the stats port without the token of an allowed service account.",
+            )?,
+            decisions: OutcomeCounters::register(
                 registry,
                 "decisions_total",
-                "Decisions made; failed are those that had no data to decide by.",
+                "Decisions on workloads. A failed one had no data.",
             )?,
             pokes: counter(
                 registry,
                 "pokes_total",
-                "Decisions made at once, because the next tick would be too late.",
+                "Decisions made before the next tick for an urgent workload.",
             )?,
-            setting_errors: counter(registry, "setting_errors_total", "Settings that were not accepted.")?,
-            api_responses: counters(registry, "api_responses_total", "Answers of the API.", &["code"])?,
-            reviews: Outcomes::register(
+            setting_errors: counter(registry, "setting_errors_total", "Invalid settings.")?,
+            api_responses: counters(
+                registry,
+                "api_responses_total",
+                "Responses of the metrics API.",
+                &["code"],
+            )?,
+            reviews: OutcomeCounters::register(
                 registry,
                 "reviews_total",
-                "TokenReviews and SubjectAccessReviews asked of the API server.",
+                "TokenReviews and SubjectAccessReviews sent to the API server.",
             )?,
-            api_service_ours: gauges(
+            api_service_owned: gauges(
                 registry,
-                "api_service_ours",
-                "Whether the APIService leads to this installation.",
+                "api_service_owned",
+                "1 if the APIService names this installation's Service, else 0.",
                 &["name"],
             )?,
             certificate_not_after: gauge(
                 registry,
-                "serving_certificate_not_after_seconds",
-                "Unix time at which the serving certificate ends.",
+                "serving_certificate_expiration_timestamp_seconds",
+                "Expiry of the serving certificate, in Unix time.",
             )?,
         })
     }
 }
 
-// === impl Outcomes ===
+// === impl OutcomeCounters ===
 
-impl Outcomes {
+impl OutcomeCounters {
     fn register(registry: &Registry, name: &str, help: &str) -> Result<Self, prometheus::Error> {
         let family = counters(registry, name, help, &["outcome"])?;
         Ok(Self { ok: family.with_label_values(&["ok"]), failed: family.with_label_values(&["failed"]) })
     }
 
-    /// Counts one outcome.
+    /// Counts a success or a failure.
     pub fn count(&self, ok: bool) {
         if ok { self.ok.inc() } else { self.failed.inc() }
     }
@@ -146,13 +156,13 @@ impl PushMetrics {
         let dropped = counters(
             registry,
             "push_dropped_total",
-            "Frames or messages of activators that were dropped.",
+            "Dropped frames, messages and connections of activators.",
             &["reason"],
         )?;
         Ok(Self {
-            connections: gauge(registry, "push_connections", "Activators that are connected.")?,
-            refused: dropped.with_label_values(&["too_many_connections"]),
-            frames: counter(registry, "push_frames_total", "Frames taken in from activators.")?,
+            connections: gauge(registry, "push_connections", "Connected activators.")?,
+            rejected: dropped.with_label_values(&["too_many_connections"]),
+            frames: counter(registry, "push_frames_total", "Valid frames from activators.")?,
             bad_frames: dropped.with_label_values(&["bad_frame"]),
             unknown_workload: dropped.with_label_values(&["unknown_workload"]),
             implausible: dropped.with_label_values(&["implausible"]),
@@ -199,7 +209,7 @@ fn counters(
 }
 
 fn histogram(registry: &Registry, name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
-    // A round is cut at 2 s.
+    // A round times out after 2 s.
     let buckets = vec![0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
     let opts = HistogramOpts { common_opts: opts(name, help), buckets };
     let histogram = Histogram::with_opts(opts)?;

@@ -129,5 +129,5 @@ async fn only_an_activator_pushes_and_only_a_zero_scaler_reads_decisions() {
         };
         assert_eq!(status.as_u16(), expected, "{path} {token:?}");
     }
-    assert_eq!(adapter.metrics.strangers.get(), 5);
+    assert_eq!(adapter.metrics.stats_unauthorized.get(), 5);
 }

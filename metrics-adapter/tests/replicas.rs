@@ -17,7 +17,7 @@ use autoscaler::contract::STATS_AUDIENCE;
 use fake_api::FakeApi;
 use futures::SinkExt;
 use http::StatusCode;
-use metrics_adapter::relay::{Relay, identity};
+use metrics_adapter::external_metrics::leader_forwarder::{LeaderForwarder, identity};
 use runtime::auth::KubernetesReviewer;
 use runtime::auth::ProjectedToken;
 use runtime::auth::TokenGuard;
@@ -46,8 +46,8 @@ impl Replica {
         let resign = CancellationToken::new();
         let lease = Lease::new(cluster.client(), "rouse-system", "metrics-adapter", &identity);
         let (leadership, election) = lease.elect(resign.clone());
-        let relay = Relay::new(leadership.clone(), ProjectedToken::default());
-        let adapter = Adapter::start(Setup { leadership: leadership.clone(), relay, ..setup });
+        let forwarder = LeaderForwarder::new(leadership.clone(), ProjectedToken::default());
+        let adapter = Adapter::start(Setup { leadership: leadership.clone(), forwarder, ..setup });
         let activator = adapter.connect("/push").await;
         let election = AbortOnDropHandle::new(tokio::spawn(election));
         Self { adapter, leadership, resign, activator, _election: election }
@@ -161,14 +161,14 @@ async fn only_another_adapter_is_told_what_the_leader_knows() {
         (Some("activator"), StatusCode::FORBIDDEN),
         (None, StatusCode::UNAUTHORIZED),
     ] {
-        let relay = match token {
+        let forwarder = match token {
             Some(token) => {
                 std::fs::write(&file, token).unwrap();
-                Relay::new(Leadership::always_leading(), ProjectedToken::at(&file))
+                LeaderForwarder::new(Leadership::always_leading(), ProjectedToken::at(&file))
             }
-            None => Relay::alone(),
+            None => LeaderForwarder::alone(),
         };
-        let answer = relay.ask(address, "/why/shop/nothing", None).await.unwrap();
+        let answer = forwarder.forward(address, "/why/shop/nothing", None).await.unwrap();
         assert_eq!(answer.status, expected, "{token:?}");
     }
     std::fs::remove_file(file).unwrap();

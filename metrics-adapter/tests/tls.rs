@@ -9,17 +9,18 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
-use metrics_adapter::collector::Collector;
-use metrics_adapter::decisions::Decisions;
+use metrics_adapter::collection::collector::Collector;
+use metrics_adapter::decisions::decision_history::DecisionHistory;
+use metrics_adapter::decisions::decision_store::DecisionStore;
 use metrics_adapter::external_metrics::auth::{Auth, FrontProxy};
-use metrics_adapter::external_metrics::{Api, Values};
-use metrics_adapter::history::History;
+use metrics_adapter::external_metrics::leader_forwarder::LeaderForwarder;
+use metrics_adapter::external_metrics::{Api, MetricValues};
 use metrics_adapter::metrics::Metrics;
-use metrics_adapter::ready_pods::ReadyPods;
-use metrics_adapter::relay::Relay;
-use metrics_adapter::serving_certificate::{Certificates, Material};
-use metrics_adapter::tls_server;
-use metrics_adapter::workloads::Workloads;
+use metrics_adapter::tls::certificate_material::CertificateMaterial;
+use metrics_adapter::tls::certificate_resolver::CertificateResolver;
+use metrics_adapter::tls::tls_server;
+use metrics_adapter::watches::ready_pods::ReadyPods;
+use metrics_adapter::watches::workloads::WorkloadTable;
 use prometheus::Registry;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use runtime::auth::{Access, ReviewError, Reviewer, User};
@@ -79,16 +80,16 @@ fn front_proxy() -> (FrontProxy, ClientIdentity) {
 
 fn api(front_proxy: FrontProxy) -> Arc<Api> {
     let metrics = Metrics::register(&Registry::new()).unwrap();
-    let values = Values {
+    let values = MetricValues {
         collector: Arc::new(Collector::default()),
-        decisions: Arc::new(Decisions::default()),
-        history: Arc::new(History::default()),
+        decisions: Arc::new(DecisionStore::default()),
+        history: Arc::new(DecisionHistory::default()),
         pods: ReadyPods::default(),
-        workloads: watch::channel(Arc::new(Workloads::default())).1,
+        workloads: watch::channel(Arc::new(WorkloadTable::default())).1,
     };
     let front_proxy = Arc::new(ArcSwap::from_pointee(front_proxy));
     let auth = Auth::new(front_proxy, Arc::new(OnlyJane), metrics.reviews.clone());
-    Api::new(values, Relay::alone(), auth, Readiness::default(), metrics, false)
+    Api::new(values, LeaderForwarder::alone(), auth, Readiness::default(), metrics, false)
 }
 
 /// The status line of `GET /apis` as jane, or why there was no handshake.
@@ -117,7 +118,7 @@ async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::
 #[tokio::test]
 async fn certificates_come_later_and_the_front_proxy_is_known_by_its_own() {
     let (front_proxy, identity) = front_proxy();
-    let certificates = Arc::new(Certificates::default());
+    let certificates = Arc::new(CertificateResolver::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let config = tls_server::config(certificates.clone()).unwrap();
@@ -125,7 +126,7 @@ async fn certificates_come_later_and_the_front_proxy_is_known_by_its_own() {
     let server = tokio::spawn(tls_server::serve(listener, config, api(front_proxy), stop.clone()));
 
     let names = [NAME.to_owned()];
-    let material = Material::new(&names, runtime::clock::since_epoch()).unwrap();
+    let material = CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap();
     let ca = material.ca_bundle();
     assert!(get(port, ca, None).await.is_err(), "there is no certificate yet");
     certificates.set(material.certified_key().unwrap());
@@ -133,7 +134,8 @@ async fn certificates_come_later_and_the_front_proxy_is_known_by_its_own() {
     assert_eq!(get(port, ca, Some(identity)).await.unwrap(), "HTTP/1.1 200 OK");
 
     // A new CA and leaf, as after a change of the Secret, without a restart.
-    let next = Material::new(&names, runtime::clock::since_epoch() + Duration::from_secs(1)).unwrap();
+    let next =
+        CertificateMaterial::new(&names, runtime::clock::since_epoch() + Duration::from_secs(1)).unwrap();
     certificates.set(next.certified_key().unwrap());
     assert!(get(port, ca, None).await.is_err(), "the old CA did not sign this one");
     assert_eq!(get(port, next.ca_bundle(), None).await.unwrap(), "HTTP/1.1 403 Forbidden");

@@ -1,76 +1,56 @@
-//! Auth: who asks, and whether they may.
+//! Auth: authenticates and authorizes requests to the metrics API.
 //!
 //! ```text
-//! client certificate of the front proxy, name allowed ─► X-Remote-* headers say who
-//! else Authorization: Bearer ─► TokenReview says who, or 401
+//! client certificate of the front proxy, name allowed ─► user from the X-Remote-* headers
+//! else Authorization: Bearer ─► user from a TokenReview, or 401
 //! else ─► system:anonymous
 //! ```
 //!
-//! Then a SubjectAccessReview, for everybody but `system:masters`. Headers are believed only on a connection whose
-//! certificate verifies now, against the CA that the cluster publishes now. If nobody can be asked, the answer is an error
-//! and never yes.
+//! A SubjectAccessReview follows, except for members of `system:masters`. The headers are trusted only
+//! if the connection's certificate verifies against the currently published CA. If a review fails, the
+//! request fails.
 
+pub(super) mod access_review;
 mod front_proxy;
+mod front_proxy_watch;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use http::HeaderMap;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use runtime::auth::bearer_token;
 use runtime::auth::{Access, ReviewCache, Reviewer, User};
-use rustls_pki_types::CertificateDer;
 
-pub use front_proxy::{FrontProxy, FrontProxyError, follow};
+pub use front_proxy::{FrontProxy, FrontProxyError, PeerCertificates};
+pub use front_proxy_watch::watch_front_proxy;
 
-use super::ApiError;
-use crate::metrics::Outcomes;
+use crate::external_metrics::error::ApiError;
+use crate::metrics::OutcomeCounters;
 
 const AUTHENTICATED: &str = "system:authenticated";
 const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// The certificate that a client showed, and its chain; the handshake has proven that it holds the key. Nothing else about
-/// it is proven. Empty if it showed none. Clones are of the same connection.
-#[derive(Clone, Debug, Default)]
-pub struct PeerCertificates {
-    shown: Arc<[CertificateDer<'static>]>,
-    /// By whom it was last found to be the front proxy's, and until when that is believed.
-    found: Arc<ArcSwapOption<Found>>,
-}
-
-/// That a certificate is the front proxy's.
-#[derive(Debug)]
-struct Found {
-    by: Arc<FrontProxy>,
-    until: Duration,
-}
-
-/// Authentication and authorization.
+/// Authenticates and authorizes requests, with a cache of reviews.
 #[derive(Debug)]
 pub struct Auth {
     front_proxy: Arc<ArcSwap<FrontProxy>>,
     reviewer: Arc<dyn Reviewer>,
     tokens: ReviewCache<Option<User>>,
     accesses: ReviewCache<Access>,
-    counts: Outcomes,
-}
-
-// === impl PeerCertificates ===
-
-impl PeerCertificates {
-    /// What this client showed in its handshake, its own certificate first.
-    pub fn new(shown: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
-        Self { shown: shown.into_iter().collect(), found: Arc::default() }
-    }
+    counts: OutcomeCounters,
 }
 
 // === impl Auth ===
 
 impl Auth {
-    /// Believes `front_proxy` as it is at each request, and asks `reviewer` for the rest.
-    pub fn new(front_proxy: Arc<ArcSwap<FrontProxy>>, reviewer: Arc<dyn Reviewer>, counts: Outcomes) -> Self {
+    /// Trusts the current `front_proxy`, and reviews everything else with `reviewer`.
+    pub fn new(
+        front_proxy: Arc<ArcSwap<FrontProxy>>,
+        reviewer: Arc<dyn Reviewer>,
+        counts: OutcomeCounters,
+    ) -> Self {
         Self {
             front_proxy,
             reviewer,
@@ -80,10 +60,10 @@ impl Auth {
         }
     }
 
-    /// Who asks.
+    /// The user of a request.
     ///
     /// # Errors
-    /// On a bearer token that is not accepted, or if nobody could be asked about it.
+    /// When the bearer token is invalid or could not be reviewed.
     pub async fn authenticate(&self, headers: &HeaderMap, peer: &PeerCertificates) -> Result<User, ApiError> {
         let front_proxy = self.front_proxy.load();
         if let Some(user) = FrontProxy::authenticate(&front_proxy, headers, peer) {
@@ -95,40 +75,40 @@ impl Auth {
         }
     }
 
-    /// Whether they may.
+    /// Checks that the cluster's authorizers allow an access.
     ///
     /// # Errors
-    /// If not, or if nobody could be asked.
+    /// When they deny it, or when it could not be reviewed.
     pub async fn authorize(&self, spec: SubjectAccessReviewSpec) -> Result<(), ApiError> {
-        let question = serde_json::to_string(&spec).map_err(|error| ApiError::Review(error.to_string()))?;
-        let access = match self.accesses.get(&question) {
-            Some(known) => known,
+        let cache_key = serde_json::to_string(&spec).map_err(ApiError::EncodeReview)?;
+        let access = match self.accesses.get(&cache_key) {
+            Some(cached) => cached,
             None => {
-                let answer = self.reviewer.access(spec.clone()).await;
-                self.counts.count(answer.is_ok());
-                let access = answer.map_err(|error| ApiError::Review(error.to_string()))?;
-                self.accesses.insert(question, access.clone());
+                let review = self.reviewer.access(spec.clone()).await;
+                self.counts.count(review.is_ok());
+                let access = review?;
+                self.accesses.insert(cache_key, access.clone());
                 access
             }
         };
         match access {
             Access::Allowed => Ok(()),
-            Access::Denied(reason) => Err(ApiError::Forbidden(refusal(&spec, &reason))),
+            Access::Denied(reason) => Err(ApiError::Forbidden(forbidden_message(&spec, &reason))),
         }
     }
 
     async fn token(&self, token: &str) -> Result<User, ApiError> {
         let user = match self.tokens.get(token) {
-            Some(known) => known,
+            Some(cached) => cached,
             None => {
-                let answer = self.reviewer.token(token, None).await;
-                self.counts.count(answer.is_ok());
-                let user = answer.map_err(|error| ApiError::Review(error.to_string()))?;
+                let review = self.reviewer.token(token, None).await;
+                self.counts.count(review.is_ok());
+                let user = review?;
                 self.tokens.insert(token.to_owned(), user.clone());
                 user
             }
         };
-        user.ok_or_else(|| ApiError::Unauthorized("the cluster does not know it".to_owned()))
+        user.ok_or(ApiError::Unauthorized)
     }
 }
 
@@ -136,7 +116,7 @@ fn anonymous() -> User {
     User { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }
 }
 
-/// With the group of everybody who said who they are. The aggregation layer sends some users without any group.
+/// Adds the group of all authenticated users. The aggregation layer sends some users without any group.
 fn authenticated(mut user: User) -> User {
     if user.name != ANONYMOUS && !user.groups.iter().any(|group| group == AUTHENTICATED) {
         user.groups.push(AUTHENTICATED.to_owned());
@@ -144,8 +124,8 @@ fn authenticated(mut user: User) -> User {
     user
 }
 
-/// The sentence in which kube-apiserver refuses as well.
-fn refusal(spec: &SubjectAccessReviewSpec, reason: &str) -> String {
+/// The message of kube-apiserver's own Forbidden status.
+fn forbidden_message(spec: &SubjectAccessReviewSpec, reason: &str) -> String {
     let user = spec.user.as_deref().unwrap_or_default();
     let what = match (&spec.resource_attributes, &spec.non_resource_attributes) {
         (Some(resource), _) => format!(

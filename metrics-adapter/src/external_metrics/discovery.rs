@@ -1,7 +1,10 @@
-//! Discovery: which metrics there are, in the two forms that the aggregation layer and kubectl ask for.
+//! Discovery: the served groups and metrics, in the aggregated form and in the older one.
 //!
-//! `/apis` with the aggregated Accept is asked once a minute and on every change; the rest is its fallback and the
-//! availability check. The verbs stop at get, so that namespace deletion and garbage collection pass us by.
+//! The aggregation layer requests `/apis` in the aggregated form once a minute and on every change. The
+//! older form is the fallback, and the target of the availability check. The only verb is `get`, so that
+//! namespace deletion and garbage collection ignore these resources.
+
+pub(super) mod openapi;
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -11,16 +14,16 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use super::object_metrics::{self, Described};
-use super::{Answer, GROUP, VERSION, answer, with_vary};
+use crate::external_metrics::response::{ApiResponse, response, with_vary};
+use crate::external_metrics::value::object_metrics::{self, DescribedResource};
+use crate::external_metrics::value::{GROUP, KIND, VERSION};
 
 /// All metrics served.
 pub(super) const METRICS: [&str; 3] = [METRIC_CONCURRENCY, METRIC_RPS, METRIC_DESIRED];
 
-const KIND: &str = "ExternalMetricValueList";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether a caller takes the aggregated form.
+/// Whether the client accepts the aggregated form.
 pub(super) fn wants_aggregated(headers: &HeaderMap) -> bool {
     let wanted = |range: &str| {
         let parameter = |wanted: &str| range.split(';').any(|part| part.trim() == wanted);
@@ -30,22 +33,22 @@ pub(super) fn wants_aggregated(headers: &HeaderMap) -> bool {
     accepts.flat_map(|value| value.split(',')).any(wanted)
 }
 
-/// A group that is served.
+/// An API group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
-    /// Metrics by the name of a Service.
+pub(super) enum ApiGroup {
+    /// external.metrics.k8s.io: metrics selected by the name of a Service.
     External,
-    /// Metrics of objects.
+    /// custom.metrics.k8s.io: metrics of objects.
     Object,
 }
 
-// === impl Group ===
+// === impl ApiGroup ===
 
-impl Group {
-    /// All.
+impl ApiGroup {
+    /// All groups.
     pub(super) const ALL: [Self; 2] = [Self::External, Self::Object];
 
-    /// Those that are served.
+    /// The served groups.
     pub(super) fn served(custom: bool) -> &'static [Self] {
         if custom { &Self::ALL } else { &[Self::External] }
     }
@@ -71,11 +74,11 @@ impl Group {
         }
     }
 
-    /// `concurrency`, or of objects `services/concurrency`.
+    /// Resource names: `concurrency`, or `services/concurrency` for metrics of objects.
     pub(super) fn resources(self) -> Vec<String> {
         match self {
             Self::External => METRICS.map(str::to_owned).into(),
-            Self::Object => Described::ALL
+            Self::Object => DescribedResource::ALL
                 .iter()
                 .flat_map(|described| METRICS.map(|metric| format!("{}/{metric}", described.resource())))
                 .collect(),
@@ -130,8 +133,8 @@ impl Group {
     }
 }
 
-/// `/apis` in the aggregated form, or 304 if the caller has it already.
-pub(super) fn aggregated(served: &[Group], headers: &HeaderMap) -> Answer {
+/// `/apis` in the aggregated form, or 304 if the client's ETag is current.
+pub(super) fn aggregated(served: &[ApiGroup], headers: &HeaderMap) -> ApiResponse {
     let items: Vec<_> = served.iter().map(|group| group.aggregated()).collect();
     let list = json!({
         "kind": "APIGroupDiscoveryList",
@@ -141,21 +144,21 @@ pub(super) fn aggregated(served: &[Group], headers: &HeaderMap) -> Answer {
     });
     let body = list.to_string();
     let tag = format!("\"{}\"", hash(&body));
-    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let mut response = if known.flat_map(|value| value.split(',')).any(|known| known.trim() == tag) {
+    let tags = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut answer = if tags.flat_map(|value| value.split(',')).any(|other| other.trim() == tag) {
         let mut unchanged = Response::new(Full::new(Bytes::new()));
         *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
         unchanged
     } else {
-        answer(StatusCode::OK, HeaderValue::from_static(AGGREGATED), Bytes::from(body))
+        response(StatusCode::OK, HeaderValue::from_static(AGGREGATED), Bytes::from(body))
     };
     if let Ok(tag) = HeaderValue::from_str(&tag) {
-        response.headers_mut().insert(header::ETAG, tag);
+        answer.headers_mut().insert(header::ETAG, tag);
     }
-    with_vary(response)
+    with_vary(answer)
 }
 
-/// What changes with a document.
+/// A hash of a document, for ETags.
 pub(super) fn hash(body: &str) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(body.as_bytes());
@@ -163,7 +166,7 @@ pub(super) fn hash(body: &str) -> String {
 }
 
 /// `/apis`
-pub(super) fn groups(served: &[Group]) -> Value {
+pub(super) fn groups(served: &[ApiGroup]) -> Value {
     let groups: Vec<_> = served.iter().map(|group| group.fields()).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }

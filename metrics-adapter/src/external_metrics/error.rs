@@ -1,115 +1,123 @@
-//! ApiError: everything that can go wrong with a request, and the one place where it becomes a status code.
+//! ApiError: every error of a request, and its only mapping to a status code.
 //!
-//! The sentences are what users read in `kubectl describe hpa`.
+//! Users read the messages in the events and conditions of `kubectl describe hpa`.
 
 use http::StatusCode;
+use runtime::auth::ReviewError;
 use serde::Serialize;
 
-/// Why a request was refused.
+use crate::external_metrics::leader_forwarder::ForwardError;
+use crate::external_metrics::metric_selector::MetricSelectorError;
+use crate::external_metrics::value::missing_data::MissingData;
+
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// Neither GET nor HEAD.
-    #[error("metrics can be read and nothing else: {0} is not supported")]
+    #[error("method {0} is not supported; metrics are read-only")]
     MethodNotAllowed(String),
-    /// Acting for somebody else is kube-apiserver's business.
-    #[error("impersonation headers are not accepted here: ask through kube-apiserver")]
+    /// Impersonation, which only kube-apiserver may evaluate.
+    #[error("impersonation headers are not accepted; send the request through kube-apiserver")]
     Impersonation,
-    /// A token that the cluster does not know.
-    #[error("the bearer token is not accepted: {0}")]
-    Unauthorized(String),
-    /// The cluster's authorizers say no.
+    /// A token that the cluster's TokenReview rejected.
+    #[error("the bearer token is invalid or expired")]
+    Unauthorized,
+    /// The cluster's authorizers denied the request.
     #[error("{0}")]
     Forbidden(String),
-    /// Nobody could be asked.
-    #[error("the cluster could not be asked whether this is allowed: {0}")]
-    Review(String),
-    /// No JSON wanted.
-    #[error("only application/json is served")]
+    /// The API server could not review the token or the access.
+    #[error("authorization could not be checked with the API server: {0}")]
+    Review(#[from] ReviewError),
+    /// The review could not be encoded.
+    #[error("the access review could not be encoded: {0}")]
+    EncodeReview(#[source] serde_json::Error),
+    /// `Accept` excludes JSON.
+    #[error("only application/json is supported")]
     NotAcceptable,
-    /// Nothing there.
-    #[error("there is nothing at {0}")]
+    /// The path is not served.
+    #[error("the server could not find the requested resource {0}")]
     NoSuchPath(String),
-    /// A metric that is not ours.
+    /// A metric that this server does not have.
     #[error(
-        "there is no metric {metric:?}: this server has concurrency, requests-per-second and desired-replicas \
-         (asked for in namespace {namespace}, Service {service})"
+        "unknown metric {metric:?} for Service {namespace}/{service}; the metrics are concurrency, \
+         requests-per-second (or rps) and desired-replicas"
     )]
     UnknownMetric {
-        /// What was asked for.
+        /// The requested metric.
         metric: String,
-        /// The namespace asked in.
+        /// The namespace of the request.
         namespace: String,
-        /// The Service asked for.
+        /// The requested Service.
         service: String,
     },
     /// The selector does not name one Service.
-    #[error("the metric selector must be exactly service=<name of the Service>, but {0}")]
-    BadSelector(String),
-    /// A selector where none can be.
-    #[error("a metric of an object is one of its name: leave out its selector {0}")]
-    NothingToSelect(String),
-    /// Nothing scales on that Service.
+    #[error("invalid metric selector: {0}; set matchLabels to {{service: <name of the Service>}} only")]
+    BadSelector(#[from] MetricSelectorError),
+    /// A selector on a metric of an object.
+    #[error("metrics of objects have no labels; remove the metric selector {0}")]
+    UnexpectedSelector(String),
+    /// No workload names that Service.
     #[error(
-        "no {metric} for Service {namespace}/{service}: no workload scales on that Service \
-         (there is no PodAutoscaler with its Metric that names it)"
+        "no metric {metric} for Service {namespace}/{service}: no PodAutoscaler with a Metric names that \
+         Service"
     )]
     NoWorkload {
-        /// The metric asked for.
+        /// The requested metric.
         metric: String,
-        /// The namespace asked in.
+        /// The namespace of the request.
         namespace: String,
-        /// The Service asked for.
+        /// The requested Service.
         service: String,
     },
-    /// More than one workload scales on that Service.
-    #[error("no {metric} for Service {namespace}/{service}: {workloads} scale on it, but only one may")]
+    /// More than one workload names that Service.
+    #[error(
+        "no metric {metric} for Service {namespace}/{service}: {workloads} all name that Service; keep only one"
+    )]
     Ambiguous {
-        /// The metric asked for.
+        /// The requested metric.
         metric: String,
-        /// The namespace asked in.
+        /// The namespace of the request.
         namespace: String,
-        /// The Service asked for.
+        /// The requested Service.
         service: String,
         /// The workloads.
         workloads: String,
     },
-    /// Nobody reported.
-    #[error("no fresh {metric} for Service {namespace}/{service}: {missing}")]
+    /// There is no current data.
+    #[error("no current {metric} for Service {namespace}/{service}: {missing}")]
     NoData {
-        /// The metric asked for.
+        /// The requested metric.
         metric: String,
-        /// The namespace asked in.
+        /// The namespace of the request.
         namespace: String,
-        /// The Service asked for.
+        /// The requested Service.
         service: String,
-        /// What is missing.
-        missing: String,
+        /// The missing data.
+        missing: MissingData,
     },
-    /// No such workload.
-    #[error("there is no workload {0}: no PodAutoscaler of that name with its Metric")]
+    /// No workload of that name.
+    #[error("workload {0} not found: no PodAutoscaler of that name has a Metric")]
     UnknownWorkload(String),
-    /// Nobody decides.
-    #[error(
-        "no replica of the metrics-adapter leads at the moment, so nobody has numbers; a new one is elected within seconds"
-    )]
+    /// No replica is the leader.
+    #[error("no replica of the metrics-adapter is the leader; one is elected within seconds")]
     NoLeader,
-    /// A follower asked, and this one does not lead any more.
-    #[error("this replica of the metrics-adapter does not lead")]
+    /// A follower forwarded a query to a replica that is not the leader any more.
+    #[error("this replica of the metrics-adapter is not the leader")]
     NotTheLeader,
-    /// The one who decides says nothing.
-    #[error("the replica of the metrics-adapter that leads, at {address}, did not answer: {reason}")]
-    Leader {
-        /// Where it should be.
+    /// The leader did not respond.
+    #[error("the leader of the metrics-adapter replicas at {address} did not respond: {source}")]
+    LeaderUnreachable {
+        /// Address of its stats port.
         address: std::net::SocketAddr,
-        /// What came instead.
-        reason: String,
+        /// The failure.
+        source: ForwardError,
     },
-    /// Too many at a time.
-    #[error("too many requests are being worked on")]
+    /// Too many concurrent requests.
+    #[error("too many concurrent requests, try again later")]
     TooManyRequests,
 }
 
-/// `Status` of Kubernetes' API.
+/// A Kubernetes `Status` object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
@@ -148,18 +156,19 @@ impl ApiError {
         match self {
             Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
             Self::Impersonation | Self::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
-            Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
             Self::Review(_)
+            | Self::EncodeReview(_)
             | Self::NoData { .. }
             | Self::NoLeader
             | Self::NotTheLeader
-            | Self::Leader { .. } => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            | Self::LeaderUnreachable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
             Self::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "NotAcceptable"),
             Self::NoSuchPath(_)
             | Self::UnknownMetric { .. }
             | Self::NoWorkload { .. }
             | Self::UnknownWorkload(_) => (StatusCode::NOT_FOUND, "NotFound"),
-            Self::BadSelector(_) | Self::NothingToSelect(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
+            Self::BadSelector(_) | Self::UnexpectedSelector(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
             Self::Ambiguous { .. } => (StatusCode::CONFLICT, "Conflict"),
             Self::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
         }

@@ -1,16 +1,16 @@
-//! Route: what a path asks for.
+//! Route: the parsed path of a request.
 
-use super::discovery::Group;
-use super::object_metrics::{self, Described};
-use super::{GROUP, VERSION};
+use crate::external_metrics::discovery::ApiGroup;
+use crate::external_metrics::value::object_metrics::{self, DescribedResource};
+use crate::external_metrics::value::{GROUP, VERSION};
 
 const OBJECT_GROUP: &str = object_metrics::GROUP;
 const OBJECT_VERSION: &str = object_metrics::VERSION;
 
-/// What a path asks for.
+/// The endpoint that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route<'a> {
-    /// Kubelets and load balancers.
+    /// A probe of kubelets and load balancers.
     Probe(Probe),
     /// `/apis`
     Groups,
@@ -18,7 +18,7 @@ pub(super) enum Route<'a> {
     Group,
     /// `/apis/external.metrics.k8s.io/v1beta1`
     Resources,
-    /// A metric in a namespace.
+    /// An external metric.
     Metric {
         /// The namespace.
         namespace: &'a str,
@@ -29,18 +29,18 @@ pub(super) enum Route<'a> {
     ObjectGroup,
     /// `/apis/custom.metrics.k8s.io/v1beta2`
     ObjectResources,
-    /// A metric of an object in a namespace.
+    /// A metric of an object.
     ObjectMetric {
         /// The namespace.
         namespace: &'a str,
-        /// What kind of object.
-        described: Described,
+        /// The kind of object.
+        described: DescribedResource,
         /// Its name.
         name: &'a str,
         /// The metric's name.
         metric: &'a str,
     },
-    /// Why a workload has the size that it has: `/why/shop/web`, or behind the aggregation layer
+    /// The reasons for a workload's size: `/why/shop/web`, or through the aggregation layer
     /// `/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/why/web`.
     Why {
         /// The workload's namespace.
@@ -51,10 +51,10 @@ pub(super) enum Route<'a> {
     /// `/openapi/v3`
     OpenApi,
     /// `/openapi/v3/apis/<group>/<version>`
-    OpenApiOf(Group),
+    OpenApiOf(ApiGroup),
     /// `/openapi/v2`
     OpenApi2,
-    /// Nothing that is served.
+    /// A path that is not served.
     Other,
 }
 
@@ -70,19 +70,19 @@ pub(super) enum Probe {
 // === impl Route ===
 
 impl<'a> Route<'a> {
-    /// Whether it is there only if the custom metrics are.
+    /// Whether it belongs to custom.metrics.k8s.io.
     pub(super) fn is_custom(&self) -> bool {
         matches!(
             self,
             Self::ObjectGroup
                 | Self::ObjectResources
                 | Self::ObjectMetric { .. }
-                | Self::OpenApiOf(Group::Object)
+                | Self::OpenApiOf(ApiGroup::Object)
         )
     }
 
-    /// Whether the answer is known to the replica that leads, and to no other.
-    pub(super) fn is_of_a_workload(&self) -> bool {
+    /// Whether only the leader can serve it.
+    pub(super) fn needs_leader(&self) -> bool {
         matches!(self, Self::Metric { .. } | Self::ObjectMetric { .. } | Self::Why { .. })
     }
 
@@ -115,7 +115,7 @@ impl<'a> Route<'a> {
                 Some(namespace),
                 Some(resource),
                 Some(name),
-            ] => match (next(), next(), Described::parse(resource)) {
+            ] => match (next(), next(), DescribedResource::parse(resource)) {
                 (Some(metric), None, Some(described)) if ![namespace, name, metric].contains(&"") => {
                     Self::ObjectMetric { namespace, described, name, metric }
                 }
@@ -125,7 +125,7 @@ impl<'a> Route<'a> {
             [Some("openapi"), Some("v3"), None, ..] => Self::OpenApi,
             [Some("openapi"), Some("v3"), Some("apis"), Some(group), Some(version), None, ..] => {
                 let described =
-                    Group::ALL.into_iter().find(|it| (it.name(), it.version()) == (group, version));
+                    ApiGroup::ALL.into_iter().find(|it| (it.name(), it.version()) == (group, version));
                 described.map_or(Self::Other, Self::OpenApiOf)
             }
             [Some("why"), Some(namespace), Some(name), None, ..]
@@ -154,11 +154,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_told_apart() {
+    fn parses_every_kind_of_path() {
         let base = "/apis/external.metrics.k8s.io/v1beta1";
         let metric = Route::Metric { namespace: "shop", metric: "concurrency" };
         let custom = "/apis/custom.metrics.k8s.io/v1beta2";
-        let (described, name, metric_name) = (Described::Service, "web", "concurrency");
+        let (described, name, metric_name) = (DescribedResource::Service, "web", "concurrency");
         let object = Route::ObjectMetric { namespace: "shop", described, name, metric: metric_name };
         let why = Route::Why { namespace: "shop", name: "web" };
         for (path, route) in [
@@ -185,8 +185,8 @@ mod tests {
             ("/openapi/v3".to_owned(), Route::OpenApi),
             ("/openapi/v2".to_owned(), Route::OpenApi2),
             ("/openapi/v2/x".to_owned(), Route::Other),
-            (format!("/openapi/v3{base}"), Route::OpenApiOf(Group::External)),
-            (format!("/openapi/v3{custom}"), Route::OpenApiOf(Group::Object)),
+            (format!("/openapi/v3{base}"), Route::OpenApiOf(ApiGroup::External)),
+            (format!("/openapi/v3{custom}"), Route::OpenApiOf(ApiGroup::Object)),
             ("/openapi/v3/apis/external.metrics.k8s.io/v1".to_owned(), Route::Other),
             ("/readyz/x".to_owned(), Route::Other),
             ("/".to_owned(), Route::Other),

@@ -20,13 +20,21 @@ use runtime::auth::{Access, ReviewError, Reviewer, User};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::auth::FrontProxy;
-use super::*;
-use crate::collector::Collector;
-use crate::decisions::Decisions;
-use crate::history::{History, Look};
-use crate::ready_pods::ReadyPods;
-use crate::workloads::{Workload, Workloads};
+use std::sync::Arc;
+
+use http::{StatusCode, header};
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
+use runtime::readiness::Readiness;
+
+use crate::collection::collector::Collector;
+use crate::decisions::decision_history::{DecisionHistory, DecisionRecord};
+use crate::decisions::decision_store::DecisionStore;
+use crate::external_metrics::auth::{self, Auth, FrontProxy, PeerCertificates};
+use crate::external_metrics::leader_forwarder::LeaderForwarder;
+use crate::external_metrics::{Api, MetricValues};
+use crate::metrics::Metrics;
+use crate::watches::ready_pods::ReadyPods;
+use crate::watches::workloads::{Workload, WorkloadTable};
 
 const METRIC: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
 
@@ -116,7 +124,7 @@ struct Fixture {
     ca: Ca,
     front_proxy: Arc<ArcSwap<FrontProxy>>,
     reviewer: Arc<Played>,
-    values: Values,
+    values: MetricValues,
     readiness: Readiness,
     api: Arc<Api>,
 }
@@ -131,18 +139,19 @@ impl Fixture {
         let front_proxy = Arc::new(ArcSwap::from_pointee(ca.front_proxy()));
         let reviewer = Arc::new(reviewer);
         let metrics = Metrics::register(&Registry::new()).unwrap();
-        let (_, workloads) = watch::channel(Arc::new(Workloads::from_iter([workload()])));
-        let values = Values {
+        let (_, workloads) = watch::channel(Arc::new(WorkloadTable::from_iter([workload()])));
+        let values = MetricValues {
             collector: Arc::new(Collector::default()),
-            decisions: Arc::new(Decisions::default()),
-            history: Arc::new(History::default()),
+            decisions: Arc::new(DecisionStore::default()),
+            history: Arc::new(DecisionHistory::default()),
             pods: ReadyPods::default(),
             workloads,
         };
         values.collector.create_or_update(&workload().key, workload().windows);
         let readiness = Readiness::default();
         let auth = Auth::new(front_proxy.clone(), reviewer.clone(), metrics.reviews.clone());
-        let api = Api::new(values.clone(), Relay::alone(), auth, readiness.clone(), metrics, custom);
+        let api =
+            Api::new(values.clone(), LeaderForwarder::alone(), auth, readiness.clone(), metrics, custom);
         Self { ca, front_proxy, reviewer, values, readiness, api }
     }
 
@@ -156,7 +165,7 @@ impl Fixture {
     }
 
     async fn ask(&self, request: Request<()>, peer: &PeerCertificates) -> (StatusCode, Value) {
-        let answer = self.api.answer(&request.into_parts().0, peer).await;
+        let answer = self.api.serve(&request.into_parts().0, peer).await;
         assert!(answer.headers().get(header::RETRY_AFTER).is_none());
         let status = answer.status();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
@@ -172,7 +181,7 @@ impl Fixture {
     fn decide(&self, desired: u32, held: bool) {
         let (averages, at) = (Averages::default(), runtime::clock::unix_millis());
         let verdict = Verdict { desired, excess_burst_capacity: 0, averages, rule: Rule::Stable, held };
-        self.values.history.record(Look {
+        self.values.history.record(DecisionRecord {
             at,
             workload: Arc::new(workload()),
             ready: 1,
@@ -235,7 +244,7 @@ async fn why_says_what_was_decided_by_what_to_whoever_may_read_the_decision() {
     for (at, stable) in [(1_000, 140.0), (3_000, 70.0)] {
         let averages = Some(Averages { stable, panic: stable });
         let verdict = decider.decide(&workload().spec, averages, 1, Duration::from_millis(at));
-        fixture.values.history.record(Look {
+        fixture.values.history.record(DecisionRecord {
             at: i64::try_from(at).unwrap(),
             workload: Arc::new(workload()),
             ready: 1,
@@ -263,7 +272,7 @@ async fn why_says_what_was_decided_by_what_to_whoever_may_read_the_decision() {
 
     let peer = fixture.ca.client("front-proxy-client");
     let headers = [("x-remote-user", "jane"), ("accept", "text/plain")];
-    let answer = fixture.api.answer(&request("/why/shop/web", &headers).into_parts().0, &peer).await;
+    let answer = fixture.api.serve(&request("/why/shop/web", &headers).into_parts().0, &peer).await;
     let text = answer.into_body().collect().await.unwrap().to_bytes();
     let text = std::str::from_utf8(&text).unwrap();
     assert!(text.contains("concurrency 140, target 70 a pod"), "{text}");
@@ -436,7 +445,7 @@ async fn a_ca_that_the_cluster_rotates_is_believed_without_a_restart() {
     let (first, second) = (Ca::new("first"), Ca::new("second"));
     let latch = fixture.readiness.latch("the front proxy");
     publish(first.config_map());
-    tokio::spawn(auth::follow(cluster.client(), fixture.front_proxy.clone(), latch));
+    tokio::spawn(auth::watch_front_proxy(cluster.client(), fixture.front_proxy.clone(), latch));
     let asks_as = async |ca: &Ca| {
         // Any change has arrived by then.
         tokio::time::sleep(Duration::from_secs(20)).await;
@@ -483,11 +492,11 @@ async fn discovery_has_both_forms_and_an_etag() {
 
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let ask = |headers: &[(&str, &str)]| request("/apis", headers).into_parts().0;
-    let first = fixture.api.answer(&ask(&[("accept", accept)]), &nobody()).await;
+    let first = fixture.api.serve(&ask(&[("accept", accept)]), &nobody()).await;
     assert_eq!(first.headers()[header::CONTENT_TYPE], accept);
     assert_eq!(first.headers()[header::VARY], "Accept");
     let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
-    let again = fixture.api.answer(&ask(&[("accept", accept), ("if-none-match", &tag)]), &nobody()).await;
+    let again = fixture.api.serve(&ask(&[("accept", accept), ("if-none-match", &tag)]), &nobody()).await;
     assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
     assert_eq!(again.headers()[header::ETAG], tag.as_str());
 }

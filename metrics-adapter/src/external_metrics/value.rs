@@ -1,10 +1,14 @@
-//! Values: a workload's state as the one item of an ExternalMetricValueList.
+//! MetricValues: the values of external metrics, as the one item of an ExternalMetricValueList.
 //!
-//! `concurrency` and `requests-per-second` are stable averages of the workload's total. While a decision is held above its
-//! average (by a panic, say), the one that the workload scales on is at least what the decision stands for, so that the HPA
-//! never takes away what is held.
-//! `desired-replicas` is the decision itself. A sleeping workload (no pod, nothing waiting, an activator there to say so) is
-//! idle: 0. Anything else without data is an error.
+//! - `concurrency` and `requests-per-second` are stable averages of the workload's total. While a
+//!   decision is held above its average (in panic, for example), the metric that the workload scales on
+//!   is at least what the decision needs, so that the HPA does not scale below the decision.
+//! - `desired-replicas` is the decision itself.
+//! - A workload at zero (no pods, no held requests, a connected activator to confirm it) has the value 0.
+//!   Every other lack of data is an error ([`MissingData`]).
+
+pub(super) mod missing_data;
+pub(super) mod object_metrics;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,37 +17,43 @@ use autoscaler::Key;
 use autoscaler::collection::Measure;
 use autoscaler::contract::{METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SERVICE_SELECTOR};
 use autoscaler::quantity::{format_milli, milli_from_f64};
-use autoscaler::selector::{Requirement, Selector};
-use axum::extract::Query;
-use http::Uri;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{ApiError, GROUP, VERSION};
-use crate::collector::Collector;
-use crate::decisions::Decisions;
-use crate::history::History;
-use crate::ready_pods::ReadyPods;
-use crate::workloads::{Workload, WorkloadsReceiver};
+use crate::collection::collector::Collector;
+use crate::decisions::decision_history::DecisionHistory;
+use crate::decisions::decision_store::DecisionStore;
+use crate::external_metrics::error::ApiError;
+use crate::external_metrics::value::missing_data::MissingData;
+use crate::watches::ready_pods::ReadyPods;
+use crate::watches::workloads::{Workload, WorkloadsReceiver};
 
-/// A decision older than this has no data under it any more. Decisions are two seconds apart.
+/// API group of external metrics.
+pub const GROUP: &str = "external.metrics.k8s.io";
+/// Its version.
+pub const VERSION: &str = "v1beta1";
+/// Kind of its responses.
+pub(super) const KIND: &str = "ExternalMetricValueList";
+/// Short name of requests-per-second, accepted as in annotations.
+const RPS_ALIAS: &str = "rps";
+/// An older decision has no current data behind it. Decisions are two seconds apart.
 const STALE_DECISION_MS: i64 = 10_000;
 
-/// Where values come from.
+/// The sources of all values.
 #[derive(Clone, Debug)]
-pub struct Values {
+pub struct MetricValues {
     /// Averages.
     pub collector: Arc<Collector>,
-    /// Decisions.
-    pub decisions: Arc<Decisions>,
-    /// What decisions went by.
-    pub history: Arc<History>,
+    /// DecisionStore.
+    pub decisions: Arc<DecisionStore>,
+    /// The data behind decisions.
+    pub history: Arc<DecisionHistory>,
     /// Pods.
     pub pods: ReadyPods,
-    /// What there is.
+    /// The table of workloads.
     pub workloads: WorkloadsReceiver,
 }
 
-/// The answer to a metric query.
+/// Response to a query for a metric.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ValueList {
@@ -64,49 +74,64 @@ struct ValueItem {
     value: String,
 }
 
-/// What both APIs say of a metric.
+/// One value, in the form that both APIs share.
 #[derive(Debug, PartialEq)]
-pub(super) struct Item {
-    /// As Kubernetes writes it.
+pub(super) struct MetricSample {
+    /// RFC 3339, in UTC.
     pub(super) timestamp: String,
-    /// Seconds averaged over.
+    /// The averaging window, in seconds.
     pub(super) window: u64,
-    /// A quantity.
+    /// A Kubernetes quantity.
     pub(super) value: String,
 }
 
-/// A metric that is served.
+/// A served metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Served {
+enum ServedMetric {
     Average(Measure),
     Desired,
 }
 
-// === impl Values ===
+// === impl MetricValues ===
 
-impl Values {
+impl MetricValues {
     /// The list for one metric of one Service.
     pub(super) fn list(&self, namespace: &str, metric: &str, service: &str) -> Result<ValueList, ApiError> {
         Ok(ValueList::new(metric, service, self.of_service(namespace, metric, service)?))
     }
 
-    /// One metric of the workload that scales on a Service.
-    pub(super) fn of_service(&self, namespace: &str, metric: &str, service: &str) -> Result<Item, ApiError> {
+    /// One metric of the workload that a Service belongs to.
+    pub(super) fn of_service(
+        &self,
+        namespace: &str,
+        metric: &str,
+        service: &str,
+    ) -> Result<MetricSample, ApiError> {
         let served = served(namespace, metric, service)?;
         let workload = self.workload(namespace, metric, service)?;
-        self.item(&workload, served, metric)
+        self.sample(&workload, served, metric)
     }
 
     /// One metric of a workload.
-    pub(super) fn of_workload(&self, namespace: &str, metric: &str, name: &str) -> Result<Item, ApiError> {
+    pub(super) fn of_workload(
+        &self,
+        namespace: &str,
+        metric: &str,
+        name: &str,
+    ) -> Result<MetricSample, ApiError> {
         let served = served(namespace, metric, name)?;
         let key = Key::new(namespace, name);
         let workload = self.workloads.borrow().get(&key).cloned();
         let workload = workload.ok_or_else(|| ApiError::UnknownWorkload(key.to_string()))?;
-        self.item(&workload, served, metric)
+        self.sample(&workload, served, metric)
     }
 
-    fn item(&self, workload: &Workload, served: Served, metric: &str) -> Result<Item, ApiError> {
+    fn sample(
+        &self,
+        workload: &Workload,
+        served: ServedMetric,
+        metric: &str,
+    ) -> Result<MetricSample, ApiError> {
         let milli = self.milli(workload, served).map_err(|missing| ApiError::NoData {
             metric: metric.to_owned(),
             namespace: workload.key.namespace.clone(),
@@ -114,7 +139,7 @@ impl Values {
             missing,
         })?;
         let now = jiff::Timestamp::from_second(runtime::clock::unix_seconds()).unwrap_or_default();
-        Ok(Item {
+        Ok(MetricSample {
             timestamp: now.to_string(),
             window: workload.windows.stable.as_secs(),
             value: format_milli(milli),
@@ -134,76 +159,63 @@ impl Values {
         }
     }
 
-    /// The value in thousandths, or what is missing.
-    fn milli(&self, workload: &Workload, served: Served) -> Result<i64, String> {
+    /// The value in thousandths.
+    fn milli(&self, workload: &Workload, served: ServedMetric) -> Result<i64, MissingData> {
         match served {
-            Served::Average(measure) => self.average(workload, measure),
-            Served::Desired => self.desired(workload),
+            ServedMetric::Average(measure) => self.average(workload, measure),
+            ServedMetric::Desired => self.desired(workload),
         }
     }
 
-    pub(super) fn average(&self, workload: &Workload, measure: Measure) -> Result<i64, String> {
+    /// The average of a measure, in thousandths.
+    pub(super) fn average(&self, workload: &Workload, measure: Measure) -> Result<i64, MissingData> {
         let Some(averages) = self.collector.averages(&workload.key, measure) else {
-            return self.asleep(workload).map(|()| 0);
+            return self.confirm_at_zero(workload).map(|()| 0);
         };
-        let stable = milli_from_f64(averages.stable.max(0.0))
-            .ok_or_else(|| "the average is not a number".to_owned())?;
+        let stable = milli_from_f64(averages.stable.max(0.0)).ok_or(MissingData::NotANumber)?;
         if measure != workload.measure {
             return Ok(stable);
         }
-        // What it has to be at least is not known yet. The first seconds after a start may be those of a few reporters only.
         if !self.history.has_decided(&workload.key) {
-            return Err("nothing was decided on it yet; that takes two seconds after a start".to_owned());
+            return Err(MissingData::NoDecision);
         }
         let decision = self.decisions.get(&workload.key);
         Ok(stable.max(decision.map_or(0, |decision| decision.metric_floor(workload.target_milli))))
     }
 
-    fn desired(&self, workload: &Workload) -> Result<i64, String> {
+    fn desired(&self, workload: &Workload) -> Result<i64, MissingData> {
         let decision = self.decisions.get(&workload.key);
         let now = runtime::clock::unix_millis();
         match decision.filter(|decision| now - decision.decided_at <= STALE_DECISION_MS) {
             Some(decision) => Ok(i64::from(decision.desired).saturating_mul(1000)),
-            None => self.asleep(workload).map(|()| 0),
+            None => self.confirm_at_zero(workload).map(|()| 0),
         }
     }
 
-    /// Whether a workload without data sleeps; if not, what is missing.
-    fn asleep(&self, workload: &Workload) -> Result<(), String> {
+    /// Confirms that a workload without data is at zero, without held requests.
+    fn confirm_at_zero(&self, workload: &Workload) -> Result<(), MissingData> {
         let key = &workload.key;
-        let window = workload.windows.stable.as_secs();
-        let pods = self
-            .pods
-            .select(&key.namespace, &workload.selector)
-            .ok_or_else(|| "the pods are not known yet".to_owned())?;
+        let window = workload.windows.stable;
+        let pods = self.pods.select(&key.namespace, &workload.selector).ok_or(MissingData::PodsNotListed)?;
         let existing = pods.iter().filter(|pod| pod.exists).count();
         if existing > 0 {
             let ready = pods.iter().filter(|pod| pod.ready).count();
-            return Err(format!(
-                "neither its pods ({existing} with a sidecar, {ready} ready) nor an activator reported within {window}s"
-            ));
+            return Err(MissingData::NoReports { existing, ready, window });
         }
         if self.collector.connected_activators() == 0 {
-            return Err("it has no pods, and no activator is connected that could say whether requests wait"
-                .to_owned());
+            return Err(MissingData::NoActivator);
         }
-        match self.collector.idle_since(key) {
-            Some(_) => Ok(()),
-            None => {
-                Err("it has no pods, and was not watched for long enough to know that nothing waits"
-                    .to_owned())
-            }
-        }
+        self.collector.idle_since(key).map(drop).ok_or(MissingData::NotYetIdle)
     }
 }
 
-// === impl Served ===
+// === impl ServedMetric ===
 
-impl Served {
+impl ServedMetric {
     fn parse(metric: &str) -> Option<Self> {
         match metric {
             METRIC_CONCURRENCY => Some(Self::Average(Measure::Concurrency)),
-            METRIC_RPS => Some(Self::Average(Measure::RequestsPerSecond)),
+            METRIC_RPS | RPS_ALIAS => Some(Self::Average(Measure::RequestsPerSecond)),
             METRIC_DESIRED => Some(Self::Desired),
             _ => None,
         }
@@ -213,10 +225,10 @@ impl Served {
 // === impl ValueList ===
 
 impl ValueList {
-    fn new(metric: &str, service: &str, item: Item) -> Self {
-        let Item { timestamp, window, value } = item;
+    fn new(metric: &str, service: &str, item: MetricSample) -> Self {
+        let MetricSample { timestamp, window, value } = item;
         Self {
-            kind: "ExternalMetricValueList",
+            kind: KIND,
             api_version: format!("{GROUP}/{VERSION}"),
             metadata: serde_json::Map::new(),
             items: [ValueItem {
@@ -230,47 +242,11 @@ impl ValueList {
     }
 }
 
-fn served(namespace: &str, metric: &str, service: &str) -> Result<Served, ApiError> {
+fn served(namespace: &str, metric: &str, service: &str) -> Result<ServedMetric, ApiError> {
     let (namespace, service) = (namespace.to_owned(), service.to_owned());
-    Served::parse(metric).ok_or_else(|| ApiError::UnknownMetric {
+    ServedMetric::parse(metric).ok_or_else(|| ApiError::UnknownMetric {
         metric: metric.to_owned(),
         namespace,
         service,
     })
-}
-
-/// The parameters of a query that matter; the others are for APIs that list and watch.
-#[derive(Deserialize)]
-struct Parameters {
-    #[serde(default, rename = "labelSelector")]
-    label_selector: String,
-    /// Of an object's metric, where there is nothing to select.
-    #[serde(default, rename = "metricLabelSelector")]
-    metric_label_selector: String,
-}
-
-/// That a query of an object's metric selects nothing of it: there is just one of a name.
-pub(super) fn selects_nothing(uri: &Uri) -> Result<(), ApiError> {
-    let Query(parameters) =
-        Query::<Parameters>::try_from_uri(uri).map_err(|error| ApiError::BadSelector(error.to_string()))?;
-    if parameters.metric_label_selector.is_empty() {
-        return Ok(());
-    }
-    Err(ApiError::NothingToSelect(parameters.metric_label_selector))
-}
-
-/// The Service that a query's selector names.
-pub(super) fn service_of(uri: &Uri) -> Result<String, ApiError> {
-    let Query(parameters) =
-        Query::<Parameters>::try_from_uri(uri).map_err(|error| ApiError::BadSelector(error.to_string()))?;
-    let selector = Selector::parse(&parameters.label_selector)
-        .map_err(|error| ApiError::BadSelector(error.to_string()))?;
-    match selector.requirements() {
-        [Requirement::In(label, values)] if label == SERVICE_SELECTOR => match values.as_slice() {
-            [service] if !service.is_empty() => Ok(service.clone()),
-            _ => Err(ApiError::BadSelector(format!("it is {selector}"))),
-        },
-        [] => Err(ApiError::BadSelector("there is none".to_owned())),
-        _ => Err(ApiError::BadSelector(format!("it is {selector}"))),
-    }
 }

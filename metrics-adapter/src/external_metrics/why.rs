@@ -1,9 +1,10 @@
-//! Why: what is known of a workload, and the last looks at it with all that they went by, as JSON and as text.
+//! WhyReport: the settings, the current value and the last decisions of a workload, as JSON and as text.
 //!
-//! For people who ask why a workload has the size that it has. Times are UTC; decisions are those before minReplicas and
-//! maxReplicas, which the writer of `/scale` applies.
+//! Served at `/why`, to explain the size of a workload. Times are UTC. Decisions are shown before
+//! minReplicas and maxReplicas, which the writer of `/scale` applies.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::collection::Measure;
@@ -12,35 +13,38 @@ use autoscaler::quantity::format_milli;
 use http::{HeaderMap, Uri, header};
 use serde_json::{Value, json};
 
-use super::{ApiError, Values};
-use crate::history::Look;
-use crate::readable::Number;
-use crate::reason::Reason;
-use crate::workloads::Workload;
+use crate::decisions::decision_history::DecisionRecord;
+use crate::decisions::decision_reason::DecisionReason;
+use crate::decisions::readable::CompactNumber;
+use crate::external_metrics::error::ApiError;
+use crate::external_metrics::value::MetricValues;
+use crate::external_metrics::value::missing_data::MissingData;
+use crate::watches::workloads::Workload;
 
-/// Whether a caller wants text for people: `?format=text`, or `Accept: text/plain`.
+/// Whether the client wants plain text: `?format=text`, or `Accept: text/plain`.
 pub(super) fn wants_text(uri: &Uri, headers: &HeaderMap) -> bool {
-    let asked = uri.query().unwrap_or_default().split('&').any(|pair| pair == "format=text");
+    let parameter = uri.query().unwrap_or_default().split('&').any(|pair| pair == "format=text");
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    asked || accepts.flat_map(|value| value.split(',')).any(|range| range.trim().starts_with("text/plain"))
+    parameter
+        || accepts.flat_map(|value| value.split(',')).any(|range| range.trim().starts_with("text/plain"))
 }
 
-/// What is known of a workload.
+/// The data that explain the size of a workload.
 #[derive(Debug)]
-pub(super) struct Why {
-    workload: std::sync::Arc<Workload>,
-    /// The metric that it scales on as the HPA gets it, or why it does not.
-    served: Result<String, String>,
+pub(super) struct WhyReport {
+    workload: Arc<Workload>,
+    /// The metric that it scales on, as the HPA reads it.
+    served: Result<String, MissingData>,
     ready: usize,
     existing: usize,
     activators: usize,
-    looks: Vec<Look>,
+    records: Vec<DecisionRecord>,
 }
 
-// === impl Why ===
+// === impl WhyReport ===
 
-impl Why {
-    pub(super) fn of(values: &Values, namespace: &str, name: &str) -> Result<Self, ApiError> {
+impl WhyReport {
+    pub(super) fn new(values: &MetricValues, namespace: &str, name: &str) -> Result<Self, ApiError> {
         let key = Key::new(namespace, name);
         let workload = values.workloads.borrow().get(&key).cloned();
         let workload = workload.ok_or_else(|| ApiError::UnknownWorkload(key.to_string()))?;
@@ -50,7 +54,7 @@ impl Why {
             ready: pods.iter().filter(|pod| pod.ready).count(),
             existing: pods.iter().filter(|pod| pod.exists).count(),
             activators: values.collector.connected_activators(),
-            looks: values.history.of(&key),
+            records: values.history.of(&key),
             workload,
         })
     }
@@ -62,13 +66,13 @@ impl Why {
             "service": service,
             "metric": self.metric(),
             "value": self.served.as_ref().ok(),
-            "missing": self.served.as_ref().err(),
+            "missing": self.served.as_ref().err().map(ToString::to_string),
             "target": format_milli(*target_milli),
             "windows": {"stableSeconds": windows.stable.as_secs(), "panicSeconds": windows.panic.as_secs()},
             "limits": limits(spec),
             "pods": {"ready": self.ready, "existing": self.existing},
             "activators": self.activators,
-            "decisions": self.looks.iter().map(look).collect::<Vec<_>>(),
+            "decisions": self.records.iter().map(decision).collect::<Vec<_>>(),
         })
     }
 
@@ -78,24 +82,24 @@ impl Why {
         // Writing into a String cannot fail.
         let _ = match &self.served {
             Ok(value) => {
-                writeln!(text, "{} {value}, target {} a pod", self.metric(), format_milli(*target_milli))
+                writeln!(text, "{} {value}, target {} per pod", self.metric(), format_milli(*target_milli))
             }
-            Err(missing) => writeln!(text, "{}: none, because {missing}", self.metric()),
+            Err(missing) => writeln!(text, "{}: no value: {missing}", self.metric()),
         };
         let _ = writeln!(
             text,
-            "{} pods ready of {}; {} activators connected; windows of {} and {} s",
+            "{} of {} pods ready; {} activators connected; stable window {} s, panic window {} s",
             self.ready,
             self.existing,
             self.activators,
             windows.stable.as_secs(),
             windows.panic.as_secs()
         );
-        let _ = writeln!(text, "limits, before minReplicas and maxReplicas: {}", limits(spec));
-        let columns = ["time (UTC)", "desired", "ready", "stable", "panic", "spare", "why"];
+        let _ = writeln!(text, "settings (minReplicas and maxReplicas apply later): {}", limits(spec));
+        let columns = ["time (UTC)", "desired", "ready", "stable", "panic", "spare", "reason"];
         let _ = writeln!(text, "\n{}", row(columns.map(str::to_owned)));
-        for look in &self.looks {
-            let _ = writeln!(text, "{}", line(look));
+        for record in &self.records {
+            let _ = writeln!(text, "{}", line(record));
         }
         text
     }
@@ -120,52 +124,57 @@ fn limits(spec: &DeciderSpec) -> Value {
     })
 }
 
-fn look(look: &Look) -> Value {
+fn decision(record: &DecisionRecord) -> Value {
     json!({
-        "at": time(look.at),
-        "desired": look.verdict.map(|verdict| verdict.desired),
-        "rule": look.verdict.map(|verdict| rule(verdict.rule)),
-        "why": why(look),
-        "held": look.verdict.is_some_and(|verdict| verdict.held),
-        "panicking": look.panicking,
-        "stable": look.averages.map(|averages| averages.stable),
-        "panic": look.averages.map(|averages| averages.panic),
-        "ready": look.ready,
-        "target": look.workload.spec.target,
-        "excessBurstCapacity": look.verdict.map(|verdict| verdict.excess_burst_capacity),
-        "idleSince": look.idle_since.map(time),
+        "at": time(record.at),
+        "desired": record.verdict.map(|verdict| verdict.desired),
+        "rule": record.verdict.map(|verdict| rule(verdict.rule)),
+        "why": reason(record),
+        "held": record.verdict.is_some_and(|verdict| verdict.held),
+        "panicking": record.panicking,
+        "stable": record.averages.map(|averages| averages.stable),
+        "panic": record.averages.map(|averages| averages.panic),
+        "ready": record.ready,
+        "target": record.workload.spec.target,
+        "excessBurstCapacity": record.verdict.map(|verdict| verdict.excess_burst_capacity),
+        "idleSince": record.idle_since.map(time),
     })
 }
 
-fn line(look: &Look) -> String {
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| Number(value).to_string());
+fn line(record: &DecisionRecord) -> String {
+    let number =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| CompactNumber(value).to_string());
     let whole = |value: Option<i64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    let at = time(look.at);
+    let at = time(record.at);
     row([
         at.split_once('T').map_or(at.as_str(), |(_, clock)| clock.trim_end_matches('Z')).to_owned(),
-        whole(look.verdict.map(|verdict| verdict.desired.into())),
-        look.ready.to_string(),
-        number(look.averages.map(|averages| averages.stable)),
-        number(look.averages.map(|averages| averages.panic)),
-        whole(look.verdict.map(|verdict| verdict.excess_burst_capacity.into())),
-        why(look),
+        whole(record.verdict.map(|verdict| verdict.desired.into())),
+        record.ready.to_string(),
+        number(record.averages.map(|averages| averages.stable)),
+        number(record.averages.map(|averages| averages.panic)),
+        whole(record.verdict.map(|verdict| verdict.excess_burst_capacity.into())),
+        reason(record),
     ])
 }
 
-fn row([time, desired, ready, stable, panic, spare, why]: [String; 7]) -> String {
-    format!("{time:<12} {desired:>8} {ready:>6} {stable:>10} {panic:>10} {spare:>7}  {why}")
+fn row([time, desired, ready, stable, panic, spare, reason]: [String; 7]) -> String {
+    format!("{time:<12} {desired:>8} {ready:>6} {stable:>10} {panic:>10} {spare:>7}  {reason}")
 }
 
-fn why(look: &Look) -> String {
-    let spec = &look.workload.spec;
-    let mut why =
-        Reason { verdict: look.verdict.as_ref(), spec, calm: look.calm, heard: look.averages.is_some() }
-            .to_string();
-    if let Some(since) = look.idle_since {
-        let seconds = look.at.saturating_sub(since) / 1000;
-        why.push_str(&format!(", idle for {seconds} s"));
+fn reason(record: &DecisionRecord) -> String {
+    let spec = &record.workload.spec;
+    let mut reason = DecisionReason {
+        verdict: record.verdict.as_ref(),
+        spec,
+        calm: record.calm,
+        has_data: record.averages.is_some(),
     }
-    why
+    .to_string();
+    if let Some(since) = record.idle_since {
+        let seconds = record.at.saturating_sub(since) / 1000;
+        reason.push_str(&format!(", idle for {seconds} s"));
+    }
+    reason
 }
 
 fn rule(rule: Rule) -> &'static str {

@@ -4,9 +4,10 @@
 //!  outcomes ─► Timeline (bounded, maxima kept) ─► columns ─► panel of load │ bands │ panel of pods │ times
 //! ```
 //!
-//! Two panels, because load and pods have no scale in common. In each, what follows is an area and what leads is a line over
-//! it: that tells them apart without colour, which only a terminal gets. A column shows the most of its time, so a spike is as
-//! high as it was, however short; where a column has no decision, the one before goes on.
+//! There are two panels, because load and pods have different scales. Each panel has an area and a line
+//! over it, which are distinguishable without colours; only a terminal gets colours. A column shows the
+//! maximum of its time, so a short spike keeps its height. A column without a decision repeats the last
+//! one.
 
 mod canvas;
 mod panel;
@@ -18,32 +19,32 @@ use autoscaler::replay::Outcome;
 use canvas::{Cell, Ink, write_row};
 use timeline::{Column, Timeline};
 
-use super::Report;
-use super::summary::Summary;
-use crate::readable::Clock;
+use crate::decisions::readable::ClockTime;
+use crate::simulate::outcome_writer::OutcomeWriter;
+use crate::simulate::summary::SimulationSummary;
 
-/// Narrowest (a legend fits) and widest plot, in columns.
+/// Narrowest plot (the legend fits) and widest plot, in columns.
 const MIN_COLUMNS: usize = 48;
 const MAX_COLUMNS: usize = 400;
-/// Columns from one time on the axis to the next.
+/// Columns between two labels of the time axis.
 const TIME_STEP: usize = 18;
 
-/// Collects, and draws at the end.
+/// Collects outcomes, and draws them at the end.
 pub(super) struct Plot {
     /// Columns for the data.
     columns: usize,
     coloured: bool,
     timeline: Timeline,
-    summary: Summary,
+    summary: SimulationSummary,
 }
 
 // === impl Plot ===
 
 impl Plot {
-    /// A plot so many columns wide, within reason.
+    /// A plot of this width in columns, clamped to the limits.
     pub(super) fn new(width: usize, coloured: bool) -> Self {
         let columns = width.clamp(MIN_COLUMNS, MAX_COLUMNS) - canvas::MARGIN;
-        Self { columns, coloured, timeline: Timeline::default(), summary: Summary::default() }
+        Self { columns, coloured, timeline: Timeline::default(), summary: SimulationSummary::default() }
     }
 
     fn draw(&self, columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
@@ -92,14 +93,14 @@ impl Plot {
         write_row(name, "", &cells, self.coloured, out)
     }
 
-    /// Times under the columns where they begin.
+    /// Draws the time axis, with labels where their columns begin.
     fn times(&self, out: &mut dyn Write) -> io::Result<()> {
         let steps = (self.columns / TIME_STEP).max(1);
         let mut line = String::new();
         for step in 0..=steps {
             let column = step * self.columns / steps;
-            let time = Clock(self.timeline.time_of(column, self.columns).round()).to_string();
-            // The last one ends where the axis does.
+            let time = ClockTime(self.timeline.time_of(column, self.columns).round()).to_string();
+            // The last label ends at the end of the axis.
             let begin = column.min(self.columns.saturating_sub(time.len()));
             if begin >= line.len() {
                 line.push_str(&" ".repeat(begin - line.len()));
@@ -110,8 +111,8 @@ impl Plot {
     }
 }
 
-impl Report for Plot {
-    fn outcome(&mut self, outcome: &Outcome, _: &mut dyn Write) -> io::Result<()> {
+impl OutcomeWriter for Plot {
+    fn write(&mut self, outcome: &Outcome, _: &mut dyn Write) -> io::Result<()> {
         self.summary.count(outcome);
         self.timeline.add(outcome);
         Ok(())

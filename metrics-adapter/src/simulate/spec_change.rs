@@ -1,13 +1,13 @@
-//! What a new spec changed, in words.
+//! The differences between two specs, as text.
 
 use std::time::Duration;
 
 use autoscaler::replay::Outcome;
 
-use crate::readable::Number;
+use crate::decisions::readable::CompactNumber;
 
-/// What differs between the specs that two outcomes went by; empty if nothing does.
-pub(super) fn between(before: &Outcome, after: &Outcome) -> String {
+/// The differences between the specs of two outcomes; empty if they are equal.
+pub(super) fn spec_change(before: &Outcome, after: &Outcome) -> String {
     let (old, new) = (&before.spec, &after.spec);
     let seconds = |window: Duration| format!("{} s", window.as_secs());
     let numbers = [
@@ -24,7 +24,8 @@ pub(super) fn between(before: &Outcome, after: &Outcome) -> String {
         ("panic window", before.windows.panic, after.windows.panic),
         ("scale-down-delay", old.scale_down_delay, new.scale_down_delay),
     ];
-    let numbers = numbers.map(|(name, old, new)| (name, Number(old).to_string(), Number(new).to_string()));
+    let numbers = numbers
+        .map(|(name, old, new)| (name, CompactNumber(old).to_string(), CompactNumber(new).to_string()));
     let windows = windows.map(|(name, old, new)| (name, seconds(old), seconds(new)));
     let reach = [("reachable", old.reachable.to_string(), new.reachable.to_string())];
     let changes: Vec<_> = (numbers.into_iter().chain(windows).chain(reach))

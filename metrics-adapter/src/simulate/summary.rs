@@ -1,38 +1,38 @@
-//! Summary: a whole simulation in one line.
+//! SimulationSummary: the totals of a simulation, in one line.
 
 use std::fmt;
 
 use autoscaler::replay::Outcome;
 
-use crate::readable::Clock;
+use crate::decisions::readable::ClockTime;
 
-/// What is counted of all outcomes.
+/// Totals over all outcomes.
 #[derive(Debug, Default)]
-pub(super) struct Summary {
+pub(super) struct SimulationSummary {
     decisions: u64,
     without_data: u64,
     /// Time of the first outcome, in seconds.
     start: f64,
     /// The newest outcome.
-    last: Option<Last>,
+    last: Option<LastOutcome>,
     /// Seconds between a decision in panic and the next one.
     in_panic: f64,
-    /// Most pods wanted, and when for the first time.
+    /// The highest number of desired pods, and its first time.
     peak: Option<(u32, f64)>,
-    /// The size wanted last.
+    /// The last number of desired pods.
     size: Option<u32>,
     changes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct LastOutcome {
     t: f64,
     panicking: bool,
 }
 
-// === impl Summary ===
+// === impl SimulationSummary ===
 
-impl Summary {
+impl SimulationSummary {
     pub(super) fn count(&mut self, outcome: &Outcome) {
         self.decisions += 1;
         match self.last {
@@ -40,7 +40,7 @@ impl Summary {
             Some(last) if last.panicking => self.in_panic += outcome.t - last.t,
             Some(_) => {}
         }
-        self.last = Some(Last { t: outcome.t, panicking: outcome.panicking });
+        self.last = Some(LastOutcome { t: outcome.t, panicking: outcome.panicking });
         match outcome.verdict {
             None => self.without_data += 1,
             Some(verdict) => self.count_size(verdict.desired, outcome.t),
@@ -56,20 +56,20 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for SimulationSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(last) = self.last else { return f.write_str("no decisions") };
         let time = last.t - self.start;
-        write!(f, "{} in {}", counted(self.decisions, "decision"), Clock(time.round()))?;
+        write!(f, "{} in {}", counted(self.decisions, "decision"), ClockTime(time.round()))?;
         if self.without_data > 0 {
             write!(f, ", {} without data", self.without_data)?;
         }
-        write!(f, " · in panic for {}", Clock(self.in_panic.round()))?;
+        write!(f, " · in panic for {}", ClockTime(self.in_panic.round()))?;
         if self.in_panic > 0.0 {
             write!(f, " ({:.0} %)", 100.0 * self.in_panic / time)?;
         }
         if let Some((peak, t)) = self.peak {
-            write!(f, " · peak {} at {}", counted(peak.into(), "pod"), Clock(t))?;
+            write!(f, " · peak {} at {}", counted(peak.into(), "pod"), ClockTime(t))?;
         }
         write!(f, " · {} of size", counted(self.changes, "change"))
     }

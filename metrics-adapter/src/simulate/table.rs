@@ -1,37 +1,38 @@
-//! Table: one row a decision, for people.
+//! DecisionTable: one row per decision, for reading in a terminal.
 //!
-//! Rows that repeat the one before are folded into one, so that an idle night is not a thousand lines; a new spec stands
-//! between the rows.
+//! Repeated rows are folded into one, so that an idle night is not a thousand lines. A changed spec has a
+//! line of its own between the rows.
 
 use std::io::{self, Write};
 
 use autoscaler::decider::Verdict;
 use autoscaler::replay::Outcome;
 
-use super::summary::Summary;
-use super::{Report, spec_change};
-use crate::readable::{Clock, Number};
-use crate::reason::Reason;
+use crate::decisions::decision_reason::DecisionReason;
+use crate::decisions::readable::{ClockTime, CompactNumber};
+use crate::simulate::outcome_writer::OutcomeWriter;
+use crate::simulate::spec_change::spec_change;
+use crate::simulate::summary::SimulationSummary;
 
-/// Writes a row at once, unless it may be folded.
+/// Writes a row immediately, unless it may be folded.
 #[derive(Default)]
-pub(super) struct Table {
-    summary: Summary,
+pub(super) struct DecisionTable {
+    summary: SimulationSummary,
     last: Option<Outcome>,
-    /// Rows like the last one written, but for the time, that were not.
+    /// Rows not written because they differ from the last written one only in time.
     folded: u64,
 }
 
-// === impl Table ===
+// === impl DecisionTable ===
 
-impl Report for Table {
-    fn outcome(&mut self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+impl OutcomeWriter for DecisionTable {
+    fn write(&mut self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         self.summary.count(outcome);
-        if self.last.as_ref().is_some_and(|last| looks_like(last, outcome)) {
+        if self.last.as_ref().is_some_and(|last| differs_only_in_time(last, outcome)) {
             self.folded += 1;
         } else {
             self.unfold(out)?;
-            self.head(outcome, out)?;
+            self.write_heading(outcome, out)?;
             row(outcome, out)?;
         }
         self.last = Some(outcome.clone());
@@ -47,13 +48,13 @@ impl Report for Table {
     }
 }
 
-impl Table {
-    /// What stands before a row: the names of the columns, or what changed in the spec.
-    fn head(&self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+impl DecisionTable {
+    /// Writes the lines before a row: the column names, or the changes of the spec.
+    fn write_heading(&self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         let Some(last) = &self.last else {
-            return columns(["time", "stable", "panic", "ready", "desired", "mode", "burst", "why"], out);
+            return columns(["time", "stable", "panic", "ready", "desired", "mode", "burst", "reason"], out);
         };
-        let changes = spec_change::between(last, outcome);
+        let changes = spec_change(last, outcome);
         if changes.is_empty() { Ok(()) } else { writeln!(out, "{:>9}  spec: {changes}", "") }
     }
 
@@ -62,7 +63,7 @@ impl Table {
             (_, 0) | (None, _) => Ok(()),
             (Some(last), 1) => row(last, out),
             (Some(last), folded) => {
-                writeln!(out, "{:>9}  … {folded} more like it, until {}", "", Clock(last.t))
+                writeln!(out, "{:>9}  … {folded} similar rows, until {}", "", ClockTime(last.t))
             }
         }
     }
@@ -72,25 +73,27 @@ fn row(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let cell = |show: fn(&Verdict) -> String| outcome.verdict.as_ref().map_or_else(|| "-".to_owned(), show);
     columns(
         [
-            &Clock(outcome.t).to_string(),
-            &cell(|v| format!("{:.2}", Number(v.averages.stable))),
-            &cell(|v| format!("{:.2}", Number(v.averages.panic))),
+            &ClockTime(outcome.t).to_string(),
+            &cell(|v| format!("{:.2}", CompactNumber(v.averages.stable))),
+            &cell(|v| format!("{:.2}", CompactNumber(v.averages.panic))),
             &outcome.ready.to_string(),
             &cell(|v| v.desired.to_string()),
             if outcome.panicking { "panic" } else { "stable" },
             &cell(|v| v.excess_burst_capacity.to_string()),
-            &Reason::from(outcome).to_string(),
+            &DecisionReason::from(outcome).to_string(),
         ],
         out,
     )
 }
 
 fn columns(cells: [&str; 8], out: &mut dyn Write) -> io::Result<()> {
-    let [time, stable, panic, ready, desired, mode, burst, why] = cells;
-    writeln!(out, "{time:>9} {stable:>10} {panic:>10} {ready:>6} {desired:>8}  {mode:<6} {burst:>8}  {why}")
+    let [time, stable, panic, ready, desired, mode, burst, reason] = cells;
+    writeln!(
+        out,
+        "{time:>9} {stable:>10} {panic:>10} {ready:>6} {desired:>8}  {mode:<6} {burst:>8}  {reason}"
+    )
 }
 
-/// Whether a reader would see no difference but time.
-fn looks_like(last: &Outcome, next: &Outcome) -> bool {
+fn differs_only_in_time(last: &Outcome, next: &Outcome) -> bool {
     *last == Outcome { t: last.t, calm: last.calm, ..next.clone() }
 }

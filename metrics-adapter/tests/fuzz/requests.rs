@@ -45,7 +45,7 @@ fn every_request_is_answered_in_the_form_of_the_api() {
         assert_eq!(FrontProxy::authenticate(&front_proxy, &request.headers, &peer), None);
         let impersonates = request.headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
         runtime.block_on(async {
-            let answer = adapter.api.answer(&request, &peer).await;
+            let answer = adapter.api.serve(&request, &peer).await;
             let status = answer.status();
             let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
             let probe = ["/readyz", "/livez", "/healthz"].contains(&request.uri.path().trim_end_matches('/'));

@@ -18,20 +18,21 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use kube::runtime::watcher::Event;
-use metrics_adapter::collector::{self, Collector};
-use metrics_adapter::decisions::Decisions;
+use metrics_adapter::collection::collector::Collector;
+use metrics_adapter::collection::scrape_client::ScrapeClient;
+use metrics_adapter::collection::scrape_loop;
+use metrics_adapter::collection::stat_server::StatServer;
+use metrics_adapter::collection::stats_scraper::StatsScraper;
+use metrics_adapter::decisions::decision_history::DecisionHistory;
+use metrics_adapter::decisions::decision_store::DecisionStore;
+use metrics_adapter::decisions::multi_scaler::MultiScaler;
+use metrics_adapter::decisions::pokes::Pokes;
 use metrics_adapter::external_metrics::auth::{Auth, FrontProxy, PeerCertificates};
-use metrics_adapter::external_metrics::{Api, Values};
-use metrics_adapter::history::History;
+use metrics_adapter::external_metrics::leader_forwarder::LeaderForwarder;
+use metrics_adapter::external_metrics::{Api, MetricValues};
 use metrics_adapter::metrics::Metrics;
-use metrics_adapter::multi_scaler::MultiScaler;
-use metrics_adapter::pokes::Pokes;
-use metrics_adapter::ready_pods::ReadyPods;
-use metrics_adapter::relay::Relay;
-use metrics_adapter::scrape_client::ScrapeClient;
-use metrics_adapter::stat_server::StatServer;
-use metrics_adapter::stats_scraper::StatsScraper;
-use metrics_adapter::workloads::{Workload, Workloads};
+use metrics_adapter::watches::ready_pods::ReadyPods;
+use metrics_adapter::watches::workloads::{Workload, WorkloadTable};
 use prometheus::Registry;
 use runtime::auth::TokenGuard;
 use runtime::auth::{Access, ReviewError, Reviewer, User};
@@ -55,7 +56,7 @@ pub(crate) struct Adapter {
     pub(crate) metrics: Metrics,
     pub(crate) api: Arc<Api>,
     pub(crate) stop: CancellationToken,
-    _table: watch::Sender<Arc<Workloads>>,
+    _table: watch::Sender<Arc<WorkloadTable>>,
     _tasks: JoinSet<()>,
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct Setup {
     pub(crate) stat_port: u16,
     pub(crate) guard: TokenGuard,
     pub(crate) leadership: Leadership,
-    pub(crate) relay: Relay,
+    pub(crate) forwarder: LeaderForwarder,
 }
 
 /// A cluster in which everybody may do everything.
@@ -97,7 +98,7 @@ impl Setup {
             stat_port,
             guard: TokenGuard::allow_all(),
             leadership: Leadership::always_leading(),
-            relay: Relay::alone(),
+            forwarder: LeaderForwarder::alone(),
         }
     }
 }
@@ -106,12 +107,12 @@ impl Setup {
 
 impl Adapter {
     pub(crate) fn start(setup: Setup) -> Self {
-        let Setup { listener, stat_port, guard, leadership, relay } = setup;
+        let Setup { listener, stat_port, guard, leadership, forwarder } = setup;
         let metrics = Metrics::register(&Registry::new()).unwrap();
-        let (table, workloads) = watch::channel(Arc::new(Workloads::from_iter([workload()])));
-        let (collector, decisions) = (Arc::new(Collector::default()), Arc::new(Decisions::default()));
+        let (table, workloads) = watch::channel(Arc::new(WorkloadTable::from_iter([workload()])));
+        let (collector, decisions) = (Arc::new(Collector::default()), Arc::new(DecisionStore::default()));
         let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
-        let (history, pods) = (Arc::new(History::default()), ReadyPods::default());
+        let (history, pods) = (Arc::new(DecisionHistory::default()), ReadyPods::default());
         pods.apply(Event::Init);
         pods.apply(Event::InitDone);
         let mut tasks = JoinSet::new();
@@ -122,7 +123,7 @@ impl Adapter {
             workloads: workloads.clone(),
             metrics: metrics.clone(),
         };
-        tasks.spawn(collector::follow(scraper, pokes.clone()));
+        tasks.spawn(scrape_loop::run(scraper, pokes.clone()));
         let multi_scaler = MultiScaler {
             collector: collector.clone(),
             pods: pods.clone(),
@@ -136,14 +137,14 @@ impl Adapter {
         tasks.spawn(multi_scaler.run(poked));
         let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
         let auth = Auth::new(front_proxy, Arc::new(Anybody), metrics.reviews.clone());
-        let values = Values {
+        let values = MetricValues {
             collector: collector.clone(),
             decisions: decisions.clone(),
             history,
             pods: pods.clone(),
             workloads,
         };
-        let api = Api::new(values, relay, auth, Readiness::default(), metrics.clone(), false);
+        let api = Api::new(values, forwarder, auth, Readiness::default(), metrics.clone(), false);
         let stop = CancellationToken::new();
         let url = format!("ws://{}", listener.local_addr().unwrap());
         let server =
@@ -159,7 +160,7 @@ impl Adapter {
     /// What the API says, as JSON if it is JSON.
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
         let request = Request::get(path).body(()).unwrap();
-        let answer = self.api.answer(&request.into_parts().0, &PeerCertificates::default()).await;
+        let answer = self.api.serve(&request.into_parts().0, &PeerCertificates::default()).await;
         let status = answer.status();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         let text = || Value::String(String::from_utf8_lossy(&body).into_owned());

@@ -1,22 +1,16 @@
-//! FrontProxy: kube-apiserver's aggregation layer, which says in headers for whom it asks.
+//! FrontProxy: kube-apiserver's aggregation layer, which names the user of a request in headers.
 //!
-//! Which certificates may do so, and in which headers, is published in ConfigMap
-//! `kube-system/extension-apiserver-authentication` and may change at any time. A ConfigMap that makes no sense changes
-//! nothing; without one, nobody is believed.
+//! The cluster publishes its CA, its allowed certificate names and its header names in ConfigMap
+//! `kube-system/extension-apiserver-authentication`, and may change them at any time. Verification
+//! costs more than the rest of a request, so a connection caches it for a few seconds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use futures::{StreamExt, pin_mut};
+use arc_swap::ArcSwapOption;
 use http::{HeaderMap, HeaderName};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
 use runtime::auth::User;
-use runtime::readiness::ReadinessLatch;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
@@ -24,20 +18,30 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{Found, PeerCertificates};
+/// How long a verified certificate is trusted without another check, while the ConfigMap is unchanged.
+const VERIFIED_TTL: Duration = Duration::from_secs(10);
 
-/// Where the cluster publishes it.
-const NAMESPACE: &str = "kube-system";
-/// Name of the ConfigMap.
-const CONFIG_MAP: &str = "extension-apiserver-authentication";
-/// For how long a certificate is not looked at again, unless what the cluster publishes changes.
-const BELIEVED: Duration = Duration::from_secs(10);
+/// The certificate chain that a client presented; empty without one. The handshake has verified only
+/// that the client holds the key. Clones belong to the same connection.
+#[derive(Clone, Debug, Default)]
+pub struct PeerCertificates {
+    chain: Arc<[CertificateDer<'static>]>,
+    /// The last successful verification.
+    verified: Arc<ArcSwapOption<VerifiedPeer>>,
+}
 
-/// Whom to believe, and where to read who asks.
+/// A certificate chain that was verified as the front proxy's.
+#[derive(Debug)]
+struct VerifiedPeer {
+    by: Arc<FrontProxy>,
+    until: Duration,
+}
+
+/// Which certificates are the front proxy's, and which headers name the user.
 #[derive(Debug, Default)]
 pub struct FrontProxy {
     verifier: Option<Arc<dyn ClientCertVerifier>>,
-    /// Common names; if empty, every certificate of the CA will do.
+    /// Common names; if empty, every certificate of the CA is accepted.
     allowed_names: Vec<String>,
     username_headers: Vec<HeaderName>,
     uid_headers: Vec<HeaderName>,
@@ -45,37 +49,46 @@ pub struct FrontProxy {
     extra_prefixes: Vec<String>,
 }
 
-/// Why a ConfigMap makes no sense.
+/// Why the ConfigMap is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum FrontProxyError {
-    /// A list that is none.
-    #[error("{key} is no JSON list of strings: {source}")]
+    /// A value is not a list.
+    #[error("{key} is not a JSON list of strings: {source}")]
     List {
         /// The ConfigMap's key.
         key: &'static str,
-        /// Why.
+        /// The parse error.
         source: serde_json::Error,
     },
-    /// A header that cannot be one.
-    #[error("{key}: {name:?} is no header name")]
+    /// A name is not a valid header name.
+    #[error("{key}: {name:?} is not a header name")]
     Header {
         /// The ConfigMap's key.
         key: &'static str,
         /// The name.
         name: String,
     },
-    /// A CA that is none.
+    /// The CA cannot be parsed.
     #[error("requestheader-client-ca-file: {0}")]
     Ca(String),
+}
+
+// === impl PeerCertificates ===
+
+impl PeerCertificates {
+    /// The chain that a client presented in its handshake, its own certificate first.
+    pub fn new(chain: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
+        Self { chain: chain.into_iter().collect(), verified: Arc::default() }
+    }
 }
 
 // === impl FrontProxy ===
 
 impl FrontProxy {
-    /// What the ConfigMap's `data` says.
+    /// Parses the `data` of the ConfigMap.
     ///
     /// # Errors
-    /// When a value is not what it must be.
+    /// When a value is invalid.
     pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, FrontProxyError> {
         let verifier = match data.get("requestheader-client-ca-file") {
             Some(pem) if !pem.trim().is_empty() => Some(verifier(pem)?),
@@ -92,9 +105,9 @@ impl FrontProxy {
         })
     }
 
-    /// For whom the front proxy asks; `None` if it is not the front proxy, or does not say.
+    /// The user that the front proxy names; `None` if the peer is not the front proxy or names no user.
     pub fn authenticate(this: &Arc<Self>, headers: &HeaderMap, peer: &PeerCertificates) -> Option<User> {
-        if !Self::believes(this, peer) {
+        if !Self::trusts(this, peer) {
             return None;
         }
         let name = this.username_headers.iter().flat_map(|name| values(headers, name)).next()?;
@@ -106,27 +119,27 @@ impl FrontProxy {
         })
     }
 
-    /// As [`trusts`](Self::trusts), which takes longer than all else of a request, but not with each request of a connection.
-    fn believes(this: &Arc<Self>, peer: &PeerCertificates) -> bool {
+    /// As [`verify`](Self::verify), cached per connection.
+    fn trusts(this: &Arc<Self>, peer: &PeerCertificates) -> bool {
         let now = runtime::clock::since_epoch();
-        let fresh = |found: &Found| Arc::ptr_eq(&found.by, this) && now < found.until;
-        if peer.found.load().as_deref().is_some_and(fresh) {
+        let fresh = |peer: &VerifiedPeer| Arc::ptr_eq(&peer.by, this) && now < peer.until;
+        if peer.verified.load().as_deref().is_some_and(fresh) {
             return true;
         }
-        let trusted = this.trusts(peer, now);
-        if trusted {
-            peer.found.store(Some(Arc::new(Found { by: this.clone(), until: now + BELIEVED })));
+        let verified = this.verify(peer, now);
+        if verified {
+            peer.verified.store(Some(Arc::new(VerifiedPeer { by: this.clone(), until: now + VERIFIED_TTL })));
         }
-        trusted
+        verified
     }
 
-    fn trusts(&self, peer: &PeerCertificates, now: Duration) -> bool {
-        let (Some(verifier), Some((leaf, chain))) = (&self.verifier, peer.shown.split_first()) else {
+    fn verify(&self, peer: &PeerCertificates, now: Duration) -> bool {
+        let (Some(verifier), Some((leaf, chain))) = (&self.verifier, peer.chain.split_first()) else {
             return false;
         };
         let now = UnixTime::since_unix_epoch(now);
         if let Err(error) = verifier.verify_client_cert(leaf, chain, now) {
-            tracing::debug!(%error, "a client certificate is not the front proxy's");
+            tracing::debug!(%error, "client certificate is not the front proxy's");
             return false;
         }
         self.allowed_names.is_empty()
@@ -136,7 +149,7 @@ impl FrontProxy {
     fn extra(&self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for name in headers.keys() {
-            // Header names are lower case here, and so are the prefixes.
+            // Both header names and prefixes are lower case.
             let key =
                 self.extra_prefixes.iter().find_map(|prefix| name.as_str().strip_prefix(prefix.as_str()));
             if let Some(key) = key.filter(|key| !key.is_empty()) {
@@ -144,32 +157,6 @@ impl FrontProxy {
             }
         }
         extra
-    }
-}
-
-/// Keeps `front_proxy` as the cluster publishes it.
-pub async fn follow(client: Client, front_proxy: Arc<ArcSwap<FrontProxy>>, latch: ReadinessLatch) {
-    let only_it = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
-    let events = watcher(Api::<ConfigMap>::namespaced(client, NAMESPACE), only_it).default_backoff();
-    pin_mut!(events);
-    let mut latch = Some(latch);
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(map) | Event::InitApply(map)) => {
-                match FrontProxy::parse(&map.data.unwrap_or_default()) {
-                    Ok(new) => front_proxy.store(Arc::new(new)),
-                    Err(error) => {
-                        tracing::error!(config_map = CONFIG_MAP, %error, "the last good one stays in force");
-                    }
-                }
-            }
-            Ok(Event::Delete(_)) => {
-                tracing::error!(config_map = CONFIG_MAP, "deleted; its last content stays in force");
-            }
-            Ok(Event::InitDone) => drop(latch.take()),
-            Ok(Event::Init) => {}
-            Err(error) => tracing::warn!(config_map = CONFIG_MAP, %error, "watch failed; it is tried again"),
-        }
     }
 }
 
@@ -213,7 +200,7 @@ fn values(headers: &HeaderMap, name: &HeaderName) -> impl Iterator<Item = String
     values.filter_map(|value| value.to_str().ok()).filter(|value| !value.is_empty()).map(str::to_owned)
 }
 
-/// `%xx` decoded; what is no such thing, or no UTF-8 then, stays as it is.
+/// Decodes `%xx`. Invalid escapes stay as they are, and so does text that would not be UTF-8.
 fn percent_decode(text: &str) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

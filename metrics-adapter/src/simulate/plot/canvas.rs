@@ -1,4 +1,4 @@
-//! Canvas: rows of characters beside an axis, coloured or not.
+//! Canvas: rows of characters with an axis, with or without colours.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ pub(super) struct Cell {
     pub(super) ink: Ink,
 }
 
-/// What a character belongs to; the terminal's own palette gives it a colour.
+/// The element that a character belongs to. Colours are from the terminal's palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Text,
@@ -35,7 +35,7 @@ impl Default for Cell {
 // === impl Ink ===
 
 impl Ink {
-    /// Of the codes that select graphic rendition.
+    /// The SGR code of ANSI terminals.
     fn code(self) -> u8 {
         match self {
             Self::Text => 0,
@@ -47,12 +47,12 @@ impl Ink {
     }
 }
 
-/// Plain characters.
+/// Characters without a colour.
 pub(super) fn text(text: &str) -> Vec<Cell> {
     text.chars().map(|glyph| Cell { glyph, ink: Ink::Text }).collect()
 }
 
-/// Writes a row: its label, its piece of the axis, its data.
+/// Writes a row: label, axis and data.
 pub(super) fn write_row(
     label: &str,
     axis: &str,

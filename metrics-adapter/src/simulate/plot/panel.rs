@@ -1,33 +1,34 @@
 //! Panel: an area and a line over it, on one scale from zero.
 //!
-//! The area has a resolution of an eighth of a row, the line of a row. A line at zero runs on the ground (`_`), so that it can
-//! be told from one that is just above. Values below zero are drawn as zero.
+//! The area has a resolution of an eighth of a row, the line of a row. A line at zero is drawn as `_`, to
+//! distinguish it from a low one. Negative values are drawn as zero.
 
 use std::io;
 
 use super::canvas::{Cell, Ink};
-use crate::readable::Number;
+use crate::decisions::readable::CompactNumber;
 
 /// Height, in rows.
 const ROWS: usize = 8;
 /// Row whose upper edge is half of the scale, from below.
 const MIDDLE: usize = ROWS / 2 - 1;
-/// Eighths of a row, from none to all.
+/// Fill levels of a row, in eighths.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Ends of a scale, in powers of ten.
+/// Upper ends of a scale, times a power of ten.
 const ROUND: [f64; 10] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
 
 /// Rows from below, columns from the left.
 struct Grid(Vec<Vec<Cell>>);
 
-/// Where the line runs in a column.
+/// Position of the line in a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Level {
     row: usize,
     is_zero: bool,
 }
 
-/// Draws (area, line) of each column and hands over label, axis and data of each row, from the top.
+/// Draws the (area, line) values of the columns. Passes label, axis and data of each row to `write`, from
+/// the top.
 pub(super) fn draw(
     values: &[Option<(f64, f64)>],
     mut write: impl FnMut(&str, &str, &[Cell]) -> io::Result<()>,
@@ -47,8 +48,8 @@ pub(super) fn draw(
     }
     for (row, cells) in grid.0.iter().enumerate().rev() {
         match row {
-            _ if row == ROWS - 1 => write(&Number(top).to_string(), "┤", cells)?,
-            MIDDLE => write(&Number(top / 2.0).to_string(), "┤", cells)?,
+            _ if row == ROWS - 1 => write(&CompactNumber(top).to_string(), "┤", cells)?,
+            MIDDLE => write(&CompactNumber(top / 2.0).to_string(), "┤", cells)?,
             _ => write("", "│", cells)?,
         }
     }
@@ -58,7 +59,7 @@ pub(super) fn draw(
 // === impl Grid ===
 
 impl Grid {
-    /// Fills a column up to this share of the height; what is above zero shows at least a bit.
+    /// Fills a column up to this share of the height, with at least one eighth if it is above zero.
     fn fill(&mut self, column: usize, share: f64) {
         let all = (share * (ROWS * 8) as f64).round().max(0.0) as usize;
         let all = if share > 0.0 { all.max(1) } else { 0 };
@@ -70,7 +71,7 @@ impl Grid {
         }
     }
 
-    /// Leads the line through a column.
+    /// Draws the line through a column.
     fn trace(&mut self, column: usize, from: Level, to: Level) {
         if from.row == to.row {
             return self.put(to.row, column, if to.is_zero { '_' } else { '─' }, Ink::Line);
@@ -93,7 +94,7 @@ impl Grid {
 // === impl Level ===
 
 impl Level {
-    /// The row that this share of the height lies in; an edge belongs to the row below it.
+    /// The row of this share of the height; an edge belongs to the row below it.
     fn of(share: f64) -> Self {
         // `as` saturates.
         let row = ((share * ROWS as f64).ceil() as usize).saturating_sub(1).min(ROWS - 1);
@@ -101,14 +102,14 @@ impl Level {
     }
 }
 
-/// The round number at the upper end of a scale that has room for `largest`.
+/// The upper end of a scale for values up to `largest`: a round number.
 fn scale(largest: f64) -> f64 {
     if largest <= 0.0 {
         return 1.0;
     }
     let power = 10f64.powf(largest.log10().floor());
     let rounded = ROUND.iter().map(|round| round * power).find(|end| *end >= largest);
-    // At the ends of what floats can hold there may be none.
+    // Near the limits of f64 there may be none.
     rounded.filter(|end| end.is_finite()).unwrap_or(largest)
 }
 
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scales_end_at_round_numbers_that_hold_everything() {
+    fn scale_ends_at_a_round_number_above_the_largest_value() {
         for (largest, end) in
             [(0.0, 1.0), (1.0, 1.0), (7.0, 8.0), (235.7, 250.0), (1000.0, 1000.0), (0.012, 0.015)]
         {
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_tells_zero_from_little() {
+    fn line_distinguishes_zero_from_low_values() {
         let mut bottom = String::new();
         draw(&[Some((0.0, 0.0)), Some((0.0, 1.0)), None, Some((0.0, 80.0))], |label, axis, cells| {
             if label.is_empty() && axis == "│" {

@@ -29,7 +29,7 @@ fn peaks(outcomes: impl IntoIterator<Item = Outcome>, columns: usize) -> Vec<Opt
 }
 
 #[test]
-fn a_spike_of_one_decision_in_a_month_is_seen_at_its_place_and_height() {
+fn shows_a_spike_of_one_decision_in_a_month_at_its_time_and_height() {
     let month = 30 * 24 * 1800u32;
     for spike in [0, 1, month / 3, month - 1] {
         let outcomes = (0..month).map(|n| outcome(f64::from(2 * n), Some(if n == spike { 99 } else { 1 })));
@@ -43,7 +43,7 @@ fn a_spike_of_one_decision_in_a_month_is_seen_at_its_place_and_height() {
 }
 
 #[test]
-fn a_decision_stands_until_the_next_one_and_no_data_is_a_gap() {
+fn repeats_a_decision_until_the_next_one_and_leaves_a_gap_without_data() {
     let outcomes =
         [outcome(10.0, Some(1)), outcome(12.0, Some(2)), outcome(14.0, None), outcome(18.0, Some(4))];
     let (one, two, four) = (Some(1.0), Some(2.0), Some(4.0));
@@ -53,14 +53,14 @@ fn a_decision_stands_until_the_next_one_and_no_data_is_a_gap() {
 }
 
 #[test]
-fn a_plot_is_as_wide_as_it_may_be_and_plain_unless_coloured() {
+fn plot_respects_the_width_limits_and_is_plain_without_colours() {
     for (width, widest) in [(0, 48), (77, 77), (usize::MAX, 400)] {
         let mut plot = Plot::new(width, false);
         let mut text = Vec::new();
         for n in 0..1000u32 {
-            plot.outcome(&outcome(f64::from(n), Some(n % 50)), &mut text).unwrap();
+            plot.write(&outcome(f64::from(n), Some(n % 50)), &mut text).unwrap();
         }
-        assert!(text.is_empty(), "nothing before the end");
+        assert!(text.is_empty(), "no output before the end");
         plot.end(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let chart = text.lines().take_while(|line| !line.is_empty());
@@ -69,7 +69,7 @@ fn a_plot_is_as_wide_as_it_may_be_and_plain_unless_coloured() {
     }
     let mut text = Vec::new();
     let mut plot = Plot::new(80, true);
-    plot.outcome(&outcome(0.0, Some(1)), &mut text).unwrap();
+    plot.write(&outcome(0.0, Some(1)), &mut text).unwrap();
     plot.end(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("\x1b[33m"));

@@ -1,14 +1,14 @@
-//! Timeline: outcomes by time, in bounded memory, however many there are.
+//! Timeline: outcomes over time, in bounded memory.
 //!
-//! Time is cut into bins of equal width. When it outgrows them, each two become one and keep the larger values, so that a
-//! later resampling to columns still finds every maximum.
+//! Time is divided into bins of equal width. When the bins run out, neighbours are merged and keep the
+//! larger values, so that a later resampling to columns still finds every maximum.
 
 use autoscaler::replay::Outcome;
 
-/// Bins, at most. More than twice the columns of the widest plot, so that no column is without a bin for want of them.
+/// Most bins: more than twice the columns of the widest plot, so that every column has a bin.
 const BINS: usize = 2048;
 
-/// Outcomes by time.
+/// OutcomeCounters by time.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     bins: Vec<Option<Bin>>,
@@ -20,7 +20,7 @@ pub(super) struct Timeline {
     span: u64,
 }
 
-/// What a plot shows of a moment.
+/// The plotted values of one decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
     pub(super) stable: f64,
@@ -29,16 +29,16 @@ pub(super) struct Sample {
     pub(super) desired: f64,
 }
 
-/// What a plot shows of a column's time.
+/// The plotted values of one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Column {
-    /// The largest of each value; `None` if there was no decision.
+    /// The maximum of each value; `None` without a decision.
     pub(super) peak: Option<Sample>,
     pub(super) panicking: bool,
     pub(super) without_data: bool,
 }
 
-/// Some time, and how it ended: that goes on until the next decision.
+/// One bin: its maxima, and its last decision, which holds until the next one.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     all: Column,
@@ -49,7 +49,7 @@ struct Bin {
 
 impl Timeline {
     pub(super) fn add(&mut self, outcome: &Outcome) {
-        // Not negative, and exact in milliseconds.
+        // Trace times are not negative and have milliseconds.
         let at = (outcome.t * 1000.0).round() as u64;
         if self.bins.is_empty() {
             (self.start, self.width) = (at, 1);
@@ -67,7 +67,7 @@ impl Timeline {
         }
     }
 
-    /// The whole time in so many columns; none without outcomes.
+    /// Resamples the whole time to `count` columns; none without outcomes.
     pub(super) fn columns(&self, count: usize) -> Vec<Column> {
         let mut bins: Vec<Option<Bin>> = vec![None; if self.bins.is_empty() { 0 } else { count }];
         for (index, bin) in (0u64..).zip(&self.bins) {
@@ -86,7 +86,7 @@ impl Timeline {
             .collect()
     }
 
-    /// When a column of so many begins, in seconds since the start of the trace.
+    /// Start of a column out of `count`, in seconds of the trace.
     pub(super) fn time_of(&self, column: usize, count: usize) -> f64 {
         let share = column as f64 / count.max(1) as f64;
         (self.start as f64 + self.span as f64 * share) / 1000.0

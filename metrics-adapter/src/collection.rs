@@ -1,0 +1,13 @@
+//! Collection: load reports from activators and pods become windows of averages, one set a workload.
+//!
+//! Activators push over the [`stat_server`]; pods are read by the [`stats_scraper`], each second by
+//! the [`scrape_loop`]. Both fill the [`collector`], which the multi-scaler and the API read.
+
+pub mod collector;
+pub mod scrape_client;
+pub mod scrape_loop;
+pub mod scrape_schedule;
+pub mod stat_datagrams;
+pub mod stat_server;
+pub mod stats_scraper;
+pub mod window_clock;

@@ -1,0 +1,228 @@
+//! Collector: the windows of all workloads, filled by pushes and by scrapes.
+//!
+//! Activators' pushes come from the stat server, pods' stats from the scraper; what both record for
+//! one second adds up. The multi-scaler and the metrics API read averages. A push for a workload that
+//! is not in the table is dropped, because no decision would use it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::collection::{Averages, Collection, Measure, Round, Windows};
+use autoscaler::stats::StatMessage;
+use parking_lot::{Mutex, RwLock};
+
+use crate::collection::window_clock::WindowClock;
+
+/// The collections of all workloads.
+#[derive(Debug, Default)]
+pub struct Collector {
+    clock: WindowClock,
+    collections: RwLock<HashMap<Key, Arc<Entry>>>,
+    activators: AtomicUsize,
+}
+
+/// One workload's collection. The lock is held for a few additions, never across an await.
+#[derive(Debug)]
+struct Entry {
+    windows: Mutex<Windows>,
+    collection: Mutex<Collection>,
+}
+
+/// How a pushed message was handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushOutcome {
+    /// Added to the windows.
+    Recorded,
+    /// Dropped: the workload is not in the table.
+    UnknownWorkload,
+    /// Dropped: a number is negative, not finite or out of bounds.
+    Implausible,
+}
+
+/// Counts one activator as connected until dropped.
+#[derive(Debug)]
+pub struct ConnectedActivator(Arc<Collector>);
+
+// === impl Collector ===
+
+impl Collector {
+    /// The clock of all windows.
+    pub fn clock(&self) -> &WindowClock {
+        &self.clock
+    }
+
+    /// Starts to collect a workload, or resizes its windows.
+    pub fn create_or_update(&self, key: &Key, windows: Windows) {
+        if let Some(entry) = self.entry(key) {
+            entry.resize(windows, self.clock.now());
+            return;
+        }
+        let entry = Entry { windows: Mutex::new(windows), collection: Mutex::new(Collection::new(windows)) };
+        self.collections.write().insert(key.clone(), Arc::new(entry));
+    }
+
+    /// Drops the collections of all workloads for which `keep` is false.
+    pub fn retain(&self, keep: impl Fn(&Key) -> bool) {
+        let mut collections = self.collections.write();
+        collections.retain(|key, _| keep(key));
+    }
+
+    /// Records one workload's part of an activator's push.
+    pub fn record_push(&self, message: &StatMessage) -> PushOutcome {
+        if !message.stat.is_plausible() {
+            return PushOutcome::Implausible;
+        }
+        let Some(entry) = self.entry(&message.key) else { return PushOutcome::UnknownWorkload };
+        let mut collection = entry.collection.lock();
+        collection.record(self.clock.second_of(message.stat.timestamp), &message.stat);
+        if !message.stat.is_idle() {
+            collection.idleness_mut().activator(self.clock.now());
+        }
+        PushOutcome::Recorded
+    }
+
+    /// Records one scrape of a workload's pods, for the second `at`.
+    pub fn record_round(&self, key: &Key, at: Duration, round: &Round) {
+        let Some(entry) = self.entry(key) else { return };
+        let activators = self.connected_activators() > 0;
+        entry.collection.lock().record_round(at, round, activators);
+    }
+
+    /// A workload's current averages; `None` without data.
+    pub fn averages(&self, key: &Key, measure: Measure) -> Option<Averages> {
+        let entry = self.entry(key)?;
+        let now = self.clock.now();
+        entry.collection.lock().averages(measure, now)
+    }
+
+    /// Since when all pods and activators report the workload as idle.
+    pub fn idle_since(&self, key: &Key) -> Option<Duration> {
+        let entry = self.entry(key)?;
+        let now = self.clock.now();
+        entry.collection.lock().idleness().since(now)
+    }
+
+    /// Counts one more connected activator, until the returned value is dropped.
+    pub fn activator_connected(self: &Arc<Self>) -> ConnectedActivator {
+        self.activators.fetch_add(1, Ordering::Relaxed);
+        ConnectedActivator(self.clone())
+    }
+
+    /// Number of connected activators.
+    pub fn connected_activators(&self) -> usize {
+        self.activators.load(Ordering::Relaxed)
+    }
+
+    fn entry(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.collections.read().get(key).cloned()
+    }
+
+    /// Ends the idleness of all workloads, because the lost activator may still hold requests.
+    fn activator_lost(&self) {
+        let now = self.clock.now();
+        let entries: Vec<_> = self.collections.read().values().cloned().collect();
+        for entry in entries {
+            entry.collection.lock().idleness_mut().activator(now);
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn resize(&self, windows: Windows, now: Duration) {
+        let mut current = self.windows.lock();
+        if *current == windows {
+            return;
+        }
+        let mut collection = self.collection.lock();
+        if current.aggregation == windows.aggregation {
+            collection.resize(windows, now);
+        } else {
+            // Linear and exponential buckets cannot be converted into each other.
+            *collection = Collection::new(windows);
+        }
+        *current = windows;
+    }
+}
+
+// === impl ConnectedActivator ===
+
+impl Drop for ConnectedActivator {
+    fn drop(&mut self) {
+        self.0.activators.fetch_sub(1, Ordering::Relaxed);
+        self.0.activator_lost();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::settings::Aggregation;
+    use autoscaler::stats::Stat;
+
+    use super::*;
+
+    fn windows() -> Windows {
+        Windows {
+            stable: Duration::from_secs(60),
+            panic: Duration::from_secs(6),
+            aggregation: Aggregation::Linear,
+        }
+    }
+
+    fn stat(concurrency: f64, proxied: f64, timestamp: i64) -> Stat {
+        Stat {
+            average_concurrent_requests: concurrency,
+            average_proxied_concurrent_requests: proxied,
+            timestamp,
+            ..Stat::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn adds_push_and_scrape_of_one_second_without_the_proxied_part() {
+        let collector = Collector::default();
+        let key = Key::new("shop", "web");
+        collector.create_or_update(&key, windows());
+        let second = i64::try_from(collector.clock().now().as_secs()).unwrap();
+        let message = StatMessage { key: key.clone(), stat: stat(7.0, 0.0, second) };
+        assert_eq!(collector.record_push(&message), PushOutcome::Recorded);
+        let at = Duration::from_secs(second.unsigned_abs());
+        collector.record_round(&key, at, &Round::Heard { total: stat(10.0, 6.0, 0), idle: false });
+        assert_eq!(collector.averages(&key, Measure::Concurrency).unwrap().stable, 11.0);
+        assert_eq!(collector.idle_since(&key), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn drops_implausible_stats_and_unknown_workloads() {
+        let collector = Collector::default();
+        let key = Key::new("shop", "web");
+        let message = StatMessage { key: key.clone(), stat: stat(1.0, 0.0, 0) };
+        assert_eq!(collector.record_push(&message), PushOutcome::UnknownWorkload);
+        assert_eq!(collector.averages(&key, Measure::Concurrency), None); // C7 of Knative's collector_test.go
+        collector.create_or_update(&key, windows());
+        for bad in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
+            let message = StatMessage { key: key.clone(), stat: stat(bad, 0.0, 0) };
+            assert_eq!(collector.record_push(&message), PushOutcome::Implausible);
+        }
+        assert_eq!(collector.averages(&key, Measure::Concurrency), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workload_without_pods_is_idle_only_with_a_connected_activator() {
+        let collector = Arc::new(Collector::default());
+        let key = Key::new("shop", "web");
+        collector.create_or_update(&key, windows());
+        let round = || collector.record_round(&key, collector.clock().now(), &Round::NoPods);
+        round();
+        assert_eq!(collector.idle_since(&key), None, "no activator is connected");
+        let activator = collector.activator_connected();
+        round();
+        assert!(collector.idle_since(&key).is_some());
+        drop(activator);
+        assert_eq!(collector.idle_since(&key), None, "the only activator disconnected");
+    }
+}

@@ -1,0 +1,178 @@
+//! ScrapeClient: reads one pod's stat, by datagram if the pod supports it, else by `GET /stat`.
+//!
+//! A pod that answers by HTTP only (a network policy allows only TCP, or its sidecar is older) is
+//! cached as such, and scraped by HTTP directly for a while. HTTP connections are kept alive, because
+//! the same pods are scraped again and again, up to a limit. A slow response or a large one is an error.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::stats::Stat;
+use bytes::Bytes;
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::collection::stat_datagrams::{DatagramError, StatDatagrams};
+
+/// Timeout of one scrape. A slower pod has missed its second.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest body accepted, in bytes. A stat has about 250.
+const MAX_BODY: usize = 4096;
+/// Idle connections are closed after this, or when their pod ends.
+const IDLE: Duration = Duration::from_secs(15);
+/// Concurrent HTTP requests. Further ones queue, within their timeout.
+const MAX_REQUESTS: usize = 1024;
+/// Pods with keep-alive connections; with more pods, each connection is closed after its response.
+/// Every platform allows a process this many open files.
+const MAX_KEPT: usize = 4096;
+/// How long a pod that answered no datagram is scraped by HTTP only. Short, because a busy node drops
+/// datagrams too, and HTTP costs more.
+const HTTP_ONLY_TTL: Duration = Duration::from_secs(30);
+/// Entries in the cache of HTTP-only pods; further pods are tried by datagram each time.
+const MAX_HTTP_ONLY: usize = 1 << 17;
+
+/// Scrapes pods. Clones share connections.
+#[derive(Clone, Debug)]
+pub struct ScrapeClient {
+    datagrams: Option<Arc<StatDatagrams>>,
+    /// Pods that answered no datagram, and when to try datagrams again.
+    http_only: Arc<Mutex<HashMap<IpAddr, Instant>>>,
+    client: Client<HttpConnector, Empty<Bytes>>,
+    requests: Arc<Semaphore>,
+    port: u16,
+}
+
+/// Why a pod could not be scraped.
+#[derive(Debug, thiserror::Error)]
+pub enum ScrapeError {
+    /// The connection failed.
+    #[error(transparent)]
+    Connection(#[from] hyper_util::client::legacy::Error),
+    /// The pod did not respond in time.
+    #[error("no response within {TIMEOUT:?}")]
+    Timeout,
+    /// This process is too busy to wait for the response properly.
+    #[error("the metrics-adapter is overloaded; raise its CPU limit")]
+    Overloaded,
+    /// The pod has just started and has not completed a first period.
+    #[error("the pod has not completed a reporting period yet")]
+    TooYoung,
+    /// An unexpected status, as of another server on that port.
+    #[error("unexpected status {0}")]
+    Status(StatusCode),
+    /// The body was cut or too long.
+    #[error("body: {0}")]
+    Body(Box<dyn std::error::Error + Send + Sync>),
+    /// The body is not a stat.
+    #[error("invalid stat: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A number is negative, not finite or out of bounds.
+    #[error("the stat has implausible numbers")]
+    Implausible,
+    /// The URL is invalid.
+    #[error(transparent)]
+    Url(#[from] http::Error),
+}
+
+// === impl ScrapeClient ===
+
+impl ScrapeClient {
+    /// A client for this port of pods. Without `datagrams` it uses HTTP only.
+    pub fn new(port: u16, datagrams: Option<Arc<StatDatagrams>>) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(TIMEOUT));
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(1)
+            .build(connector);
+        let (http_only, requests) = (Arc::default(), Arc::new(Semaphore::new(MAX_REQUESTS)));
+        Self { datagrams, http_only, client, requests, port }
+    }
+
+    /// Scrapes one pod.
+    ///
+    /// # Errors
+    /// When the pod does not return a plausible stat in time.
+    pub async fn scrape(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
+        if let Some(datagrams) = self.datagrams.as_ref().filter(|_| !self.is_http_only(ip)) {
+            match datagrams.query(ip).await {
+                Ok(stat) => return plausible(stat.ok_or(ScrapeError::TooYoung)?),
+                Err(DatagramError::Overloaded) => return Err(ScrapeError::Overloaded),
+                Err(DatagramError::NoAnswer) => {}
+            }
+            let result = Box::pin(self.scrape_by_http(ip)).await;
+            // A pod that fails both ways is gone, and its address may go to another pod.
+            if result.is_ok() {
+                self.cache_http_only(ip);
+            }
+            return result;
+        }
+        Box::pin(self.scrape_by_http(ip)).await
+    }
+
+    async fn scrape_by_http(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
+        tokio::time::timeout(TIMEOUT, self.get(ip)).await.unwrap_or(Err(ScrapeError::Timeout))
+    }
+
+    async fn get(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
+        // The semaphore is never closed.
+        let _permit = self.requests.acquire().await;
+        let url = format!("http://{}/stat", SocketAddr::new(ip, self.port));
+        let mut request = Request::get(url).body(Empty::new())?;
+        if self.lock().len() > MAX_KEPT {
+            request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        let response = self.client.request(request).await?;
+        let status = response.status();
+        // Read for every status, so that the connection can be reused.
+        let body = Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(ScrapeError::Body)?;
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            return Err(ScrapeError::TooYoung);
+        }
+        if status != StatusCode::OK {
+            return Err(ScrapeError::Status(status));
+        }
+        plausible(serde_json::from_slice(&body.to_bytes())?)
+    }
+
+    fn is_http_only(&self, ip: IpAddr) -> bool {
+        let mut http_only = self.lock();
+        match http_only.get(&ip) {
+            Some(until) if *until > Instant::now() => true,
+            Some(_) => {
+                http_only.remove(&ip);
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn cache_http_only(&self, ip: IpAddr) {
+        let now = Instant::now();
+        let mut http_only = self.lock();
+        if http_only.len() >= MAX_HTTP_ONLY {
+            http_only.retain(|_, until| *until > now);
+        }
+        if http_only.len() < MAX_HTTP_ONLY {
+            http_only.insert(ip, now + HTTP_ONLY_TTL);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
+        self.http_only.lock()
+    }
+}
+
+fn plausible(stat: Stat) -> Result<Stat, ScrapeError> {
+    if stat.is_plausible() { Ok(stat) } else { Err(ScrapeError::Implausible) }
+}

@@ -1,0 +1,62 @@
+//! DecisionReason: the rule behind a decision, as text for `simulate --human` and `/why`.
+
+use std::fmt;
+use std::time::Duration;
+
+use autoscaler::decider::{DeciderSpec, Rule, Verdict};
+use autoscaler::replay::Outcome;
+
+use crate::decisions::readable::CompactNumber;
+
+/// The data that explain a decision; displays as one short phrase.
+pub(crate) struct DecisionReason<'a> {
+    /// The decision; `None` without data.
+    pub(crate) verdict: Option<&'a Verdict>,
+    /// The settings it was made with.
+    pub(crate) spec: &'a DeciderSpec,
+    /// In panic: for how long the load has stayed below the panic threshold.
+    pub(crate) calm: Option<Duration>,
+    /// Whether the windows held data.
+    pub(crate) has_data: bool,
+}
+
+// === impl DecisionReason ===
+
+impl<'a> From<&'a Outcome> for DecisionReason<'a> {
+    fn from(outcome: &'a Outcome) -> Self {
+        let Outcome { verdict, spec, calm, heard, .. } = outcome;
+        Self { verdict: verdict.as_ref(), spec, calm: *calm, has_data: *heard }
+    }
+}
+
+impl fmt::Display for DecisionReason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(verdict) = self.verdict else { return f.write_str("no data") };
+        self.write_rule(verdict, f)?;
+        if self.has_data { Ok(()) } else { f.write_str(", no reports, counted as 0") }
+    }
+}
+
+impl DecisionReason<'_> {
+    fn write_rule(&self, verdict: &Verdict, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Verdict { desired, averages, .. } = verdict;
+        let target = CompactNumber(self.spec.target);
+        match verdict.rule {
+            Rule::Stable => write!(f, "stable {} of {target} → {desired}", CompactNumber(averages.stable)),
+            Rule::Panic => write!(f, "panic {} of {target} → {desired}", CompactNumber(averages.panic)),
+            Rule::ScaleUpRate => write!(f, "limited by max-scale-up-rate {}", self.spec.max_scale_up_rate),
+            Rule::ScaleDownRate => {
+                write!(f, "limited by max-scale-down-rate {}", self.spec.max_scale_down_rate)
+            }
+            Rule::ActivationScale => f.write_str("raised to activation-scale"),
+            Rule::PanicHold => self.write_panic_hold(f),
+            Rule::ScaleDownDelay => f.write_str("held by scale-down-delay"),
+        }
+    }
+
+    fn write_panic_hold(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calm = self.calm.unwrap_or_default();
+        let window = self.spec.stable_window.as_secs();
+        write!(f, "held by panic, calm for {} of {window} s", CompactNumber(calm.as_secs_f64()))
+    }
+}

@@ -1,0 +1,189 @@
+//! DecisionStore: the newest decision of every workload, and the stream of their changes.
+//!
+//! Only the multi-scaler writes it, and only while this replica leads. The metrics API reads single
+//! decisions. A zero-scaler's connection takes a snapshot and, atomically with it, subscribes to all
+//! later changes. The stream is bounded: a subscriber that lags too far behind is disconnected and must
+//! reconnect for a new snapshot.
+
+use std::collections::BTreeMap;
+
+use autoscaler::{Decision, DecisionEvent, Key};
+use axum::extract::ws::Utf8Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::broadcast;
+
+/// Changes that a slow subscriber may lag behind.
+const BACKLOG: usize = 4096;
+/// An unchanged decision is sent again after this long, so that subscribers see fresh data behind it.
+const REFRESH_MS: i64 = 10_000;
+
+/// The decisions of all workloads.
+#[derive(Debug)]
+pub struct DecisionStore {
+    decisions: Mutex<BTreeMap<Key, StoredDecision>>,
+    changes: broadcast::Sender<Utf8Bytes>,
+}
+
+#[derive(Debug)]
+struct StoredDecision {
+    newest: Decision,
+    sent: Decision,
+}
+
+// === impl DecisionStore ===
+
+impl Default for DecisionStore {
+    fn default() -> Self {
+        Self { decisions: Mutex::default(), changes: broadcast::Sender::new(BACKLOG) }
+    }
+}
+
+impl DecisionStore {
+    /// The newest decision on a workload.
+    pub fn get(&self, key: &Key) -> Option<Decision> {
+        self.read(key, Decision::clone)
+    }
+
+    /// Reads from the newest decision on a workload, without a clone.
+    pub fn read<T>(&self, key: &Key, read: impl FnOnce(&Decision) -> T) -> Option<T> {
+        self.lock().get(key).map(|stored| read(&stored.newest))
+    }
+
+    /// Stores a decision, and sends it if it differs from the one sent last or that one is old.
+    pub fn publish(&self, decision: Decision) {
+        let mut decisions = self.lock();
+        match decisions.get_mut(&decision.key) {
+            Some(stored) if !must_send(&stored.sent, &decision) => stored.newest = decision,
+            _ => {
+                self.send(&DecisionEvent::Decided(decision.clone()));
+                let key = decision.key.clone();
+                decisions.insert(key, StoredDecision { newest: decision.clone(), sent: decision });
+            }
+        }
+    }
+
+    /// Updates the idle time of the newest decision, where a lack of data allows no new decision.
+    pub fn correct_idleness(&self, key: &Key, idle_since: Option<i64>) {
+        let corrected = self.get(key).map(|newest| Decision { idle_since, ..newest });
+        if let Some(decision) = corrected {
+            self.publish(decision);
+        }
+    }
+
+    /// Removes the decision on a workload.
+    pub fn remove(&self, key: &Key) {
+        let mut decisions = self.lock();
+        if decisions.remove(key).is_some() {
+            self.send(&DecisionEvent::Removed(key.clone()));
+        }
+    }
+
+    /// Removes all decisions, when another replica becomes the leader.
+    pub fn clear(&self) {
+        let mut decisions = self.lock();
+        if !decisions.is_empty() {
+            decisions.clear();
+            self.send(&DecisionEvent::Snapshot(Vec::new()));
+        }
+    }
+
+    /// The keys of all workloads with a decision.
+    pub fn keys(&self) -> Vec<Key> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// A snapshot message for a new subscriber, and the messages after it.
+    pub fn subscribe(&self) -> (Option<Utf8Bytes>, broadcast::Receiver<Utf8Bytes>) {
+        // The lock is held while sending, too, so no change is missed or sent twice.
+        let decisions = self.lock();
+        let all = decisions.values().map(|stored| stored.newest.clone()).collect();
+        (encode(&DecisionEvent::Snapshot(all)), self.changes.subscribe())
+    }
+
+    fn send(&self, event: &DecisionEvent) {
+        if let Some(text) = encode(event) {
+            // An error means that there is no subscriber.
+            let _ = self.changes.send(text);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, StoredDecision>> {
+        self.decisions.lock()
+    }
+}
+
+fn encode(event: &DecisionEvent) -> Option<Utf8Bytes> {
+    match serde_json::to_string(event) {
+        Ok(text) => Some(text.into()),
+        Err(error) => {
+            tracing::error!(%error, ?event, "decision not sent, JSON encoding failed");
+            None
+        }
+    }
+}
+
+/// Whether `decision` differs from `sent`, or `sent` is old.
+fn must_send(sent: &Decision, decision: &Decision) -> bool {
+    !sent.is_like(decision) || decision.decided_at - sent.decided_at >= REFRESH_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision(desired: u32, decided_at: i64) -> Decision {
+        Decision {
+            key: Key::new("shop", "web"),
+            desired,
+            panicking: false,
+            held: false,
+            excess_burst_capacity: 0,
+            stable: 0.0,
+            panic: 0.0,
+            ready: 0,
+            idle_since: None,
+            decided_at,
+        }
+    }
+
+    fn event(text: Utf8Bytes) -> DecisionEvent {
+        serde_json::from_str(text.as_str()).unwrap()
+    }
+
+    #[test]
+    fn subscriber_gets_a_snapshot_and_then_changes() {
+        let decisions = DecisionStore::default();
+        decisions.publish(decision(1, 0));
+        let (snapshot, mut changes) = decisions.subscribe();
+        assert_eq!(event(snapshot.unwrap()), DecisionEvent::Snapshot(vec![decision(1, 0)]));
+        decisions.publish(decision(1, 2000));
+        assert!(changes.try_recv().is_err(), "unchanged");
+        decisions.publish(decision(2, 4000));
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(decision(2, 4000)));
+        decisions.publish(decision(2, 14_000));
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(decision(2, 14_000)));
+        decisions.remove(&Key::new("shop", "web"));
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Removed(Key::new("shop", "web")));
+    }
+
+    #[test]
+    fn clear_sends_an_empty_snapshot_once() {
+        let decisions = DecisionStore::default();
+        decisions.publish(decision(1, 0));
+        let (_, mut changes) = decisions.subscribe();
+        decisions.clear();
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Snapshot(vec![]));
+        assert_eq!(decisions.get(&Key::new("shop", "web")), None);
+        decisions.clear();
+        assert!(changes.try_recv().is_err(), "already empty");
+    }
+
+    #[test]
+    fn sends_corrected_idleness_without_a_new_decision() {
+        let decisions = DecisionStore::default();
+        decisions.publish(Decision { idle_since: Some(5), ..decision(0, 0) });
+        let (_, mut changes) = decisions.subscribe();
+        decisions.correct_idleness(&Key::new("shop", "web"), None);
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(decision(0, 0)));
+    }
+}

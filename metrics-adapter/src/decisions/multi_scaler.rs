@@ -1,0 +1,186 @@
+//! MultiScaler: one task that owns the deciders of all workloads.
+//!
+//! It decides on each workload every two seconds, at the workload's own tick ([`TickSchedule`]). A poke
+//! ([`Pokes`]) of a workload at zero is decided at once, other pokes after a short delay
+//! ([`DelayedPokes`]). Its input are the collector's averages and the ready pods; its output is the
+//! [`DecisionStore`]. Without data it decides nothing, and the last decision ages.
+//!
+//! Only the leader publishes decisions. A follower decides too, on its own windows, so that its deciders
+//! are in the right panic and delay states when it takes over. After a takeover it does not scale down
+//! for one stable window, because the previous leader may have seen more load.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::decider::Decider;
+use autoscaler::{Decision, Key};
+use runtime::kubernetes::lease::Leadership;
+use tokio::sync::mpsc;
+
+use crate::collection::collector::Collector;
+use crate::decisions::decision_history::{DecisionHistory, DecisionRecord};
+use crate::decisions::decision_store::DecisionStore;
+use crate::decisions::pokes::{DelayedPokes, Pokes};
+use crate::decisions::tick_schedule::TickSchedule;
+use crate::metrics::Metrics;
+use crate::watches::ready_pods::ReadyPods;
+use crate::watches::workloads::{Workload, WorkloadTable, WorkloadsReceiver};
+
+/// Decides on all workloads.
+#[derive(Debug)]
+pub struct MultiScaler {
+    /// Source of the averages.
+    pub collector: Arc<Collector>,
+    /// Source of the numbers of ready pods.
+    pub pods: ReadyPods,
+    /// The workloads to decide on.
+    pub workloads: WorkloadsReceiver,
+    /// Checks whether a poke is still urgent.
+    pub pokes: Pokes,
+    /// Receives the decisions, while this replica leads.
+    pub decisions: Arc<DecisionStore>,
+    /// Receives every attempt to decide, with its data.
+    pub history: Arc<DecisionHistory>,
+    /// Whether this replica leads.
+    pub leadership: Leadership,
+    /// Counters.
+    pub metrics: Metrics,
+}
+
+/// The decider of one workload.
+#[derive(Debug)]
+struct DeciderEntry {
+    decider: Decider,
+    /// Since when it is idle, by the collector's clock and by the wall clock. Converted once: the clocks
+    /// drift by milliseconds, and each difference would be sent to all subscribers.
+    idle: Option<(Duration, i64)>,
+}
+
+/// The deciders of all workloads.
+type DeciderTable = HashMap<Key, DeciderEntry>;
+
+// === impl MultiScaler ===
+
+impl MultiScaler {
+    /// Decides until the process ends.
+    pub async fn run(mut self, mut poked: mpsc::Receiver<Key>) {
+        let mut deciders = DeciderTable::new();
+        let mut led = false;
+        let mut schedule = TickSchedule::new(&self.workloads.borrow());
+        let mut delayed = DelayedPokes::default();
+        loop {
+            let leads = self.leadership.is_leader();
+            if leads != led {
+                led = leads;
+                self.leadership_changed(&mut deciders, leads);
+            }
+            tokio::select! {
+                () = self.leadership.wait_for(!led) => {}
+                workloads = schedule.next() => {
+                    for workload in workloads {
+                        self.decide(&mut deciders, workload);
+                    }
+                }
+                key = poked.recv() => match key {
+                    Some(key) if self.pokes.is_at_zero(&key) => self.poked(&mut deciders, &key),
+                    Some(key) => delayed.add(key),
+                    None => return,
+                },
+                Some(key) = delayed.next() => self.poked(&mut deciders, &key),
+                changed = self.workloads.changed() => match changed {
+                    Ok(()) => {
+                        self.drop_removed(&mut deciders);
+                        schedule.update(&self.workloads.borrow());
+                    }
+                    Err(_) => return,
+                },
+            }
+        }
+    }
+
+    fn leadership_changed(&self, deciders: &mut DeciderTable, leads: bool) {
+        if !leads {
+            return self.decisions.clear();
+        }
+        let now = self.collector.clock().now();
+        let table = self.workloads.borrow().clone();
+        for workload in table.iter() {
+            let ready = self.pods.count_ready(&workload.key.namespace, &workload.selector);
+            if let (Some(entry), Some(ready)) = (deciders.get_mut(&workload.key), ready) {
+                entry.decider.take_over(ready, now);
+            }
+        }
+        for workload in table.iter() {
+            self.decide(deciders, workload);
+        }
+    }
+
+    fn poked(&self, deciders: &mut DeciderTable, key: &Key) {
+        if !self.leadership.is_leader() {
+            return;
+        }
+        let workload = self.workloads.borrow().get(key).cloned();
+        // Several reports may have poked before the first decision.
+        if let Some(workload) = workload.filter(|workload| self.pokes.is_urgent(workload)) {
+            self.metrics.pokes.inc();
+            self.decide(deciders, &workload);
+        }
+    }
+
+    fn drop_removed(&mut self, deciders: &mut DeciderTable) {
+        let table: Arc<WorkloadTable> = self.workloads.borrow_and_update().clone();
+        deciders.retain(|key, _| table.get(key).is_some());
+        self.history.retain(|key| table.get(key).is_some());
+        for key in self.decisions.keys() {
+            if table.get(&key).is_none() {
+                self.decisions.remove(&key);
+            }
+        }
+    }
+
+    fn decide(&self, deciders: &mut DeciderTable, workload: &Arc<Workload>) {
+        let key = &workload.key;
+        let Some(ready) = self.pods.count_ready(&key.namespace, &workload.selector) else { return };
+        let now = self.collector.clock().now();
+        let entry = deciders.entry(key.clone()).or_insert_with(|| DeciderEntry {
+            decider: Decider::new(&workload.spec, ready, now),
+            idle: None,
+        });
+        let idle_since = self.idle_since(entry, key);
+        let averages = self.collector.averages(key, workload.measure);
+        // An empty window counts as no load only if a connected activator confirms idleness.
+        let has_data = averages.is_some() || idle_since.is_some();
+        let verdict = has_data.then(|| entry.decider.decide(&workload.spec, averages, ready, now)).flatten();
+        self.metrics.decisions.count(verdict.is_some());
+        self.history.record(DecisionRecord {
+            at: runtime::clock::unix_millis(),
+            workload: workload.clone(),
+            ready,
+            averages,
+            idle_since,
+            verdict,
+            panicking: entry.decider.is_panicking(),
+            calm: entry.decider.calm_since().map(|since| now.saturating_sub(since)),
+        });
+        if !self.leadership.is_leader() {
+            return;
+        }
+        match verdict {
+            Some(verdict) => {
+                let (panicking, at) = (entry.decider.is_panicking(), runtime::clock::unix_millis());
+                let decision = Decision::new(key.clone(), verdict, panicking, ready, idle_since, at);
+                self.decisions.publish(decision);
+            }
+            None => self.decisions.correct_idleness(key, idle_since),
+        }
+    }
+
+    fn idle_since(&self, entry: &mut DeciderEntry, key: &Key) -> Option<i64> {
+        entry.idle = self.collector.idle_since(key).map(|since| match entry.idle {
+            Some((last, millis)) if last == since => (since, millis),
+            _ => (since, self.collector.clock().unix_millis(since)),
+        });
+        entry.idle.map(|(_, millis)| millis)
+    }
+}

@@ -1,0 +1,61 @@
+//! The SubjectAccessReview that a request needs.
+
+use autoscaler::contract::METRIC_DESIRED;
+use http::request::Parts;
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
+};
+use runtime::auth::User;
+
+use crate::external_metrics::route::Route;
+use crate::external_metrics::value::object_metrics;
+use crate::external_metrics::value::{GROUP, VERSION};
+
+/// The review of `user` making this request.
+pub(in crate::external_metrics) fn access_review(
+    user: &User,
+    route: &Route<'_>,
+    request: &Parts,
+) -> SubjectAccessReviewSpec {
+    let resource_attributes = resource_attributes(route);
+    let non_resource_attributes = resource_attributes.is_none().then(|| NonResourceAttributes {
+        path: Some(request.uri.path().to_owned()),
+        verb: Some(request.method.as_str().to_ascii_lowercase()),
+    });
+    SubjectAccessReviewSpec {
+        user: Some(user.name.clone()),
+        uid: user.uid.clone(),
+        groups: Some(user.groups.clone()),
+        extra: (!user.extra.is_empty()).then(|| user.extra.clone()),
+        resource_attributes,
+        non_resource_attributes,
+    }
+}
+
+fn resource_attributes(route: &Route<'_>) -> Option<ResourceAttributes> {
+    match route {
+        Route::Metric { namespace, .. } | Route::Why { namespace, .. } => {
+            // Permission to read decisions includes the reasons for them.
+            let metric = if let Route::Metric { metric, .. } = route { metric } else { METRIC_DESIRED };
+            Some(ResourceAttributes {
+                group: Some(GROUP.to_owned()),
+                version: Some(VERSION.to_owned()),
+                resource: Some(metric.to_owned()),
+                namespace: Some((*namespace).to_owned()),
+                verb: Some("list".to_owned()),
+                ..ResourceAttributes::default()
+            })
+        }
+        Route::ObjectMetric { namespace, described, name, metric } => Some(ResourceAttributes {
+            group: Some(object_metrics::GROUP.to_owned()),
+            version: Some(object_metrics::VERSION.to_owned()),
+            resource: Some(described.resource().to_owned()),
+            subresource: Some((*metric).to_owned()),
+            name: Some((*name).to_owned()),
+            namespace: Some((*namespace).to_owned()),
+            verb: Some("get".to_owned()),
+            ..ResourceAttributes::default()
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,14 @@
+//! OutcomeWriter: a format for the outcomes of a simulation.
+
+use std::io::{self, Write};
+
+use autoscaler::replay::Outcome;
+
+/// Writes outcomes in one format.
+pub(super) trait OutcomeWriter {
+    /// Writes one outcome, or keeps it for the end.
+    fn write(&mut self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Writes what was kept for the end.
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()>;
+}

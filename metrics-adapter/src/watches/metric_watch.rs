@@ -1,0 +1,406 @@
+//! MetricWatch: builds the table of workloads from Metrics, PodAutoscalers and the settings ConfigMap.
+//!
+//! A workload is in the table if its Metric and its PodAutoscaler both exist and are valid; an invalid
+//! one is logged once. An invalid ConfigMap changes nothing: the last valid settings stay in force.
+//!
+//! Changes are batched briefly, so that a start with thousands of objects builds a few tables and not
+//! thousands. Only changed workloads are rebuilt, because PodAutoscaler statuses change all the time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, key_of};
+use autoscaler::collection::Windows;
+use autoscaler::config::AutoscalerConfig;
+use autoscaler::contract::CONFIG_MAP;
+use autoscaler::decider::DeciderSpec;
+use autoscaler::selector::Selector;
+use autoscaler::settings::{Aggregation, Settings};
+use autoscaler::target::TargetError;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use runtime::readiness::{Readiness, ReadinessLatch};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::metrics::Metrics;
+use crate::watches::workloads::{Workload, WorkloadTable};
+
+/// How long changes are batched.
+const BATCH_DELAY: Duration = Duration::from_millis(20);
+
+/// Watches the three API resources and builds the table.
+pub struct MetricWatch {
+    metrics: Store<Metric>,
+    pod_autoscalers: Store<PodAutoscaler>,
+    events: BoxStream<'static, WatchEvent>,
+    /// Workloads to rebuild.
+    dirty: DirtyWorkloads,
+    /// Resources whose first list has not come yet.
+    latches: HashMap<WatchedResource, ReadinessLatch>,
+    config: AutoscalerConfig,
+    /// The last error of each invalid workload, so that each is logged once.
+    errors: BTreeMap<Key, String>,
+    table: watch::Sender<Arc<WorkloadTable>>,
+    counters: Metrics,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum WatchedResource {
+    Metric,
+    PodAutoscaler,
+    Config,
+}
+
+/// An event of one of the watches.
+enum WatchEvent {
+    Object(Option<Key>),
+    /// A part of an incomplete list.
+    Listing,
+    Listed(WatchedResource),
+    Config(BTreeMap<String, String>),
+    Failed(WatchedResource, watcher::Error),
+}
+
+/// The workloads that may have changed.
+#[derive(Debug, PartialEq)]
+enum DirtyWorkloads {
+    Some(HashSet<Key>),
+    All,
+}
+
+/// Why a workload is invalid.
+#[derive(Debug, thiserror::Error)]
+enum InvalidWorkload {
+    #[error("invalid selector in the Metric: {0}")]
+    Selector(#[from] autoscaler::selector::ParseSelectorError),
+    #[error("invalid target in the PodAutoscaler: {0}")]
+    Target(#[from] TargetError),
+}
+
+// === impl MetricWatch ===
+
+impl MetricWatch {
+    /// A watch that sends to `table` once it runs.
+    pub fn new(
+        client: &Client,
+        namespace: &str,
+        readiness: &Readiness,
+        table: watch::Sender<Arc<WorkloadTable>>,
+        counters: Metrics,
+    ) -> Self {
+        let (metrics, metric_writer) = reflector::store();
+        let (pod_autoscalers, pod_autoscaler_writer) = reflector::store();
+        let all = watcher::Config::default;
+        let metric_events = watcher(Api::<Metric>::all(client.clone()), all())
+            .default_backoff()
+            .modify(|metric| metric.metadata.managed_fields = None)
+            .reflect(metric_writer)
+            .map(|event| watch_event(WatchedResource::Metric, event));
+        let pod_autoscaler_events = watcher(Api::<PodAutoscaler>::all(client.clone()), all())
+            .default_backoff()
+            .modify(|autoscaler| {
+                autoscaler.metadata.managed_fields = None;
+                autoscaler.status = None;
+            })
+            .reflect(pod_autoscaler_writer)
+            .map(|event| watch_event(WatchedResource::PodAutoscaler, event));
+        let only_ours = all().fields(&format!("metadata.name={CONFIG_MAP}"));
+        let config_events = watcher(Api::<ConfigMap>::namespaced(client.clone(), namespace), only_ours)
+            .default_backoff()
+            .map(config_event);
+        let events = [metric_events.boxed(), pod_autoscaler_events.boxed(), config_events.boxed()];
+        Self {
+            metrics,
+            pod_autoscalers,
+            events: stream::select_all(events).boxed(),
+            dirty: DirtyWorkloads::All,
+            latches: HashMap::from([
+                (WatchedResource::Metric, readiness.latch("metrics")),
+                (WatchedResource::PodAutoscaler, readiness.latch("podautoscalers")),
+                (WatchedResource::Config, readiness.latch("configmap config-autoscaler")),
+            ]),
+            config: AutoscalerConfig::default(),
+            errors: BTreeMap::new(),
+            table,
+            counters,
+        }
+    }
+
+    /// Updates the table until a watch ends.
+    pub async fn run(mut self) {
+        let mut rebuild_at: Option<Instant> = None;
+        loop {
+            let due = rebuild_at.unwrap_or_else(Instant::now);
+            tokio::select! {
+                event = self.events.next() => match event {
+                    Some(event) => if self.handle(event) {
+                        rebuild_at.get_or_insert_with(|| Instant::now() + BATCH_DELAY);
+                    },
+                    None => return,
+                },
+                () = tokio::time::sleep_until(due), if rebuild_at.is_some() => {
+                    rebuild_at = None;
+                    self.rebuild();
+                }
+            }
+        }
+    }
+
+    /// Handles one event; returns whether the table may have changed.
+    fn handle(&mut self, event: WatchEvent) -> bool {
+        match event {
+            WatchEvent::Object(key) => self.dirty.add(key),
+            WatchEvent::Listing => return false,
+            WatchEvent::Listed(resource) => {
+                self.latches.remove(&resource);
+                self.dirty = DirtyWorkloads::All;
+            }
+            WatchEvent::Config(data) => self.reload(&data),
+            WatchEvent::Failed(resource, error) => {
+                tracing::warn!(?resource, %error, "watch failed, retrying");
+                return false;
+            }
+        }
+        // Until every list has come, a table would lack workloads that exist.
+        self.latches.is_empty() && self.dirty != DirtyWorkloads::default()
+    }
+
+    fn reload(&mut self, data: &BTreeMap<String, String>) {
+        match AutoscalerConfig::parse(data) {
+            Ok(config) => {
+                if config != self.config {
+                    tracing::info!(?config, "settings changed");
+                    self.dirty = DirtyWorkloads::All;
+                }
+                self.config = config;
+            }
+            Err(errors) => {
+                for error in errors {
+                    self.counters.setting_errors.inc();
+                    tracing::error!(config_map = CONFIG_MAP, %error, "invalid setting, keeping the last valid settings");
+                }
+            }
+        }
+    }
+
+    fn rebuild(&mut self) {
+        let current = self.table.borrow().clone();
+        let keys = match std::mem::take(&mut self.dirty) {
+            DirtyWorkloads::Some(keys) => keys,
+            DirtyWorkloads::All => self.all_keys(&current),
+        };
+        let mut changes = Vec::new();
+        for key in keys {
+            let new = self.build(&key);
+            if current.get(&key).map(Arc::as_ref) != new.as_ref() {
+                changes.push((key, new));
+            }
+        }
+        if changes.is_empty() {
+            return;
+        }
+        let mut table = WorkloadTable::clone(&current);
+        for (key, new) in changes {
+            match new {
+                Some(workload) => table.insert(workload),
+                None => table.remove(&key),
+            }
+        }
+        tracing::info!(workloads = table.len(), "workload table updated");
+        self.table.send_replace(Arc::new(table));
+    }
+
+    /// The workloads that exist, and those that the table or the errors still have.
+    fn all_keys(&self, current: &WorkloadTable) -> HashSet<Key> {
+        let autoscalers = self.pod_autoscalers.state();
+        let existing = autoscalers.iter().filter_map(|autoscaler| key_of(autoscaler.as_ref()));
+        existing
+            .chain(current.iter().map(|workload| workload.key.clone()))
+            .chain(self.errors.keys().cloned())
+            .collect()
+    }
+
+    /// The workload of this name, if it exists and is valid.
+    fn build(&mut self, key: &Key) -> Option<Workload> {
+        let autoscaler = self.pod_autoscalers.get(&ObjectRef::new(&key.name).within(&key.namespace));
+        let metric = self.metrics.get(&ObjectRef::new(&key.name).within(&key.namespace));
+        let (Some(autoscaler), Some(metric)) = (autoscaler, metric) else {
+            self.errors.remove(key);
+            return None;
+        };
+        let (settings, errors) = autoscaler.spec.settings(&self.config, autoscaler.annotations());
+        let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let workload = workload(key, &metric.spec, &autoscaler, &settings);
+        messages.extend(workload.as_ref().err().map(ToString::to_string));
+        self.log_errors(key, messages.join("; "));
+        workload.ok()
+    }
+
+    fn log_errors(&mut self, key: &Key, errors: String) {
+        if errors.is_empty() {
+            self.errors.remove(key);
+        } else if self.errors.get(key) != Some(&errors) {
+            self.counters.setting_errors.inc();
+            tracing::warn!(workload = %key, %errors, "invalid workload settings");
+            self.errors.insert(key.clone(), errors);
+        }
+    }
+}
+
+// === impl DirtyWorkloads ===
+
+impl Default for DirtyWorkloads {
+    fn default() -> Self {
+        Self::Some(HashSet::new())
+    }
+}
+
+impl DirtyWorkloads {
+    fn add(&mut self, key: Option<Key>) {
+        if let (Self::Some(keys), Some(key)) = (self, key) {
+            keys.insert(key);
+        }
+    }
+}
+
+impl std::fmt::Debug for MetricWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MetricWatch").field("unlisted", &self.latches).finish_non_exhaustive()
+    }
+}
+
+fn watch_event<K: ResourceExt>(
+    resource: WatchedResource,
+    event: Result<Event<K>, watcher::Error>,
+) -> WatchEvent {
+    match event {
+        Ok(Event::Init | Event::InitApply(_)) => WatchEvent::Listing,
+        Ok(Event::InitDone) => WatchEvent::Listed(resource),
+        Ok(Event::Apply(object) | Event::Delete(object)) => WatchEvent::Object(key_of(&object)),
+        Err(error) => WatchEvent::Failed(resource, error),
+    }
+}
+
+fn config_event(event: Result<Event<ConfigMap>, watcher::Error>) -> WatchEvent {
+    match event {
+        Ok(Event::Apply(map) | Event::InitApply(map)) => WatchEvent::Config(map.data.unwrap_or_default()),
+        // Without a ConfigMap, the defaults apply.
+        Ok(Event::Delete(_)) => WatchEvent::Config(BTreeMap::new()),
+        other => watch_event(WatchedResource::Config, other),
+    }
+}
+
+fn workload(
+    key: &Key,
+    metric: &MetricSpec,
+    autoscaler: &PodAutoscaler,
+    settings: &Settings,
+) -> Result<Workload, InvalidWorkload> {
+    let spec = &autoscaler.spec;
+    let target = spec.target(settings)?;
+    Ok(Workload {
+        key: key.clone(),
+        service: metric.service.clone(),
+        selector: Selector::parse(&metric.selector)?,
+        windows: windows(metric),
+        measure: spec.measure(settings),
+        target_milli: target.milli(),
+        spec: DeciderSpec::new(settings, target),
+    })
+}
+
+fn windows(metric: &MetricSpec) -> Windows {
+    let aggregation = match metric.aggregation.as_str() {
+        "weighted-exponential" => Aggregation::WeightedExponential,
+        // The zero-scaler writes one of these two values.
+        _ => Aggregation::Linear,
+    };
+    Windows {
+        stable: Duration::from_secs(metric.stable_window_seconds.clamp(1, 3600).into()),
+        panic: Duration::from_secs(metric.panic_window_seconds.clamp(1, 3600).into()),
+        aggregation,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::collection::Measure;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn objects(spec: Value, annotations: Value, selector: &str) -> (MetricSpec, PodAutoscaler) {
+        let metric = serde_json::from_value(json!({
+            "service": "web", "selector": selector, "stableWindowSeconds": 60, "panicWindowSeconds": 6,
+            "aggregation": "linear",
+        }));
+        let mut autoscaler = json!({
+            "metadata": {"namespace": "shop", "name": "web", "annotations": annotations},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "service": "web",
+            },
+        });
+        autoscaler["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        (metric.unwrap(), serde_json::from_value(autoscaler).unwrap())
+    }
+
+    fn build_of(spec: Value, annotations: Value, selector: &str) -> Result<Workload, InvalidWorkload> {
+        let (metric, autoscaler) = objects(spec, annotations, selector);
+        let (settings, errors) =
+            autoscaler.spec.settings(&AutoscalerConfig::default(), autoscaler.annotations());
+        assert_eq!(errors, []);
+        workload(&Key::new("shop", "web"), &metric, &autoscaler, &settings)
+    }
+
+    fn build(target: &str, selector: &str) -> Result<Workload, InvalidWorkload> {
+        let spec = json!({"metric": "requests-per-second", "target": target, "maxReplicas": 5});
+        build_of(spec, json!({}), selector)
+    }
+
+    #[test]
+    fn builds_workload_from_metric_and_pod_autoscaler() {
+        let workload = build("0.7", "app=web").unwrap();
+        assert_eq!((workload.target_milli, workload.spec.target), (700, 0.7));
+        assert_eq!(workload.spec.total, 1.0);
+        assert!(workload.spec.reachable);
+        assert_eq!(workload.measure, Measure::RequestsPerSecond);
+        assert_eq!(workload.windows.panic, Duration::from_secs(6));
+    }
+
+    #[test]
+    fn takes_metric_and_target_from_annotations() {
+        let annotations = json!({
+            "autoscaling.rouse.dev/metric": "rps", "autoscaling.rouse.dev/target": "300",
+            "autoscaling.rouse.dev/reachability": "Unreachable",
+        });
+        let workload = build_of(json!({}), annotations, "app=web").unwrap();
+        assert_eq!(workload.measure, Measure::RequestsPerSecond);
+        assert_eq!((workload.target_milli, workload.spec.total), (210_000, 300.0));
+        assert!(!workload.spec.reachable);
+        let plain = build_of(json!({"containerConcurrency": 10}), json!({}), "app=web").unwrap();
+        assert_eq!(plain.measure, Measure::Concurrency);
+        assert_eq!((plain.target_milli, plain.spec.total), (7000, 10.0));
+    }
+
+    #[test]
+    fn rejects_invalid_target_or_selector_with_the_reason() {
+        for (target, selector, part) in [
+            ("0", "app=web", "above 0"),
+            ("-1", "", "above 0"),
+            ("x", "", "quantity"),
+            ("1", "=", "selector"),
+        ] {
+            let error = build(target, selector).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

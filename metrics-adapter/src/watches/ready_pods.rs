@@ -1,0 +1,324 @@
+//! ReadyPods: an index of the pods that have a sidecar, and which of them are ready.
+//!
+//! Filled by a watch of all pods with the inject label; each pod is reduced to the fields used here. The
+//! scraper and the multi-scaler query it each second for each workload, so pods are indexed by label
+//! instead of searched. Until the first list has come, queries return `None`, which is not the same as
+//! no pods.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::contract::INJECT_LABEL;
+use autoscaler::selector::{Requirement, Selector};
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::core::v1::Pod as KubernetesPod;
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use parking_lot::RwLock;
+use runtime::readiness::ReadinessLatch;
+
+/// The fields of a pod that are used here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// The pod IP; `None` until it is assigned.
+    pub ip: Option<IpAddr>,
+    /// Whether it is running, ready and not being deleted.
+    pub ready: bool,
+    /// Whether it has neither succeeded nor failed.
+    pub exists: bool,
+    /// Start time, in Unix time.
+    pub started: Option<Duration>,
+    labels: std::collections::BTreeMap<String, String>,
+}
+
+/// All pods with a sidecar. Clones share one index.
+#[derive(Clone, Debug, Default)]
+pub struct ReadyPods {
+    index: Arc<RwLock<Index>>,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    synced: bool,
+    namespaces: Namespaces,
+    /// A list in progress, which replaces all pods at its end.
+    listing: Namespaces,
+}
+
+/// The pods of all namespaces.
+#[derive(Debug, Default)]
+struct Namespaces(HashMap<String, Namespace>);
+
+/// The pods of one namespace.
+#[derive(Debug, Default)]
+struct Namespace {
+    by_name: HashMap<String, Arc<Pod>>,
+    /// Label to value to pods, without the inject label, which all of them have.
+    by_label: HashMap<String, HashMap<String, Vec<Arc<Pod>>>>,
+}
+
+// === impl ReadyPods ===
+
+impl ReadyPods {
+    /// Fills the index; opens `latch` after the first list. Ends only when the watch does.
+    pub async fn watch(self, client: Client, latch: ReadinessLatch) {
+        let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
+        let events = watcher(Api::<KubernetesPod>::all(client), config).default_backoff();
+        pin_mut!(events);
+        let mut latch = Some(latch);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    let listed = matches!(event, Event::InitDone);
+                    self.apply(event);
+                    if listed {
+                        drop(latch.take());
+                    }
+                }
+                Err(error) => tracing::warn!(resource = "pods", %error, "watch failed, retrying"),
+            }
+        }
+    }
+
+    /// Applies one event of the watch.
+    pub fn apply(&self, event: Event<KubernetesPod>) {
+        self.index.write().apply(event);
+    }
+
+    /// The selected pods of a namespace; `None` until the first list has come.
+    pub fn select(&self, namespace: &str, selector: &Selector) -> Option<Vec<Arc<Pod>>> {
+        let index = self.index.read();
+        if !index.synced {
+            return None;
+        }
+        Some(index.namespaces.select(namespace, selector).cloned().collect())
+    }
+
+    /// The number of selected pods that are ready; `None` until the first list has come.
+    pub fn count_ready(&self, namespace: &str, selector: &Selector) -> Option<u32> {
+        let index = self.index.read();
+        if !index.synced {
+            return None;
+        }
+        let ready = index.namespaces.select(namespace, selector).filter(|pod| pod.ready).count();
+        Some(u32::try_from(ready).unwrap_or(u32::MAX))
+    }
+}
+
+// === impl Index ===
+
+impl Index {
+    fn apply(&mut self, event: Event<KubernetesPod>) {
+        match event {
+            Event::Init => self.listing.0.clear(),
+            Event::InitApply(pod) => self.listing.insert(&pod),
+            Event::InitDone => {
+                self.namespaces = std::mem::take(&mut self.listing);
+                self.synced = true;
+            }
+            Event::Apply(pod) => self.namespaces.insert(&pod),
+            Event::Delete(pod) => self.namespaces.remove(&pod),
+        }
+    }
+}
+
+// === impl Namespaces ===
+
+impl Namespaces {
+    fn insert(&mut self, pod: &KubernetesPod) {
+        let namespace = self.0.entry(pod.namespace().unwrap_or_default()).or_default();
+        namespace.insert(Arc::new(Pod::from(pod)));
+    }
+
+    fn remove(&mut self, pod: &KubernetesPod) {
+        let name = pod.namespace().unwrap_or_default();
+        if let Some(namespace) = self.0.get_mut(&name) {
+            namespace.remove(&pod.name_any());
+            if namespace.by_name.is_empty() {
+                self.0.remove(&name);
+            }
+        }
+    }
+
+    fn select(&self, namespace: &str, selector: &Selector) -> impl Iterator<Item = &Arc<Pod>> {
+        let namespace = self.0.get(namespace);
+        let fewest = selector
+            .requirements()
+            .iter()
+            .filter_map(|it| namespace?.labelled(it))
+            .min_by_key(|pods| pods.len());
+        // A selector without an indexed value has to search all pods.
+        let all = namespace.filter(|_| fewest.is_none()).into_iter().flat_map(|all| all.by_name.values());
+        // The index has evaluated the whole selector.
+        let complete = fewest.is_some() && selector.requirements().len() == 1;
+        fewest
+            .unwrap_or_default()
+            .iter()
+            .chain(all)
+            .filter(move |pod| complete || selector.matches(&pod.labels))
+    }
+}
+
+// === impl Namespace ===
+
+impl Namespace {
+    fn insert(&mut self, pod: Arc<Pod>) {
+        self.remove(&pod.name);
+        for (label, value) in indexed(&pod) {
+            let by_value = self.by_label.entry(label.clone()).or_default();
+            by_value.entry(value.clone()).or_default().push(pod.clone());
+        }
+        self.by_name.insert(pod.name.clone(), pod);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(pod) = self.by_name.remove(name) else { return };
+        for (label, value) in indexed(&pod) {
+            let Some(by_value) = self.by_label.get_mut(label) else { continue };
+            let Some(pods) = by_value.get_mut(value) else { continue };
+            pods.retain(|other| !Arc::ptr_eq(other, &pod));
+            if pods.is_empty() {
+                by_value.remove(value);
+            }
+            if by_value.is_empty() {
+                self.by_label.remove(label);
+            }
+        }
+    }
+
+    /// The pods with a label's value; `None` if the requirement is not on exactly one indexed value.
+    fn labelled(&self, requirement: &Requirement) -> Option<&[Arc<Pod>]> {
+        match requirement {
+            Requirement::In(label, values) if label != INJECT_LABEL => match values.as_slice() {
+                [value] => {
+                    let pods = self.by_label.get(label).and_then(|by_value| by_value.get(value));
+                    Some(pods.map_or(&[], Vec::as_slice))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn indexed(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
+    pod.labels.iter().filter(|(label, _)| *label != INJECT_LABEL)
+}
+
+// === impl Pod ===
+
+impl From<&KubernetesPod> for Pod {
+    fn from(pod: &KubernetesPod) -> Self {
+        let status = pod.status.as_ref();
+        let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or_default();
+        let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+        let condition = conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
+        Self {
+            name: pod.name_any(),
+            ip: status.and_then(|s| s.pod_ip.as_deref()?.parse().ok()),
+            ready: phase == "Running" && condition && pod.metadata.deletion_timestamp.is_none(),
+            exists: phase != "Succeeded" && phase != "Failed",
+            started: status
+                .and_then(|s| s.start_time.as_ref())
+                .and_then(|time| u64::try_from(time.0.as_second()).ok())
+                .map(Duration::from_secs),
+            labels: pod.metadata.labels.clone().unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, phase: &str, ready: &str, deleted: bool) -> KubernetesPod {
+        let mut metadata = serde_json::json!({"name": name, "namespace": "shop", "labels": {"app": "web"}});
+        if deleted {
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        serde_json::from_value(serde_json::json!({
+            "metadata": metadata,
+            "status": {
+                "phase": phase,
+                "podIP": "10.0.0.1",
+                "startTime": "2026-01-01T00:00:00Z",
+                "conditions": [{"type": "Ready", "status": ready}],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn counts_running_ready_pods_that_are_not_deleted() {
+        let pods = ReadyPods::default();
+        let selector = Selector::parse("app=web").unwrap();
+        assert_eq!(pods.count_ready("shop", &selector), None, "not listed yet");
+        pods.apply(Event::Init);
+        for (name, phase, ready, deleted) in [
+            ("a", "Running", "True", false),
+            ("b", "Running", "False", false),
+            ("c", "Pending", "True", false),
+            ("d", "Running", "True", true),
+        ] {
+            pods.apply(Event::InitApply(pod(name, phase, ready, deleted)));
+        }
+        pods.apply(Event::InitDone);
+        assert_eq!(pods.count_ready("shop", &selector), Some(1));
+        assert_eq!(pods.select("shop", &selector).unwrap().len(), 4);
+        assert_eq!(pods.count_ready("shop", &Selector::parse("app=api").unwrap()), Some(0));
+        assert_eq!(pods.count_ready("other", &selector), Some(0));
+        pods.apply(Event::Delete(pod("a", "Running", "True", false)));
+        assert_eq!(pods.count_ready("shop", &selector), Some(0));
+    }
+
+    #[test]
+    fn selects_pods_after_label_changes() {
+        let pods = ReadyPods::default();
+        pods.apply(Event::Init);
+        pods.apply(Event::InitDone);
+        let labelled = |name: &str, labels: serde_json::Value| {
+            let mut pod = pod(name, "Running", "True", false);
+            pod.metadata.labels = serde_json::from_value(labels).unwrap();
+            pod
+        };
+        let inject = INJECT_LABEL;
+        for (name, app) in [("a", "web"), ("b", "web"), ("c", "api")] {
+            let labels = serde_json::json!({"app": app, "tier": "front", "pod": name, inject: "true"});
+            pods.apply(Event::Apply(labelled(name, labels)));
+        }
+        let found = |selector: &str| {
+            let selected = pods.select("shop", &Selector::parse(selector).unwrap()).unwrap();
+            let mut names: Vec<_> = selected.iter().map(|pod| pod.name.clone()).collect();
+            names.sort_unstable();
+            names.concat()
+        };
+        for (selector, expected) in [
+            ("app=web", "ab"),
+            ("app=web,pod!=a", "b"),
+            ("tier=front,app=api", "c"),
+            ("app in (web, api)", "abc"),
+            ("autoscaling.rouse.dev/inject=true", "abc"),
+            ("!legacy", "abc"),
+            ("", "abc"),
+            ("app=none", ""),
+            ("none=web", ""),
+        ] {
+            assert_eq!(found(selector), expected, "{selector}");
+        }
+        pods.apply(Event::Apply(labelled("a", serde_json::json!({"app": "api"}))));
+        assert_eq!(
+            (found("app=web"), found("app=api"), found("tier=front")),
+            ("b".into(), "ac".into(), "bc".into())
+        );
+        for name in ["a", "b", "c"] {
+            pods.apply(Event::Delete(labelled(name, serde_json::json!({}))));
+        }
+        assert_eq!(found(""), "");
+        assert!(pods.index.read().namespaces.0.is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! Workloads: the table of what is collected and decided on, replaced as a whole on each change.
+//!
+//! The metric watch builds it from Metrics, PodAutoscalers and the settings. The scrape loop, the
+//! multi-scaler and the metrics API read the newest one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use autoscaler::Key;
+use autoscaler::collection::{Measure, Windows};
+use autoscaler::decider::DeciderSpec;
+use autoscaler::selector::Selector;
+use tokio::sync::watch;
+
+/// Receives the newest table.
+pub type WorkloadsReceiver = watch::Receiver<Arc<WorkloadTable>>;
+
+/// One workload and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Namespace and name.
+    pub key: Key,
+    /// The Service that selects its metrics.
+    pub service: String,
+    /// Selects its pods.
+    pub selector: Selector,
+    /// The averaging windows.
+    pub windows: Windows,
+    /// The measure that decisions use.
+    pub measure: Measure,
+    /// Target value per pod, in thousandths.
+    pub target_milli: i64,
+    /// Settings of the decider.
+    pub spec: DeciderSpec,
+}
+
+/// The table of all workloads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkloadTable {
+    by_key: BTreeMap<Key, Arc<Workload>>,
+    /// (namespace, Service) to the workloads that name it. More than one is an error of the metrics API.
+    by_service: HashMap<(String, String), Vec<Key>>,
+}
+
+// === impl Workload ===
+
+#[cfg(test)]
+impl Workload {
+    /// A workload of this name in the namespace `shop`, with windows of 60 s and 6 s.
+    pub(crate) fn sample(name: &str) -> Self {
+        let (stable, panic) = (std::time::Duration::from_secs(60), std::time::Duration::from_secs(6));
+        let aggregation = autoscaler::settings::Aggregation::Linear;
+        Self {
+            key: Key::new("shop", name),
+            service: name.to_owned(),
+            selector: Selector::parse("app=web").unwrap(),
+            windows: Windows { stable, panic, aggregation },
+            measure: Measure::Concurrency,
+            target_milli: 1000,
+            spec: DeciderSpec::default(),
+        }
+    }
+}
+
+// === impl WorkloadTable ===
+
+impl FromIterator<Workload> for WorkloadTable {
+    fn from_iter<I: IntoIterator<Item = Workload>>(workloads: I) -> Self {
+        let mut table = Self::default();
+        for workload in workloads {
+            table.insert(workload);
+        }
+        table
+    }
+}
+
+impl WorkloadTable {
+    /// Adds a workload, or replaces the one of the same name.
+    pub fn insert(&mut self, workload: Workload) {
+        self.remove(&workload.key);
+        let service = (workload.key.namespace.clone(), workload.service.clone());
+        self.by_service.entry(service).or_default().push(workload.key.clone());
+        self.by_key.insert(workload.key.clone(), Arc::new(workload));
+    }
+
+    /// Removes a workload.
+    pub fn remove(&mut self, key: &Key) {
+        let Some(workload) = self.by_key.remove(key) else { return };
+        let service = (key.namespace.clone(), workload.service.clone());
+        if let Some(keys) = self.by_service.get_mut(&service) {
+            keys.retain(|other| other != key);
+            if keys.is_empty() {
+                self.by_service.remove(&service);
+            }
+        }
+    }
+
+    /// The workload of this name.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Workload>> {
+        self.by_key.get(key)
+    }
+
+    /// The workloads that name a Service.
+    pub fn on_service(&self, namespace: &str, service: &str) -> &[Key] {
+        self.by_service.get(&(namespace.to_owned(), service.to_owned())).map_or(&[], Vec::as_slice)
+    }
+
+    /// All workloads, ordered by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Workload>> {
+        self.by_key.values()
+    }
+
+    /// The number of workloads.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether the table is empty.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+}
