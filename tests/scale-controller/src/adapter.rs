@@ -1,4 +1,5 @@
-//! A metrics-adapter that has decided long ago: all decisions at a connection's begin, and each again every ten seconds.
+//! A simulated metrics-adapter: sends all decisions at the start of a connection, and then each
+//! again every ten seconds.
 
 use std::io;
 use std::time::Duration;
@@ -13,20 +14,20 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::world::World;
 
-/// Decisions are repeated in parts, ten a second, all of them in ten seconds.
+/// Decisions are repeated in parts, ten parts a second.
 const PARTS: usize = 100;
 const PART_EVERY: Duration = Duration::from_millis(100);
 
-/// Tells its decisions to whoever connects, until the listener fails.
+/// Sends the decisions on every connection, until the listener fails.
 pub(crate) async fn serve(listener: TcpListener, world: World) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
-        // A reader that goes is replaced by the next.
-        tokio::spawn(async move { tell(stream, world).await });
+        // An error ends this connection alone; the zero-scaler connects again.
+        tokio::spawn(async move { send_decisions(stream, world).await });
     }
 }
 
-async fn tell(stream: TcpStream, world: World) -> Result<()> {
+async fn send_decisions(stream: TcpStream, world: World) -> Result<()> {
     let mut socket = accept_async(stream).await?;
     let decisions: Vec<Decision> = (0..world.workloads).map(|i| world.decision(i)).collect();
     socket.send(message(&DecisionEvent::Snapshot(decisions.clone()))?).await?;

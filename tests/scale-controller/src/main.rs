@@ -1,4 +1,4 @@
-//! `make scale-controller`: what thousands of workloads cost the zero-scaler, as it is shipped.
+//! `make scale-controller`: the cost of thousands of workloads in the shipped zero-scaler.
 //!
 //! ```text
 //!  world (HPAs, Services, Deployments, slices) ──► fake-api ◄── zero-scaler ◄── decisions, each workload's every ten seconds
@@ -6,15 +6,16 @@
 //!                                                     └── activator (a real one) ◄─┘
 //! ```
 //!
-//! No cluster, so that ten thousand fit on two cores: the API is one in memory, over loopback. Half of the workloads sleep. Each
-//! run has three parts: adoption (only the users' objects are there), a restart (everything is there, so nothing may be
-//! written), and rest with one change in it (work follows changes, not numbers). A table tells what it took; exits non-zero when a
-//! bound is missed.
+//! Without a cluster, so that ten thousand workloads fit on two cores: the API server is one in
+//! memory, over loopback. Half of the workloads are at zero. A run has three parts: adoption from
+//! the users' objects alone; a restart with all objects in place, which must cause no write; and
+//! idle time with one change in it, whose work must not depend on the number of workloads. A table
+//! shows the results. The exit code is not zero when a bound is missed.
 
 mod adapter;
-mod looks;
+mod admin;
 mod run;
-mod verdict;
+mod table;
 mod world;
 
 use std::path::PathBuf;
@@ -25,19 +26,19 @@ use clap::Parser;
 
 use run::{Measured, measure};
 
-/// What the zero-scaler costs with many workloads.
+/// Measures the cost of many workloads in the zero-scaler.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The zero-scaler's binary.
+    /// Binary of the zero-scaler
     #[arg(long)]
     zero_scaler: PathBuf,
-    /// The activator's.
+    /// Binary of the activator
     #[arg(long)]
     activator: PathBuf,
-    /// How many workloads, one run each.
+    /// Numbers of workloads, one run each
     #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
     workloads: Vec<usize>,
-    /// Where logs go.
+    /// Directory for logs
     #[arg(long, default_value_os_t = std::env::temp_dir().join("rouse-scale-controller"))]
     logs: PathBuf,
 }
@@ -60,14 +61,14 @@ async fn main() -> ExitCode {
     }
 }
 
-/// All runs; the bounds that were missed.
+/// Runs all sizes; returns the missed bounds.
 async fn run(args: Args) -> Result<Vec<String>> {
-    println!("{}", verdict::HEAD);
+    println!("{}", table::HEAD);
     let mut missed = Vec::new();
     for workloads in args.workloads {
         let measured: Measured = measure(workloads, &args.zero_scaler, &args.activator, &args.logs).await?;
-        println!("{}", verdict::row(workloads, &measured));
-        missed.extend(verdict::missed(workloads, &measured));
+        println!("{}", table::row(workloads, &measured));
+        missed.extend(table::missed(workloads, &measured));
     }
     Ok(missed)
 }

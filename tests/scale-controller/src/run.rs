@@ -1,4 +1,4 @@
-//! One run with so many workloads: adoption, a restart, rest, one change.
+//! One run: adoption, a restart, idle time, one change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,41 +14,41 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::adapter;
-use crate::looks::Admin;
+use crate::admin::Admin;
 use crate::world::World;
 
-/// Nothing written and nothing looked at for so long: all is as it should be. Longer than the zero-scaler waits before it asks
-/// again whether an activator listens, should one have been slow.
+/// No write and no reconcile for this long: the work is finished. Longer than the zero-scaler's
+/// interval between two probes of an activator, in case one was slow.
 const QUIET: Duration = Duration::from_secs(7);
-/// Longest wait for that.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// How long it rests.
-const REST: Duration = Duration::from_secs(20);
-/// Time to end by itself.
+/// Longest wait for the end of the work.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// Duration of the idle time.
+const IDLE: Duration = Duration::from_secs(20);
+/// Time for a clean shutdown.
 const TERMINATION: Duration = Duration::from_secs(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// More requests a second than it could make.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// More requests a second than the zero-scaler sends.
 const UNBOUNDED: u32 = 100_000;
-/// Ports of the processes; those of activators for workloads are 20000 to 29999.
+/// Ports of the processes; activators use 20000 to 29999 for workloads.
 const ZERO_SCALER: Admin = Admin(19_090);
 const ZERO_SCALER_STATS: u16 = 19_080;
 const ACTIVATOR: Admin = Admin(19_091);
 const ACTIVATOR_SLOTS: u16 = 19_081;
 
-/// What a run took.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// From the users' objects alone.
+    /// With only the users' objects in place.
     pub(crate) adoption: Start,
-    /// From everything as it was left.
+    /// With all objects in place.
     pub(crate) restart: Start,
-    /// Most memory of both processes, in bytes.
+    /// Peak memory of both processes, in bytes.
     pub(crate) memory: u64,
-    pub(crate) rest: Rest,
+    pub(crate) idle: Idle,
     pub(crate) change: Change,
 }
 
-/// A process from its start until nothing is left to do.
+/// A process from its start until its work is finished.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) took: Duration,
@@ -56,38 +56,38 @@ pub(crate) struct Start {
     pub(crate) cpu: Duration,
 }
 
-/// While nothing changes.
+/// The idle time.
 #[derive(Debug)]
-pub(crate) struct Rest {
-    /// Share of one core.
+pub(crate) struct Idle {
+    /// CPU time as a share of one core.
     pub(crate) cpu: f64,
-    /// Looks at objects in a second.
-    pub(crate) looks: f64,
+    /// Reconciles a second.
+    pub(crate) reconciles: f64,
     pub(crate) writes: usize,
 }
 
-/// What one change causes.
+/// The work for one change.
 #[derive(Debug)]
 pub(crate) struct Change {
-    pub(crate) looks: u64,
+    pub(crate) reconciles: u64,
     pub(crate) writes: usize,
 }
 
-/// What stays from one process to the next.
+/// The environment that the processes of a run share.
 struct Bench<'a> {
     api: FakeApi,
     program: &'a Path,
     kubeconfig: PathBuf,
     token: PathBuf,
     logs: &'a Path,
-    /// Requests to the API that were counted already.
+    /// Number of API requests that were counted before.
     counted: usize,
 }
 
-/// Runs it all with so many workloads.
+/// Measures a run.
 ///
 /// # Errors
-/// When a process cannot be run, or comes to no rest.
+/// When a process cannot be started, or does not finish its work.
 pub(crate) async fn measure(
     workloads: usize,
     zero_scaler: &Path,
@@ -99,7 +99,7 @@ pub(crate) async fn measure(
     let (api_listener, decisions) =
         (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
     let world = World { workloads, decisions: decisions.local_addr()?.port() };
-    world.make(&api);
+    world.create(&api);
     fs::create_dir_all(logs)?;
     let (kubeconfig, token) = (logs.join("kubeconfig"), logs.join("token"));
     fs::write(&kubeconfig, fake_api::kubeconfig(api_listener.local_addr()?).to_string())?;
@@ -110,15 +110,15 @@ pub(crate) async fn measure(
     let mut bench = Bench { api, program: zero_scaler, kubeconfig, token, logs, counted: 0 };
 
     let (process, adoption) = bench.start("adoption").await?;
-    let adopted = most_memory(&process)?;
+    let adopted = peak_memory(&process)?;
     process.finish(TERMINATION)?;
     bench.writes();
     let (process, restart) = bench.start("restart").await?;
-    let rest = bench.rest(&process).await?;
+    let idle = bench.idle(&process).await?;
     let change = bench.change(&world).await?;
-    let memory = most_memory(&process)?.max(adopted);
+    let memory = peak_memory(&process)?.max(adopted);
     process.finish(TERMINATION)?;
-    Ok(Measured { adoption, restart, memory, rest, change })
+    Ok(Measured { adoption, restart, memory, idle, change })
 }
 
 async fn start_activator(program: &Path, kubeconfig: &Path, token: &Path, logs: &Path) -> Result<Process> {
@@ -128,12 +128,12 @@ async fn start_activator(program: &Path, kubeconfig: &Path, token: &Path, logs: 
         format!("--token-file={}", token.display()),
     ];
     let process = start(program, &arguments, kubeconfig, logs.join("activator.log"))?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     while !ACTIVATOR.is_ready().await {
         if Instant::now() > deadline {
             bail!("the activator does not become ready; see {}", logs.display());
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_INTERVAL).await;
     }
     Ok(process)
 }
@@ -152,14 +152,14 @@ fn cpu_time(process: &Process) -> Result<CpuTime> {
 }
 
 /// In bytes.
-fn most_memory(process: &Process) -> Result<u64> {
+fn peak_memory(process: &Process) -> Result<u64> {
     memory::most_resident(&process.id().to_string())
 }
 
 // === impl Bench ===
 
 impl Bench<'_> {
-    /// Starts the zero-scaler, and waits until nothing is left for it to do.
+    /// Starts the zero-scaler and waits until its work is finished.
     async fn start(&mut self, part: &str) -> Result<(Process, Start)> {
         let arguments = [
             "--listen=127.0.0.1".to_owned(),
@@ -167,7 +167,8 @@ impl Bench<'_> {
             format!("--stats-port={ZERO_SCALER_STATS}"),
             format!("--token-file={}", self.token.display()),
             "--open-stats-port".to_owned(),
-            // What it can do is to be seen, and not what it is allowed.
+            // Without the rate limit of the API client, so that the run measures the zero-scaler
+            // itself.
             format!("--kube-api-qps={UNBOUNDED}"),
             format!("--kube-api-burst={UNBOUNDED}"),
         ];
@@ -179,47 +180,48 @@ impl Bench<'_> {
         Ok((process, Start { took: last.saturating_duration_since(began), writes, cpu }))
     }
 
-    /// The moment of the last look or write, and how many writes there were.
+    /// Waits until the work is finished; returns the time of the last write or reconcile, and the
+    /// number of writes.
     async fn until_quiet(&mut self, began: Instant) -> Result<(Instant, usize)> {
-        let (mut last, mut writes, mut looks) = (began, 0, 0);
+        let (mut last, mut writes, mut reconciles) = (began, 0, 0);
         loop {
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
             let (now, written) = (Instant::now(), self.writes().len());
-            let looked = if ZERO_SCALER.is_ready().await { ZERO_SCALER.looks().await? } else { 0 };
-            if written > 0 || looked != looks || looked == 0 {
+            let reconciled = if ZERO_SCALER.is_ready().await { ZERO_SCALER.reconciles().await? } else { 0 };
+            if written > 0 || reconciled != reconciles || reconciled == 0 {
                 last = now;
             }
-            (writes, looks) = (writes + written, looked);
+            (writes, reconciles) = (writes + written, reconciled);
             if last.elapsed() > QUIET {
                 return Ok((last, writes));
             }
-            if began.elapsed() > PATIENCE {
-                bail!("the zero-scaler comes to no rest: {looks} looks, {writes} writes");
+            if began.elapsed() > DEADLINE {
+                bail!("the zero-scaler does not finish its work: {reconciles} reconciles, {writes} writes");
             }
         }
     }
 
-    async fn rest(&mut self, process: &Process) -> Result<Rest> {
-        let (cpu, looks, began) = (cpu_time(process)?, ZERO_SCALER.looks().await?, Instant::now());
-        sleep(REST).await;
+    async fn idle(&mut self, process: &Process) -> Result<Idle> {
+        let (cpu, reconciles, began) = (cpu_time(process)?, ZERO_SCALER.reconciles().await?, Instant::now());
+        sleep(IDLE).await;
         let seconds = began.elapsed().as_secs_f64();
-        let looked = ZERO_SCALER.looks().await?.saturating_sub(looks);
+        let reconciled = ZERO_SCALER.reconciles().await?.saturating_sub(reconciles);
         let used = cpu_time(process)?.since(&cpu).total;
-        Ok(Rest {
+        Ok(Idle {
             cpu: used.as_secs_f64() / seconds,
-            looks: looked as f64 / seconds,
+            reconciles: reconciled as f64 / seconds,
             writes: self.writes().len(),
         })
     }
 
     async fn change(&mut self, world: &World) -> Result<Change> {
-        let before = ZERO_SCALER.looks().await?;
+        let before = ZERO_SCALER.reconciles().await?;
         world.change_one(&self.api);
         let (_, writes) = self.until_quiet(Instant::now()).await?;
-        Ok(Change { looks: ZERO_SCALER.looks().await?.saturating_sub(before), writes })
+        Ok(Change { reconciles: ZERO_SCALER.reconciles().await?.saturating_sub(before), writes })
     }
 
-    /// The writes to objects of workloads since this was last asked. Leases are renewed whatever happens.
+    /// The writes since the last call, other than to Leases, which are renewed all the time.
     fn writes(&mut self) -> Vec<String> {
         let requests = self.api.requests_since(self.counted);
         self.counted += requests.len();

@@ -1,7 +1,7 @@
-//! The users' objects: a Deployment, a Service and an HPA each, as large as such objects are, and the pods' slices of those
-//! that are awake. And where our own parts are.
+//! The users' objects: a Deployment, a Service and an HPA for each workload, of realistic size, the
+//! EndpointSlices of the active workloads, and those of the installation.
 
-#![allow(clippy::indexing_slicing, reason = "a value of JSON gives null for what it does not have")]
+#![allow(clippy::indexing_slicing, reason = "an absent field of a JSON value is null")]
 use autoscaler::contract::{
     INJECT_LABEL, QUEUE_PROXY, QUEUE_PROXY_PORT, SCALE_TO_ZERO, SERVICE_SELECTOR, STATS_PORT_NAME,
     SYSTEM_NAMESPACE,
@@ -10,14 +10,14 @@ use autoscaler::{Decision, Key};
 use fake_api::FakeApi;
 use serde_json::{Value, json};
 
-/// Workloads in one namespace.
-const IN_ONE_NAMESPACE: usize = 100;
-/// When the sleepers fell asleep, in Unix milliseconds.
-const ASLEEP_SINCE: i64 = 1_790_000_000_000;
-/// Variables in a pod's environment: about what makes a Deployment 4 KiB large.
+/// Number of workloads in a namespace.
+const PER_NAMESPACE: usize = 100;
+/// Since when the workloads at zero have had no requests, in Unix milliseconds.
+const IDLE_SINCE: i64 = 1_790_000_000_000;
+/// Number of environment variables, which makes a Deployment about 4 KiB large.
 const VARIABLES: usize = 24;
 
-/// How much of it there is.
+/// The size of the simulated cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct World {
     pub(crate) workloads: usize,
@@ -28,8 +28,8 @@ pub(crate) struct World {
 // === impl World ===
 
 impl World {
-    /// Puts everything there.
-    pub(crate) fn make(&self, api: &FakeApi) {
+    /// Creates all objects.
+    pub(crate) fn create(&self, api: &FakeApi) {
         for i in 0..self.workloads {
             let (namespace, name) = (namespace(i), name(i));
             let put = |group: &str, plural: &str, object| {
@@ -38,14 +38,14 @@ impl World {
             put("/apis/autoscaling/v2", "horizontalpodautoscalers", hpa(&name));
             put("/api/v1", "services", service(i, &name));
             put("/apis/apps/v1", "deployments", deployment(i, &name));
-            if is_awake(i) {
+            if is_active(i) {
                 put("/apis/discovery.k8s.io/v1", "endpointslices", pods(i, &name));
             }
         }
-        self.parts(api);
+        self.create_installation(api);
     }
 
-    /// Another bound for one workload.
+    /// Changes the upper bound of one workload's HPA.
     pub(crate) fn change_one(&self, api: &FakeApi) {
         let (namespace, name) = (namespace(0), name(0));
         let path = format!("/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers/{name}");
@@ -55,23 +55,23 @@ impl World {
     }
 
     pub(crate) fn decision(&self, i: usize) -> Decision {
-        let awake = is_awake(i);
+        let active = is_active(i);
         Decision {
             key: Key::new(namespace(i), name(i)),
-            desired: u32::from(awake),
+            desired: u32::from(active),
             panicking: false,
             held: false,
-            excess_burst_capacity: if awake { 100 } else { -211 },
-            stable: if awake { 12.5 } else { 0.0 },
-            panic: if awake { 12.5 } else { 0.0 },
-            ready: u32::from(awake),
-            idle_since: (!awake).then_some(ASLEEP_SINCE),
+            excess_burst_capacity: if active { 100 } else { -211 },
+            stable: if active { 12.5 } else { 0.0 },
+            panic: if active { 12.5 } else { 0.0 },
+            ready: u32::from(active),
+            idle_since: (!active).then_some(IDLE_SINCE),
             decided_at: runtime::clock::unix_millis(),
         }
     }
 
-    /// The slices of our own Services.
-    fn parts(&self, api: &FakeApi) {
+    /// The EndpointSlices of the installation's Services.
+    fn create_installation(&self, api: &FakeApi) {
         let ports = [("activator", "http", 0), ("metrics-adapter", STATS_PORT_NAME, self.decisions)];
         for (service, port, number) in ports {
             let path =
@@ -82,14 +82,14 @@ impl World {
 }
 
 fn namespace(i: usize) -> String {
-    format!("shop-{}", i / IN_ONE_NAMESPACE)
+    format!("shop-{}", i / PER_NAMESPACE)
 }
 
 fn name(i: usize) -> String {
     format!("web-{i}")
 }
 
-fn is_awake(i: usize) -> bool {
+fn is_active(i: usize) -> bool {
     i.is_multiple_of(2)
 }
 
@@ -147,7 +147,7 @@ fn deployment(i: usize, name: &str) -> Value {
         "metadata": {"labels": labels, "managedFields": fields("kubectl", 60),
             "annotations": {"deployment.kubernetes.io/revision": "1"}},
         "spec": {
-            "replicas": i32::from(is_awake(i)),
+            "replicas": i32::from(is_active(i)),
             "selector": {"matchLabels": {"app": name}},
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [{
                 "name": "app", "image": "registry.example/shop/web:1.0", "env": variables,
@@ -155,11 +155,11 @@ fn deployment(i: usize, name: &str) -> Value {
                 "ports": [{"containerPort": 8080}],
                 "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}}]}},
         },
-        "status": {"replicas": i32::from(is_awake(i)), "conditions": [condition("Available", "it has minimum availability")]},
+        "status": {"replicas": i32::from(is_active(i)), "conditions": [condition("Available", "it has minimum availability")]},
     })
 }
 
-/// Managed fields, which make up much of many an object.
+/// Managed fields, which are a large part of real objects.
 fn fields(manager: &str, count: usize) -> Value {
     let fields: serde_json::Map<String, Value> =
         (0..count).map(|n| (format!("f:someFieldOfIt{n}"), json!({".": {}, "f:value": {}}))).collect();
@@ -167,7 +167,7 @@ fn fields(manager: &str, count: usize) -> Value {
         "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}])
 }
 
-/// The slice that Kubernetes writes for the private Service.
+/// The EndpointSlice that Kubernetes writes for the private Service.
 fn pods(i: usize, name: &str) -> Value {
     slice(&format!("{name}-private"), "http", QUEUE_PROXY_PORT, &address(i))
 }

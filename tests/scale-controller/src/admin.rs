@@ -1,10 +1,10 @@
-//! What the zero-scaler says of itself: whether it is ready, and how many looks at objects it has had.
+//! The admin port of a process: its readiness, and the number of reconciles of the zero-scaler.
 
 use anyhow::{Context, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Its admin port.
+/// An admin port on this machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admin(pub(crate) u16);
 
@@ -12,11 +12,11 @@ pub(crate) struct Admin(pub(crate) u16);
 
 impl Admin {
     pub(crate) async fn is_ready(self) -> bool {
-        self.get("/ready").await.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        self.get("/ready").await.is_ok_and(|response| response.starts_with("HTTP/1.1 200"))
     }
 
-    /// Looks at objects of all kinds.
-    pub(crate) async fn looks(self) -> Result<u64> {
+    /// The number of reconciles of all controllers.
+    pub(crate) async fn reconciles(self) -> Result<u64> {
         let metrics = self.get("/metrics").await?;
         let counts = metrics.lines().filter(|line| line.starts_with("rouse_reconcile_seconds_count"));
         counts
@@ -28,8 +28,8 @@ impl Admin {
         let mut stream = TcpStream::connect(("127.0.0.1", self.0)).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        Ok(answer)
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await?;
+        Ok(response)
     }
 }
