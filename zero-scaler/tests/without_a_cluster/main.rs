@@ -1,5 +1,5 @@
-//! The controllers against an API in memory, step by step, on a paused clock: what a cluster cannot show, because there nobody can
-//! say when a process dies, a watch is lost or a neighbour writes.
+//! The controllers against an API server in memory, step by step, on a paused clock. These tests choose the moment at which a
+//! process crashes, a watch is lost or another client writes, which a test on a real cluster cannot.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,18 +9,7 @@
     reason = "integration tests"
 )]
 
-mod cluster;
-mod crash;
-mod departure;
-mod endpoints;
-mod hpa;
-mod neighbours;
-mod orphans;
-mod pace;
-mod rivals;
+mod faults;
+mod harness;
+mod scaling;
 mod services;
-mod stock_hpa;
-mod story;
-mod user_written;
-mod wakes;
-mod watches;

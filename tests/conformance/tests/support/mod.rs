@@ -101,7 +101,11 @@ impl Activator {
         let port = free_port();
         let workload = Workload {
             selector: Some(Selector::parse("app=web").unwrap()),
-            ports: vec![LeasedPort { activator_port: port, pod_port: setup.app.port(), protocol: Protocol::Http }],
+            ports: vec![LeasedPort {
+                activator_port: port,
+                pod_port: setup.app.port(),
+                protocol: Protocol::Http,
+            }],
             ..Workload::default()
         };
         changes.send(ClusterChange::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use simulator::hpa::{Behavior, Hpa, HpaSpec, Observed};
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, HPA, TARGET};
+use crate::harness::cluster::{Cluster, HPA, TARGET};
 
 const PERIOD: Duration = Duration::from_secs(15);
 

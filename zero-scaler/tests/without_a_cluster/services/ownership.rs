@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{AUTOSCALER, Cluster, HPA, SERVERLESS_SERVICE, condition};
-use crate::story::Story;
+use crate::harness::cluster::{AUTOSCALER, Cluster, HPA, SERVERLESS_SERVICE, condition};
+use crate::harness::scenario::Scenario;
 
 const OTHER_HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web-2";
 const OTHER_DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web-2";
@@ -14,7 +14,7 @@ const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/we
 
 /// A second HPA for the Service, with a Deployment of its own.
 fn add_other(cluster: &Cluster) {
-    let mut deployment = cluster.api.get(crate::cluster::DEPLOYMENT).unwrap();
+    let mut deployment = cluster.api.get(crate::harness::cluster::DEPLOYMENT).unwrap();
     deployment["metadata"] = json!({});
     deployment["spec"]["selector"]["matchLabels"] = json!({"app": "web-2"});
     cluster.api.put(OTHER_DEPLOYMENT, deployment);
@@ -30,53 +30,53 @@ fn written_for(cluster: &Cluster) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_workloads_on_one_service_the_older_has_it_and_the_other_says_so() {
-    let mut story = Story::begin(1);
-    story.serving().await;
-    add_other(&story.cluster);
-    story
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    add_other(&scenario.cluster);
+    scenario
         .until("it is said", |cluster| {
             let why = condition(cluster, OTHER_AUTOSCALER, "Ready");
             why.contains("ServiceTaken") && why.contains("the workload web already")
         })
         .await;
-    story.settle().await;
-    assert_eq!(written_for(&story.cluster), "web");
-    assert_eq!(story.cluster.behind_the_service(), ["10.0.0.0"]);
-    story.idle();
-    story.until("it sleeps all the same", |cluster| cluster.size() == 0).await;
-    assert_eq!(story.cluster.seen().lost, Vec::<String>::new());
+    scenario.settle().await;
+    assert_eq!(written_for(&scenario.cluster), "web");
+    assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"]);
+    scenario.decide_idle();
+    scenario.until("it sleeps all the same", |cluster| cluster.size() == 0).await;
+    assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn whom_no_request_can_reach_gives_its_service_to_the_other() {
-    let mut story = Story::begin(1);
-    story.serving().await;
-    add_other(&story.cluster);
-    story.settle().await;
-    story.cluster.edit(HPA, |hpa| {
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    add_other(&scenario.cluster);
+    scenario.settle().await;
+    scenario.cluster.edit(HPA, |hpa| {
         hpa["metadata"]["annotations"]["autoscaling.rouse.dev/reachability"] = "Unreachable".into();
     });
-    story.until("the other has it", |cluster| written_for(cluster) == "web-2").await;
-    story.settle().await;
-    assert!(condition(&story.cluster, SERVERLESS_SERVICE, "Ready").contains("ServiceTaken"));
-    story.cluster.edit(HPA, |hpa| {
+    scenario.until("the other has it", |cluster| written_for(cluster) == "web-2").await;
+    scenario.settle().await;
+    assert!(condition(&scenario.cluster, SERVERLESS_SERVICE, "Ready").contains("ServiceTaken"));
+    scenario.cluster.edit(HPA, |hpa| {
         hpa["metadata"]["annotations"]["autoscaling.rouse.dev/reachability"] = "Reachable".into();
     });
-    story.until("it has it back", |cluster| written_for(cluster) == "web").await;
-    story.settle().await;
-    assert_eq!(story.cluster.behind_the_service(), ["10.0.0.0"]);
+    scenario.until("it has it back", |cluster| written_for(cluster) == "web").await;
+    scenario.settle().await;
+    assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_is_left_of_the_two_has_the_service() {
-    let mut story = Story::begin(1);
-    story.serving().await;
-    add_other(&story.cluster);
-    story.settle().await;
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    add_other(&scenario.cluster);
+    scenario.settle().await;
     // Garbage collection takes what is below.
-    [HPA, AUTOSCALER, SERVERLESS_SERVICE].iter().for_each(|path| story.cluster.api.remove(path));
-    story.until("the other has it", |cluster| written_for(cluster) == "web-2").await;
-    story
+    [HPA, AUTOSCALER, SERVERLESS_SERVICE].iter().for_each(|path| scenario.cluster.api.remove(path));
+    scenario.until("the other has it", |cluster| written_for(cluster) == "web-2").await;
+    scenario
         .until("it says so", |cluster| {
             cluster.field(OTHER_SERVERLESS_SERVICE, "/status/mode").is_string()
                 && !condition(cluster, OTHER_SERVERLESS_SERVICE, "Ready").contains("ServiceTaken")
@@ -86,23 +86,23 @@ async fn who_is_left_of_the_two_has_the_service() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_workloads_on_one_target_the_older_writes_its_size() {
-    let mut story = Story::begin(1);
-    story.serving().await;
-    let target = story.cluster.field(HPA, "/spec/scaleTargetRef");
-    story.cluster.api.put(
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    let target = scenario.cluster.field(HPA, "/spec/scaleTargetRef");
+    scenario.cluster.api.put(
         OTHER_AUTOSCALER,
         json!({"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
             "spec": {"scaleTargetRef": target, "service": "elsewhere", "target": "10", "scaler": "Direct",
                 "minReplicas": 3, "maxReplicas": 5}}),
     );
-    story
+    scenario
         .until("it is said", |cluster| {
             let why = condition(cluster, OTHER_AUTOSCALER, "Ready");
             why.contains("TargetTaken") && why.contains("the workload web scales")
         })
         .await;
-    story.settle().await;
-    assert_eq!(story.cluster.seen().sizes, [1]);
-    [HPA, AUTOSCALER, SERVERLESS_SERVICE].iter().for_each(|path| story.cluster.api.remove(path));
-    story.until("it may write", |cluster| cluster.size() == 3).await;
+    scenario.settle().await;
+    assert_eq!(scenario.cluster.observed().sizes, [1]);
+    [HPA, AUTOSCALER, SERVERLESS_SERVICE].iter().for_each(|path| scenario.cluster.api.remove(path));
+    scenario.until("it may write", |cluster| cluster.size() == 3).await;
 }

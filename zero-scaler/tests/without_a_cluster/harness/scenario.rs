@@ -1,5 +1,5 @@
-//! The life of one workload: adopted while it serves, put to zero, woken. With as many zero-scalers as a test wants, which start
-//! anew when they are lost.
+//! A scenario: one workload with its zero-scalers, from adoption to zero and back. Zero-scalers
+//! restart when the API simulates a crash.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,115 +19,117 @@ use zero_scaler::args::Args;
 use zero_scaler::metrics::Metrics;
 use zero_scaler::{clock::Clock, controllers::context::Context};
 
-use crate::cluster::{AUTOSCALER, Cluster, SERVERLESS_SERVICE, TARGET};
-use crate::stock_hpa::StockHpa;
+use crate::harness::cluster::{AUTOSCALER, Cluster, SERVERLESS_SERVICE, TARGET};
+use crate::harness::stock_hpa::StockHpa;
 
-/// When every story begins, in Unix milliseconds.
+/// When every scenario begins, in Unix milliseconds.
 const BEGIN: i64 = 1_790_000_000_000;
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// As the metrics-adapter does.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which the metrics-adapter repeats decisions.
 const REPEAT_EVERY: Duration = Duration::from_secs(10);
-/// Nothing was written for so long.
+/// A period without writes after which the controllers count as settled.
 const QUIET: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(300);
 
-pub(crate) struct Story {
+pub(crate) struct Scenario {
     pub(crate) cluster: Cluster,
     zero_scalers: Vec<ZeroScaler>,
-    /// More arguments of every process.
+    /// Additional arguments of every process.
     args: &'static [&'static str],
     decision: Decision,
     hpa: Option<StockHpa>,
     began: Instant,
-    said: Instant,
-    /// How often a process was lost.
-    pub(crate) lost: usize,
+    sent_at: Instant,
+    /// Number of simulated crashes.
+    pub(crate) crashes: usize,
 }
 
-/// A process. It is lost when this is dropped.
+/// A zero-scaler process. It crashes when this is dropped.
 struct ZeroScaler {
     context: Arc<Context>,
     _tasks: JoinSet<()>,
 }
 
-// === impl Story ===
+// === impl Scenario ===
 
-impl Story {
-    /// A workload that is busy, and so many zero-scalers, each of which believes that it leads.
-    pub(crate) fn begin(zero_scalers: usize) -> Self {
-        Self::begin_with(zero_scalers, &[])
+impl Scenario {
+    /// A workload with load, and this many zero-scalers, each of which holds leadership.
+    pub(crate) fn new(zero_scalers: usize) -> Self {
+        Self::with_args(zero_scalers, &[])
     }
 
-    /// The same with these arguments.
-    pub(crate) fn begin_with(zero_scalers: usize, args: &'static [&'static str]) -> Self {
+    /// The same with additional arguments.
+    pub(crate) fn with_args(zero_scalers: usize, args: &'static [&'static str]) -> Self {
         let now = Instant::now();
         let decision = decision(1, None);
-        let mut story = Self {
+        let mut scenario = Self {
             cluster: Cluster::new(),
             zero_scalers: Vec::new(),
             args,
             decision,
             hpa: None,
             began: now,
-            said: now,
-            lost: 0,
+            sent_at: now,
+            crashes: 0,
         };
-        (0..zero_scalers).for_each(|_| story.start());
-        story
+        (0..zero_scalers).for_each(|_| scenario.start());
+        scenario
     }
 
-    /// The same with one zero-scaler, at zero by now.
-    pub(crate) async fn sleeping() -> Self {
-        let mut story = Self::begin(1);
-        story.serving().await;
-        story.at_zero().await;
-        story
+    /// A workload at zero with one zero-scaler.
+    pub(crate) async fn at_zero() -> Self {
+        let mut scenario = Self::new(1);
+        scenario.until_serving().await;
+        scenario.until_at_zero().await;
+        scenario
     }
 
-    /// One that is busy, with one zero-scaler and an HPA that has these bounds, which somebody follows.
+    /// A workload with load, one zero-scaler, and an HPA with these bounds that a simulated
+    /// controller follows.
     pub(crate) fn with_hpa(min: i32, max: i32, behavior: Option<Behavior>) -> Self {
-        let mut story = Self::begin(1);
-        story.hpa = Some(StockHpa::new(&story.cluster, min, max, behavior));
-        story
+        let mut scenario = Self::new(1);
+        scenario.hpa = Some(StockHpa::new(&scenario.cluster, min, max, behavior));
+        scenario
     }
 
-    /// From the user's objects to zero and back.
-    pub(crate) async fn tell(&mut self) {
-        self.serving().await;
-        self.at_zero().await;
-        self.say(2, None);
-        self.until("it is awake", |cluster| cluster.size() == 2).await;
-        self.serving().await;
+    /// From the user's objects to serving, to zero and back.
+    pub(crate) async fn full_cycle(&mut self) {
+        self.until_serving().await;
+        self.until_at_zero().await;
+        self.decide(2, None);
+        self.until("two replicas", |cluster| cluster.size() == 2).await;
+        self.until_serving().await;
     }
 
-    /// Until requests go to its pods, and nothing is left to do.
-    pub(crate) async fn serving(&mut self) {
-        self.until("it serves", |cluster| cluster.field(SERVERLESS_SERVICE, "/status/mode") == "Serve").await;
+    /// Waits until requests go to the pods and the controllers have settled.
+    pub(crate) async fn until_serving(&mut self) {
+        self.until("mode Serve", |cluster| cluster.field(SERVERLESS_SERVICE, "/status/mode") == "Serve")
+            .await;
         self.settle().await;
     }
 
-    /// Until it sleeps, and nothing is left to do.
-    pub(crate) async fn at_zero(&mut self) {
-        self.idle();
-        self.until("it sleeps", |cluster| {
+    /// Removes the load, and waits until the workload is at zero and the controllers have settled.
+    pub(crate) async fn until_at_zero(&mut self) {
+        self.decide_idle();
+        self.until("zero replicas", |cluster| {
             cluster.field(AUTOSCALER, "/status/replicas") == 0 && cluster.size() == 0
         })
         .await;
         self.settle().await;
     }
 
-    /// From now on the adapter says this.
-    pub(crate) fn say(&mut self, desired: u32, idle_since: Option<i64>) {
+    /// Sets the adapter's decision from now on.
+    pub(crate) fn decide(&mut self, desired: u32, idle_since: Option<i64>) {
         self.decision = decision(desired, idle_since);
         self.repeat();
     }
 
-    /// From now on it says that nobody asks.
-    pub(crate) fn idle(&mut self) {
-        self.say(0, Some(BEGIN));
+    /// Sets the decision for a workload without requests.
+    pub(crate) fn decide_idle(&mut self) {
+        self.decide(0, Some(BEGIN));
     }
 
-    /// An activator holds a request.
+    /// Reports a held request, as an activator does.
     pub(crate) fn poke(&self) {
         let stat = Stat { average_concurrent_requests: 1.0, ..Stat::default() };
         let messages = vec![StatMessage { key: Key::new("shop", "web"), stat }];
@@ -137,8 +139,8 @@ impl Story {
         }
     }
 
-    /// From now on it panics: it wants more than the stable average would need.
-    pub(crate) fn panic(&mut self, desired: u32, stable: f64) {
+    /// Sets a panic decision of more pods than the stable average needs.
+    pub(crate) fn decide_panic(&mut self, desired: u32, stable: f64) {
         let panic = f64::from(desired) * 10.0;
         self.decision = Decision { panicking: true, held: true, stable, panic, ..decision(desired, None) };
         self.repeat();
@@ -149,13 +151,13 @@ impl Story {
         while !reached(&self.cluster) {
             self.step().await;
             if Instant::now() > deadline {
-                panic!("not in time: {what}: {:#?}", self.cluster.end_state());
+                panic!("timed out waiting for {what}: {:#?}", self.cluster.end_state());
             }
         }
     }
 
-    /// Lets so much time pass.
-    pub(crate) async fn pass(&mut self, time: Duration) {
+    /// Advances the clock.
+    pub(crate) async fn advance(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
             self.step().await;
@@ -172,20 +174,20 @@ impl Story {
             if new.iter().any(|request| !request.starts_with("GET ")) {
                 since = Instant::now();
             }
-            assert!(Instant::now() < deadline, "it writes and writes: {new:#?}");
+            assert!(Instant::now() < deadline, "the controllers do not settle: {new:#?}");
         }
     }
 
     async fn step(&mut self) {
-        sleep(LOOK_AGAIN).await;
+        sleep(POLL_INTERVAL).await;
         if self.cluster.api.is_hanging() {
-            let lost = self.zero_scalers.len();
+            let running = self.zero_scalers.len();
             self.zero_scalers.clear();
             self.cluster.api.set_outage(None);
-            (0..lost).for_each(|_| self.start());
-            self.lost += 1;
+            (0..running).for_each(|_| self.start());
+            self.crashes += 1;
         }
-        if self.said.elapsed() > REPEAT_EVERY {
+        if self.sent_at.elapsed() > REPEAT_EVERY {
             self.repeat();
         }
         let metric = self.metric();
@@ -195,14 +197,15 @@ impl Story {
     }
 
     fn repeat(&mut self) {
-        self.said = Instant::now();
+        self.sent_at = Instant::now();
         let now = self.clock().now().as_millisecond();
         for zero_scaler in &self.zero_scalers {
             zero_scaler.receive(Decision { decided_at: now, ..self.decision.clone() });
         }
     }
 
-    /// What the adapter tells an HPA, in thousandths: the average, and no less than what it holds.
+    /// The adapter's metric for the HPA, in thousandths: the average, and at least what a panic
+    /// holds.
     fn metric(&self) -> i64 {
         let held = if self.decision.held { i64::from(self.decision.desired) * TARGET * 1000 } else { 0 };
         held.max((self.decision.stable * 1000.0) as i64)
@@ -224,7 +227,7 @@ impl Story {
         self.repeat();
     }
 
-    /// Wall time that passes as the paused clock does.
+    /// Wall-clock time that advances with the paused clock.
     fn clock(&self) -> Clock {
         let began = self.began;
         Clock::by(move || {

@@ -1,5 +1,5 @@
-//! A cluster with one workload, as far as the zero-scaler sees it: the user's objects, pods that follow the size, and an
-//! activator.
+//! A simulated cluster with one workload, as far as the zero-scaler sees it: the user's objects,
+//! pods that follow the size, and an activator.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,51 +17,52 @@ use zero_scaler::activators::path_probe::{PathProber, ProbeError, ProbedAddress}
 pub(crate) const NAMESPACE: &str = "/api/v1/namespaces/shop";
 pub(crate) const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
-/// Something else that has a size.
+/// A custom resource with a scale subresource.
 const GADGET: &str = "/apis/example.com/v1/namespaces/shop/gadgets/web";
 pub(crate) const AUTOSCALER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers/web";
 pub(crate) const SERVERLESS_SERVICE: &str =
     "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/web";
 pub(crate) const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
-const BARE_POD: &str = "/api/v1/namespaces/shop/pods/web-bare";
+const BARE_POD: &str = "/api/v1/namespaces/shop/pods/web-without_sidecars";
 const PRIVATE_SERVICE: &str = "/api/v1/namespaces/shop/services/web-private";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
 const CLUSTER_IP: &str = "10.96.0.10";
 const CLUSTER_IPV6: &str = "fd00:96::10";
 pub(crate) const ACTIVATOR: &str = "10.0.9.9";
 pub(crate) const ACTIVATOR_IPV6: &str = "fd00::9:9";
-/// Endpoints in one slice of Kubernetes' own.
+/// Endpoints in one EndpointSlice of Kubernetes.
 const IN_A_SLICE: usize = 100;
-/// What one pod should carry.
+/// The HPA's target for one pod.
 pub(crate) const TARGET: i64 = 10;
-/// How soon pods follow the size.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Delay after which pods follow the size.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The cluster. Its pods go when it is dropped.
+/// The cluster. Its simulated controllers stop when it is dropped.
 pub(crate) struct Cluster {
     pub(crate) api: FakeApi,
-    seen: Arc<Mutex<Seen>>,
-    asked: Arc<AtomicUsize>,
+    observed: Arc<Mutex<Observed>>,
+    probes: Arc<AtomicUsize>,
     _pods: JoinSet<()>,
 }
 
-/// What a caller of the Service, and whoever pays for pods, would have noticed.
+/// What was observed from outside: sizes, and moments at which a request would have been lost.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// Each size of the Deployment, in turn.
+pub(crate) struct Observed {
+    /// Each size of the target, in order.
     pub(crate) sizes: Vec<i64>,
-    /// Moments at which a request would have got lost.
-    pub(crate) lost: Vec<String>,
+    /// Descriptions of moments at which a request would have been lost.
+    pub(crate) lost_requests: Vec<String>,
     reachable: bool,
-    /// Pods have no sidecar, so that none of their ports has the name by which endpoints are found.
-    bare: bool,
+    /// Whether pods have no sidecar. None of their ports then has the name by which endpoints are
+    /// found.
+    without_sidecars: bool,
 }
 
-/// Answers as the network of such a cluster would.
+/// Responds to activator path probes as this cluster's network would.
 #[derive(Debug)]
 pub(crate) struct NetworkProber {
     api: FakeApi,
-    asked: Arc<AtomicUsize>,
+    probes: Arc<AtomicUsize>,
 }
 
 // === impl Cluster ===
@@ -78,15 +79,15 @@ impl Cluster {
                 "ipFamilyPolicy": "SingleStack",
                 "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "queue-proxy"}]}}),
         );
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let observed = Arc::new(Mutex::new(Observed::default()));
         let mut pods = JoinSet::new();
-        pods.spawn(follow(api.clone(), seen.clone()));
-        let cluster = Self { api, seen, asked: Arc::default(), _pods: pods };
+        pods.spawn(follow(api.clone(), observed.clone()));
+        let cluster = Self { api, observed, probes: Arc::default(), _pods: pods };
         cluster.activators(&[ACTIVATOR]);
         cluster
     }
 
-    /// From now on the Service and the pods have addresses of both families.
+    /// Gives the Service and the pods addresses of both families.
     pub(crate) fn dual_stack(&self) {
         self.edit(SERVICE, |service| {
             service["spec"]["clusterIPs"] = json!([CLUSTER_IP, CLUSTER_IPV6]);
@@ -95,19 +96,19 @@ impl Cluster {
         });
     }
 
-    /// So have the activators.
+    /// Gives the activators addresses of both families.
     pub(crate) fn dual_stack_activators(&self) {
         let path = format!("{SLICES}/rouse-system/endpointslices/activator-y");
         self.api.put(&path, slice("activator", "IPv6", &[ACTIVATOR_IPV6.to_owned()]));
     }
 
-    /// From now on the Service selects its pods itself.
+    /// Gives the Service a selector (attached mode).
     pub(crate) fn attached(&self) {
         self.edit(SERVICE, |service| service["spec"]["selector"] = json!({"app": "web"}));
     }
 
-    /// From now on there is a second activator, which is ready and listens on no port.
-    pub(crate) fn deaf_activator(&self) {
+    /// Adds a second activator that is ready but listens on no port.
+    pub(crate) fn unresponsive_activator(&self) {
         self.activators(&[ACTIVATOR, "10.0.9.8"]);
     }
 
@@ -116,15 +117,15 @@ impl Cluster {
         self.events(reason).iter().map(|event| event["note"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// From now on these are the activators that are ready.
+    /// Sets the ready activators.
     pub(crate) fn activators(&self, addresses: &[&str]) {
         let path = format!("{SLICES}/rouse-system/endpointslices/activator-x");
         let addresses: Vec<_> = addresses.iter().map(|address| (*address).to_owned()).collect();
         self.api.put(&path, slice("activator", "IPv4", &addresses));
     }
 
-    /// A slice for pods of the private Service that have their port elsewhere.
-    pub(crate) fn pods_elsewhere(&self, port: Option<u16>) {
+    /// Adds a slice of the private Service for pods with another port; `None` removes it.
+    pub(crate) fn pods_with_other_port(&self, port: Option<u16>) {
         let path = format!("{SLICES}/shop/endpointslices/web-private-elsewhere");
         match port {
             Some(port) => {
@@ -137,19 +138,19 @@ impl Cluster {
     }
 
     pub(crate) fn network(&self) -> NetworkProber {
-        NetworkProber { api: self.api.clone(), asked: self.asked.clone() }
+        NetworkProber { api: self.api.clone(), probes: self.probes.clone() }
     }
 
-    /// How often somebody asked whether the activator listens.
-    pub(crate) fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+    /// How often somebody probes whether the activator listens.
+    pub(crate) fn probes(&self) -> usize {
+        self.probes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap()
+    pub(crate) fn observed(&self) -> std::sync::MutexGuard<'_, Observed> {
+        self.observed.lock().unwrap()
     }
 
-    /// Scales as a person would.
+    /// Scales the target, as `kubectl scale` does.
     pub(crate) fn scale(&self, replicas: i64) {
         self.edit(target(&self.api), |object| object["spec"]["replicas"] = replicas.into());
     }
@@ -158,32 +159,32 @@ impl Cluster {
         self.edit(HPA, |object| object["spec"]["maxReplicas"] = replicas.into());
     }
 
-    /// Changes an object as its user would.
+    /// Changes an object, as its user does.
     pub(crate) fn edit(&self, path: &str, edit: impl FnOnce(&mut Value)) {
         let mut object = self.api.get(path).unwrap();
         edit(&mut object);
         self.api.put(path, object);
     }
 
-    /// How often the zero-scaler has written the size.
-    pub(crate) fn sizes_written(&self) -> usize {
+    /// The number of writes of the size by the zero-scaler.
+    pub(crate) fn scale_writes(&self) -> usize {
         self.api.writes().iter().filter(|write| write.ends_with("/web/scale")).count()
     }
 
-    /// A field of an object, null if there is none.
+    /// A field of an object, or null.
     pub(crate) fn field(&self, path: &str, pointer: &str) -> Value {
         let object = self.api.get(path).unwrap_or_default();
         object.pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// The events of this reason, in turn.
+    /// The events of this reason, in order.
     pub(crate) fn events(&self, reason: &str) -> Vec<Value> {
         let mut events = self.api.objects();
         events.retain(|(path, event)| path.contains("/events/") && event["reason"] == reason);
         events.into_iter().map(|(_, event)| event).collect()
     }
 
-    /// What is scaled is of a kind that the zero-scaler does not watch.
+    /// Replaces the target by a custom resource whose kind the zero-scaler does not watch.
     pub(crate) fn scale_a_gadget(&self) {
         self.api.remove(DEPLOYMENT);
         self.api.put(GADGET, deployment(1));
@@ -193,7 +194,7 @@ impl Cluster {
         });
     }
 
-    /// Tells discovery of that kind.
+    /// Adds that kind to discovery.
     pub(crate) fn discover_gadgets(&self) {
         self.api.set_discovery(
             "/apis/example.com/v1",
@@ -201,7 +202,8 @@ impl Cluster {
         );
     }
 
-    /// A PodAutoscaler by a user's hand, beside an HPA or, if it is Direct, without one.
+    /// Creates a PodAutoscaler as a user, beside the HPA, or in place of it if the scaler is
+    /// Direct.
     pub(crate) fn user_written(&self, scaler: &str) {
         if scaler == "Direct" {
             self.api.remove(HPA);
@@ -218,7 +220,7 @@ impl Cluster {
         );
     }
 
-    /// Takes an object away, and what it owns.
+    /// Deletes an object and all that it owns.
     pub(crate) fn delete(&self, path: &str) {
         let uid = self.field(path, "/metadata/uid");
         self.api.remove(path);
@@ -230,10 +232,10 @@ impl Cluster {
         }
     }
 
-    /// Whether its pods are given a sidecar.
-    pub(crate) fn inject(&self, sidecars: bool) {
-        self.seen().bare = !sidecars;
-        if sidecars {
+    /// Sets whether pods have a sidecar.
+    pub(crate) fn set_sidecars(&self, present: bool) {
+        self.observed().without_sidecars = !present;
+        if present {
             return self.api.remove(BARE_POD);
         }
         let ready = json!([{"type": "Ready", "status": "True"}]);
@@ -244,17 +246,17 @@ impl Cluster {
         );
     }
 
-    /// Where requests go.
-    pub(crate) fn behind_the_service(&self) -> Vec<String> {
-        behind_the_service(&self.api, "IPv4")
+    /// The endpoints of the Service by IPv4.
+    pub(crate) fn service_endpoints(&self) -> Vec<String> {
+        service_endpoints(&self.api, "IPv4")
     }
 
-    /// Where those go that come by IPv6.
-    pub(crate) fn behind_the_service_by_ipv6(&self) -> Vec<String> {
-        behind_the_service(&self.api, "IPv6")
+    /// The endpoints of the Service by IPv6.
+    pub(crate) fn service_endpoints_ipv6(&self) -> Vec<String> {
+        service_endpoints(&self.api, "IPv6")
     }
 
-    /// How many endpoints each slice of the Service has.
+    /// The number of endpoints in each slice of the Service.
     pub(crate) fn slices(&self) -> Vec<usize> {
         slices(&self.api, "IPv4")
             .iter()
@@ -266,7 +268,7 @@ impl Cluster {
         size(&self.api)
     }
 
-    /// All that the zero-scaler keeps, without what depends on when it was written.
+    /// All objects but events and Leases, without fields that depend on the time of the write.
     pub(crate) fn end_state(&self) -> Vec<(String, Value)> {
         let kept = |path: &str| !path.contains("/events/") && !path.contains("/leases/");
         let mut objects = self.api.objects();
@@ -276,7 +278,7 @@ impl Cluster {
     }
 }
 
-/// What a condition of an object says.
+/// A condition as text: status, reason and message.
 pub(crate) fn condition(cluster: &Cluster, object: &str, r#type: &str) -> String {
     let conditions = cluster.field(object, "/status/conditions");
     let all = conditions.as_array().into_iter().flatten();
@@ -311,17 +313,17 @@ fn target(api: &FakeApi) -> &'static str {
     if api.get(GADGET).is_some() { GADGET } else { DEPLOYMENT }
 }
 
-/// Plays the controllers of Deployments and EndpointSlices, and looks whether anything is lost.
-async fn follow(api: FakeApi, seen: Arc<Mutex<Seen>>) {
-    let mut known = 0;
+/// Simulates the controllers of Deployments and EndpointSlices, and records lost requests.
+async fn follow(api: FakeApi, observed: Arc<Mutex<Observed>>) {
+    let mut version = 0;
     loop {
-        tokio::time::sleep(LOOK_AGAIN).await;
-        if std::mem::replace(&mut known, api.version()) == api.version() {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        if std::mem::replace(&mut version, api.version()) == api.version() {
             continue;
         }
         let size = size(&api);
-        seen.lock().unwrap().look(&api, size);
-        let size = if seen.lock().unwrap().bare { 0 } else { size };
+        observed.lock().unwrap().record(&api, size);
+        let size = if observed.lock().unwrap().without_sidecars { 0 } else { size };
         if let Some(private) = api.get(PRIVATE_SERVICE) {
             for family in private["spec"]["ipFamilies"].as_array().into_iter().flatten() {
                 publish(&api, "web-private", family.as_str().unwrap(), size);
@@ -337,7 +339,7 @@ fn is_attached(api: &FakeApi) -> bool {
     api.get(SERVICE).is_some_and(|service| service["spec"]["selector"].is_object())
 }
 
-/// Writes a Service's slices for so many pods.
+/// Writes a Service's EndpointSlices for this many pods.
 fn publish(api: &FakeApi, service: &str, family: &str, size: i64) {
     let address = |i: i64| match family {
         "IPv6" => format!("fd00::{i:x}"),
@@ -353,14 +355,14 @@ fn publish(api: &FakeApi, service: &str, family: &str, size: i64) {
     (written..).map(path).take_while(|path| api.get(path).is_some()).for_each(|path| api.remove(&path));
 }
 
-/// The addresses in the slices of the public Service.
-fn behind_the_service(api: &FakeApi, family: &str) -> Vec<String> {
+/// The addresses in the EndpointSlices of the public Service.
+fn service_endpoints(api: &FakeApi, family: &str) -> Vec<String> {
     let slices = slices(api, family);
     let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
     endpoints.map(|endpoint| endpoint["addresses"][0].as_str().unwrap().to_owned()).collect()
 }
 
-/// The public Service's slices.
+/// The EndpointSlices of the public Service.
 fn slices(api: &FakeApi, family: &str) -> Vec<Value> {
     let wanted = |object: &Value| {
         object["metadata"]["labels"]["kubernetes.io/service-name"] == "web" && object["addressType"] == family
@@ -369,22 +371,22 @@ fn slices(api: &FakeApi, family: &str) -> Vec<Value> {
     slices.map(|(_, slice)| slice).filter(wanted).collect()
 }
 
-// === impl Seen ===
+// === impl Observed ===
 
-impl Seen {
-    fn look(&mut self, api: &FakeApi, size: i64) {
+impl Observed {
+    fn record(&mut self, api: &FakeApi, size: i64) {
         if self.sizes.last() != Some(&size) {
             self.sizes.push(size);
         }
-        let behind = behind_the_service(api, "IPv4");
+        let behind = service_endpoints(api, "IPv4");
         self.reachable |= !behind.is_empty();
         if self.reachable && behind.is_empty() {
-            self.lost.push("nobody is behind the Service".to_owned());
+            self.lost_requests.push("the Service has no endpoint".to_owned());
         }
-        // Where Kubernetes takes out the pods itself, it does so a moment later.
+        // In attached mode Kubernetes removes the pods' endpoints itself, a moment later.
         let held = behind == [ACTIVATOR] || is_attached(api) && behind.iter().any(|ip| ip == ACTIVATOR);
         if size == 0 && !held {
-            self.lost.push(format!("at zero, requests go to {behind:?}"));
+            self.lost_requests.push(format!("at zero, requests go to {behind:?}"));
         }
     }
 }
@@ -400,12 +402,12 @@ impl PathProber for NetworkProber {
         };
         let at_activator =
             SocketAddr::new(ip(activator), u16::try_from(leased.as_u64().unwrap_or(0)).unwrap());
-        let behind = behind_the_service(&self.api, family);
-        // Where pods share the path a few questions are enough to meet everybody.
+        let behind = service_endpoints(&self.api, family);
+        // In attached mode a few probes reach every endpoint of the Service.
         let through_service = door.address == SocketAddr::new(ip(service), 80)
             && (behind == [activator] || is_attached(&self.api) && behind.iter().any(|ip| ip == activator));
         if door.address == at_activator {
-            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.probes.fetch_add(1, Ordering::Relaxed);
         }
         let answer = if door.address == at_activator || through_service {
             Ok(())
@@ -440,7 +442,7 @@ fn deployment(replicas: i64) -> Value {
         "template": {"metadata": {"labels": {"app": "web", "autoscaling.rouse.dev/inject": "true"}}, "spec": {"containers": []}}}})
 }
 
-/// A slice as Kubernetes writes it; the pods' names are those of their numbers.
+/// An EndpointSlice as Kubernetes writes it; the pods' names contain their index.
 fn slice(service: &str, family: &str, addresses: &[String]) -> Value {
     let endpoints: Vec<Value> = (addresses.iter().enumerate())
         .map(|(i, address)| {

@@ -1,0 +1,7 @@
+//! Crashes, lost watches, a slow API, lost activators and concurrent writers.
+
+mod activator_loss;
+mod concurrent_writers;
+mod crashes;
+mod rate_limit;
+mod watches;

@@ -1,0 +1,43 @@
+//! An API server that may be asked for little: what describes comes late, and nothing else does.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::harness::cluster::AUTOSCALER;
+use crate::harness::scenario::Scenario;
+
+const ONE_A_SECOND: &[&str] = &["--kube-api-qps=1", "--kube-api-burst=1"];
+
+#[tokio::test(start_paused = true)]
+async fn the_end_is_the_same_and_no_request_is_lost() {
+    let mut undisturbed = Scenario::new(1);
+    undisturbed.full_cycle().await;
+    let mut slow = Scenario::with_args(1, ONE_A_SECOND);
+    slow.full_cycle().await;
+    slow.advance(Duration::from_secs(60)).await;
+    slow.settle().await;
+    assert_eq!(slow.cluster.observed().sizes, [1, 0, 2]);
+    assert_eq!(slow.cluster.observed().lost_requests, Vec::<String>::new());
+    assert_eq!(slow.cluster.end_state(), undisturbed.cluster.end_state());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_does_not_wait_for_words_about_it() {
+    let mut scenario = Scenario::with_args(1, ONE_A_SECOND);
+    scenario.until_serving().await;
+    scenario.advance(Duration::from_secs(30)).await;
+    let (began, written) = (Instant::now(), scenario.cluster.api.writes().len());
+    for size in 2..=5 {
+        scenario.decide_panic(size, 10.0);
+        scenario.until("its size", |cluster| cluster.size() == i64::from(size)).await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(scenario.cluster.scale_writes(), 4);
+    scenario.until("it is described", |cluster| cluster.field(AUTOSCALER, "/status/replicas") == 5).await;
+    let described = scenario.cluster.api.writes().split_off(written);
+    let is_paced = |write: &&String| write.contains("/podautoscalers/") || write.contains("/events");
+    let paced = described.iter().filter(is_paced);
+    let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
+    assert!(paced.count() <= seconds + 4, "in {seconds} s: {described:#?}");
+}

@@ -1,0 +1,54 @@
+//! Watches that are lost, and what happened meanwhile.
+
+use std::time::Duration;
+
+use fake_api::Outage;
+use serde_json::json;
+
+use crate::harness::cluster::{AUTOSCALER, HPA, SERVERLESS_SERVICE};
+use crate::harness::scenario::Scenario;
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_while_the_api_server_was_away_is_followed_and_nothing_is_taken_for_gone() {
+    for forgetting in [false, true] {
+        let mut scenario = Scenario::new(1);
+        scenario.until_serving().await;
+        let before = scenario.cluster.field(SERVERLESS_SERVICE, "/status/ports");
+        scenario.cluster.api.set_outage(Some(Outage::Failing));
+        scenario.cluster.api.break_watches(forgetting);
+        scenario.cluster.max_replicas(7);
+        scenario.advance(Duration::from_secs(20)).await;
+        scenario.cluster.api.set_outage(None);
+        scenario.until("the new bound", |cluster| cluster.field(AUTOSCALER, "/spec/maxReplicas") == 7).await;
+        scenario.settle().await;
+        assert_eq!(scenario.cluster.field(SERVERLESS_SERVICE, "/status/ports"), before);
+        assert_eq!(scenario.cluster.observed().sizes, [1]);
+        assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hpa_that_stopped_to_ask_for_us_meanwhile_is_released() {
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    scenario.cluster.api.set_outage(Some(Outage::Failing));
+    scenario.cluster.api.break_watches(true);
+    let mut hpa = scenario.cluster.api.get(HPA).unwrap();
+    hpa["spec"]["metrics"] =
+        json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]);
+    scenario.cluster.api.put(HPA, hpa);
+    scenario.advance(Duration::from_secs(5)).await;
+    scenario.cluster.api.set_outage(None);
+    scenario.until("the PodAutoscaler is gone", |cluster| cluster.api.get(AUTOSCALER).is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_when_nothing_changed_not_even_after_a_fresh_list() {
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    let written = scenario.cluster.api.writes().len();
+    scenario.cluster.api.break_watches(true);
+    scenario.advance(Duration::from_secs(600)).await;
+    let all = scenario.cluster.api.writes();
+    assert_eq!(&all[written..], Vec::<String>::new());
+}

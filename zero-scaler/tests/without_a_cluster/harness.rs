@@ -1,0 +1,5 @@
+//! A simulated cluster with one workload, and the zero-scalers that manage it.
+
+pub(crate) mod cluster;
+pub(crate) mod scenario;
+pub(crate) mod stock_hpa;
