@@ -1,40 +1,43 @@
-//! Why there is no response.
+//! Errors of a request that got no usable response.
 
 use std::io;
 
-/// What errors are when nobody looks into them.
+/// An error of a request body or of a service; only its text is used.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no connection, or it took nothing: nothing was sent.
+    /// The connection could not be opened, or accepted no byte: nothing was sent.
     #[error("no connection: {0}")]
     Unreachable(#[source] io::Error),
-    /// The request was sent, perhaps in part, and the connection ended before anything of a response came.
-    #[error("the connection ended before the response: {0}")]
+    /// The request was sent, at least in part, and the connection ended before the first byte of a
+    /// response.
+    #[error("connection closed before the response: {0}")]
     Unanswered(#[source] io::Error),
-    /// The request was sent, perhaps in part, and its response broke off in its head, or this request alone was given up.
-    #[error("the connection failed before the response: {0}")]
+    /// The request was sent, at least in part, and the response ended within its head, or an HTTP/2
+    /// stream was reset.
+    #[error("connection failed within the response head: {0}")]
     Failed(#[source] io::Error),
-    /// What came is no response, or none that everybody reads alike.
+    /// The response is malformed or ambiguous.
     #[error(transparent)]
     InvalidResponse(#[from] InvalidResponse),
-    /// The request's own body failed.
-    #[error("the request's body failed: {0}")]
+    /// The request body failed, or its length differs from its head.
+    #[error("request body failed: {0}")]
     RequestBody(#[source] BoxError),
 }
 
-/// Why a response goes no further.
+/// Why a response is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidResponse {
-    /// No head of HTTP/1.1, or one larger than any may be.
-    #[error("the response is none of HTTP/1.1")]
+    /// Not an HTTP/1.1 head, or more than 64 KiB of it.
+    #[error("the response is not HTTP/1.1")]
     Head,
-    /// A length and a coding, lengths that differ, or a coding other than `chunked`.
-    #[error("the response does not say clearly where it ends")]
+    /// Content-Length beside Transfer-Encoding, lengths that differ, or a coding other than
+    /// `chunked`.
+    #[error("the response has ambiguous framing")]
     Framing,
-    /// A 101 to who asked for none.
-    #[error("the response switches protocols unasked")]
+    /// Status 101 without a request to upgrade.
+    #[error("the response switches protocols without a request to")]
     Switch,
 }

@@ -1,8 +1,9 @@
-//! Headers whose values are lists (RFC 9110, 5.6.1).
+//! Header values that are lists (RFC 9110, 5.6.1). Used here for responses and in `proxy::gateway`
+//! for requests.
 
 use http::header::{self, HeaderMap};
 
-/// Whether a value lists `token`, in any case; parameters of an entry are overlooked.
+/// True if a line of `name` has the entry `token`, in any case. Parameters of entries are ignored.
 pub fn lists(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
     entries(headers, name).any(|entry| {
         let entry = entry.split(';').next().unwrap_or_default();
@@ -10,7 +11,7 @@ pub fn lists(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool
     })
 }
 
-/// The entries of a header that is a list, from all of its lines (RFC 9110, 5.6.1).
+/// The non-empty entries of a list header, from all of its lines.
 pub fn entries(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(name).into_iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim).filter(|entry| !entry.is_empty())

@@ -1,4 +1,5 @@
-//! Http2Connection: the one HTTP/2 connection to an address, made when it is needed and made anew when it has ended.
+//! The one HTTP/2 connection to an address, opened at the first request and again after it has
+//! closed.
 
 use std::error::Error as _;
 use std::fmt;
@@ -16,12 +17,12 @@ use tokio::sync::Mutex;
 use crate::error::{BoxError, Error};
 use crate::response::{ResponseBody, check_framing};
 
-/// A connection that all requests share.
+/// An HTTP/2 connection that all requests share.
 pub struct Http2Connection<B> {
-    /// How often the other side is asked whether it is there, and how long it has to answer: it may be lost with its node,
-    /// and would keep its streams for ever.
+    /// Interval and timeout of PING. A server that is lost with its node would otherwise keep its
+    /// streams for ever.
     ping: Option<Duration>,
-    /// Held while a connection is made, so that a burst makes one.
+    /// Locked while a connection is opened, so that a burst opens one.
     sender: Mutex<Option<SendRequest<B>>>,
 }
 
@@ -33,13 +34,13 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    /// No connection yet.
+    /// Without a connection; the first request opens it.
     pub fn new(ping: Option<Duration>) -> Self {
         Self { ping, sender: Mutex::new(None) }
     }
 
-    /// Sends over the connection there is, or one that `connect` makes. A request that met the end of a used one (servers end
-    /// theirs by age) before it was written goes out again.
+    /// Sends over the open connection, or over one that `connect` opens. Servers close connections
+    /// by age: a request that was not yet written to a reused connection goes out again.
     ///
     /// # Errors
     /// See [`Error`].
@@ -69,14 +70,14 @@ where
         }
     }
 
-    /// Whether there is a connection, or somebody makes one.
+    /// True if a connection is open or is being opened.
     pub fn is_open(&self) -> bool {
         self.sender
             .try_lock()
             .map_or(true, |sender| sender.as_ref().is_some_and(|sender| !sender.is_closed()))
     }
 
-    /// The connection, and whether it was made just now.
+    /// The connection, and whether it was opened by this call.
     async fn sender<F>(&self, connect: &impl Fn() -> F) -> Result<(SendRequest<B>, bool), Error>
     where
         F: Future<Output = io::Result<TcpStream>>,
@@ -117,11 +118,11 @@ impl<B> fmt::Debug for Http2Connection<B> {
 
 impl From<hyper::Error> for Error {
     fn from(error: hyper::Error) -> Self {
-        // What we bring into the connection, the caller's body, is what the library calls the user's.
+        // hyper calls errors of the request body errors of the user.
         if error.is_user() {
             return Self::RequestBody(error.into());
         }
-        // Another cause is the protocol's, and concerns this request or is the other side's word.
+        // Any other cause is an error of the protocol and concerns this request alone.
         let ended = error.is_canceled() || error.source().is_some_and(|cause| cause.is::<io::Error>());
         let error = io::Error::other(error);
         if ended { Self::Unanswered(error) } else { Self::Failed(error) }

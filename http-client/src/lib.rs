@@ -1,18 +1,23 @@
-//! Upstream: the client's side of a proxy. Over HTTP/1.1 one exchange at a time has a connection, driven by the task of
-//! whoever asks; over HTTP/2 all share one.
+//! The HTTP client of both proxies. Over HTTP/1.1 the task that sends the request drives the
+//! connection, one exchange at a time; over HTTP/2 all requests share one connection.
 //!
 //! ```text
-//!  request ─► pool ─► upload ───────► link ─► response_head ─► response_body ─► the caller's response
-//!              ▲     (head, body)                  │  (by its response_decoder)
-//!              └───────── the link, once the body has ended
+//!  request ─► Pool ─► Upload ───────► Connection ─► ResponseHead ─► ResponseBody ─► the client's response
+//!              ▲     (head, body)                        │  (ResponseDecoder)
+//!              └───────── the connection, after the last byte of the body
 //! ```
 //!
-//! Both proxies send with it what they let through. A library's client has a task for each connection of HTTP/1.1 and a
-//! channel to it, and two buffers that live as long as the connection. Here a connection at rest is a socket and the room of
-//! a head; what is read passes through one buffer of the thread's. With a thousand connections that is the greater part of
-//! a proxy's memory, and with few of them of its own time. HTTP/2 is the library's.
+//! queue-proxy sends with it to the app, activator to pods, and zero-scaler and activator send
+//! single probes (`send_once`). A request must be prepared for the next hop before
+//! (`proxy::gateway`).
 //!
-//! What comes here was made ready for the next hop (`gateway`). An answer that two peers could read differently is none.
+//! hyper's HTTP/1.1 client has a task, a channel and two buffers for each connection. Here an idle
+//! connection is a socket and the capacity of one request head, and reads pass through one buffer
+//! per thread. With a thousand connections that buffer memory is most of a proxy's memory. HTTP/2
+//! is hyper's.
+//!
+//! A response that two peers could read differently is an error ([`InvalidResponse`]), never passed
+//! on.
 
 mod error;
 pub mod headers;

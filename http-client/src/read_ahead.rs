@@ -1,5 +1,5 @@
-//! ReadAhead: a stream of which more was read than was meant for who has read it: the first bytes by which a protocol was
-//! recognized, or those behind the response that switched to another.
+//! A stream with bytes that were read before its owner took over: those by which the server
+//! recognized a protocol, or those behind a response with status 101.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The stream, from the first of those bytes.
+/// Reads `ahead`, then `stream`. Writes go to `stream`.
 #[derive(Debug)]
 pub struct ReadAhead<S> {
     stream: S,
@@ -18,6 +18,7 @@ pub struct ReadAhead<S> {
 // === impl ReadAhead ===
 
 impl<S> ReadAhead<S> {
+    /// A stream that begins with `ahead`.
     pub fn new(stream: S, ahead: Bytes) -> Self {
         Self { stream, ahead }
     }

@@ -1,4 +1,4 @@
-//! Responses over HTTP/1.1 and HTTP/2: head, framing and body.
+//! Responses: head, framing and body.
 
 mod body;
 mod decoder;

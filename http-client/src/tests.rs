@@ -1,5 +1,5 @@
-//! An app of raw bytes behind a pool: when connections are kept, and what is sent twice. Odd messages are in the conformance
-//! table.
+//! The pool and exchanges against a server that writes raw bytes: reuse of connections and retries.
+//! Malformed responses are in the conformance table.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-const OPTIONS: PoolOptions = PoolOptions { idle: Duration::from_secs(60), most_idle: 8 };
+const OPTIONS: PoolOptions = PoolOptions { idle_timeout: Duration::from_secs(60), max_idle: 8 };
 
 struct App(TcpListener);
 
@@ -33,7 +33,7 @@ impl App {
     }
 }
 
-/// Reads until `end`, and answers.
+/// Reads until `end`, then writes `answer`.
 async fn answer(connection: &mut TcpStream, end: &str, answer: &str) -> String {
     let mut read = Vec::new();
     while !read.ends_with(end.as_bytes()) {
@@ -67,7 +67,7 @@ fn post(body: &'static str) -> Request<Full<Bytes>> {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again_once_its_response_has_ended() {
+async fn reuses_connection_after_complete_response() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     let serve = async {
         let mut connection = app.accept().await;
@@ -80,16 +80,16 @@ async fn a_connection_is_used_again_once_its_response_has_ended() {
             assert_eq!(seen, "GET /a?b HTTP/1.1\r\nhost: x\r\n\r\n");
         }
     };
-    let ask = async {
+    let client = async {
         for _ in 0..3 {
             assert_eq!(text(send(&pool, &app, get()).await.unwrap()).await, "ok");
         }
     };
-    tokio::join!(serve, ask);
+    tokio::join!(serve, client);
 }
 
 #[tokio::test]
-async fn a_connection_is_left_if_the_next_response_would_not_begin_there() {
+async fn closes_connection_that_is_not_persistent_or_has_stray_bytes() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     for reply in [
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok",
@@ -103,7 +103,7 @@ async fn a_connection_is_left_if_the_next_response_would_not_begin_there() {
 }
 
 #[tokio::test]
-async fn a_body_that_was_dropped_ends_its_connection() {
+async fn closes_connection_when_body_is_dropped() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     let mut connection = None;
     let serve = async {
@@ -116,7 +116,7 @@ async fn a_body_that_was_dropped_ends_its_connection() {
 }
 
 #[tokio::test]
-async fn only_what_may_be_sent_twice_goes_out_again_when_a_kept_connection_ends() {
+async fn retries_only_idempotent_requests_when_idle_connection_closes() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     for again in [true, false] {
         let request = || if again { get() } else { post("hello") };
@@ -124,7 +124,7 @@ async fn only_what_may_be_sent_twice_goes_out_again_when_a_kept_connection_ends(
         let serve = async {
             let mut connection = app.accept().await;
             answer(&mut connection, end, "HTTP/1.1 204 No Content\r\n\r\n").await;
-            // Read, and closed without an answer.
+            // Reads the request and closes without a response.
             answer(&mut connection, end, "").await;
             drop(connection);
             if again {
@@ -132,19 +132,19 @@ async fn only_what_may_be_sent_twice_goes_out_again_when_a_kept_connection_ends(
                 answer(&mut connection, end, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
             }
         };
-        let ask = async {
+        let client = async {
             assert_eq!(send(&pool, &app, request()).await.unwrap().status(), 204);
             match send(&pool, &app, request()).await {
                 Ok(response) => assert!(again && response.status() == 200),
                 Err(error) => assert!(!again && matches!(error, Error::Unanswered(_)), "{error}"),
             }
         };
-        tokio::join!(serve, ask);
+        tokio::join!(serve, client);
     }
 }
 
 #[tokio::test]
-async fn an_end_without_an_answer_is_told_apart_from_an_answer_that_breaks_off() {
+async fn distinguishes_close_before_response_from_close_within_head() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     for (reply, unanswered) in [("", true), ("HTTP/1.1 200 OK\r\nx", false)] {
         let serve = async { answer(&mut app.accept().await, "\r\n\r\n", reply).await };
@@ -155,7 +155,7 @@ async fn an_end_without_an_answer_is_told_apart_from_an_answer_that_breaks_off()
 }
 
 #[tokio::test]
-async fn an_upload_goes_on_behind_an_early_answer() {
+async fn continues_upload_behind_early_response() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     let (more, body) = futures::channel::mpsc::unbounded::<Result<Frame<Bytes>, io::Error>>();
     let send_part = |part: Vec<u8>| more.unbounded_send(Ok(Frame::data(part.into()))).unwrap();
@@ -169,7 +169,7 @@ async fn an_upload_goes_on_behind_an_early_answer() {
     let (seen, response) = tokio::join!(serve, send(&pool, &app, request));
     assert!(seen.contains("transfer-encoding: chunked\r\n"), "{seen}");
     assert_eq!(text(response.unwrap()).await, "ok");
-    // Larger than what is copied, and than the sockets' buffers.
+    // Larger than MAX_COPIED and than the socket buffers.
     send_part(vec![b'x'; 8 << 20]);
     drop(more);
     let mut rest = Vec::new();
@@ -179,7 +179,7 @@ async fn an_upload_goes_on_behind_an_early_answer() {
 }
 
 #[tokio::test]
-async fn a_caller_that_fails_is_told_apart_from_an_app_that_does() {
+async fn reports_failed_request_body_as_such() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     let short = Request::post("/").header("content-length", 9).body(Full::from("short")).unwrap();
     assert!(matches!(send(&pool, &app, short).await, Err(Error::RequestBody(_))));
@@ -189,8 +189,8 @@ async fn a_caller_that_fails_is_told_apart_from_an_app_that_does() {
 }
 
 #[tokio::test]
-async fn what_rests_for_long_is_closed() {
-    let pool = Pool::new(PoolOptions { idle: Duration::from_millis(20), ..OPTIONS });
+async fn closes_connection_after_idle_timeout() {
+    let pool = Pool::new(PoolOptions { idle_timeout: Duration::from_millis(20), ..OPTIONS });
     let app = App::start().await;
     let serve = async {
         let mut connection = app.accept().await;

@@ -1,12 +1,14 @@
-//! What a proxy does to the heads that pass it, whatever carries them (RFC 9110, 7; RFC 9112; RFC 9113, 8).
+//! Rules of an HTTP gateway for the heads of requests and responses (RFC 9110, 7; RFC 9112; RFC
+//! 9113, 8).
 //!
 //! ```text
-//!  caller's request ─► check ─► prepare_request ─► app or pod
-//!  caller ◄──────────────────── prepare_response ◄── its response
+//!  client's request ─► check_request ─► prepare_request ─► app or pod
+//!  client ◄───────────────────────────── prepare_response ◄── its response
 //! ```
 //!
-//! The HTTP library refuses what it cannot read. What it can read and two peers could read differently is refused here, since
-//! that is how requests are smuggled; and what concerns one connection ends here. Bodies are never looked at.
+//! hyper rejects what it cannot parse. This module rejects what two peers could parse differently,
+//! because that is how requests are smuggled. It also removes headers that concern one connection.
+//! Bodies are not read.
 
 mod check;
 mod forwarded;
@@ -24,16 +26,16 @@ use crate::listener::ConnectionAddresses;
 
 pub use check::{MalformedRequest, check_request};
 
-/// Whether a request asks to switch its connection to another protocol, and may.
+/// True if a request may upgrade its connection to another protocol.
 pub fn is_upgrade_request<B>(request: &Request<B>) -> bool {
     hop_by_hop::upgrade(request.version(), request.headers()).is_some()
 }
 
-/// Makes a request that was checked one for the next hop: its target as to an origin, the authority where its version has
-/// it, no headers of the caller's connection, and who asked.
+/// Prepares a checked request for the next hop: origin-form target, authority where its version has
+/// it, no hop-by-hop headers, forwarding headers.
 ///
-/// Headers `Connection` and `Upgrade` are left if and only if the caller asks to upgrade.
-pub fn prepare_request<B>(request: &mut Request<B>, ends: &ConnectionAddresses) {
+/// Keeps `Connection` and `Upgrade` if and only if the client requests an upgrade.
+pub fn prepare_request<B>(request: &mut Request<B>, addresses: &ConnectionAddresses) {
     let upgrade = hop_by_hop::upgrade(request.version(), request.headers()).cloned();
     hop_by_hop::strip(request.headers_mut());
     if let Some(protocol) = upgrade {
@@ -41,29 +43,29 @@ pub fn prepare_request<B>(request: &mut Request<B>, ends: &ConnectionAddresses) 
         headers.insert(header::UPGRADE, protocol);
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     }
-    forwarded::add(request.headers_mut(), &ends.peer);
+    forwarded::add(request.headers_mut(), &addresses.peer);
     if request.version() == Version::HTTP_2 {
         name_authority(request);
     } else {
-        name_host(request, ends.local);
+        name_host(request, addresses.local);
     }
 }
 
-/// Makes a response one for the caller, who has asked to upgrade or not: nothing of the connection it came on. Where it ends was
-/// checked when it was taken in (`upstream`).
+/// Prepares a response for the client: no hop-by-hop headers, HTTP/1.1 or newer. `http_client` has
+/// checked its framing.
 ///
 /// # Errors
-/// When it switches to what nobody asked for.
+/// When it switches protocols and the client did not request that.
 pub fn prepare_response<B>(
     response: &mut Response<B>,
-    asked_to_upgrade: bool,
+    upgrade_requested: bool,
 ) -> Result<(), InvalidResponse> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        // The connection is handed on, headers and all.
-        return if asked_to_upgrade { Ok(()) } else { Err(InvalidResponse::Switch) };
+        // The connection is relayed from here on, with these headers.
+        return if upgrade_requested { Ok(()) } else { Err(InvalidResponse::Switch) };
     }
     hop_by_hop::strip(response.headers_mut());
-    // How a body ends between us and the caller depends on the caller's version.
+    // The server frames the body for the client's HTTP version.
     response.headers_mut().remove(header::TRANSFER_ENCODING);
     if response.version() < Version::HTTP_11 {
         *response.version_mut() = Version::HTTP_11;
@@ -71,32 +73,32 @@ pub fn prepare_response<B>(
     Ok(())
 }
 
-/// HTTP/1: the target is the path alone, and Host says what the caller asked for.
+/// HTTP/1: the target is the path, and Host is the authority of the request.
 fn name_host<B>(request: &mut Request<B>, local: SocketAddr) {
     let uri = std::mem::take(request.uri_mut()).into_parts();
-    let from_target = uri.authority.and_then(|asked| HeaderValue::from_str(asked.as_str()).ok());
+    let from_target = uri.authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
     *request.uri_mut() = uri.path_and_query.map(Uri::from).unwrap_or_default();
     let old = request.version() == Version::HTTP_10;
     *request.version_mut() = Version::HTTP_11;
     let headers = request.headers_mut();
     if old {
-        // Such a caller sends its body at once, and knows no answer but the last.
+        // An HTTP/1.0 client sends its body at once and does not expect interim responses.
         headers.remove(header::EXPECT);
     }
     if headers.contains_key(header::TRANSFER_ENCODING) {
-        // It was checked to be this, in whatever case.
+        // `check_request` has ensured that it is `chunked`, in any case of letters.
         headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     if let Some(host) = from_target {
         headers.insert(header::HOST, host);
     } else if old && !headers.contains_key(header::HOST) {
-        // What HTTP/1.1 calls the default: the address that was asked (RFC 9112, 3.3).
-        let asked = SocketAddr::new(local.ip().to_canonical(), local.port());
-        headers.extend(HeaderValue::try_from(asked.to_string()).map(|asked| (header::HOST, asked)));
+        // The default of HTTP/1.1: the address of the connection (RFC 9112, 3.3).
+        let address = SocketAddr::new(local.ip().to_canonical(), local.port());
+        headers.extend(HeaderValue::try_from(address.to_string()).map(|host| (header::HOST, host)));
     }
 }
 
-/// HTTP/2: the authority says it all, so Host is one too many.
+/// HTTP/2: `:authority` replaces Host.
 fn name_authority<B>(request: &mut Request<B>) {
     let Some(host) = request.headers_mut().remove(header::HOST) else { return };
     if request.uri().authority().is_some() {
@@ -105,7 +107,7 @@ fn name_authority<B>(request: &mut Request<B>) {
     let mut uri = std::mem::take(request.uri_mut()).into_parts();
     uri.authority = Authority::try_from(host.as_bytes()).ok();
     uri.scheme = Some(uri.scheme.unwrap_or(Scheme::HTTP));
-    // The host was checked, and a path is never missing.
+    // The host was checked, and an HTTP/2 request always has a path.
     *request.uri_mut() = Uri::from_parts(uri).unwrap_or_default();
 }
 
@@ -115,14 +117,14 @@ mod tests {
 
     fn passed(request: http::request::Builder) -> Request<()> {
         let (peer, local) = ("[::ffff:10.0.0.7]:1234", "[::ffff:10.0.0.1]:8012");
-        let ends = ConnectionAddresses::new(peer.parse().unwrap(), local.parse().unwrap());
+        let addresses = ConnectionAddresses::new(peer.parse().unwrap(), local.parse().unwrap());
         let mut request = request.body(()).unwrap();
-        prepare_request(&mut request, &ends);
+        prepare_request(&mut request, &addresses);
         request
     }
 
     #[test]
-    fn an_absolute_target_becomes_host_and_path() {
+    fn splits_absolute_target_into_host_and_path() {
         let request = passed(Request::get("http://shop.example/a?b").header("host", "other"));
         assert_eq!(
             (request.uri(), &request.headers()["host"]),
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn http_1_0_is_told_where_it_came_to() {
+    fn adds_local_address_as_host_of_http_1_0_request() {
         let request = passed(Request::get("/").version(Version::HTTP_10).header("expect", "100-continue"));
         assert_eq!(
             (request.version(), &request.headers()["host"]),
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn http_2_names_its_authority() {
+    fn replaces_host_of_http_2_request_by_authority() {
         let request = passed(Request::get("/a").version(Version::HTTP_2).header("host", "shop.example:81"));
         assert_eq!(request.uri(), "http://shop.example:81/a");
         assert!(!request.headers().contains_key("host"));
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_passes_and_its_refusal_is_an_ordinary_response() {
+    fn keeps_upgrade_headers_of_request_and_of_switching_response() {
         let request = passed(
             Request::get("/").header("connection", "keep-alive, Upgrade").header("upgrade", "websocket"),
         );
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_of_http_1_0_become_ours() {
+    fn raises_version_of_http_1_0_response() {
         let mut response =
             Response::builder().version(Version::HTTP_10).header("connection", "close").body(()).unwrap();
         prepare_response(&mut response, false).unwrap();

@@ -1,30 +1,32 @@
-//! HealthChecks: who asks only whether the app is alive, by the user agent.
+//! Recognizes health checks by the User-Agent header.
 //!
-//! The probes of kubelets, meshes and load balancers come all day long. They are no load: counted, they would keep a
-//! workload awake that nobody uses, or wake it; queued, they would call an app dead that is only busy. So both proxies let
-//! them pass beside the limit and the count, and the activator answers them itself while the workload sleeps. A user agent
-//! can be forged, and then gains no more than that: whoever is no friend of its app's callers should not reach the pod.
+//! Kubelets, meshes and load balancers send probes all day long. Counted as load, they would keep
+//! an unused workload above zero, or wake it. Queued, they would report a busy app as dead. So both
+//! proxies forward them outside of limit and count, and the activator answers them itself while the
+//! workload is at zero.
+//!
+//! A client can forge the header. It then bypasses the concurrency limit and nothing else.
 
 use http::header::{self, HeaderMap};
 
-/// How the user agents of well-known health checks begin.
+/// User-Agent prefixes of well-known health checks, comma separated.
 pub const WELL_KNOWN: &str = "kube-probe/,Envoy/HC,GoogleHC/,ELB-HealthChecker/,\
     Amazon-Route53-Health-Check-Service,Amazon Route 53 Health Check Service,Load Balancer Agent,Edge Health Probe,\
     Consul Health Check,Mozilla/5.0 (compatible;Cloudflare-Healthchecks/,\
     Mozilla/5.0 (compatible; Cloudflare-Healthchecks/,Mozilla/5.0 (compatible; Cloudflare-Traffic-Manager/";
 
-/// A set of user agents.
+/// A set of User-Agent prefixes.
 #[derive(Clone, Debug)]
 pub struct HealthChecks {
     prefixes: Vec<Box<[u8]>>,
-    /// Bytes with which one of them begins: most requests differ in the first one already.
+    /// First bytes of all prefixes: most requests differ in the first byte already.
     first: [bool; 256],
 }
 
 // === impl HealthChecks ===
 
 impl HealthChecks {
-    /// Those whose user agent begins with one of `prefixes`. An empty one stands for nobody.
+    /// Matches User-Agents that begin with one of `prefixes`. Empty prefixes are ignored.
     pub fn new(prefixes: &[String]) -> Self {
         let prefixes = prefixes.iter().map(|prefix| prefix.trim()).filter(|prefix| !prefix.is_empty());
         let prefixes: Vec<Box<[u8]>> = prefixes.map(|prefix| prefix.as_bytes().into()).collect();
@@ -37,7 +39,7 @@ impl HealthChecks {
         Self { prefixes, first }
     }
 
-    /// Whether such a one sent a request with these headers.
+    /// True if the headers are those of a health check.
     pub fn matches(&self, headers: &HeaderMap) -> bool {
         let Some(agent) = headers.get(header::USER_AGENT).map(|agent| agent.as_bytes()) else { return false };
         let begins = agent.first().and_then(|byte| self.first.get(usize::from(*byte)));
@@ -58,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn well_known_health_checks_are_known_and_callers_are_not_taken_for_one() {
+    fn matches_well_known_health_checks_and_no_other_clients() {
         let prefixes: Vec<String> = WELL_KNOWN.split(',').map(str::to_owned).collect();
         let checks = HealthChecks::new(&prefixes);
         for check in [
@@ -76,7 +78,7 @@ mod tests {
         ] {
             assert!(sent_by(&checks, check), "{check}");
         }
-        for caller in [
+        for client in [
             "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36",
             "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
             "curl/8.14.1",
@@ -86,13 +88,13 @@ mod tests {
             "Envoy",
             "",
         ] {
-            assert!(!sent_by(&checks, caller), "{caller}");
+            assert!(!sent_by(&checks, client), "{client}");
         }
         assert!(!checks.matches(&HeaderMap::new()));
     }
 
     #[test]
-    fn nobody_is_one_if_told_so() {
+    fn empty_prefix_matches_nothing() {
         assert!(!sent_by(&HealthChecks::new(&[String::new()]), "kube-probe/1.37"));
     }
 }

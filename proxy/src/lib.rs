@@ -1,4 +1,13 @@
-//! The data path that queue-proxy and activator share.
+//! The data path that queue-proxy and activator share: everything between an accepted connection
+//! and the HTTP client.
+//!
+//! ```text
+//!  listener ─► workers ─► server ─► gateway (checks, headers) ─► the binary's handler ─► http_client
+//!                     └─► tcp (bytes that are not HTTP, upgraded connections)
+//! ```
+//!
+//! What a request waits for (slots, pods, limits) is decided in the binaries. `runtime` serves the
+//! admin port with the same [`server`].
 
 pub mod gateway;
 pub mod health_checks;

@@ -1,4 +1,4 @@
-//! The accepting side of a listener: a bound on open connections, and each connection with the addresses of its two ends.
+//! Accepts connections on a listener, within a bound on open connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -8,50 +8,50 @@ use http::HeaderValue;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Wait after a failed accept (out of file descriptors, mostly) before the next try.
+/// Pause after a failed accept, mostly because no file descriptor is left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// The two ends of the connection that a request comes on. Made once for all of its requests.
+/// The local and the remote address of a connection. Made once for all requests on it.
 #[derive(Clone, Debug)]
 pub struct ConnectionAddresses {
-    /// The address that the caller connected to.
+    /// The address that the client connected to.
     pub local: SocketAddr,
-    /// The caller's address, IPv4 as such, as `X-Forwarded-For` names it.
+    /// The client's address as `X-Forwarded-For` has it: IPv4-mapped addresses as IPv4.
     pub(crate) peer: (IpAddr, HeaderValue),
 }
 
-/// A connection that somebody made, and its place among those that may be open.
+/// An accepted connection, and its permit among those that may be open.
 #[derive(Debug)]
 pub struct AcceptedConnection {
     /// The socket.
     pub stream: TcpStream,
-    /// Its ends.
+    /// Its addresses.
     pub connection: ConnectionAddresses,
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) permit: OwnedSemaphorePermit,
 }
 
-/// An accepted connection between two runtimes.
+/// An accepted connection on its way from one tokio runtime to another.
 #[derive(Debug)]
 pub struct DetachedConnection {
     stream: std::net::TcpStream,
     connection: ConnectionAddresses,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
-/// A listener and the bound on what it lets in.
+/// A listener and its bound on open connections.
 #[derive(Debug)]
 pub struct Acceptor {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 // === impl ConnectionAddresses ===
 
 impl ConnectionAddresses {
-    /// A connection from `peer`, whatever its port, to `local`.
+    /// A connection from `peer`, whose port is dropped, to `local`.
     pub fn new(peer: SocketAddr, local: SocketAddr) -> Self {
         let peer = peer.ip().to_canonical();
-        // An address is made of what a header may hold.
+        // The text of an address is always a valid header value.
         let entry = HeaderValue::try_from(peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
         Self { local, peer: (peer, entry) }
     }
@@ -60,23 +60,23 @@ impl ConnectionAddresses {
 // === impl Acceptor ===
 
 impl Acceptor {
-    /// Lets in at most `max_connections` at a time; more wait in the kernel's backlog.
+    /// Accepts while fewer than `max_connections` are open; more wait in the kernel's backlog.
     pub fn new(listener: TcpListener, max_connections: usize) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS))) }
+        Self { listener, permits: Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS))) }
     }
 
-    /// The next connection. Never fails: what goes wrong is logged, and tried again.
+    /// The next connection. Errors are logged and retried.
     pub async fn accept(&self) -> AcceptedConnection {
         loop {
             // The semaphore is never closed.
-            let Ok(place) = self.places.clone().acquire_owned().await else { std::future::pending().await };
+            let Ok(permit) = self.permits.clone().acquire_owned().await else { std::future::pending().await };
             let (stream, peer) = self.accept_stream().await;
-            // A caller that is gone already has no address.
+            // A connection that was reset before the accept has no address.
             if let Ok(local) = stream.local_addr() {
                 return AcceptedConnection {
                     stream,
                     connection: ConnectionAddresses::new(peer, local),
-                    place,
+                    permit,
                 };
             }
         }
@@ -86,14 +86,14 @@ impl Acceptor {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
-                    // Small answers must not wait for an acknowledgement of the one before.
+                    // Small responses must not wait for an acknowledgement of the previous one.
                     if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%peer, %error, "no TCP_NODELAY");
+                        tracing::debug!(%peer, %error, "could not set TCP_NODELAY");
                     }
                     return (stream, peer);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accept failed");
+                    tracing::warn!(%error, "accept failed, retrying");
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
@@ -104,15 +104,15 @@ impl Acceptor {
 // === impl AcceptedConnection ===
 
 impl AcceptedConnection {
-    /// The same connection, to be driven by the runtime that calls [`attach`](DetachedConnection::attach).
+    /// Takes the connection out of its tokio runtime.
     ///
     /// # Errors
-    /// When the socket cannot leave its runtime.
+    /// When the socket cannot be deregistered.
     pub fn detach(self) -> std::io::Result<DetachedConnection> {
         Ok(DetachedConnection {
             stream: self.stream.into_std()?,
             connection: self.connection,
-            place: self.place,
+            permit: self.permit,
         })
     }
 }
@@ -120,12 +120,12 @@ impl AcceptedConnection {
 // === impl DetachedConnection ===
 
 impl DetachedConnection {
-    /// Takes the connection into the calling runtime.
+    /// Registers the connection with the calling tokio runtime.
     ///
     /// # Errors
-    /// When the runtime cannot watch the socket.
+    /// When the socket cannot be registered.
     pub fn attach(self) -> std::io::Result<AcceptedConnection> {
         let stream = TcpStream::from_std(self.stream)?;
-        Ok(AcceptedConnection { stream, connection: self.connection, place: self.place })
+        Ok(AcceptedConnection { stream, connection: self.connection, permit: self.permit })
     }
 }

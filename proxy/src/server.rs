@@ -1,7 +1,8 @@
-//! Serves HTTP on a listener until told to stop, then ends gently.
+//! Serves HTTP/1.1 and h2c on one port until a stop, then drains gracefully.
 //!
-//! The service comes from a binary; what is here is what every listener needs: HTTP/1.1 and h2c on one port, a bound on
-//! connections, a bound on the time a caller may take for its headers, and an end that lets running requests finish.
+//! The handler of requests comes from the binary. This module has what every listener needs: bounds
+//! on connections and header size, a timeout for headers, and a drain that lets running requests
+//! finish. [`handle_on_workers`] does the same for connections that are not HTTP.
 
 mod graceful;
 mod protocol;
@@ -34,56 +35,114 @@ pub use graceful::{close_connection, drain_connection};
 /// Bounds of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
-    /// Time a caller has to send its request's headers, and to answer a PING of HTTP/2, which comes as often.
+    /// Time to receive a request's headers. Also the interval and the timeout of HTTP/2 PING.
     pub header_read_timeout: Duration,
-    /// Connections open at a time; more wait in the kernel's backlog.
+    /// Open connections; more wait in the kernel's backlog.
     pub max_connections: usize,
-    /// Largest size of a request's headers, in bytes.
+    /// Largest header section, in bytes.
     pub max_header_bytes: usize,
-    /// So much of a body over HTTP/2 comes before anybody reads it, in bytes. A caller that is far away sends no more than this
-    /// with each round trip.
+    /// Initial HTTP/2 stream window, in bytes: what a client may send in one round trip before the
+    /// body is read.
     pub http2_window: u32,
-    /// Time that running requests have to finish after the stop.
+    /// Time for running requests to finish after the stop.
     pub drain_timeout: Duration,
 }
 
-/// Has `workers` carry what comes to `listener`, of whatever protocol, until `stop`: each connection with what its worker
-/// keeps. Then waits for those that run, at most `options.drain_timeout`.
+/// Handles the requests of a listener. Implemented for every function of a request and its
+/// connection's addresses.
+pub trait RequestHandler: Clone + Send + 'static {
+    /// The response's body.
+    type Body: Body<Data: Send, Error: Into<BoxError>> + Send + 'static;
+    /// The future of the response.
+    type Response: Future<Output = Result<Response<Self::Body>, Infallible>> + Send + 'static;
+
+    /// Handles `request`.
+    fn handle(&self, request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>) -> Self::Response;
+}
+
+/// The protocol settings of a listener.
+#[derive(Debug)]
+struct Server {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    /// Timeout for the first bytes, which show the protocol.
+    first_bytes: Duration,
+}
+
+/// The open connections of a listener.
+#[derive(Debug)]
+struct Connections {
+    server: Arc<Server>,
+    drain_timeout: Duration,
+    stop: watch::Sender<()>,
+}
+
+/// One open connection. It holds its receiver until it has ended, which is what the drain waits
+/// for.
+#[derive(Debug)]
+struct Open {
+    server: Arc<Server>,
+    stopped: watch::Receiver<()>,
+}
+
+/// Serves HTTP on `listener` until `stop`, then waits for running requests, at most
+/// `options.drain_timeout`.
+pub async fn serve(
+    listener: TcpListener,
+    handler: impl RequestHandler,
+    options: ServerOptions,
+    stop: CancellationToken,
+) {
+    let (acceptor, connections) =
+        (Acceptor::new(listener, options.max_connections), Connections::new(options));
+    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+        tokio::spawn(connections.open().serve(accepted, handler.clone()));
+    }
+    // Closes the port before the drain.
+    drop(acceptor);
+    connections.end().await;
+}
+
+/// As [`serve`], on `workers`. `handler` makes the request handler of a connection from the state
+/// of its worker.
+pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler>(
+    workers: &Workers<T>,
+    listener: TcpListener,
+    service: impl Fn(Arc<T>) -> S + Clone + Send + 'static,
+    options: ServerOptions,
+    stop: CancellationToken,
+) {
+    let (acceptor, connections) =
+        (Acceptor::new(listener, options.max_connections), Connections::new(options));
+    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+        let (open, service) = (connections.open(), service.clone());
+        workers.dispatch(accepted, move |state, accepted| open.serve(accepted, service(state)));
+    }
+    drop(acceptor);
+    connections.end().await;
+}
+
+/// Passes every connection on `listener` to `handle` on one of `workers`, whatever its protocol,
+/// until `stop`. Then waits for running ones, at most `options.drain_timeout`.
 pub async fn handle_on_workers<T: Send + Sync + 'static, F: Future<Output = ()> + Send>(
     workers: &Workers<T>,
     listener: TcpListener,
-    carry: impl Fn(Arc<T>, AcceptedConnection) -> F + Clone + Send + 'static,
+    handle: impl Fn(Arc<T>, AcceptedConnection) -> F + Clone + Send + 'static,
     options: ServerOptions,
     stop: CancellationToken,
 ) {
     let (acceptor, running) = (Acceptor::new(listener, options.max_connections), TaskTracker::new());
     while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
-        let (carry, runs) = (carry.clone(), running.token());
-        workers.dispatch(accepted, move |keeps, accepted| async move {
-            carry(keeps, accepted).await;
-            drop(runs);
+        let (handle, running_token) = (handle.clone(), running.token());
+        workers.dispatch(accepted, move |state, accepted| async move {
+            handle(state, accepted).await;
+            drop(running_token);
         });
     }
     drop(acceptor);
     running.close();
     if tokio::time::timeout(options.drain_timeout, running.wait()).await.is_err() {
-        tracing::warn!(after = ?options.drain_timeout, "connections were cut");
-    }
-}
-
-// === impl RequestHandler ===
-
-impl<S, F, B> RequestHandler for S
-where
-    S: Fn(Request<Incoming>, &Arc<ConnectionAddresses>) -> F + Clone + Send + 'static,
-    F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
-{
-    type Body = B;
-    type Response = F;
-
-    fn handle(&self, request: Request<Incoming>, ends: &Arc<ConnectionAddresses>) -> F {
-        self(request, ends)
+        tracing::warn!(after = ?options.drain_timeout, "drain timeout, connections closed");
     }
 }
 
@@ -101,75 +160,20 @@ impl Default for ServerOptions {
     }
 }
 
-/// What answers the requests of a connection: any function of a request and the two ends that it came by.
-pub trait RequestHandler: Clone + Send + 'static {
-    /// The answer's body.
-    type Body: Body<Data: Send, Error: Into<BoxError>> + Send + 'static;
-    /// The answer to come.
-    type Response: Future<Output = Result<Response<Self::Body>, Infallible>> + Send + 'static;
+// === impl RequestHandler ===
 
-    /// Answers `request`.
-    fn handle(&self, request: Request<Incoming>, ends: &Arc<ConnectionAddresses>) -> Self::Response;
-}
+impl<S, F, B> RequestHandler for S
+where
+    S: Fn(Request<Incoming>, &Arc<ConnectionAddresses>) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    type Body = B;
+    type Response = F;
 
-/// How connections are served.
-#[derive(Debug)]
-struct Server {
-    http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
-    /// Time for the bytes by which the two are told apart.
-    first_bytes: Duration,
-}
-
-/// The open connections of a listener.
-#[derive(Debug)]
-struct Connections {
-    server: Arc<Server>,
-    drain_timeout: Duration,
-    stop: watch::Sender<()>,
-}
-
-/// One of them. It keeps its end of the channel until it has ended.
-#[derive(Debug)]
-struct Open {
-    server: Arc<Server>,
-    stopped: watch::Receiver<()>,
-}
-
-/// Accepts until `stop`, serves requests with what they came on, and then waits for the running requests, at most
-/// `options.drain_timeout`.
-pub async fn serve(
-    listener: TcpListener,
-    service: impl RequestHandler,
-    options: ServerOptions,
-    stop: CancellationToken,
-) {
-    let (acceptor, connections) =
-        (Acceptor::new(listener, options.max_connections), Connections::new(options));
-    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
-        tokio::spawn(connections.open().serve(accepted, service.clone()));
+    fn handle(&self, request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>) -> F {
+        self(request, addresses)
     }
-    // Before what runs is waited for.
-    drop(acceptor);
-    connections.end().await;
-}
-
-/// The same on `workers`, with the service that a connection gets from what its worker keeps.
-pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler>(
-    workers: &Workers<T>,
-    listener: TcpListener,
-    service: impl Fn(Arc<T>) -> S + Clone + Send + 'static,
-    options: ServerOptions,
-    stop: CancellationToken,
-) {
-    let (acceptor, connections) =
-        (Acceptor::new(listener, options.max_connections), Connections::new(options));
-    while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
-        let (open, service) = (connections.open(), service.clone());
-        workers.dispatch(accepted, move |keeps, accepted| open.serve(accepted, service(keeps)));
-    }
-    drop(acceptor);
-    connections.end().await;
 }
 
 // === impl Connections ===
@@ -187,7 +191,7 @@ impl Connections {
     async fn end(self) {
         self.stop.send_replace(());
         if tokio::time::timeout(self.drain_timeout, self.stop.closed()).await.is_err() {
-            tracing::warn!(after = ?self.drain_timeout, "connections were cut: their requests did not end in time");
+            tracing::warn!(after = ?self.drain_timeout, "drain timeout, connections closed with requests running");
         }
     }
 }
@@ -195,12 +199,12 @@ impl Connections {
 // === impl Open ===
 
 impl Open {
-    async fn serve(self, accepted: AcceptedConnection, service: impl RequestHandler) {
-        let AcceptedConnection { stream, connection, place: _place } = accepted;
-        let ends = Arc::new(connection);
-        if let Err(error) = self.server.serve(stream, service, &ends, self.stopped).await {
-            // The caller's doing: it went away or spoke no HTTP.
-            tracing::debug!(peer = %ends.peer.0, %error, "connection ended");
+    async fn serve(self, accepted: AcceptedConnection, handler: impl RequestHandler) {
+        let AcceptedConnection { stream, connection, permit: _permit } = accepted;
+        let addresses = Arc::new(connection);
+        if let Err(error) = self.server.serve(stream, handler, &addresses, self.stopped).await {
+            // Caused by the client: it disconnected or did not send HTTP.
+            tracing::debug!(peer = %addresses.peer.0, %error, "connection ended");
         }
     }
 }
@@ -211,7 +215,8 @@ impl Server {
     fn new(options: ServerOptions) -> Self {
         let mut http1 = http1::Builder::new();
         http1
-            // Heads and most bodies are one small buffer, which is cheaper to send as a whole.
+            // Heads and most bodies are one small buffer; one copy is cheaper than a vectored
+            // write.
             .writev(false)
             .timer(TokioTimer::new())
             .header_read_timeout(options.header_read_timeout)
@@ -219,7 +224,8 @@ impl Server {
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
-            // A peer that is gone without a word would hold its streams, and what they count as, for ever.
+            // Without PING, a peer that vanished would hold its streams, and the slots they count
+            // for, for ever.
             .keep_alive_interval(options.header_read_timeout)
             .keep_alive_timeout(options.header_read_timeout)
             .initial_stream_window_size(options.http2_window)
@@ -227,28 +233,28 @@ impl Server {
         Self { http1, http2, first_bytes: options.header_read_timeout }
     }
 
-    /// Serves one connection to its end, which comes gently after the stop.
+    /// Serves one connection to its end. After the stop it ends gracefully.
     async fn serve(
         &self,
         stream: TcpStream,
-        service: impl RequestHandler,
-        ends: &Arc<ConnectionAddresses>,
+        handler: impl RequestHandler,
+        addresses: &Arc<ConnectionAddresses>,
         mut stopped: watch::Receiver<()>,
     ) -> Result<(), BoxError> {
-        let recognized = tokio::select! {
+        let detected = tokio::select! {
             biased;
-            recognized = Protocol::of(stream, self.first_bytes) => recognized?,
+            detected = Protocol::detect(stream, self.first_bytes) => detected?,
             _ = stopped.changed() => return Ok(()),
         };
-        let Some((protocol, stream)) = recognized else { return Ok(()) };
-        let (stream, ends) = (TokioIo::new(stream), ends.clone());
+        let Some((protocol, stream)) = detected else { return Ok(()) };
+        let (stream, addresses) = (TokioIo::new(stream), addresses.clone());
         let stop = async move {
             let _ = stopped.changed().await;
             stopped
         };
         match protocol {
             Protocol::Http1 => {
-                let service = service_fn(move |request| service.handle(request, &ends));
+                let service = service_fn(move |request| handler.handle(request, &addresses));
                 GracefulConnection::new(
                     self.http1.serve_connection(stream, service).with_upgrades(),
                     stop,
@@ -257,16 +263,16 @@ impl Server {
                 .await?;
             }
             Protocol::Http2 => {
-                let word = Arc::new(DrainSignal::default());
-                let heeds = word.clone();
+                let signal = Arc::new(DrainSignal::default());
+                let observed = signal.clone();
                 let service = service_fn(move |request| {
-                    DrainObserver::new(service.handle(request, &ends), heeds.clone())
+                    DrainObserver::new(handler.handle(request, &addresses), observed.clone())
                 });
-                // Boxed: connections of HTTP/1 would have the room for one of these.
+                // Boxed: otherwise each HTTP/1 connection's future would have space for it.
                 Box::pin(GracefulConnection::new(
                     self.http2.serve_connection(stream, service),
                     stop,
-                    Some(word),
+                    Some(signal),
                 ))
                 .await?;
             }
@@ -285,7 +291,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_running_request_finishes_after_the_stop() {
+    async fn drain_lets_running_request_finish() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
@@ -293,8 +299,8 @@ mod tests {
         let release = Arc::new(tokio::sync::Notify::new());
         let service = {
             let release = release.clone();
-            move |_: Request<Incoming>, ends: &Arc<ConnectionAddresses>| {
-                assert_eq!(ends.local, address);
+            move |_: Request<Incoming>, addresses: &Arc<ConnectionAddresses>| {
+                assert_eq!(addresses.local, address);
                 let (release, arrived) = (release.clone(), arrived.clone());
                 async move {
                     arrived.send(()).await.unwrap();

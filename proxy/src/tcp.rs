@@ -1,4 +1,4 @@
-//! Connections that are not HTTP: relayed bytes, keepalive, and how they end.
+//! Connections that are not HTTP: the relay of their bytes, keepalive, and how they end.
 
 mod connection_outcome;
 mod keepalive;

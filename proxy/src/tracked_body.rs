@@ -1,8 +1,8 @@
-//! TrackedBody: a request ends when its response body ends.
+//! Holds a request's guard (slot, count, timer) until its response body ends.
 //!
-//! A handler returns at the response's head; a slot or a count that were given back there would miss every streamed answer.
-//! The guard travels in the body instead, and is dropped at the body's last frame, its error, or its own drop (the caller
-//! went away), whichever comes first.
+//! A handler returns with the head of the response; a guard dropped there would not cover streamed
+//! bodies. So the guard travels in the body. It is dropped at the body's last frame, at its error,
+//! or when the body is dropped (the client disconnected), whichever comes first.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A body that owns a guard for as long as it has something to say.
+    /// A body that owns a guard until it is complete.
     #[derive(Debug)]
     pub struct TrackedBody<B, G> {
         #[pin]
@@ -21,7 +21,7 @@ pin_project! {
 }
 
 impl<B: Body, G> TrackedBody<B, G> {
-    /// Ties `guard` to `body`. A body that is empty already lets go at once.
+    /// Ties `guard` to `body`. An empty body drops the guard at once.
     pub fn new(body: B, guard: G) -> Self {
         let guard = if body.is_end_stream() { None } else { Some(guard) };
         Self { inner: body, guard }
@@ -38,7 +38,8 @@ impl<B: Body, G> Body for TrackedBody<B, G> {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let mut this = self.project();
         let frame = ready!(this.inner.as_mut().poll_frame(cx));
-        // A caller that sees `is_end_stream` need not poll again, so the last frame lets go as well.
+        // A caller that sees `is_end_stream` need not poll again, so the last frame drops the guard
+        // as well.
         if !matches!(frame, Some(Ok(_))) || this.inner.is_end_stream() {
             *this.guard = None;
         }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lets_go_at_the_end_of_the_body_and_not_before() {
+    async fn drops_guard_at_end_of_body() {
         let slot = Arc::new(());
         let frames = ["a", "b"].map(|part| Ok::<_, Infallible>(Frame::data(Bytes::from(part))));
         let mut body = TrackedBody::new(StreamBody::new(futures::stream::iter(frames)), slot.clone());
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lets_go_with_the_last_frame_of_a_sized_body() {
+    async fn drops_guard_with_last_frame_of_sized_body() {
         let slot = Arc::new(());
         let mut body = TrackedBody::new(Full::new(Bytes::from("all")), slot.clone());
         body.frame().await.unwrap().unwrap();
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn lets_go_when_dropped_or_empty() {
+    fn drops_guard_when_body_is_dropped_or_empty() {
         let slot = Arc::new(());
         let body = TrackedBody::new(Full::new(Bytes::from("all")), slot.clone());
         assert_eq!(Arc::strong_count(&slot), 2);

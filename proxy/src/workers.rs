@@ -1,16 +1,17 @@
-//! Workers: the threads that carry the traffic, each with a runtime of its own.
+//! Worker threads that handle the traffic, each with a tokio runtime of its own.
 //!
 //! ```text
-//!  the process's runtime: accept ─┬─ in turn ─► worker: caller ─► handler ─► its connections ─► app or pods
+//!  the process's runtime: accept ─┬─ in turn ─► worker: client ─► handler ─► its connections ─► app or pods
 //!  (admin, watches, drain …)      └───────────► worker
 //! ```
 //!
-//! A request never leaves its thread: no queue, no lock and no wake-up between two threads on its way. For that, each worker
-//! keeps something of its own: what has the connections to the other side. Callers are dealt out in turn, because their
-//! connections live long and the kernel would not spread few of them evenly.
+//! A request never leaves its thread: no queue, lock or wake-up between threads on its way. So each
+//! worker has state of its own, mainly connections to the other side. Connections are dispatched
+//! round-robin: they live long, and the kernel would not spread a few of them evenly.
 //!
-//! Both proxies have workers, and wait themselves for what they carry: it is cut when the last clone of these goes. The metrics-adapter
-//! has one such [`start_thread`] for reading pods, for the same reasons.
+//! The proxies drain their requests themselves; dropping the last clone of [`Workers`] aborts what
+//! still runs. metrics-adapter has one [`start_thread`] of its own for scraping pods, for the same
+//! reasons.
 
 use std::future::Future;
 use std::io;
@@ -24,67 +25,68 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::listener::AcceptedConnection;
 
-/// More would be a mistake.
-const MOST: usize = 64;
+/// Upper bound on the number of workers.
+const MAX_WORKERS: usize = 64;
 
-/// Threads that take connections, and what each keeps. Clones share them.
+/// Worker threads and their state. Clones share them.
 #[derive(Debug)]
 pub struct Workers<T>(Arc<Shared<T>>);
 
 #[derive(Debug)]
 struct Shared<T> {
     workers: Vec<Worker<T>>,
-    dealt: AtomicUsize,
+    dispatched: AtomicUsize,
     _end: DropGuard,
 }
 
 #[derive(Debug)]
 struct Worker<T> {
     runtime: Handle,
-    keeps: Arc<T>,
+    state: Arc<T>,
 }
 
-/// As many as are asked for, at most 64; else as there are processors for this process, at most `unasked`.
-pub fn worker_count(asked_for: Option<NonZeroUsize>, unasked: usize) -> usize {
-    let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get).min(unasked);
-    asked_for.map_or_else(processors, NonZeroUsize::get).min(MOST)
+/// The number of workers: `configured`, else the available processors up to `default_max`; never
+/// more than 64.
+pub fn worker_count(configured: Option<NonZeroUsize>, default_max: usize) -> usize {
+    let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get).min(default_max);
+    configured.map_or_else(processors, NonZeroUsize::get).min(MAX_WORKERS)
 }
 
 // === impl Workers ===
 
 impl<T: Send + Sync + 'static> Workers<T> {
-    /// Starts a thread for each of what they keep.
+    /// Starts one thread per item of `states`.
     ///
     /// # Errors
-    /// When the system gives no more threads or descriptors.
-    pub fn start(keep: impl IntoIterator<Item = T>) -> io::Result<Self> {
+    /// When the system has no more threads or descriptors.
+    pub fn start(states: impl IntoIterator<Item = T>) -> io::Result<Self> {
         let end = CancellationToken::new();
         let start =
-            |keeps| Ok(Worker { runtime: start_thread("worker", end.clone())?, keeps: Arc::new(keeps) });
-        let workers = keep.into_iter().map(start).collect::<io::Result<_>>()?;
-        Ok(Self(Arc::new(Shared { workers, dealt: AtomicUsize::new(0), _end: end.drop_guard() })))
+            |state| Ok(Worker { runtime: start_thread("worker", end.clone())?, state: Arc::new(state) });
+        let workers = states.into_iter().map(start).collect::<io::Result<_>>()?;
+        Ok(Self(Arc::new(Shared { workers, dispatched: AtomicUsize::new(0), _end: end.drop_guard() })))
     }
 
-    /// Has the next worker in turn `carry` the connection to its end, with what it keeps.
+    /// Runs `handle` with the connection and the worker's state on the next worker.
     pub fn dispatch<F>(
         &self,
         accepted: AcceptedConnection,
-        carry: impl FnOnce(Arc<T>, AcceptedConnection) -> F + Send + 'static,
+        handle: impl FnOnce(Arc<T>, AcceptedConnection) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send,
     {
-        let Shared { workers, dealt, .. } = &*self.0;
-        let turn = dealt.fetch_add(1, Ordering::Relaxed).checked_rem(workers.len());
-        let Some(Worker { runtime, keeps }) = turn.and_then(|turn| workers.get(turn)) else { return };
-        let keeps = keeps.clone();
+        let Shared { workers, dispatched, .. } = &*self.0;
+        let turn = dispatched.fetch_add(1, Ordering::Relaxed).checked_rem(workers.len());
+        let Some(Worker { runtime, state }) = turn.and_then(|turn| workers.get(turn)) else { return };
+        let state = state.clone();
         match accepted.detach() {
             Ok(detached) => drop(runtime.spawn(async move {
                 match detached.attach() {
-                    Ok(accepted) => carry(keeps, accepted).await,
-                    Err(error) => lost(&error),
+                    Ok(accepted) => handle(state, accepted).await,
+                    Err(error) => log_lost(&error),
                 }
             })),
-            Err(error) => lost(&error),
+            Err(error) => log_lost(&error),
         }
     }
 }
@@ -95,10 +97,10 @@ impl<T> Clone for Workers<T> {
     }
 }
 
-/// A thread with a runtime of its own, which it drives until `end`.
+/// Starts a thread with a tokio runtime, which runs until `end`.
 ///
 /// # Errors
-/// When the system gives no more threads or descriptors.
+/// When the system has no more threads or descriptors.
 pub fn start_thread(name: &str, end: CancellationToken) -> io::Result<Handle> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
@@ -106,6 +108,6 @@ pub fn start_thread(name: &str, end: CancellationToken) -> io::Result<Handle> {
     Ok(handle)
 }
 
-fn lost(error: &io::Error) {
-    tracing::debug!(%error, "a connection was lost between two threads");
+fn log_lost(error: &io::Error) {
+    tracing::debug!(%error, "connection lost on dispatch to its worker");
 }

@@ -17,7 +17,7 @@ use crate::error_response::Refusal;
 
 /// Servers close idle connections after 2 s (gunicorn) or 5 s (Node.js), and a request that meets the closing may be lost; a
 /// new connection over loopback costs some 50 µs.
-const POOL: PoolOptions = PoolOptions { idle: Duration::from_millis(1500), most_idle: 1024 };
+const POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_millis(1500), max_idle: 1024 };
 
 /// The app, as a place to send requests to.
 #[derive(Debug)]

@@ -1,17 +1,17 @@
-//! Connection: a connection, and what of it has to be kept from one request to the next.
+//! An HTTP/1.1 connection, and the buffer that it keeps between requests.
 
 use std::io;
 
 use tokio::net::TcpStream;
 
-/// Room for a request's head that a resting connection keeps, in bytes.
-const KEPT: usize = 4 * 1024;
+/// Largest capacity for a request head that an idle connection keeps, in bytes.
+const KEPT_CAPACITY: usize = 4 * 1024;
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
-    /// The head of the request, until its response has begun; kept for the next one's.
+    /// The head of the request until the response begins. Its capacity is reused by the next
+    /// request.
     pub(crate) head: Vec<u8>,
 }
 
@@ -22,15 +22,16 @@ impl Connection {
         Self { stream, head: Vec::new() }
     }
 
-    /// Whether the other side has neither closed it nor said anything out of turn, as far as is known.
-    pub(crate) fn is_quiet(&self) -> bool {
-        // Costs a system call only if there is something to read.
+    /// True if nothing can be read: the server has neither closed the connection nor sent bytes
+    /// that belong to no request.
+    pub(crate) fn is_idle(&self) -> bool {
+        // tokio makes a system call only if the socket was reported readable.
         matches!(self.stream.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Before a rest.
-    pub(crate) fn tidy(&mut self) {
-        if self.head.capacity() > KEPT {
+    /// Frees an oversized buffer before the connection becomes idle.
+    pub(crate) fn shrink(&mut self) {
+        if self.head.capacity() > KEPT_CAPACITY {
             self.head = Vec::new();
         }
     }

@@ -1,7 +1,7 @@
-//! Pool: the connections to one address, as far as nobody uses them, and the way a request takes over one.
+//! Sends a request over a pooled or new connection, and reads the head of its response.
 //!
-//! A connection is taken with the request and comes back when the response's body has ended. The newest is taken first, so
-//! that a burst's connections grow old and go.
+//! The task of the request drives the connection; there is no task per connection. Only an upload
+//! that outlives its response's head gets a task of its own.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -23,27 +23,29 @@ use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
 use crate::response::{ResponseBody, ResponseHead, ResponseStream, StreamSource};
 
-/// A request on a connection, until its response has begun.
+/// A request on a connection, until the head of its response is complete.
 struct Exchange<B> {
     connection: Connection,
     method: Method,
     upload: Upload<B>,
-    /// Why the upload ended before its end. The other side may have answered before it closed.
-    broken: Option<io::Error>,
-    /// Whether anything came back, if only that more is to come.
-    heard: bool,
+    /// The write error of the upload. The response is still read: the server may have answered
+    /// before it closed.
+    write_error: Option<io::Error>,
+    /// Whether any byte of a response was received, interim responses included.
+    received: bool,
     read: Bytes,
 }
 
 // === impl Pool ===
 
 impl Pool {
-    /// Sends over a resting connection, or one that `connect` makes; ends with the response's head. A request's head that is
-    /// given away is dropped once it is sent: what it came in may be as large as a connection's buffer.
+    /// Sends `head` and `body` over an idle connection, or over one that `connect` opens. Returns
+    /// at the head of the response. `head` is dropped when it is serialized, because it may pin a
+    /// whole read buffer.
     ///
-    /// A resting connection may have been closed while the request was on its way. One of which nothing was sent then goes out
-    /// over a new connection, and so does one that may be sent twice (RFC 9110, 9.2.2) and has no body that would be gone; of any
-    /// other the other side may have seen something.
+    /// An idle connection may be closed by the server at the same moment. If no byte was sent over
+    /// it, the request goes out again over a new connection. So does an idempotent request without
+    /// a body (RFC 9110, 9.2.2). Any other may have been processed, and fails.
     ///
     /// # Errors
     /// See [`Error`].
@@ -57,24 +59,24 @@ impl Pool {
         B: RequestBody,
         F: Future<Output = io::Result<TcpStream>>,
     {
-        let (connection, rested) = match self.take() {
+        let (connection, reused) = match self.take() {
             Some(connection) => (connection, true),
             None => (open(&connect).await?, false),
         };
         let mut exchange = Exchange::new(connection, head.borrow(), body);
         drop(head);
-        let answered = match exchange.head().await {
-            Err(Error::Unreachable(_) | Error::Unanswered(_)) if rested && exchange.may_be_sent_again() => {
+        let result = match exchange.head().await {
+            Err(Error::Unreachable(_) | Error::Unanswered(_)) if reused && exchange.can_retry() => {
                 exchange.restart(open(&connect).await?);
                 exchange.head().await
             }
-            answered => answered,
+            result => result,
         };
-        answered.map(|head| exchange.answer(head, self))
+        result.map(|head| exchange.into_response(head, self))
     }
 }
 
-/// One request over a connection of its own, which ends with the response.
+/// Sends one request over a connection of its own, which is closed after the response.
 ///
 /// # Errors
 /// See [`Error`].
@@ -87,10 +89,10 @@ where
     F: Future<Output = io::Result<TcpStream>>,
 {
     let (head, body) = request.into_parts();
-    Pool::new(PoolOptions { idle: Duration::ZERO, most_idle: 0 }).send(head, body, connect).await
+    Pool::new(PoolOptions { idle_timeout: Duration::ZERO, max_idle: 0 }).send(head, body, connect).await
 }
 
-/// Boxed, as all that is rare: each request would have the room for it.
+/// Boxed because it is rare: each request's future would have space for it.
 async fn open<F>(connect: impl Fn() -> F) -> Result<Connection, Error>
 where
     F: Future<Output = io::Result<TcpStream>>,
@@ -107,8 +109,8 @@ impl<B: RequestBody> Exchange<B> {
             connection,
             method: head.method.clone(),
             upload,
-            broken: None,
-            heard: false,
+            write_error: None,
+            received: false,
             read: Bytes::new(),
         }
     }
@@ -118,18 +120,18 @@ impl<B: RequestBody> Exchange<B> {
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, Error>> {
-        if self.broken.is_none() && !self.upload.is_done() {
+        if self.write_error.is_none() && !self.upload.is_done() {
             match self.upload.poll(cx, &mut self.connection.stream) {
-                Poll::Ready(Err(Error::Failed(error))) => self.broken = Some(error),
+                Poll::Ready(Err(Error::Failed(error))) => self.write_error = Some(error),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
         }
         loop {
             match ready!(read_buffer::poll_read(&mut self.connection.stream, cx, &mut self.read)) {
-                Ok(0) => return Poll::Ready(Err(self.failed(io::ErrorKind::UnexpectedEof.into()))),
-                Ok(_) => self.heard = true,
-                Err(error) => return Poll::Ready(Err(self.failed(error))),
+                Ok(0) => return Poll::Ready(Err(self.read_error(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(_) => self.received = true,
+                Err(error) => return Poll::Ready(Err(self.read_error(error))),
             }
             if let Some(head) = ResponseHead::take(&mut self.read, &self.method)? {
                 return Poll::Ready(Ok(head));
@@ -137,16 +139,16 @@ impl<B: RequestBody> Exchange<B> {
         }
     }
 
-    fn failed(&mut self, error: io::Error) -> Error {
-        let error = self.broken.take().unwrap_or(error);
-        match (self.heard, self.upload.has_begun()) {
+    fn read_error(&mut self, error: io::Error) -> Error {
+        let error = self.write_error.take().unwrap_or(error);
+        match (self.received, self.upload.has_begun()) {
             (false, false) => Error::Unreachable(error),
             (false, true) => Error::Unanswered(error),
             (true, _) => Error::Failed(error),
         }
     }
 
-    fn may_be_sent_again(&self) -> bool {
+    fn can_retry(&self) -> bool {
         self.upload.can_rewind() && (self.method.is_idempotent() || !self.upload.has_begun())
     }
 
@@ -155,35 +157,43 @@ impl<B: RequestBody> Exchange<B> {
         self.upload.rewind();
     }
 
-    /// The response, from which the connection returns to `pool`.
-    fn answer(self, head: ResponseHead, pool: &Pool) -> Response<ResponseBody> {
+    /// The response; at its end the connection returns to `pool`.
+    fn into_response(self, head: ResponseHead, pool: &Pool) -> Response<ResponseBody> {
         let ResponseHead { response, decoder, keeps_connection } = head;
-        let Self { mut connection, upload, broken, read, .. } = self;
+        let Self { mut connection, upload, write_error, read, .. } = self;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return response.map(|()| ResponseBody::switched(ReadAhead::new(connection.stream, read)));
         }
-        let source = if upload.is_done() || broken.is_some() {
+        let source = if upload.is_done() || write_error.is_some() {
             connection.head = upload.into_head();
             StreamSource::Connection(connection)
         } else {
-            go_on(upload, connection.stream, keeps_connection)
+            continue_upload(upload, connection.stream, keeps_connection)
         };
-        let pool = (keeps_connection && broken.is_none()).then(|| pool.clone());
+        let pool = (keeps_connection && write_error.is_none()).then(|| pool.clone());
         response.map(|()| ResponseBody::new(ResponseStream { source, read, decoder, pool }))
     }
 }
 
-/// The other side answers before it has seen all. It gets the rest; unless it says that it reads no more, even behind the
-/// end of its answer.
-fn go_on<B: RequestBody>(mut upload: Upload<B>, stream: TcpStream, behind_the_end: bool) -> StreamSource {
+/// The server responds before the upload is complete. The upload goes on in a task. The task ends
+/// with the response unless the connection is persistent (`outlives_response`).
+fn continue_upload<B: RequestBody>(
+    mut upload: Upload<B>,
+    stream: TcpStream,
+    outlives_response: bool,
+) -> StreamSource {
     let (read, mut write) = stream.into_split();
     let upload = tokio::spawn(async move {
         if let Err(error) = std::future::poll_fn(|cx| upload.poll(cx, &mut write)).await {
-            tracing::debug!(%error, "a request that was answered before its end was cut");
+            tracing::debug!(%error, "upload ended after its response");
             return;
         }
-        // Or the other side would take it for the end of who waits for the answer.
+        // Dropping the half would shut down writing, which some servers take for a client that is
+        // gone.
         write.forget();
     });
-    StreamSource::Uploading { half: read, _upload: (!behind_the_end).then(|| AbortOnDropHandle::new(upload)) }
+    StreamSource::Uploading {
+        half: read,
+        _upload: (!outlives_response).then(|| AbortOnDropHandle::new(upload)),
+    }
 }

@@ -1,4 +1,7 @@
-//! Pool: the connections to one address, as far as nobody uses them.
+//! The idle connections to one address.
+//!
+//! A request takes a connection and the response body gives it back at its end. The newest is taken
+//! first, so that the connections of a burst reach the idle timeout and are closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,48 +14,48 @@ use super::connection::Connection;
 /// Bounds of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolOptions {
-    /// How long a connection may rest. Shorter than the other side keeps one: a request that meets the closing is lost if it
-    /// may not be sent twice.
-    pub idle: Duration,
-    /// Resting connections kept at a time; more are closed as they come back.
-    pub most_idle: usize,
+    /// Idle time after which a connection is closed. Must be shorter than the server's keep-alive
+    /// timeout: a request that meets the close fails if it cannot be sent twice.
+    pub idle_timeout: Duration,
+    /// Idle connections kept; further ones are closed when they come back.
+    pub max_idle: usize,
 }
 
-/// Resting connections. Clones share them.
+/// Idle connections to one address. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     options: PoolOptions,
-    resting: Mutex<Resting>,
+    idle: Mutex<Idle>,
 }
 
 #[derive(Debug, Default)]
-struct Resting {
-    /// By the time of their return, oldest first.
+struct Idle {
+    /// In order of return, oldest first.
     connections: Vec<(Instant, Connection)>,
-    /// Whether a task looks for old ones.
-    swept: bool,
+    /// Whether a task that closes expired connections is running.
+    has_sweeper: bool,
 }
 
 // === impl Pool ===
 
 impl Pool {
-    /// No connections yet.
+    /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        Self(Arc::new(Shared { options, resting: Mutex::default() }))
+        Self(Arc::new(Shared { options, idle: Mutex::default() }))
     }
 
-    /// Whether nothing rests here, and nothing is on its way back.
+    /// True if the pool has no idle connection and no request holds a clone of it.
     pub fn is_unused(&self) -> bool {
         Arc::strong_count(&self.0) == 1 && self.lock().connections.is_empty()
     }
 
     pub(crate) fn take(&self) -> Option<Connection> {
-        let mut resting = self.lock();
-        while let Some((_, connection)) = resting.connections.pop() {
-            if connection.is_quiet() {
+        let mut idle = self.lock();
+        while let Some((_, connection)) = idle.connections.pop() {
+            if connection.is_idle() {
                 return Some(connection);
             }
         }
@@ -60,37 +63,37 @@ impl Pool {
     }
 
     pub(crate) fn put(&self, mut connection: Connection) {
-        connection.tidy();
-        let mut resting = self.lock();
-        if resting.connections.len() >= self.0.options.most_idle {
+        connection.shrink();
+        let mut idle = self.lock();
+        if idle.connections.len() >= self.0.options.max_idle {
             return;
         }
-        resting.connections.push((Instant::now(), connection));
-        // Outside of a runtime the process is at its end.
-        if !resting.swept
+        idle.connections.push((Instant::now(), connection));
+        // Without a runtime the process is ending.
+        if !idle.has_sweeper
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            resting.swept = true;
+            idle.has_sweeper = true;
             runtime.spawn(self.clone().sweep());
         }
     }
 
-    /// Closes what has rested for long, until nothing rests any more.
+    /// Closes expired connections until none is left.
     async fn sweep(self) {
-        let idle = self.0.options.idle;
+        let timeout = self.0.options.idle_timeout;
         loop {
-            tokio::time::sleep(idle / 4).await;
-            let mut resting = self.lock();
-            let fresh_from = resting.connections.partition_point(|(since, _)| since.elapsed() > idle);
-            resting.connections.drain(..fresh_from);
-            if resting.connections.is_empty() {
-                *resting = Resting::default();
+            tokio::time::sleep(timeout / 4).await;
+            let mut idle = self.lock();
+            let fresh_from = idle.connections.partition_point(|(since, _)| since.elapsed() > timeout);
+            idle.connections.drain(..fresh_from);
+            if idle.connections.is_empty() {
+                *idle = Idle::default();
                 return;
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Resting> {
-        self.0.resting.lock()
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        self.0.idle.lock()
     }
 }

@@ -1,6 +1,6 @@
-//! Upload: a request on its way out, its head first and then its body, as fast as both sides allow.
+//! Serializes a request: its head, then its body, as fast as the client and the server allow.
 //!
-//! A body that comes with its head, as most do, leaves with it in one write.
+//! A small body that is available with its head, the usual case, leaves in the same write.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -14,39 +14,40 @@ use tokio::io::AsyncWrite;
 
 use crate::error::{BoxError, Error};
 
-/// A part of a body up to this size, in bytes, is copied behind its head, to be one write with it.
-const COPIED: usize = 16 * 1024;
+/// Body frames up to this size, in bytes, are copied behind the head and leave in one write with
+/// it.
+const MAX_COPIED: usize = 16 * 1024;
 
-/// The body of a request over HTTP/1.1.
+/// A request body that [`Pool::send`](crate::Pool::send) accepts.
 pub trait RequestBody: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static {}
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> RequestBody for B {}
 
-/// A request that is being sent.
+/// A request that is being written.
 #[derive(Debug)]
 pub(crate) struct Upload<B> {
-    /// None after its last frame.
+    /// `None` after its last frame.
     body: Option<B>,
-    /// Whether it had none from the start.
-    is_head_alone: bool,
-    /// Lists of the fields that the head says will follow the body.
-    announced: Vec<HeaderValue>,
+    /// Whether the request has no body at all.
+    has_no_body: bool,
+    /// Values of `Trailer`: only these fields may follow the body.
+    allowed_trailers: Vec<HeaderValue>,
     framing: Framing,
-    /// Goes out first: heads, sizes of chunks, small parts.
+    /// Written first: the head, chunk sizes, small frames.
     head: Vec<u8>,
     sent: usize,
-    /// Whether anything of it was sent.
+    /// Whether any byte was written.
     has_begun: bool,
-    /// Goes out then: a large part as it came.
+    /// Written second: a frame too large to copy.
     part: Bytes,
 }
 
-/// How the other side sees where the body ends.
+/// How the server finds the end of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// It has so many bytes more.
+    /// Bytes left.
     Length(u64),
-    /// It comes in chunks.
+    /// Chunked coding.
     Chunked,
 }
 
@@ -57,56 +58,54 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    /// A request of which nothing was sent. Its head is written to `head`, over what is there.
+    /// Serializes the head of a request into `head`, replacing its content.
     pub(crate) fn new(parts: &Parts, body: B, mut head: Vec<u8>) -> Self {
         head.clear();
         let framing = Framing::of(parts, &body);
         write_head(&mut head, parts, framing);
         let is_empty = framing == Framing::Length(0) && body.is_end_stream();
         let body = (!is_empty).then_some(body);
-        let announced = match framing {
+        let allowed_trailers = match framing {
             Framing::Chunked => parts.headers.get_all(header::TRAILER).iter().cloned().collect(),
             Framing::Length(_) => Vec::new(),
         };
-        let is_head_alone = body.is_none();
+        let has_no_body = body.is_none();
         let (sent, has_begun, part) = (0, false, Bytes::new());
-        Self { body, is_head_alone, announced, framing, head, sent, has_begun, part }
+        Self { body, has_no_body, allowed_trailers, framing, head, sent, has_begun, part }
     }
 
-    /// Whether anything of it was sent.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Whether it is kept as a whole, to be sent once more.
+    /// True if the whole request is still in memory.
     pub(crate) fn can_rewind(&self) -> bool {
-        self.is_head_alone || !self.has_begun
+        self.has_no_body || !self.has_begun
     }
 
-    /// Sends it once more from its start.
+    /// Starts again from the first byte.
     pub(crate) fn rewind(&mut self) {
         self.sent = 0;
         self.has_begun = false;
     }
 
-    /// Whether all of it was sent.
     pub(crate) fn is_done(&self) -> bool {
         self.body.is_none() && self.sent == self.head.len() && self.part.is_empty()
     }
 
-    /// The room of its head, for another.
+    /// The head buffer, for the next request.
     pub(crate) fn into_head(self) -> Vec<u8> {
         self.head
     }
 
-    /// Sends until all is sent.
+    /// Writes until everything is sent.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         to: &mut (impl AsyncWrite + Unpin),
     ) -> Poll<Result<(), Error>> {
         loop {
-            // Before it is written: a body that is there goes with its head.
+            // Polled before the write: a body that is available leaves with its head.
             let more = if self.has_room() { self.poll_next_part(cx)? } else { Poll::Ready(()) };
             ready!(self.poll_write(cx, to)).map_err(Error::Failed)?;
             if self.is_done() {
@@ -116,12 +115,11 @@ where
         }
     }
 
-    /// Whether the body's next frame may be taken, though not all is sent that was taken before.
+    /// True if the next frame fits, though earlier ones are not all written.
     fn has_room(&self) -> bool {
-        self.part.is_empty() && self.head.len() - self.sent < COPIED
+        self.part.is_empty() && self.head.len() - self.sent < MAX_COPIED
     }
 
-    /// Takes the body's next frame.
     fn poll_next_part(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Error> {
         let Some(body) = &mut self.body else { return Ok(Poll::Ready(())) };
         let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Ok(Poll::Pending) };
@@ -143,7 +141,7 @@ where
             }
             Err(frame) => frame,
         };
-        // Frames of other kinds mean nothing here.
+        // Frames are data or trailers; there are no others today.
         frame.into_trailers().map_or(Ok(()), |trailers| self.end(Some(&trailers)))
     }
 
@@ -152,14 +150,15 @@ where
             return Ok(());
         }
         match &mut self.framing {
-            // A chunk begins behind the end of the one before.
+            // The previous chunk's end is written with it.
             Framing::Chunked => put(&mut self.head, format_args!("{:x}\r\n", part.len())),
             Framing::Length(left) => {
                 let rest = left.checked_sub(part.len() as u64);
-                *left = rest.ok_or_else(|| Error::RequestBody("it is longer than its head says".into()))?;
+                *left =
+                    rest.ok_or_else(|| Error::RequestBody("it is longer than its Content-Length".into()))?;
             }
         }
-        if part.len() > COPIED {
+        if part.len() > MAX_COPIED {
             self.part = part;
             return Ok(());
         }
@@ -178,11 +177,11 @@ where
         self.body = None;
         match self.framing {
             Framing::Length(0) => Ok(()),
-            Framing::Length(_) => Err(Error::RequestBody("it is shorter than its head says".into())),
+            Framing::Length(_) => Err(Error::RequestBody("it is shorter than its Content-Length".into())),
             Framing::Chunked => {
                 self.head.extend_from_slice(b"0\r\n");
                 for (name, value) in trailers.into_iter().flatten() {
-                    if may_trail(name) && self.announced.iter().any(|list| names(list, name)) {
+                    if may_trail(name) && self.allowed_trailers.iter().any(|list| names(list, name)) {
                         write_header(&mut self.head, name, value);
                     }
                 }
@@ -213,19 +212,19 @@ where
                 self.part.advance(written);
                 if self.part.is_empty() {
                     self.end_part();
-                    // The next part may be there to go with the end of this one.
+                    // Return: the next frame may be available to leave with this one's end.
                     return Poll::Ready(Ok(()));
                 }
             } else {
                 self.sent += written;
-                self.forget_sent();
+                self.discard_sent();
             }
         }
     }
 
-    /// A head alone stays, to be sent again.
-    fn forget_sent(&mut self) {
-        if self.sent == self.head.len() && !self.is_head_alone {
+    /// A request without a body is kept, to be sent again.
+    fn discard_sent(&mut self) {
+        if self.sent == self.head.len() && !self.has_no_body {
             self.head.clear();
             self.sent = 0;
         }
@@ -271,9 +270,10 @@ fn write_header(to: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
     to.extend_from_slice(b"\r\n");
 }
 
-/// Whether a field still means something behind the body, and cannot be mistaken for the head's (RFC 9110, 6.5.1).
+/// True if a field is allowed in a trailer (RFC 9110, 6.5.1): not one that changes framing, routing
+/// or authentication.
 fn may_trail(name: &HeaderName) -> bool {
-    const HEAD_ALONE: [HeaderName; 12] = [
+    const FORBIDDEN: [HeaderName; 12] = [
         header::AUTHORIZATION,
         header::CACHE_CONTROL,
         header::CONTENT_ENCODING,
@@ -287,7 +287,7 @@ fn may_trail(name: &HeaderName) -> bool {
         header::TRAILER,
         header::TRANSFER_ENCODING,
     ];
-    !HEAD_ALONE.contains(name)
+    !FORBIDDEN.contains(name)
 }
 
 fn names(list: &HeaderValue, name: &HeaderName) -> bool {
@@ -296,6 +296,6 @@ fn names(list: &HeaderValue, name: &HeaderName) -> bool {
 }
 
 fn put(to: &mut Vec<u8>, what: std::fmt::Arguments<'_>) {
-    // Memory takes all that is written to it.
+    // Writing to memory cannot fail.
     let _ = to.write_fmt(what);
 }

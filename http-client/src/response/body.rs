@@ -1,6 +1,6 @@
-//! ResponseBody: a response's body on its way back; the connection returns to its pool with the last of it.
+//! The body of a response. Its connection returns to the pool with the last byte.
 //!
-//! Nothing is read ahead of whoever takes the body, but for what came with the read before.
+//! Reads only when the body is polled, so a slow client holds back the server.
 
 use std::io;
 use std::pin::Pin;
@@ -19,105 +19,107 @@ use crate::http1::{Connection, Pool};
 use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
 
-/// The rest of a response.
+/// The body of a response.
 #[derive(Debug)]
-pub struct ResponseBody(State);
+pub struct ResponseBody(BodyState);
 
-/// A connection that has left HTTP/1.1 for another protocol, from the first byte behind the response that switched it.
+/// A connection behind a response with status 101, from its first byte in the new protocol.
 pub type SwitchedConnection = ReadAhead<TcpStream>;
 
-/// Why a body ends before its end.
+/// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// The connection ended or failed.
-    #[error("the connection failed within the response: {0}")]
+    /// The connection closed or failed before the end of the body.
+    #[error("connection failed within the response body: {0}")]
     Cut(#[from] io::Error),
-    /// What came is no body of the kind that the head has told of.
-    #[error("the response's body breaks the rules of its coding")]
-    Malformed,
+    /// The bytes are not of the coding that the head names.
+    #[error("the response body has an invalid coding")]
+    InvalidCoding,
     /// An HTTP/2 stream failed.
     #[error(transparent)]
     Http2(hyper::Error),
 }
 
 #[derive(Debug)]
-enum State {
+enum BodyState {
     Ended,
     ResponseStream(ResponseStream),
-    /// Failed, and whoever takes the body has still to be told.
+    /// Failed; the next poll returns the error.
     Failed(BodyError),
     SwitchedConnection(Box<SwitchedConnection>),
     Http2(Incoming),
 }
 
-/// A body that is still coming.
+/// A body that is not complete.
 #[derive(Debug)]
 pub(crate) struct ResponseStream {
     pub(crate) source: StreamSource,
-    /// Came already.
+    /// Bytes that were read with the head or the previous frame.
     pub(crate) read: Bytes,
     pub(crate) decoder: ResponseDecoder,
-    /// Where the connection goes, if another request may follow on it.
+    /// Where the connection returns to, if it is persistent.
     pub(crate) pool: Option<Pool>,
 }
 
-/// What a body comes from.
+/// Where the bytes of a body come from.
 #[derive(Debug)]
 pub(crate) enum StreamSource {
-    /// A connection that has nothing else to do.
+    /// A connection whose request is complete.
     Connection(Connection),
-    /// One over which the request is still going out. It ends with both, or with the response if that says so.
+    /// A connection whose request is still being sent. It closes after both, or after the response
+    /// if that is not persistent.
     Uploading { half: OwnedReadHalf, _upload: Option<AbortOnDropHandle<()>> },
 }
 
-type Polled = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
+type FramePoll = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 // === impl ResponseBody ===
 
 impl ResponseBody {
-    /// The body that `streaming` brings. None at all is at its end.
+    /// The body that `streaming` reads; complete at once if it is empty.
     pub(crate) fn new(streaming: ResponseStream) -> Self {
         if streaming.decoder != ResponseDecoder::Ended {
-            return Self(State::ResponseStream(streaming));
+            return Self(BodyState::ResponseStream(streaming));
         }
         streaming.end();
-        Self(State::Ended)
+        Self(BodyState::Ended)
     }
 
     pub(crate) fn switched(switched: SwitchedConnection) -> Self {
-        Self(State::SwitchedConnection(Box::new(switched)))
+        Self(BodyState::SwitchedConnection(Box::new(switched)))
     }
 
-    /// The connection, if the response has switched its protocol. Such a response has no body.
+    /// Takes the connection of a response with status 101. Such a response has no body.
     pub fn take_switched(&mut self) -> Option<SwitchedConnection> {
-        if !matches!(self.0, State::SwitchedConnection(_)) {
+        if !matches!(self.0, BodyState::SwitchedConnection(_)) {
             return None;
         }
-        match std::mem::replace(&mut self.0, State::Ended) {
-            State::SwitchedConnection(switched) => Some(*switched),
+        match std::mem::replace(&mut self.0, BodyState::Ended) {
+            BodyState::SwitchedConnection(switched) => Some(*switched),
             _ => None,
         }
     }
 
-    /// Fails with the next poll: a server that is told at once does not send what came before, and its caller sees a
-    /// connection that was closed without an answer, on which it may ask again.
-    fn fail(&mut self, error: BodyError, cx: &Context<'_>) -> Polled {
-        self.0 = State::Failed(error);
+    /// Returns the error with the next poll. A server that sees the error at once would drop the
+    /// bytes before it, and its client could take the closed connection for a request without a
+    /// response, and retry.
+    fn fail(&mut self, error: BodyError, cx: &Context<'_>) -> FramePoll {
+        self.0 = BodyState::Failed(error);
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
     fn end(&mut self) {
-        if let State::ResponseStream(streaming) = std::mem::replace(&mut self.0, State::Ended) {
+        if let BodyState::ResponseStream(streaming) = std::mem::replace(&mut self.0, BodyState::Ended) {
             streaming.end();
         }
     }
 }
 
 impl From<Incoming> for ResponseBody {
-    /// The body of a response over HTTP/2.
+    /// The body of an HTTP/2 response.
     fn from(body: Incoming) -> Self {
-        Self(State::Http2(body))
+        Self(BodyState::Http2(body))
     }
 }
 
@@ -125,9 +127,9 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> FramePoll {
         match &mut self.0 {
-            State::ResponseStream(streaming) => match ready!(streaming.poll_frame(cx)) {
+            BodyState::ResponseStream(streaming) => match ready!(streaming.poll_frame(cx)) {
                 Some(Err(error)) => self.fail(error, cx),
                 polled => {
                     if polled.is_none() || streaming.decoder == ResponseDecoder::Ended {
@@ -136,29 +138,29 @@ impl Body for ResponseBody {
                     Poll::Ready(polled)
                 }
             },
-            State::Failed(_) => match std::mem::replace(&mut self.0, State::Ended) {
-                State::Failed(error) => Poll::Ready(Some(Err(error))),
+            BodyState::Failed(_) => match std::mem::replace(&mut self.0, BodyState::Ended) {
+                BodyState::Failed(error) => Poll::Ready(Some(Err(error))),
                 _ => Poll::Ready(None),
             },
-            State::Http2(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Http2),
-            State::Ended | State::SwitchedConnection(_) => Poll::Ready(None),
+            BodyState::Http2(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Http2),
+            BodyState::Ended | BodyState::SwitchedConnection(_) => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            State::Ended | State::SwitchedConnection(_) => true,
-            State::ResponseStream(_) | State::Failed(_) => false,
-            State::Http2(body) => body.is_end_stream(),
+            BodyState::Ended | BodyState::SwitchedConnection(_) => true,
+            BodyState::ResponseStream(_) | BodyState::Failed(_) => false,
+            BodyState::Http2(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            State::Ended | State::SwitchedConnection(_) => SizeHint::with_exact(0),
-            State::ResponseStream(streaming) => streaming.decoder.size_hint(),
-            State::Failed(_) => SizeHint::default(),
-            State::Http2(body) => body.size_hint(),
+            BodyState::Ended | BodyState::SwitchedConnection(_) => SizeHint::with_exact(0),
+            BodyState::ResponseStream(streaming) => streaming.decoder.size_hint(),
+            BodyState::Failed(_) => SizeHint::default(),
+            BodyState::Http2(body) => body.size_hint(),
         }
     }
 }
@@ -166,9 +168,9 @@ impl Body for ResponseBody {
 // === impl ResponseStream ===
 
 impl ResponseStream {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Polled {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> FramePoll {
         loop {
-            if let Some(frame) = self.decoder.decode(&mut self.read).map_err(|_| BodyError::Malformed)? {
+            if let Some(frame) = self.decoder.decode(&mut self.read).map_err(|_| BodyError::InvalidCoding)? {
                 return Poll::Ready(Some(Ok(frame)));
             }
             if self.decoder == ResponseDecoder::Ended {
@@ -180,7 +182,7 @@ impl ResponseStream {
         }
     }
 
-    /// Gives the connection back if it is where the next response would begin.
+    /// Returns the connection to its pool if no byte of a later message was read.
     fn end(self) {
         if let (StreamSource::Connection(connection), Some(pool)) = (self.source, self.pool)
             && self.decoder == ResponseDecoder::Ended

@@ -1,4 +1,4 @@
-//! ResponseDecoder: takes a response's body out of the bytes that carry it (RFC 9112, 6 and 7).
+//! Decodes a response body from the bytes of its connection (RFC 9112, 6 and 7).
 
 use std::io;
 
@@ -7,43 +7,42 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Frame, SizeHint};
 use httparse::Status;
 
-/// Fields behind a body.
-const MOST_TRAILERS: usize = 64;
-/// Bytes of all of them, or of one chunk's size with its extensions.
-const MOST_BYTES: usize = 16 * 1024;
+/// Largest number of trailer fields.
+const MAX_TRAILERS: usize = 64;
+/// Largest trailer section, and largest chunk-size line with its extensions, in bytes.
+const MAX_BYTES: usize = 16 * 1024;
 
 const END_OF_LINE: &[u8] = b"\r\n";
 
-/// What of a body is still to come.
+/// The rest of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseDecoder {
-    /// So many bytes, at least one.
+    /// Bytes left, at least one.
     Length(u64),
-    /// Chunks.
     Chunked(Chunk),
-    /// All that comes.
+    /// Everything until the connection closes.
     UntilClose,
-    /// Nothing.
+    /// The body is complete.
     Ended,
 }
 
-/// Where in a chunk the next byte is.
+/// Position within chunked coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// Before its size.
+    /// Before a chunk size.
     Size,
-    /// Before so many bytes of its data, at least one.
+    /// Within a chunk; bytes left, at least one.
     Data(u64),
-    /// Before the end of its line.
+    /// Before the line end behind a chunk's data.
     End,
-    /// Behind the last.
+    /// Behind the last chunk.
     Trailers,
 }
 
-/// The bytes are no chunks.
+/// Invalid chunked coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the body breaks the rules of its coding")]
-pub(crate) struct Malformed;
+#[error("invalid chunked coding")]
+pub(crate) struct InvalidCoding;
 
 // === impl ResponseDecoder ===
 
@@ -56,8 +55,9 @@ impl ResponseDecoder {
         Self::Chunked(Chunk::Size)
     }
 
-    /// The next part of the body that is at the start of `read`, if it is there.
-    pub(crate) fn decode(&mut self, read: &mut Bytes) -> Result<Option<Frame<Bytes>>, Malformed> {
+    /// Removes the next frame from the start of `read`. `None` if more bytes are needed or the body
+    /// is complete.
+    pub(crate) fn decode(&mut self, read: &mut Bytes) -> Result<Option<Frame<Bytes>>, InvalidCoding> {
         match self {
             Self::Ended => Ok(None),
             Self::Length(left) => {
@@ -72,13 +72,13 @@ impl ResponseDecoder {
         }
     }
 
-    /// What it means that the connection was closed here.
+    /// The error if the connection closes at this point.
     pub(crate) fn at_close(&self) -> Option<io::Error> {
         let ended = matches!(self, Self::Ended | Self::UntilClose);
         (!ended).then(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Bytes that are still to come.
+    /// Bytes left, if known.
     pub(crate) fn size_hint(&self) -> SizeHint {
         match self {
             Self::Ended => SizeHint::with_exact(0),
@@ -87,7 +87,7 @@ impl ResponseDecoder {
         }
     }
 
-    fn decode_chunks(&mut self, read: &mut Bytes) -> Result<Option<Frame<Bytes>>, Malformed> {
+    fn decode_chunks(&mut self, read: &mut Bytes) -> Result<Option<Frame<Bytes>>, InvalidCoding> {
         while let Self::Chunked(chunk) = self {
             let before = *chunk;
             match chunk {
@@ -122,7 +122,7 @@ impl ResponseDecoder {
     }
 }
 
-/// What there is of `left` bytes.
+/// Removes up to `left` bytes from `read`.
 fn take(left: &mut u64, read: &mut Bytes) -> Option<Frame<Bytes>> {
     if read.is_empty() {
         return None;
@@ -132,40 +132,40 @@ fn take(left: &mut u64, read: &mut Bytes) -> Option<Frame<Bytes>> {
     Some(Frame::data(part))
 }
 
-/// The size of the next chunk, whose data `read` then begins with.
-fn size(read: &mut Bytes) -> Result<Option<u64>, Malformed> {
-    match httparse::parse_chunk_size(read).map_err(|_| Malformed)? {
+/// Removes a chunk-size line.
+fn size(read: &mut Bytes) -> Result<Option<u64>, InvalidCoding> {
+    match httparse::parse_chunk_size(read).map_err(|_| InvalidCoding)? {
         Status::Complete((length, size)) => {
             let line = read.split_to(length);
-            // The parser takes no digits for 0, and any byte in an extension.
+            // httparse accepts an empty size as 0, and any byte in an extension.
             let is_clear = line.first().is_some_and(u8::is_ascii_hexdigit)
                 && line.iter().filter(|byte| matches!(byte, b'\r' | b'\n')).count() == END_OF_LINE.len();
-            if is_clear { Ok(Some(size)) } else { Err(Malformed) }
+            if is_clear { Ok(Some(size)) } else { Err(InvalidCoding) }
         }
-        Status::Partial if read.len() > MOST_BYTES => Err(Malformed),
+        Status::Partial if read.len() > MAX_BYTES => Err(InvalidCoding),
         Status::Partial => Ok(None),
     }
 }
 
-fn end_of_line(read: &mut Bytes) -> Result<bool, Malformed> {
+fn end_of_line(read: &mut Bytes) -> Result<bool, InvalidCoding> {
     if read.starts_with(END_OF_LINE) {
         read.advance(END_OF_LINE.len());
         return Ok(true);
     }
-    if END_OF_LINE.starts_with(read) { Ok(false) } else { Err(Malformed) }
+    if END_OF_LINE.starts_with(read) { Ok(false) } else { Err(InvalidCoding) }
 }
 
-fn trailers(read: &mut Bytes) -> Result<Option<HeaderMap>, Malformed> {
-    let mut lines = [httparse::EMPTY_HEADER; MOST_TRAILERS];
-    let (length, lines) = match httparse::parse_headers(read, &mut lines).map_err(|_| Malformed)? {
+fn trailers(read: &mut Bytes) -> Result<Option<HeaderMap>, InvalidCoding> {
+    let mut lines = [httparse::EMPTY_HEADER; MAX_TRAILERS];
+    let (length, lines) = match httparse::parse_headers(read, &mut lines).map_err(|_| InvalidCoding)? {
         Status::Complete(parsed) => parsed,
-        Status::Partial if read.len() > MOST_BYTES => return Err(Malformed),
+        Status::Partial if read.len() > MAX_BYTES => return Err(InvalidCoding),
         Status::Partial => return Ok(None),
     };
     let mut trailers = HeaderMap::with_capacity(lines.len());
     for line in lines {
-        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| Malformed)?;
-        let value = HeaderValue::from_maybe_shared(read.slice_ref(line.value)).map_err(|_| Malformed)?;
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| InvalidCoding)?;
+        let value = HeaderValue::from_maybe_shared(read.slice_ref(line.value)).map_err(|_| InvalidCoding)?;
         trailers.append(name, value);
     }
     read.advance(length);
@@ -181,7 +181,7 @@ mod tests {
         mut decoder: ResponseDecoder,
         bytes: &[u8],
         step: usize,
-    ) -> Result<(String, HeaderMap, Bytes), Malformed> {
+    ) -> Result<(String, HeaderMap, Bytes), InvalidCoding> {
         let (mut data, mut trailers, mut read) = (Vec::new(), HeaderMap::new(), Bytes::new());
         for part in bytes.chunks(step) {
             read = Bytes::from([&read[..], part].concat());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_the_same_however_it_is_cut() {
+    fn decodes_equally_for_every_split_of_the_input() {
         let chunks = b"4\r\nwiki\r\n00A;ext=\"1\"\r\n0123456789\r\n0\r\nsum: 7\r\n\r\nrest";
         for step in 1..chunks.len() {
             let (data, trailers, rest) = decoded(ResponseDecoder::chunked(), chunks, step).unwrap();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chunk_is_refused() {
+    fn rejects_invalid_chunks() {
         for bytes in [
             "4\nwiki\r\n0\r\n\r\n",
             "-1\r\n",
@@ -229,7 +229,7 @@ mod tests {
             for step in [1, bytes.len()] {
                 assert_eq!(
                     decoded(ResponseDecoder::chunked(), bytes.as_bytes(), step).unwrap_err(),
-                    Malformed,
+                    InvalidCoding,
                     "{bytes:?}"
                 );
             }
@@ -237,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_refused() {
+    fn rejects_unbounded_chunk_sizes_and_trailers() {
         for endless in ["1;", "0\r\na:"] {
             let mut decoder = ResponseDecoder::chunked();
-            let mut read = Bytes::from([endless.as_bytes(), &vec![b'a'; 2 * MOST_BYTES]].concat());
-            assert_eq!(decoder.decode(&mut read).unwrap_err(), Malformed, "{endless:?}");
+            let mut read = Bytes::from([endless.as_bytes(), &vec![b'a'; 2 * MAX_BYTES]].concat());
+            assert_eq!(decoder.decode(&mut read).unwrap_err(), InvalidCoding, "{endless:?}");
         }
     }
 }

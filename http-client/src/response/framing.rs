@@ -1,11 +1,11 @@
-//! How a response ends: one length or one coding (RFC 9112, 6.3).
+//! How a response ends: by one length or by one coding (RFC 9112, 6.3).
 
 use http::header::{self, HeaderMap, HeaderValue};
 
 use crate::error::InvalidResponse;
 use crate::headers::is_chunked;
 
-/// Checks how a response ends, and leaves one length at most.
+/// Rejects ambiguous framing, and reduces repeated equal lengths to one.
 pub(crate) fn check_framing(headers: &mut HeaderMap) -> Result<(), InvalidResponse> {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         let clear = is_chunked(headers) && !headers.contains_key(header::CONTENT_LENGTH);
@@ -20,7 +20,7 @@ pub(crate) fn check_framing(headers: &mut HeaderMap) -> Result<(), InvalidRespon
     Ok(())
 }
 
-/// The one length that all lines and entries name.
+/// The length, if all lines and entries agree.
 fn one_length(headers: &HeaderMap) -> Option<HeaderValue> {
     let lines = headers.get_all(header::CONTENT_LENGTH).into_iter();
     let mut lengths =

@@ -1,4 +1,4 @@
-//! ResponseHead: what a response begins with, and how its body will end (RFC 9112, 4 and 6.3).
+//! Parses the head of a response and selects the decoder of its body (RFC 9112, 4 and 6.3).
 
 use std::mem::MaybeUninit;
 
@@ -14,33 +14,33 @@ use crate::error::InvalidResponse;
 use crate::headers;
 use crate::read_buffer;
 
-/// Header lines of a response.
-const MOST_LINES: usize = 100;
-/// Bytes of a response's head.
-const MOST_BYTES: usize = read_buffer::READ;
+/// Largest number of header lines.
+const MAX_LINES: usize = 100;
+/// Largest head, in bytes.
+const MAX_BYTES: usize = read_buffer::MAX_READ;
 
-/// A response without its body.
+/// The head of a response.
 #[derive(Debug)]
 pub(crate) struct ResponseHead {
     pub(crate) response: Response<()>,
-    /// Its body.
+    /// Decoder of its body.
     pub(crate) decoder: ResponseDecoder,
-    /// Whether another request may follow on the connection.
+    /// Whether the connection is persistent.
     pub(crate) keeps_connection: bool,
 }
 
 // === impl ResponseHead ===
 
 impl ResponseHead {
-    /// Takes the head of the answer to a request of `method` from the start of `read`; nothing if there is more to come.
-    /// Interim responses are passed over, but for the switch to another protocol.
+    /// Removes the head of the response to a `method` request from the start of `read`. `None` if
+    /// it is incomplete. Interim responses (1xx) are dropped, except 101.
     pub(crate) fn take(read: &mut Bytes, method: &Method) -> Result<Option<Self>, InvalidResponse> {
         while let Some(response) = parse(read)? {
             if !response.status().is_informational() || response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 return Self::of(response, method).map(Some);
             }
         }
-        if read.len() < MOST_BYTES { Ok(None) } else { Err(InvalidResponse::Head) }
+        if read.len() < MAX_BYTES { Ok(None) } else { Err(InvalidResponse::Head) }
     }
 
     fn of(mut response: Response<()>, method: &Method) -> Result<Self, InvalidResponse> {
@@ -59,12 +59,12 @@ impl ResponseHead {
     }
 }
 
-/// The first head in `read`, which goes on behind it.
+/// Removes one head from the start of `read`.
 fn parse(read: &mut Bytes) -> Result<Option<Response<()>>, InvalidResponse> {
     if read.is_empty() {
         return Ok(None);
     }
-    let mut lines = [const { MaybeUninit::uninit() }; MOST_LINES];
+    let mut lines = [const { MaybeUninit::uninit() }; MAX_LINES];
     let mut parsed = httparse::Response::new(&mut []);
     let status =
         httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, read, &mut lines);
@@ -101,7 +101,8 @@ fn response(parsed: &httparse::Response<'_, '_>, read: &Bytes) -> Result<Respons
 fn check_http1_framing(response: &mut Response<()>) -> Result<(), InvalidResponse> {
     let old = response.version() == Version::HTTP_10;
     if old && response.headers().contains_key(header::TRANSFER_ENCODING) {
-        // A peer of that version would take the body for one without an end (RFC 9112, 6.1).
+        // HTTP/1.0 has no transfer codings; such a peer would read until the connection closes (RFC
+        // 9112, 6.1).
         return Err(InvalidResponse::Framing);
     }
     check_framing(response.headers_mut())
@@ -111,7 +112,7 @@ fn has_no_body(status: StatusCode, method: &Method) -> bool {
     method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// For headers whose framing was checked.
+/// Expects headers that passed [`check_framing`].
 fn decoder(headers: &HeaderMap) -> Result<ResponseDecoder, InvalidResponse> {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         return Ok(ResponseDecoder::chunked());

@@ -1,4 +1,4 @@
-//! What the HTTP library can read, and peers may read differently: refused before anybody acts on it.
+//! Rejects requests that hyper can parse but peers may parse differently.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode, Uri, Version};
@@ -7,33 +7,34 @@ use http_client::headers::is_chunked;
 
 use super::host;
 
-/// Why a request goes nowhere. Its connection should end with the refusal: such a caller may see other ends than we do.
+/// Why a request is rejected. Its connection should close with the response: client and proxy may
+/// disagree on where the request ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedRequest {
-    /// A tunnel to anywhere is a forward proxy's business.
-    #[error("CONNECT is not served here")]
+    /// Tunnels are for forward proxies.
+    #[error("CONNECT is not supported")]
     Connect,
-    /// Nobody here undoes any other coding.
-    #[error("a transfer coding other than one `chunked`")]
+    /// Only `chunked` is decoded here.
+    #[error("unsupported Transfer-Encoding; only `chunked` is supported")]
     Coding,
-    /// None, or more than one.
-    #[error("a request names its host exactly once")]
+    /// No Host, or more than one.
+    #[error("a request needs exactly one Host header")]
     Hosts,
-    /// In `Host` or in the target.
-    #[error("the host is no host with or without a port")]
+    /// Invalid Host or authority.
+    #[error("invalid host; use a name or an address, with or without a port")]
     Host,
-    /// The header and HTTP/2's own field.
+    /// Host and `:authority` of an HTTP/2 request differ.
     #[error("Host and :authority differ")]
     HostDiffers,
-    /// `*` is for OPTIONS, an authority alone for CONNECT, and other schemes for others.
-    #[error("the request's target has not the form of a target here")]
+    /// `*` is for OPTIONS, authority form for CONNECT, and other schemes are not served.
+    #[error("invalid request target for this method")]
     Target,
 }
 
 // === impl MalformedRequest ===
 
 impl MalformedRequest {
-    /// What a caller is told.
+    /// The status code of the response.
     pub fn status(self) -> StatusCode {
         match self {
             Self::Connect | Self::Coding => StatusCode::NOT_IMPLEMENTED,
@@ -42,7 +43,7 @@ impl MalformedRequest {
     }
 }
 
-/// Whether a request means the same to every peer.
+/// Checks that every peer parses a request alike.
 ///
 /// # Errors
 /// See [`MalformedRequest`].
@@ -55,7 +56,7 @@ pub fn check_request<B>(request: &Request<B>) -> Result<(), MalformedRequest> {
     if request.version() == Version::HTTP_2 {
         return check_authority(request.uri(), headers);
     }
-    // The library refuses what does not end with `chunked`.
+    // hyper rejects codings that do not end with `chunked`.
     if headers.contains_key(header::TRANSFER_ENCODING) && !is_chunked(headers) {
         return Err(MalformedRequest::Coding);
     }
@@ -85,7 +86,9 @@ fn check_authority(uri: &Uri, headers: &HeaderMap) -> Result<(), MalformedReques
             Err(MalformedRequest::Host)
         }
         (None, Some(_)) => Ok(()),
-        (Some(asked), Some(host)) if asked.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) => {
+        (Some(authority), Some(host))
+            if authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) =>
+        {
             Ok(())
         }
         (Some(_), Some(_)) => Err(MalformedRequest::HostDiffers),
@@ -107,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_named_exactly_once() {
+    fn requires_exactly_one_valid_host() {
         assert_eq!(checked(Request::get("/").header("host", "a")), Ok(()));
         assert_eq!(checked(Request::get("/")), Err(MalformedRequest::Hosts));
         assert_eq!(
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_and_a_host_agree() {
+    fn rejects_host_that_differs_from_authority() {
         let http2 = |uri| Request::get(uri).version(Version::HTTP_2);
         assert_eq!(checked(http2("http://a/")), Ok(()));
         assert_eq!(checked(http2("http://a/").header("host", "A")), Ok(()));
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_have_the_form_of_their_method() {
+    fn rejects_target_form_that_the_method_does_not_allow() {
         let to = |method, uri| Request::builder().method(method).uri(uri).header("host", "a");
         assert_eq!(checked(to("OPTIONS", "*")), Ok(()));
         assert_eq!(checked(to("GET", "*")), Err(MalformedRequest::Target));

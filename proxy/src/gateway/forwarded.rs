@@ -1,8 +1,8 @@
-//! Who asked: `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded`.
+//! Forwarding headers: `X-Forwarded-For`, `X-Forwarded-Proto` and `Forwarded`.
 //!
-//! Apps that trust so many proxies count entries from the end, so what is there must always end with the address that
-//! connected to us. `Forwarded` is kept true where somebody sent it, and not made up: apps that read it find the same in
-//! the others.
+//! Apps that trust a fixed number of proxies count entries from the end, so the last entry must
+//! always be the address that connected to this proxy. `Forwarded` is extended where the client
+//! sent it and not added otherwise: the `X-` headers carry the same.
 
 use std::net::IpAddr;
 
@@ -11,11 +11,11 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Adds the address of a caller that came by plain HTTP, and its text.
+/// Adds the client's address (`entry` is its text), for a connection without TLS.
 pub(super) fn add(headers: &mut HeaderMap, (peer, entry): &(IpAddr, HeaderValue)) {
     append(headers, X_FORWARDED_FOR, entry);
     if headers.contains_key(header::FORWARDED) {
-        // An IPv6 address has brackets, and needs quotes for them (RFC 7239, 6).
+        // IPv6 addresses are in brackets and therefore quoted (RFC 7239, 6).
         let node = if peer.is_ipv6() { format!("for=\"[{peer}]\"") } else { format!("for={peer}") };
         if let Ok(node) = HeaderValue::try_from(node) {
             append(headers, header::FORWARDED, &node);
@@ -24,7 +24,7 @@ pub(super) fn add(headers: &mut HeaderMap, (peer, entry): &(IpAddr, HeaderValue)
     headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
 }
 
-/// One line with all entries: many apps read only the first of several.
+/// Joins all entries into one line: many apps read only the first of several.
 fn append(headers: &mut HeaderMap, name: HeaderName, entry: &HeaderValue) {
     let mut all = Vec::new();
     for line in headers.get_all(&name).iter().filter(|line| line.to_str().is_ok_and(|line| !line.is_empty()))
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_joins_whoever_was_named_before() {
+    fn appends_client_address_to_existing_entries() {
         let mut headers = HeaderMap::new();
         add(&mut headers, &peer("10.0.0.1"));
         assert_eq!(
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_is_kept_true_and_not_made_up() {
+    fn extends_forwarded_only_if_present() {
         let mut headers = HeaderMap::new();
         add(&mut headers, &peer("10.0.0.1"));
         assert!(!headers.contains_key(header::FORWARDED));

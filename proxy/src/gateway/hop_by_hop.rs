@@ -1,4 +1,4 @@
-//! Headers that belong to one connection and must not cross a proxy (RFC 9110, 7.6.1).
+//! Hop-by-hop headers: those of one connection, which a proxy must not forward (RFC 9110, 7.6.1).
 
 use http::Version;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -6,9 +6,8 @@ use http_client::headers::{entries, lists};
 
 use super::forwarded::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 
-/// Always of one connection, whether `Connection` names them or not. `Trailer` is not among them: it announces what
-/// follows the body, and without it HTTP/1.1 peers would drop the trailers. Nor is `Transfer-Encoding`, without which the
-/// body of a GET would be lost.
+/// Removed whether `Connection` lists them or not. Not `Trailer`: without the announcement HTTP/1.1
+/// peers drop the trailers. Not `Transfer-Encoding`: without it the body of a GET would be lost.
 const ALWAYS: [HeaderName; 7] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -19,8 +18,8 @@ const ALWAYS: [HeaderName; 7] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-/// What nobody takes away by calling it a header of the connection: how the message is read, and who sent it. `TE` has its
-/// own rule.
+/// Kept even if `Connection` lists them: they define framing, routing and the client's address.
+/// `TE` has its own rule.
 const PROTECTED: [HeaderName; 7] = [
     header::HOST,
     header::CONTENT_LENGTH,
@@ -31,9 +30,10 @@ const PROTECTED: [HeaderName; 7] = [
     X_FORWARDED_PROTO,
 ];
 
-/// Removes the headers of one connection.
+/// Removes all hop-by-hop headers.
 pub(super) fn strip(headers: &mut HeaderMap) {
-    // Most messages have none, and one pass over their names costs less than a lookup for each of ours.
+    // Fast path: most messages have none, and one pass over their names is cheaper than a lookup
+    // for each.
     if !headers.keys().any(|name| ALWAYS.contains(name) || *name == header::TE) {
         return;
     }
@@ -46,18 +46,19 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     strip_te(headers);
 }
 
-/// Empty, hence without an allocation, for what `Connection` says nearly always.
+/// The headers that `Connection` lists. Usually empty, hence without an allocation.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     entries(headers, header::CONNECTION)
         .filter(|name| {
-            !["close", "keep-alive", "upgrade"].iter().any(|known| name.eq_ignore_ascii_case(known))
+            !["close", "keep-alive", "upgrade"].iter().any(|token| name.eq_ignore_ascii_case(token))
         })
         .filter_map(|name| name.parse().ok())
         .filter(|name| !PROTECTED.contains(name))
         .collect()
 }
 
-/// `TE: trailers` says something about the caller itself (gRPC insists on it); other values concern the connection.
+/// Keeps `TE: trailers`, a property of the client itself that gRPC requires. Other values concern
+/// the connection.
 fn strip_te(headers: &mut HeaderMap) {
     if !headers.contains_key(header::TE) {
         return;
@@ -69,9 +70,9 @@ fn strip_te(headers: &mut HeaderMap) {
     }
 }
 
-/// The protocol to which a request asks to switch its connection, if it does.
+/// The `Upgrade` header of a request that may switch its connection.
 ///
-/// h2c is not one of them. It is obsolete (RFC 9113, 3.1), and requests inside of such a tunnel would pass unseen.
+/// h2c is excluded: it is obsolete (RFC 9113, 3.1), and requests within it would bypass the proxy.
 pub(super) fn upgrade(version: Version, headers: &HeaderMap) -> Option<&HeaderValue> {
     let protocol = headers.get(header::UPGRADE).filter(|_| version == Version::HTTP_11)?;
     let is_http = |name: &str| {
@@ -80,9 +81,9 @@ pub(super) fn upgrade(version: Version, headers: &HeaderMap) -> Option<&HeaderVa
             .iter()
             .any(|http| name.get(..http.len()).is_some_and(|start| start.eq_ignore_ascii_case(http)))
     };
-    let asks =
+    let requested =
         lists(headers, header::CONNECTION, "upgrade") && !entries(headers, header::UPGRADE).any(is_http);
-    asks.then_some(protocol)
+    requested.then_some(protocol)
 }
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connection_names_goes_with_it() {
+    fn removes_headers_that_connection_lists() {
         let mut map = headers(&[
             ("connection", "close, X-Once, host"),
             ("x-once", "1"),
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_survive() {
+    fn keeps_te_trailers_and_trailer() {
         let mut map =
             headers(&[("te", "gzip, Trailers;q=1"), ("trailer", "grpc-status"), ("connection", "te")]);
         strip(&mut map);
@@ -118,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_needs_both_headers_and_http_1_1() {
+    fn allows_upgrade_only_with_both_headers_on_http_1_1() {
         assert!(upgrade(Version::HTTP_11, &headers(&[("upgrade", "websocket")])).is_none());
         let both = headers(&[("upgrade", "websocket"), ("connection", "keep-alive, Upgrade")]);
         assert_eq!(upgrade(Version::HTTP_11, &both).unwrap(), "websocket");
         assert!(upgrade(Version::HTTP_10, &both).is_none());
         for http in ["h2c", "H2", "websocket, h2c", "HTTP/2.0"] {
-            let asked = headers(&[("upgrade", http), ("connection", "upgrade")]);
-            assert!(upgrade(Version::HTTP_11, &asked).is_none(), "{http}");
+            let requested = headers(&[("upgrade", http), ("connection", "upgrade")]);
+            assert!(upgrade(Version::HTTP_11, &requested).is_none(), "{http}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Syntax of a host with its port, as in Host and in authorities (RFC 9110, 7.2; RFC 3986, 3.2.2).
+//! Syntax of `host[:port]`, as in Host and in authorities (RFC 9110, 7.2; RFC 3986, 3.2.2).
 
 use std::net::Ipv6Addr;
 
-/// Whether this is a host, with or without a port. No user, no list, nothing that another parser could take for the end of
-/// the host; an empty one is what the absence of an authority looks like.
+/// True for a host with or without a port. No user and no list: nothing that another parser could
+/// take for the end of the host. Empty is valid, as the Host of a request without an authority.
 pub(super) fn is_valid(value: &[u8]) -> bool {
     let Some((host, port)) = split(value) else { return false };
     match host {
@@ -13,7 +13,7 @@ pub(super) fn is_valid(value: &[u8]) -> bool {
     }
 }
 
-/// The host with its brackets, and what follows its colon.
+/// Splits into the host, with its brackets, and the text behind the colon.
 fn split(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = match value.first() {
         Some(b'[') => value.iter().position(|byte| *byte == b']')? + 1,
@@ -41,7 +41,8 @@ fn is_ipv6(address: &[u8]) -> bool {
     std::str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
-/// A registered name or an IPv4 address. The grammar allows a comma; a list of hosts is not what it is for.
+/// A registered name or an IPv4 address. The grammar allows a comma; here it is rejected, because
+/// it separates list entries.
 fn is_name(name: &[u8]) -> bool {
     name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=".contains(byte))
 }
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_told_from_what_only_looks_like_one() {
+    fn accepts_hosts_and_rejects_lookalikes() {
         for good in ["", "a", "a.b-c_d:80", "10.0.0.1", "[::1]", "[fd00::1]:8080", "a:", "w%65b", "a:65535"] {
             assert!(is_valid(good.as_bytes()), "{good}");
         }

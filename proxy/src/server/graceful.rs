@@ -1,9 +1,10 @@
-//! GracefulConnection: a connection that is told when to take no more requests.
+//! Graceful shutdown of connections.
 //!
-//! All of a listener's are told at its stop. One alone is told by the service, which marks a response by [`drain_connection`]: an
-//! HTTP/2 caller then gets GOAWAY, in the two steps that lose nothing (RFC 9113, 6.8): the first names no last stream and
-//! comes with a PING, and only what arrives after the PING's answer is refused. So it may be sent at any time. Callers of
-//! HTTP/1 are told by `Connection: close` in the response itself.
+//! A stop shuts down all connections of a listener. A handler shuts down one connection, by marking
+//! a response with [`drain_connection`]. An HTTP/2 client then gets GOAWAY in the two steps that
+//! lose no request (RFC 9113, 6.8): the first GOAWAY names no last stream and comes with a PING,
+//! and only streams behind the PING's acknowledgement are refused. HTTP/1 clients get `Connection:
+//! close` in the response.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,49 +23,49 @@ use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 
-/// In the extensions of a response to HTTP/2: its connection takes no more requests.
+/// Extension of an HTTP/2 response: its connection accepts no more requests.
 #[derive(Clone, Copy, Debug)]
 struct LastResponse;
 
-/// A connection that can be told.
+/// A connection that can shut down gracefully.
 pub(super) trait GracefulShutdown: Future {
-    /// It ends once what runs has ended.
-    fn end(self: Pin<&mut Self>);
+    /// Accepts no more requests; ends after the running ones.
+    fn shut_down(self: Pin<&mut Self>);
 }
 
-/// What a connection's service tells the connection.
+/// Carries the request to drain from a handler to the task of its connection.
 #[derive(Debug, Default)]
 pub(super) struct DrainSignal {
-    is_given: AtomicBool,
+    is_set: AtomicBool,
     connection: Mutex<Option<Waker>>,
 }
 
 pin_project! {
-    /// A connection, the stop of its listener, and the word of its service.
+    /// A connection, the stop of its listener, and the drain signal of its handler.
     pub(super) struct GracefulConnection<C, S: Future> {
         #[pin]
         connection: C,
         #[pin]
         stop: S,
-        // Kept until the connection has ended, for who waits for that.
+        // Held until the connection has ended: the listener waits for its drop.
         stopped: Option<S::Output>,
-        // None for HTTP/1, which has no use for it.
-        word: Option<Arc<DrainSignal>>,
-        told: bool,
+        // `None` for HTTP/1, where `Connection: close` does the same.
+        signal: Option<Arc<DrainSignal>>,
+        shutting_down: bool,
     }
 }
 
 pin_project! {
-    /// An answer of the service, and who wants to know of it.
+    /// The response future of a handler; signals the connection if the response asks for a drain.
     pub(super) struct DrainObserver<F> {
         #[pin]
-        answer: F,
-        word: Arc<DrainSignal>,
+        response: F,
+        signal: Arc<DrainSignal>,
     }
 }
 
-/// Tells the caller to connect anew, with a response to a request of this version: the connection takes no more requests, and
-/// none that it has taken fails.
+/// Makes the client open a new connection after this response: the connection accepts no more
+/// requests, and no accepted request fails.
 pub fn drain_connection<B>(response: &mut Response<B>, version: Version) {
     if version == Version::HTTP_2 {
         response.extensions_mut().insert(LastResponse);
@@ -72,7 +73,7 @@ pub fn drain_connection<B>(response: &mut Response<B>, version: Version) {
     close_connection(response, version);
 }
 
-/// Ends the connection after this response, where it carries one request at a time.
+/// Closes an HTTP/1 connection after this response.
 pub fn close_connection<B>(response: &mut Response<B>, version: Version) {
     if version <= Version::HTTP_11 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -82,10 +83,10 @@ pub fn close_connection<B>(response: &mut Response<B>, version: Version) {
 // === impl DrainSignal ===
 
 impl DrainSignal {
-    /// After each response.
-    fn heed<B>(&self, response: &Response<B>) {
+    /// Called with each response.
+    fn observe<B>(&self, response: &Response<B>) {
         if response.extensions().get::<LastResponse>().is_some() {
-            self.is_given.store(true, Ordering::Release);
+            self.is_set.store(true, Ordering::Release);
             let connection = self.connection.lock().take();
             if let Some(connection) = connection {
                 connection.wake();
@@ -93,18 +94,18 @@ impl DrainSignal {
         }
     }
 
-    /// The connection's task is to be woken when the word is given. True if it has been.
-    fn await_by(&self, connection: &Waker) -> bool {
+    /// Registers the connection's task. True if the signal was given.
+    fn register(&self, connection: &Waker) -> bool {
         *self.connection.lock() = Some(connection.clone());
-        self.is_given.load(Ordering::Acquire)
+        self.is_set.load(Ordering::Acquire)
     }
 }
 
 // === impl DrainObserver ===
 
 impl<F> DrainObserver<F> {
-    pub(super) fn new(answer: F, word: Arc<DrainSignal>) -> Self {
-        Self { answer, word }
+    pub(super) fn new(response: F, signal: Arc<DrainSignal>) -> Self {
+        Self { response, signal }
     }
 }
 
@@ -113,8 +114,8 @@ impl<F: Future<Output = Result<Response<B>, Infallible>>, B> Future for DrainObs
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let Ok(response) = ready!(this.answer.poll(cx));
-        this.word.heed(&response);
+        let Ok(response) = ready!(this.response.poll(cx));
+        this.signal.observe(&response);
         Poll::Ready(Ok(response))
     }
 }
@@ -122,9 +123,10 @@ impl<F: Future<Output = Result<Response<B>, Infallible>>, B> Future for DrainObs
 // === impl GracefulConnection ===
 
 impl<C, S: Future> GracefulConnection<C, S> {
-    /// Told by the end of `stop`, whose output is kept until the connection has ended, or by `word`.
-    pub(super) fn new(connection: C, stop: S, word: Option<Arc<DrainSignal>>) -> Self {
-        Self { connection, stop, stopped: None, word, told: false }
+    /// Shuts down when `stop` completes or at `signal`. The output of `stop` is held until the
+    /// connection has ended.
+    pub(super) fn new(connection: C, stop: S, signal: Option<Arc<DrainSignal>>) -> Self {
+        Self { connection, stop, stopped: None, signal, shutting_down: false }
     }
 }
 
@@ -137,19 +139,19 @@ impl<C: GracefulShutdown, S: Future> Future for GracefulConnection<C, S> {
             && let Poll::Ready(stopped) = this.stop.poll(cx)
         {
             *this.stopped = Some(stopped);
-            *this.told = true;
-            this.connection.as_mut().end();
+            *this.shutting_down = true;
+            this.connection.as_mut().shut_down();
         }
         loop {
             if let Poll::Ready(ended) = this.connection.as_mut().poll(cx) {
                 return Poll::Ready(ended);
             }
-            let word = this.word.as_ref().filter(|_| !*this.told);
-            if !word.is_some_and(|word| word.await_by(cx.waker())) {
+            let signal = this.signal.as_ref().filter(|_| !*this.shutting_down);
+            if !signal.is_some_and(|signal| signal.register(cx.waker())) {
                 return Poll::Pending;
             }
-            *this.told = true;
-            this.connection.as_mut().end();
+            *this.shutting_down = true;
+            this.connection.as_mut().shut_down();
         }
     }
 }
@@ -162,7 +164,7 @@ where
     B: Body + 'static,
     B::Error: Into<BoxError>,
 {
-    fn end(self: Pin<&mut Self>) {
+    fn shut_down(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
@@ -177,7 +179,7 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    fn end(self: Pin<&mut Self>) {
+    fn shut_down(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }

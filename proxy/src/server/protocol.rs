@@ -1,7 +1,7 @@
-//! Protocol: what a connection speaks, by its first bytes, which have to come within some time.
+//! Detects HTTP/2 by its preface, with a timeout for the first bytes.
 //!
-//! The library can tell, too, but would wait for ever, and takes the first bytes of HTTP/1 for a head of their own: the
-//! buffer of such a connection is twice as large from then on.
+//! hyper-util can detect it as well, but without a timeout, and it keeps the first bytes of HTTP/1
+//! as a buffer of their own: the buffers of such a connection are twice as large from then on.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,32 +11,33 @@ use bytes::Bytes;
 use http_client::{ReadAhead, read_buffer};
 use tokio::io::AsyncRead;
 
-/// What every connection of HTTP/2 begins with (RFC 9113, 3.4).
+/// The preface of HTTP/2 (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// 1.1 or older, or something else altogether.
+    /// HTTP/1.1 or older, or not HTTP.
     Http1,
-    /// 2, as its preface says.
+    /// HTTP/2.
     Http2,
 }
 
 // === impl Protocol ===
 
 impl Protocol {
-    /// What `stream` speaks, and the stream from its first byte. Nothing for one that ends without any.
-    pub(super) async fn of<S: AsyncRead + Unpin>(
+    /// Detects the protocol; returns the stream from its first byte. `None` for one that closes
+    /// without a byte.
+    pub(super) async fn detect<S: AsyncRead + Unpin>(
         mut stream: S,
         within: Duration,
     ) -> io::Result<Option<(Self, ReadAhead<S>)>> {
-        let recognized = tokio::time::timeout(within, recognize(&mut stream)).await??;
-        Ok(recognized.map(|(protocol, ahead)| (protocol, ReadAhead::new(stream, ahead))))
+        let detected = tokio::time::timeout(within, read_preface(&mut stream)).await??;
+        Ok(detected.map(|(protocol, ahead)| (protocol, ReadAhead::new(stream, ahead))))
     }
 }
 
-async fn recognize(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Protocol, Bytes)>> {
+async fn read_preface(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Protocol, Bytes)>> {
     let mut first = Bytes::new();
     loop {
         let read = poll_fn(|cx| read_buffer::poll_read(stream, cx, &mut first)).await?;
@@ -58,21 +59,21 @@ mod tests {
     const TIME: Duration = Duration::from_secs(30);
 
     async fn of(parts: &[&[u8]], ends: bool) -> io::Result<Option<(Protocol, ReadAhead<DuplexStream>)>> {
-        let (mut caller, stream) = duplex(64);
+        let (mut client, stream) = duplex(64);
         let write = async {
             for part in parts {
-                caller.write_all(part).await.unwrap();
+                client.write_all(part).await.unwrap();
                 tokio::task::yield_now().await;
             }
             if ends {
-                caller.shutdown().await.unwrap();
+                client.shutdown().await.unwrap();
             }
         };
-        tokio::join!(Protocol::of(stream, TIME), write).0
+        tokio::join!(Protocol::detect(stream, TIME), write).0
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_and_half_a_preface_time_out() {
+    async fn times_out_on_missing_or_partial_preface() {
         let late: [&[&[u8]]; 3] = [&[], &[b"PRI * HT"], &[b"P", b"RI"]];
         for parts in late {
             assert_eq!(of(parts, false).await.unwrap_err().kind(), io::ErrorKind::TimedOut, "{parts:?}");
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn first_bytes_tell_and_are_not_lost() {
+    async fn detects_protocol_and_keeps_first_bytes() {
         let cases: [(&[&[u8]], Protocol); 5] = [
             (&[PREFACE, b"more"], Protocol::Http2),
             (&[b"PRI * ", b"HTTP/2.0\r\n\r\nSM\r\n\r\n"], Protocol::Http2),

@@ -1,16 +1,15 @@
-//! How connections that are not HTTP's end, and the counters of that.
+//! Outcomes of connections that are not HTTP, and their counters.
 
 use prometheus::IntCounter;
 
-/// How a connection ended: after it was with the app, because its caller went away while it waited, or because it got no
-/// place or no app.
+/// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionOutcome {
-    /// It was with the app.
+    /// It was connected to the app.
     Served,
-    /// Its caller went away.
+    /// The client disconnected while it waited.
     Cancelled,
-    /// There was no place to wait, or nobody to take it.
+    /// The queue was full, or no app or pod accepted it.
     Refused,
 }
 
@@ -21,10 +20,10 @@ pub struct ConnectionCounters([IntCounter; ConnectionOutcome::ALL.len()]);
 // === impl ConnectionOutcome ===
 
 impl ConnectionOutcome {
-    /// All, in the order of their numbers.
+    /// All outcomes, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Served, Self::Cancelled, Self::Refused];
 
-    /// Its value of the label `outcome`.
+    /// The value of the label `outcome`.
     pub fn label(self) -> &'static str {
         match self {
             Self::Served => "served",
@@ -37,12 +36,12 @@ impl ConnectionOutcome {
 // === impl ConnectionCounters ===
 
 impl ConnectionCounters {
-    /// Counters as `of` gives them for the values of the label.
+    /// Counters that `of` returns for the values of the label.
     pub fn new(of: impl Fn(&'static str) -> IntCounter) -> Self {
         Self(ConnectionOutcome::ALL.map(|outcome| of(outcome.label())))
     }
 
-    /// A connection has ended.
+    /// Counts a connection that has ended.
     pub fn count(&self, outcome: ConnectionOutcome) {
         if let Some(counter) = self.0.get(outcome as usize) {
             counter.inc();

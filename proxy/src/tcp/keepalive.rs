@@ -1,8 +1,9 @@
-//! Liveness: whether the other end of a TCP connection is still there, where no protocol tells.
+//! TCP keepalive and the detection of closed clients, for connections without a protocol that has
+//! either.
 //!
-//! HTTP has heads that must come in time, and PING. A connection of bytes may be silent for days and be well. So the kernels
-//! ask each other, and a peer that vanished without a word is noticed within two minutes; and a caller that waits is watched
-//! for its own end, without a look at what it has sent.
+//! HTTP has header timeouts and PING. A connection of bytes may be idle for days and be healthy. So
+//! the kernel probes it, and a peer that vanished is detected within two minutes. While a client
+//! waits, the proxy watches for its FIN without reading its bytes.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,26 +13,26 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Silence after which a peer is asked for the first time. Most that stands between two ends (load balancers, address
-/// translation) forgets connections only after some minutes of silence, so this keeps them as well.
-const IDLE: Duration = Duration::from_secs(60);
-/// Between two questions.
+/// Idle time before the first probe. Load balancers and NAT drop idle connections after some
+/// minutes, so the probes keep those alive as well.
+const IDLE_TIME: Duration = Duration::from_secs(60);
+/// Between two probes.
 const INTERVAL: Duration = Duration::from_secs(15);
-/// Questions without an answer that end the connection.
-const QUESTIONS: u32 = 4;
+/// Unanswered probes that close the connection.
+const PROBES: u32 = 4;
 
-/// Has the kernel ask a silent peer whether it is there. A listener hands this down to what it accepts.
+/// Enables keepalive probes. Connections inherit this from their listener.
 ///
 /// # Errors
-/// When the socket is none of TCP.
+/// When it is not a TCP socket.
 pub fn enable_keepalive(socket: &impl AsFd) -> io::Result<()> {
-    let often = TcpKeepalive::new().with_time(IDLE).with_interval(INTERVAL).with_retries(QUESTIONS);
-    SockRef::from(socket).set_tcp_keepalive(&often)
+    let keepalive = TcpKeepalive::new().with_time(IDLE_TIME).with_interval(INTERVAL).with_retries(PROBES);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 
-/// Waits until the peer has ended its side, whatever it has sent before that. Nothing is read.
+/// Waits until the peer has closed its side, whatever it has sent before. Reads nothing.
 pub async fn peer_closed(stream: &TcpStream) {
-    // Nobody asked the kernel for urgent bytes, so only the end of the peer's side is told under this name.
+    // No urgent data is requested, so this interest reports only the end of the peer's side.
     match stream.ready(Interest::PRIORITY).await {
         Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
         Ok(_) | Err(_) => {}
@@ -50,31 +51,31 @@ mod tests {
     async fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         enable_keepalive(&listener).unwrap();
-        let (caller, accepted) =
+        let (client, accepted) =
             tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-        (caller.unwrap(), accepted.unwrap().0)
+        (client.unwrap(), accepted.unwrap().0)
     }
 
     #[tokio::test]
-    async fn a_caller_that_hangs_up_is_noticed_behind_what_it_has_sent() {
-        for says in [b"".as_slice(), b"AUTH", &[7; 10_000]] {
-            let (mut caller, mut stream) = pair().await;
-            caller.write_all(says).await.unwrap();
-            let still_there = tokio::time::timeout(Duration::from_millis(20), peer_closed(&stream)).await;
-            assert!(still_there.is_err(), "{} bytes are no end", says.len());
-            drop(caller);
+    async fn peer_closed_detects_close_behind_unread_bytes() {
+        for sent in [b"".as_slice(), b"AUTH", &[7; 10_000]] {
+            let (mut client, mut stream) = pair().await;
+            client.write_all(sent).await.unwrap();
+            let closed = tokio::time::timeout(Duration::from_millis(20), peer_closed(&stream)).await;
+            assert!(closed.is_err(), "{} bytes are no end", sent.len());
+            drop(client);
             tokio::time::timeout(DEADLINE, peer_closed(&stream)).await.unwrap();
             let mut read = Vec::new();
             stream.read_to_end(&mut read).await.unwrap();
-            assert_eq!(read, says, "nothing was taken");
+            assert_eq!(read, sent, "nothing was taken");
         }
     }
 
     #[tokio::test]
-    async fn what_a_listener_accepts_is_asked() {
-        let (_caller, stream) = pair().await;
+    async fn accepted_connections_inherit_keepalive() {
+        let (_client, stream) = pair().await;
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap());
-        assert_eq!(socket.tcp_keepalive_time().unwrap(), IDLE);
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), IDLE_TIME);
     }
 }

@@ -1,20 +1,22 @@
-//! TcpRelay: a connection whose bytes nobody here reads, carried both ways, and when it counts as load.
+//! Relays the bytes of a connection both ways, and decides when it counts as load.
 //!
 //! ```text
-//!  caller ◄──────► relay ◄──────► app           what passes:  ──?────!──────────?─────────────!─────────── time
-//!                    │                          it counts:    ├──────────┤      ├─────────────────┤
-//!                    └─ count, while bytes flow                       silence      (answer time)  silence
+//!  client ◄──────► relay ◄──────► app           bytes:     ──?────!──────────?─────────────!─────────── time
+//!                    │                          it counts:   ├──────────┤      ├─────────────────┤
+//!                    └─ counts while bytes flow             idle          (response time)    idle
 //! ```
 //!
-//! A database's connection lives for days and is used for moments. So one counts from its caller's first byte until nothing
-//! has passed for a while, and again when bytes flow again. After the app's word that while is short. After the caller's it is
-//! long, for the app may be at work on an answer: a slow query must not be taken for a rest. What an app says unasked, as many
-//! do to greet, counts only a moment after the connection's begin: who knocks and goes away again is no load.
+//! A database connection lives for days and is used for moments. So it counts from the client's
+//! first byte until no byte has passed for a while, and again when bytes flow again. Behind bytes
+//! of the app that while is short. Behind bytes of the client it is long, because the app may be
+//! working on a response: a slow query is not idle. Greetings that an app sends by itself do not
+//! count in the first second, so port scans and TCP checks are no load.
 //!
-//! Either end may close its side and go on to listen. What is left then ends when it would count no more, or it would last for
-//! as long as the other end forgets to close. A buffer is there only while an end takes nothing, so rest costs no memory.
+//! Either end may close its side and go on reading. The connection then ends when it would stop
+//! counting. Otherwise it would last until the other end closes, which may be never. A buffer
+//! exists only while an end does not take bytes, so an idle connection holds none.
 //!
-//! Used by both proxies, for apps that do not speak HTTP and for upgraded connections.
+//! Used by both proxies for apps that are not HTTP, and for upgraded connections.
 
 use std::future::poll_fn;
 use std::io;
@@ -27,79 +29,80 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Most that is read at a time, and that waits for an end which takes nothing.
+/// Largest read, and most that is buffered for an end that does not take bytes.
 const BUFFER: usize = 16 * 1024;
-/// How long an app may greet before that counts.
-const GREETING: Duration = Duration::from_secs(1);
-/// Between two looks at a connection whose app may speak at any moment.
-const SHORTEST_LOOK: Duration = Duration::from_millis(10);
+/// Bytes of the app within this time of the connection's begin are a greeting and do not count.
+const GREETING_TIME: Duration = Duration::from_secs(1);
+/// Shortest interval between two checks of a connection whose app may send at any moment.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long nothing may pass. A time without end is none.
+/// How long a connection may be idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleTimeouts {
-    /// After the app's word, until the connection counts no more.
+    /// Behind bytes of the app, until the connection stops counting.
     pub after_response: Duration,
-    /// After the caller's, likewise.
+    /// Behind bytes of the client, until the connection stops counting.
     pub after_request: Duration,
-    /// Until the connection is closed.
+    /// Until the connection is closed; `None` never.
     pub close_after: Option<Duration>,
 }
 
-/// How one connection is carried.
+/// Settings and accounting of one relayed connection.
 #[derive(Debug)]
 pub struct TcpRelay<F, G> {
-    /// Its times.
+    /// Its idle timeouts.
     pub idle_timeouts: IdleTimeouts,
-    /// What it counts as, if it counts already.
+    /// The guard of its count, if it counts already.
     pub counted: Option<G>,
-    /// Counts it anew; undone by the drop of what it gives.
+    /// Counts it again; the count ends with the drop of the guard.
     pub count: F,
-    /// From then on it ends as soon as it does not count.
+    /// After this the connection ends as soon as it does not count.
     pub stop: CancellationToken,
 }
 
-/// What has passed, and when.
+/// What was relayed last, and when.
 #[derive(Debug)]
-struct Course {
+struct Activity {
     began: Instant,
     last: Instant,
-    caller_spoke: bool,
-    /// Whether the last word was the caller's.
-    asked: bool,
-    /// Who has ended its side first, if anybody has.
+    client_sent: bool,
+    /// Whether the last bytes were the client's.
+    client_was_last: bool,
+    /// The end that closed its side first.
     ended: Option<End>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    Caller,
+    Client,
     App,
 }
 
-/// One way through the relay.
+/// One direction of the relay.
 #[derive(Debug, Default)]
-struct Way {
-    /// What was read and is not written yet.
+struct Direction {
+    /// Bytes that were read and are not yet written.
     rest: Vec<u8>,
-    /// So much of it is.
+    /// How many of `rest` are written.
     written: usize,
-    state: WayState,
-    /// Whether anything was read since somebody asked.
+    state: DirectionState,
+    /// Whether bytes were read since the last check.
     moved: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum WayState {
+enum DirectionState {
     #[default]
     Open,
-    /// There is nothing more to read, which the other end has to be told.
+    /// The source has closed; the shutdown of the destination is pending.
     Ending,
     Ended,
 }
 
-/// The next look at the silence. Late by choice: bytes that pass do not touch it.
+/// The timer of the next idle check. Relayed bytes do not reset it: it checks late rather than
+/// often.
 #[derive(Debug, Default)]
-struct Look {
+struct IdleTimer {
     timer: Option<Pin<Box<Sleep>>>,
     is_due: bool,
 }
@@ -107,7 +110,7 @@ struct Look {
 // === impl IdleTimeouts ===
 
 impl IdleTimeouts {
-    /// It counts as long as it is there, and is closed after `close_after` of silence.
+    /// Counts as long as the connection is open, and closes it after `close_after`.
     pub fn close_only(close_after: Option<Duration>) -> Self {
         Self { after_response: Duration::MAX, after_request: Duration::MAX, close_after }
     }
@@ -116,61 +119,62 @@ impl IdleTimeouts {
 // === impl TcpRelay ===
 
 impl<F: FnMut() -> G, G> TcpRelay<F, G> {
-    /// Carries the connection until both ends have closed it, one failed, or it was silent for too long.
+    /// Relays until both ends have closed, one failed, or the connection was idle for too long.
     ///
     /// # Errors
-    /// What an end failed with; `TimedOut` after too long a silence.
-    pub async fn run<A, B>(mut self, caller: &mut A, app: &mut B) -> io::Result<()>
+    /// The error of an end; `TimedOut` after `close_after` of idleness.
+    pub async fn run<A, B>(mut self, client: &mut A, app: &mut B) -> io::Result<()>
     where
         A: AsyncRead + AsyncWrite + Unpin,
         B: AsyncRead + AsyncWrite + Unpin,
     {
-        let (mut course, mut look) = (Course::new(Instant::now()), Look::default());
-        let (mut up, mut down) = (Way::default(), Way::default());
+        let (mut activity, mut idle_timer) = (Activity::new(Instant::now()), IdleTimer::default());
+        let (mut up, mut down) = (Direction::default(), Direction::default());
         let stop = self.stop.clone();
         let mut stop = pin!(stop.cancelled());
         let mut stopped = false;
         poll_fn(|cx| {
-            // First what the app says: what the caller says is then not answered yet.
-            let down_ended = down.poll(cx, app, caller)?.is_ready();
-            let up_ended = up.poll(cx, caller, app)?.is_ready();
+            // The app's direction first: bytes of the client that are read in the same poll are
+            // then not yet answered.
+            let down_ended = down.poll(cx, app, client)?.is_ready();
+            let up_ended = up.poll(cx, client, app)?.is_ready();
             if down_ended && up_ended {
                 return Poll::Ready(Ok(()));
             }
-            course.ended(up.has_ended(), down.has_ended());
-            if course.moved(up.take_moved(), down.take_moved()) && self.counted.is_none() {
+            activity.ended(up.has_ended(), down.has_ended());
+            if activity.moved(up.take_moved(), down.take_moved()) && self.counted.is_none() {
                 self.counted = Some((self.count)());
-                look.disarm();
+                idle_timer.disarm();
             }
             stopped = stopped || stop.as_mut().poll(cx).is_ready();
-            self.poll_silence(cx, &course, &mut look, stopped)
+            self.poll_idle(cx, &activity, &mut idle_timer, stopped)
         })
         .await
     }
 
-    /// Looks whether nothing has passed for too long; ready if the connection ends by that.
-    fn poll_silence(
+    /// Checks the idle timeouts; ready if the connection ends by one.
+    fn poll_idle(
         &mut self,
         cx: &mut Context<'_>,
-        course: &Course,
-        look: &mut Look,
+        activity: &Activity,
+        idle_timer: &mut IdleTimer,
         stopped: bool,
     ) -> Poll<io::Result<()>> {
         loop {
             if stopped && self.counted.is_none() {
                 return Poll::Ready(Ok(()));
             }
-            ready!(look.poll(cx, || course.next_look(self.idle_timeouts, self.counted.is_some())));
+            ready!(idle_timer.poll(cx, || activity.next_check(self.idle_timeouts, self.counted.is_some())));
             let now = Instant::now();
             if let Some(close_after) =
-                self.idle_timeouts.close_after.filter(|close_after| course.silent(*close_after, now))
+                self.idle_timeouts.close_after.filter(|close_after| activity.idle_for(*close_after, now))
             {
-                let error = format!("nothing was sent or received for {close_after:?}");
+                let error = format!("idle for {close_after:?}");
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
             }
-            if course.is_quiet(self.idle_timeouts, now) {
+            if activity.is_idle(self.idle_timeouts, now) {
                 self.counted = None;
-                if course.ended.is_some() {
+                if activity.ended.is_some() {
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -178,67 +182,67 @@ impl<F: FnMut() -> G, G> TcpRelay<F, G> {
     }
 }
 
-// === impl Course ===
+// === impl Activity ===
 
-impl Course {
+impl Activity {
     fn new(now: Instant) -> Self {
-        Self { began: now, last: now, caller_spoke: false, asked: false, ended: None }
+        Self { began: now, last: now, client_sent: false, client_was_last: false, ended: None }
     }
 
-    /// Notes what moved just now; whether that counts.
+    /// Records which directions moved; true if that counts.
     fn moved(&mut self, up: bool, down: bool) -> bool {
         if !up && !down {
             return false;
         }
         self.last = Instant::now();
-        self.asked = up;
-        self.caller_spoke |= up;
-        self.caller_spoke || self.last.saturating_duration_since(self.began) > GREETING
+        self.client_was_last = up;
+        self.client_sent |= up;
+        self.client_sent || self.last.saturating_duration_since(self.began) > GREETING_TIME
     }
 
-    /// Notes that an end closed its side.
-    fn ended(&mut self, caller: bool, app: bool) {
-        if self.ended.is_none() && (caller || app) {
-            self.ended = Some(if app { End::App } else { End::Caller });
+    /// Records that an end closed its side.
+    fn ended(&mut self, client: bool, app: bool) {
+        if self.ended.is_none() && (client || app) {
+            self.ended = Some(if app { End::App } else { End::Client });
             self.last = Instant::now();
         }
     }
 
-    /// The silence that is bearable now.
-    fn bearable(&self, idle_timeouts: IdleTimeouts) -> Duration {
+    /// The idle timeout that applies now.
+    fn idle_timeout(&self, idle_timeouts: IdleTimeouts) -> Duration {
         let waits_for_app = match self.ended {
-            None => self.asked,
-            Some(end) => end == End::Caller,
+            None => self.client_was_last,
+            Some(end) => end == End::Client,
         };
         if waits_for_app { idle_timeouts.after_request } else { idle_timeouts.after_response }
     }
 
-    fn is_quiet(&self, idle_timeouts: IdleTimeouts, now: Instant) -> bool {
-        self.silent(self.bearable(idle_timeouts), now)
+    fn is_idle(&self, idle_timeouts: IdleTimeouts, now: Instant) -> bool {
+        self.idle_for(self.idle_timeout(idle_timeouts), now)
     }
 
-    fn silent(&self, time: Duration, now: Instant) -> bool {
+    fn idle_for(&self, time: Duration, now: Instant) -> bool {
         now.saturating_duration_since(self.last) >= time
     }
 
-    /// When to look again.
-    fn next_look(&self, idle_timeouts: IdleTimeouts, counts: bool) -> Option<Instant> {
-        let quiet = (counts || self.ended.is_some()).then(|| {
-            let end = self.last.checked_add(self.bearable(idle_timeouts));
-            // The app may speak at any moment, and then the shorter silence holds.
-            let sooner = Instant::now().checked_add(idle_timeouts.after_response.max(SHORTEST_LOOK));
+    /// When to check again.
+    fn next_check(&self, idle_timeouts: IdleTimeouts, counts: bool) -> Option<Instant> {
+        let idle = (counts || self.ended.is_some()).then(|| {
+            let end = self.last.checked_add(self.idle_timeout(idle_timeouts));
+            // The app may send at any moment, and then the shorter timeout applies.
+            let sooner = Instant::now().checked_add(idle_timeouts.after_response.max(MIN_CHECK_INTERVAL));
             end.into_iter().chain(sooner).min()
         });
         let close_after =
             idle_timeouts.close_after.and_then(|close_after| self.last.checked_add(close_after));
-        quiet.flatten().into_iter().chain(close_after).min()
+        idle.flatten().into_iter().chain(close_after).min()
     }
 }
 
-// === impl Way ===
+// === impl Direction ===
 
-impl Way {
-    /// Passes on what can be passed on. Ready when `from` has ended and `to` knows it.
+impl Direction {
+    /// Relays what can be relayed. Ready when `from` has closed and `to` is shut down.
     fn poll<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin,
@@ -247,14 +251,15 @@ impl Way {
         loop {
             ready!(self.poll_rest(cx, to))?;
             match self.state {
-                WayState::Ended => return Poll::Ready(Ok(())),
-                WayState::Ending => {
+                DirectionState::Ended => return Poll::Ready(Ok(())),
+                DirectionState::Ending => {
                     ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
-                    self.state = WayState::Ended;
+                    self.state = DirectionState::Ended;
                 }
-                WayState::Open => {
+                DirectionState::Open => {
                     if self.poll_read(cx, from, to)?.is_pending() {
-                        // What is written may stand in a buffer of its own.
+                        // A writer with a buffer of its own, such as an upgraded connection, needs
+                        // the flush.
                         let _ = Pin::new(&mut *to).poll_flush(cx)?;
                         return Poll::Pending;
                     }
@@ -263,7 +268,7 @@ impl Way {
         }
     }
 
-    /// Reads once, and writes what it can of it at once.
+    /// Reads once and writes as much of it as `to` takes.
     fn poll_read<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin,
@@ -274,7 +279,7 @@ impl Way {
         ready!(Pin::new(from).poll_read(cx, &mut buffer))?;
         let read = buffer.filled();
         if read.is_empty() {
-            self.state = WayState::Ending;
+            self.state = DirectionState::Ending;
             return Poll::Ready(Ok(()));
         }
         self.moved = true;
@@ -286,7 +291,7 @@ impl Way {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when nothing is left to be written.
+    /// Ready when all buffered bytes are written.
     fn poll_rest<W: AsyncWrite + Unpin>(&mut self, cx: &mut Context<'_>, to: &mut W) -> Poll<io::Result<()>> {
         while let Some(rest) = self.rest.get(self.written..).filter(|rest| !rest.is_empty()) {
             match ready!(Pin::new(&mut *to).poll_write(cx, rest))? {
@@ -301,7 +306,7 @@ impl Way {
     }
 
     fn has_ended(&self) -> bool {
-        self.state != WayState::Open
+        self.state != DirectionState::Open
     }
 
     fn take_moved(&mut self) -> bool {
@@ -309,10 +314,10 @@ impl Way {
     }
 }
 
-// === impl Look ===
+// === impl IdleTimer ===
 
-impl Look {
-    /// Ready at what was `next` when the last look was over; never without.
+impl IdleTimer {
+    /// Ready at the instant that `next` gave when the timer was armed; pending without one.
     fn poll(&mut self, cx: &mut Context<'_>, next: impl FnOnce() -> Option<Instant>) -> Poll<()> {
         if !self.is_due {
             let Some(next) = next() else { return Poll::Pending };
@@ -328,7 +333,7 @@ impl Look {
         Poll::Ready(())
     }
 
-    /// There may be something to see sooner.
+    /// Has the next poll compute the instant anew: it may be sooner.
     fn disarm(&mut self) {
         self.is_due = false;
     }

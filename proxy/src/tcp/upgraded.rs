@@ -1,8 +1,8 @@
-//! What is left of a request whose connection switched protocols (a websocket, mostly).
+//! Relays an upgraded connection, usually a websocket.
 //!
-//! It counts, and holds its place on the app, until either side has closed it: such a caller keeps the app busy as any
-//! other. Of the timeouts only silence holds for it: how long it may last is the matter of who speaks over it. A stop leaves
-//! it alone, for a drain has waited for it.
+//! It counts as its request, and holds the request's slot, until either side has closed it: it
+//! keeps the app as busy as any request. Of the timeouts only the idle timeout applies, because the
+//! protocol above decides how long it lasts. A stop does not close it: the drain has waited for it.
 
 use std::io;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::relay::{IdleTimeouts, TcpRelay};
 
-/// Carries both ways until either end fails, both have finished, or nothing passes for as long as `idle`; then lets go of
-/// `request`.
+/// Relays both ways until either end fails, both have closed, or no byte passes for `idle`. Then
+/// drops `request`.
 pub async fn relay_upgraded<G>(
-    caller: OnUpgrade,
+    client: OnUpgrade,
     mut app: SwitchedConnection,
     request: G,
     idle: Option<Duration>,
 ) {
-    let carried = async {
-        let mut caller = TokioIo::new(caller.await.map_err(io::Error::other)?);
+    let relayed = async {
+        let mut client = TokioIo::new(client.await.map_err(io::Error::other)?);
         let idle_timeouts = IdleTimeouts::close_only(idle);
         let relay =
             TcpRelay { idle_timeouts, counted: Some(()), count: || (), stop: CancellationToken::new() };
-        relay.run(&mut caller, &mut app).await
+        relay.run(&mut client, &mut app).await
     };
-    if let Err(error) = carried.await {
+    if let Err(error) = relayed.await {
         tracing::debug!(%error, "upgraded connection ended");
     }
     drop(request);

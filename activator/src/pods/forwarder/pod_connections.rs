@@ -14,7 +14,7 @@ use crate::pods::held_body::LentBody;
 use parking_lot::Mutex;
 
 /// The idle time is shorter than the pods' own, so that no connection is used while the pod closes it.
-const POOL: PoolOptions = PoolOptions { idle: Duration::from_secs(15), most_idle: 1024 };
+const POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_secs(15), max_idle: 1024 };
 /// How often a pod with open HTTP/2 streams is pinged.
 const PING: Duration = Duration::from_secs(10);
 

@@ -6,30 +6,30 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-const AFTER_ANSWER: Duration = Duration::from_secs(5);
-const AFTER_QUESTION: Duration = Duration::from_secs(900);
-/// Small, so that an end which takes nothing is felt soon.
+const AFTER_RESPONSE: Duration = Duration::from_secs(5);
+const AFTER_REQUEST: Duration = Duration::from_secs(900);
+/// Small, so that back pressure of an end shows soon.
 const PIPE: usize = 64;
 const TICK: Duration = Duration::from_millis(20);
 
-/// Both ends of a relay that runs.
-struct Carried {
-    caller: DuplexStream,
+/// Both ends of a running relay.
+struct Relayed {
+    client: DuplexStream,
     app: DuplexStream,
     counted: Arc<()>,
     stop: CancellationToken,
     relay: JoinHandle<io::Result<()>>,
 }
 
-impl Carried {
+impl Relayed {
     fn new(close_after: Option<Duration>) -> Self {
-        let (caller, mut near_caller) = duplex(PIPE);
+        let (client, mut near_client) = duplex(PIPE);
         let (app, mut near_app) = duplex(PIPE);
         let (counted, stop) = (Arc::new(()), CancellationToken::new());
         let relay = TcpRelay {
             idle_timeouts: IdleTimeouts {
-                after_response: AFTER_ANSWER,
-                after_request: AFTER_QUESTION,
+                after_response: AFTER_RESPONSE,
+                after_request: AFTER_REQUEST,
                 close_after,
             },
             counted: None,
@@ -39,23 +39,24 @@ impl Carried {
             },
             stop: stop.clone(),
         };
-        let relay = tokio::spawn(async move { relay.run(&mut near_caller, &mut near_app).await });
-        Self { caller, app, counted, stop, relay }
+        let relay = tokio::spawn(async move { relay.run(&mut near_client, &mut near_app).await });
+        Self { client, app, counted, stop, relay }
     }
 
-    /// Whether it counts. The test's own hold on the count and the relay's two, once it runs.
+    /// True if the connection counts. References: the test's own, and the relay's two while it
+    /// counts.
     async fn counts(&self) -> bool {
         sleep(TICK).await;
         assert!(!self.relay.is_finished());
         Arc::strong_count(&self.counted) == 3
     }
 
-    async fn asks(&mut self, question: &[u8]) {
-        pass(&mut self.caller, &mut self.app, question).await;
+    async fn client_sends(&mut self, bytes: &[u8]) {
+        pass(&mut self.client, &mut self.app, bytes).await;
     }
 
-    async fn answers(&mut self, answer: &[u8]) {
-        pass(&mut self.app, &mut self.caller, answer).await;
+    async fn app_sends(&mut self, bytes: &[u8]) {
+        pass(&mut self.app, &mut self.client, bytes).await;
     }
 }
 
@@ -67,133 +68,133 @@ async fn pass(from: &mut DuplexStream, to: &mut DuplexStream, bytes: &[u8]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_while_bytes_flow_and_again_when_they_flow_again() {
-    let mut carried = Carried::new(None);
-    assert!(!carried.counts().await, "nobody has said anything");
+async fn counts_while_bytes_flow_and_again_after_idleness() {
+    let mut relayed = Relayed::new(None);
+    assert!(!relayed.counts().await, "no byte was sent");
     for _ in 0..2 {
-        carried.asks(b"GET a").await;
-        assert!(carried.counts().await);
-        carried.answers(b"1").await;
-        sleep(AFTER_ANSWER - 3 * TICK).await;
-        assert!(carried.counts().await);
+        relayed.client_sends(b"GET a").await;
+        assert!(relayed.counts().await);
+        relayed.app_sends(b"1").await;
+        sleep(AFTER_RESPONSE - 3 * TICK).await;
+        assert!(relayed.counts().await);
         sleep(3 * TICK).await;
-        assert!(!carried.counts().await);
+        assert!(!relayed.counts().await);
         sleep(Duration::from_secs(3600)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_answer_is_no_rest() {
-    let mut carried = Carried::new(None);
-    carried.asks(b"SELECT everything").await;
-    sleep(AFTER_QUESTION - AFTER_ANSWER).await;
-    assert!(carried.counts().await);
-    carried.answers(b"here it is").await;
-    sleep(AFTER_ANSWER).await;
-    assert!(!carried.counts().await, "it is answered");
-    carried.asks(b"a question that nobody answers").await;
-    sleep(AFTER_QUESTION + AFTER_ANSWER).await;
-    assert!(!carried.counts().await);
+async fn counts_while_app_works_on_response() {
+    let mut relayed = Relayed::new(None);
+    relayed.client_sends(b"SELECT everything").await;
+    sleep(AFTER_REQUEST - AFTER_RESPONSE).await;
+    assert!(relayed.counts().await);
+    relayed.app_sends(b"here it is").await;
+    sleep(AFTER_RESPONSE).await;
+    assert!(!relayed.counts().await, "the response has come");
+    relayed.client_sends(b"a request without a response").await;
+    sleep(AFTER_REQUEST + AFTER_RESPONSE).await;
+    assert!(!relayed.counts().await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_only_hears_the_greeting_is_no_load_and_who_goes_on_to_listen_is() {
-    let mut carried = Carried::new(None);
-    carried.answers(b"220 smtp.example ready").await;
-    assert!(!carried.counts().await);
-    sleep(GREETING).await;
-    carried.answers(b"tick").await;
-    assert!(carried.counts().await);
+async fn greeting_does_not_count_and_later_bytes_of_the_app_do() {
+    let mut relayed = Relayed::new(None);
+    relayed.app_sends(b"220 smtp.example ready").await;
+    assert!(!relayed.counts().await);
+    sleep(GREETING_TIME).await;
+    relayed.app_sends(b"tick").await;
+    assert!(relayed.counts().await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_side_that_has_ended_still_hears_the_other() {
-    let mut carried = Carried::new(None);
-    carried.asks(b"PING").await;
-    carried.caller.shutdown().await.unwrap();
-    assert_eq!(carried.app.read(&mut [0; 1]).await.unwrap(), 0);
-    sleep(AFTER_QUESTION / 2).await;
-    carried.answers(b"PONG").await;
-    carried.app.shutdown().await.unwrap();
-    assert_eq!(carried.caller.read(&mut [0; 1]).await.unwrap(), 0);
-    carried.relay.await.unwrap().unwrap();
-    assert_eq!(Arc::strong_count(&carried.counted), 1);
+async fn half_closed_connection_still_receives() {
+    let mut relayed = Relayed::new(None);
+    relayed.client_sends(b"PING").await;
+    relayed.client.shutdown().await.unwrap();
+    assert_eq!(relayed.app.read(&mut [0; 1]).await.unwrap(), 0);
+    sleep(AFTER_REQUEST / 2).await;
+    relayed.app_sends(b"PONG").await;
+    relayed.app.shutdown().await.unwrap();
+    assert_eq!(relayed.client.read(&mut [0; 1]).await.unwrap(), 0);
+    relayed.relay.await.unwrap().unwrap();
+    assert_eq!(Arc::strong_count(&relayed.counted), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_forgets_to_close_does_not_keep_the_connection() {
-    let mut carried = Carried::new(None);
-    carried.app.shutdown().await.unwrap();
-    assert_eq!(carried.caller.read(&mut [0; 1]).await.unwrap(), 0);
-    timeout(2 * AFTER_ANSWER, carried.relay).await.unwrap().unwrap().unwrap();
+async fn closes_after_app_closed_though_client_did_not() {
+    let mut relayed = Relayed::new(None);
+    relayed.app.shutdown().await.unwrap();
+    assert_eq!(relayed.client.read(&mut [0; 1]).await.unwrap(), 0);
+    timeout(2 * AFTER_RESPONSE, relayed.relay).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_long_a_silence_ends_it() {
+async fn closes_with_timeout_when_idle_for_too_long() {
     let close_after = Duration::from_secs(60);
-    let mut carried = Carried::new(Some(close_after));
+    let mut relayed = Relayed::new(Some(close_after));
     for _ in 0..5 {
-        carried.asks(b"PING").await;
+        relayed.client_sends(b"PING").await;
         sleep(close_after - TICK).await;
-        assert!(!carried.relay.is_finished());
+        assert!(!relayed.relay.is_finished());
     }
-    let ended = timeout(2 * TICK, carried.relay).await.unwrap().unwrap();
+    let ended = timeout(2 * TICK, relayed.relay).await.unwrap().unwrap();
     assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_ends_what_rests_at_once_and_what_runs_when_it_rests() {
-    let resting = Carried::new(None);
+async fn stop_closes_idle_connection_at_once_and_busy_one_when_idle() {
+    let resting = Relayed::new(None);
     sleep(TICK).await;
     resting.stop.cancel();
     timeout(TICK, resting.relay).await.unwrap().unwrap().unwrap();
 
-    let mut running = Carried::new(None);
-    running.asks(b"SELECT").await;
+    let mut running = Relayed::new(None);
+    running.client_sends(b"SELECT").await;
     running.stop.cancel();
-    sleep(AFTER_QUESTION / 2).await;
-    running.answers(b"1").await;
+    sleep(AFTER_REQUEST / 2).await;
+    running.app_sends(b"1").await;
     assert!(running.counts().await);
-    timeout(AFTER_ANSWER, running.relay).await.unwrap().unwrap().unwrap();
+    timeout(AFTER_RESPONSE, running.relay).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_takes_nothing_is_waited_for_and_then_gets_all() {
-    let mut carried = Carried::new(None);
+async fn back_pressure_holds_sender_and_loses_no_byte() {
+    let mut relayed = Relayed::new(None);
     let sent: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
     let mut taken = 0;
-    while let Ok(written) = timeout(TICK, carried.caller.write(&sent[taken..])).await {
+    while let Ok(written) = timeout(TICK, relayed.client.write(&sent[taken..])).await {
         taken += written.unwrap();
     }
-    assert!(taken <= BUFFER + 3 * PIPE, "{taken} bytes are held for an app that takes none");
-    let (mut caller, mut app) = (carried.caller, carried.app);
+    assert!(taken <= BUFFER + 3 * PIPE, "{taken} bytes are buffered for an app that reads none");
+    let (mut client, mut app) = (relayed.client, relayed.app);
     let rest = sent[taken..].to_vec();
     tokio::spawn(async move {
-        caller.write_all(&rest).await.unwrap();
-        caller.shutdown().await.unwrap();
-        caller.read_to_end(&mut Vec::new()).await.unwrap();
+        client.write_all(&rest).await.unwrap();
+        client.shutdown().await.unwrap();
+        client.read_to_end(&mut Vec::new()).await.unwrap();
     });
     let mut received = Vec::new();
     app.read_to_end(&mut received).await.unwrap();
-    assert!(received == sent, "{} bytes came through, or others", received.len());
+    assert!(received == sent, "{} bytes received, or different ones", received.len());
     drop(app);
-    carried.relay.await.unwrap().unwrap();
+    relayed.relay.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_fails_ends_the_other() {
-    let mut carried = Carried::new(None);
-    carried.asks(b"SELECT").await;
-    drop(carried.app);
-    carried.caller.write_all(b"more").await.unwrap();
-    assert!(timeout(TICK, carried.relay).await.unwrap().unwrap().is_err());
-    assert_eq!(carried.caller.read(&mut [0; 1]).await.unwrap(), 0);
-    assert_eq!(Arc::strong_count(&carried.counted), 1);
+async fn error_of_one_end_closes_the_other() {
+    let mut relayed = Relayed::new(None);
+    relayed.client_sends(b"SELECT").await;
+    drop(relayed.app);
+    relayed.client.write_all(b"more").await.unwrap();
+    assert!(timeout(TICK, relayed.relay).await.unwrap().unwrap().is_err());
+    assert_eq!(relayed.client.read(&mut [0; 1]).await.unwrap(), 0);
+    assert_eq!(Arc::strong_count(&relayed.counted), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_silences_it_counts_as_long_as_it_is_there() {
-    let (_caller, mut near_caller) = duplex(PIPE);
+async fn without_idle_timeouts_counts_until_closed() {
+    let (_caller, mut near_client) = duplex(PIPE);
     let (_app, mut near_app) = duplex(PIPE);
     let relay = TcpRelay {
         idle_timeouts: IdleTimeouts::close_only(None),
@@ -201,6 +202,6 @@ async fn without_silences_it_counts_as_long_as_it_is_there() {
         count: || (),
         stop: CancellationToken::new(),
     };
-    let carried = relay.run(&mut near_caller, &mut near_app);
-    assert!(timeout(Duration::from_secs(1_000_000), carried).await.is_err());
+    let relayed = relay.run(&mut near_client, &mut near_app);
+    assert!(timeout(Duration::from_secs(1_000_000), relayed).await.is_err());
 }
