@@ -6,6 +6,24 @@
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use runtime::kubernetes::lease::Leadership;
+use runtime::metric_description::MetricDescription;
+
+/// Every metric family that the process registers, for the reference page.
+pub fn describe() -> Vec<MetricDescription> {
+    // Registration fails only for a duplicate name, and this registry is new.
+    registry_with_all_families().map(|registry| MetricDescription::of_registry(&registry)).unwrap_or_default()
+}
+
+fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
+    let registry = Registry::new();
+    runtime::metrics::register_build_info(&registry, "metrics-adapter", env!("CARGO_PKG_VERSION"))?;
+    Leadership::always_leading().register(&registry)?;
+    let metrics = Metrics::register(&registry)?;
+    metrics.api_responses.with_label_values(&["200"]).inc();
+    metrics.api_service_owned.with_label_values(&["v1beta1.external.metrics.k8s.io"]).set(1);
+    Ok(registry)
+}
 
 /// Handles of all metrics. Clones share them.
 #[derive(Clone, Debug)]
@@ -215,4 +233,23 @@ fn histogram(registry: &Registry, name: &str, help: &str) -> Result<Histogram, p
     let histogram = Histogram::with_opts(opts)?;
     registry.register(Box::new(histogram.clone()))?;
     Ok(histogram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn describes_every_family_with_its_labels() {
+        let families = describe();
+        let labels = |name: &str| {
+            let family = families.iter().find(|family| family.name == name);
+            family.unwrap_or_else(|| panic!("{name}: {families:?}")).labels.join(",")
+        };
+        assert_eq!(labels("rouse_metrics_adapter_api_responses_total"), "code");
+        assert_eq!(labels("rouse_metrics_adapter_api_service_owned"), "name");
+        assert_eq!(labels("rouse_metrics_adapter_scrapes_total"), "outcome");
+        assert_eq!(labels("rouse_metrics_adapter_push_dropped_total"), "reason");
+        assert!(families.iter().all(|family| family.name.starts_with("rouse_") && !family.help.is_empty()));
+    }
 }

@@ -1,4 +1,4 @@
-//! The stats port over loopback: an activator's push becomes a decision on the stream, and a pod is scraped.
+//! The stats port over loopback: a push becomes a decision on the stream, and a pod is scraped.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -23,11 +23,11 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 #[tokio::test]
-async fn a_first_request_is_decided_on_at_once_and_bad_frames_do_no_harm() {
+async fn decides_on_the_first_request_at_once_despite_invalid_frames() {
     let adapter = Adapter::start(Setup::alone(1).await);
     let mut reader = adapter.connect("/decisions").await;
     assert_eq!(event(&mut reader).await, DecisionEvent::Snapshot(vec![]));
-    // Past the first tick, so that only a poke can be this quick.
+    // After the first tick, so that only a poke can lead to a decision this early.
     tokio::time::sleep(Duration::from_millis(100)).await;
 
     let mut activator = adapter.connect("/push").await;
@@ -42,7 +42,7 @@ async fn a_first_request_is_decided_on_at_once_and_bad_frames_do_no_harm() {
     assert_eq!(adapter.metrics.pushes.bad_frames.get(), 2);
     assert_eq!(adapter.metrics.pokes.get(), 1);
 
-    // More of them than one decision of two seconds ago could know of.
+    // More load than the last decision covers.
     activator.send(push(50.0)).await.unwrap();
     let DecisionEvent::Decided(decision) = event(&mut reader).await else { panic!("no decision") };
     assert!(sent.elapsed() < Duration::from_millis(1000), "{:?}", sent.elapsed());
@@ -50,21 +50,21 @@ async fn a_first_request_is_decided_on_at_once_and_bad_frames_do_no_harm() {
     assert_eq!(adapter.metrics.pokes.get(), 2);
 
     let mut late = adapter.connect("/decisions").await;
-    let DecisionEvent::Snapshot(known) = event(&mut late).await else { panic!("no snapshot") };
-    assert_eq!(known.len(), 1);
+    let DecisionEvent::Snapshot(decisions) = event(&mut late).await else { panic!("no snapshot") };
+    assert_eq!(decisions.len(), 1);
 
     adapter.stop.cancel();
-    let goodbye = loop {
+    let close = loop {
         match activator.next().await.unwrap().unwrap() {
             Message::Close(frame) => break frame.unwrap(),
             _ => continue,
         }
     };
-    assert_eq!(u16::from(goodbye.code), 1012);
+    assert_eq!(u16::from(close.code), 1012);
 }
 
 #[tokio::test]
-async fn pods_are_scraped_and_what_they_say_counts() {
+async fn records_stats_of_scraped_pods() {
     let pod = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = pod.local_addr().unwrap().port();
     let router = axum::Router::new().route(
@@ -87,7 +87,7 @@ async fn pods_are_scraped_and_what_they_say_counts() {
     let mut waited = 0;
     while adapter.collector.averages(&key(), Measure::Concurrency).is_none() {
         waited += 1;
-        assert!(waited < 50, "nothing was recorded");
+        assert!(waited < 50, "no stat recorded");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let averages = adapter.collector.averages(&key(), Measure::Concurrency).unwrap();
@@ -96,7 +96,7 @@ async fn pods_are_scraped_and_what_they_say_counts() {
 }
 
 #[tokio::test]
-async fn only_an_activator_pushes_and_only_a_zero_scaler_reads_decisions() {
+async fn only_activators_push_and_only_zero_scalers_subscribe() {
     let cluster = FakeApi::default();
     // A token is the name of its service account.
     cluster.respond_to_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {

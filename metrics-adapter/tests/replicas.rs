@@ -1,4 +1,5 @@
-//! Two replicas over one Lease: one decides, both answer with its numbers, and what is held survives a hand-over.
+//! Two replicas and one Lease: the leader decides, both serve its values, and held decisions survive a
+//! handover.
 
 #![allow(
     clippy::indexing_slicing,
@@ -30,7 +31,7 @@ use tokio_util::task::AbortOnDropHandle;
 const METRIC: &str =
     "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/concurrency?labelSelector=service%3Dweb";
 
-/// An adapter that takes part in the election.
+/// An adapter that takes part in the leader election.
 struct Replica {
     adapter: Adapter,
     leadership: Leadership,
@@ -53,12 +54,12 @@ impl Replica {
         Self { adapter, leadership, resign, activator, _election: election }
     }
 
-    async fn hears(&mut self, concurrency: f64) {
+    async fn push(&mut self, concurrency: f64) {
         self.activator.send(push(concurrency)).await.unwrap();
     }
 }
 
-/// Two replicas; the first one leads.
+/// Two replicas; the first one is the leader.
 async fn two(cluster: &FakeApi) -> (Replica, Replica) {
     let mut a = Replica::start(cluster, "a").await;
     a.leadership.acquired().await;
@@ -71,7 +72,7 @@ fn value(body: &Value) -> &str {
     body["items"][0]["value"].as_str().unwrap_or_else(|| panic!("{body}"))
 }
 
-/// The metric, once there is one.
+/// Waits for a value of the metric.
 async fn metric(adapter: &Adapter) -> String {
     for _ in 0..100 {
         let (status, body) = adapter.get(METRIC).await;
@@ -92,14 +93,14 @@ async fn decided(reader: &mut Socket) -> u32 {
 }
 
 #[tokio::test]
-async fn a_follower_answers_with_the_leaders_numbers_and_decides_for_nobody() {
+async fn follower_serves_the_leaders_values_and_publishes_no_decisions() {
     let (mut a, mut b) = two(&FakeApi::default()).await;
     let mut followed = b.adapter.connect("/decisions").await;
     assert_eq!(event(&mut followed).await, DecisionEvent::Snapshot(vec![]));
     let mut led = a.adapter.connect("/decisions").await;
-    // They never see quite the same.
-    a.hears(5.0).await;
-    b.hears(3.0).await;
+    // Replicas never see exactly the same load.
+    a.push(5.0).await;
+    b.push(3.0).await;
     assert_eq!(decided(&mut led).await, 5);
     assert_eq!(metric(&a.adapter).await, "5");
     assert_eq!(metric(&b.adapter).await, "5");
@@ -107,14 +108,14 @@ async fn a_follower_answers_with_the_leaders_numbers_and_decides_for_nobody() {
     assert_eq!(status, StatusCode::OK);
     assert_eq!(why["decisions"][0]["desired"], 5);
     let mut late = b.adapter.connect("/decisions").await;
-    assert_eq!(event(&mut late).await, DecisionEvent::Snapshot(vec![]), "a follower has decided nothing");
+    assert_eq!(event(&mut late).await, DecisionEvent::Snapshot(vec![]), "a follower publishes no decisions");
 }
 
 #[tokio::test]
-async fn a_clean_hand_over_fails_no_question_and_takes_nothing_away() {
+async fn clean_handover_fails_no_query_and_keeps_the_size() {
     let (mut a, mut b) = two(&FakeApi::default()).await;
-    a.hears(5.0).await;
-    b.hears(5.0).await;
+    a.push(5.0).await;
+    b.push(5.0).await;
     assert_eq!(metric(&a.adapter).await, "5");
     a.resign.cancel();
     for _ in 0..50 {
@@ -125,23 +126,23 @@ async fn a_clean_hand_over_fails_no_question_and_takes_nothing_away() {
     }
     b.leadership.acquired().await;
     let mut reader = b.adapter.connect("/decisions").await;
-    let DecisionEvent::Snapshot(known) = event(&mut reader).await else { panic!("no snapshot") };
-    assert_eq!(known.iter().map(|decision| decision.desired).collect::<Vec<_>>(), [5]);
+    let DecisionEvent::Snapshot(decisions) = event(&mut reader).await else { panic!("no snapshot") };
+    assert_eq!(decisions.iter().map(|decision| decision.desired).collect::<Vec<_>>(), [5]);
 }
 
 #[tokio::test]
-async fn a_leader_that_is_gone_is_an_error_and_no_number() {
+async fn lost_leader_is_an_error_and_not_a_value() {
     let (mut a, b) = two(&FakeApi::default()).await;
-    a.hears(5.0).await;
+    a.push(5.0).await;
     assert_eq!(metric(&b.adapter).await, "5");
     drop(a);
     let (status, body) = b.adapter.get(METRIC).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert!(body["message"].as_str().unwrap().contains("did not answer"), "{body}");
+    assert!(body["message"].as_str().unwrap().contains("did not respond"), "{body}");
 }
 
 #[tokio::test]
-async fn only_another_adapter_is_told_what_the_leader_knows() {
+async fn forwarded_queries_need_the_token_of_a_metrics_adapter() {
     let cluster = FakeApi::default();
     cluster.respond_to_creations("/apis/authentication.k8s.io/v1/tokenreviews", |review| {
         let name =
@@ -168,8 +169,8 @@ async fn only_another_adapter_is_told_what_the_leader_knows() {
             }
             None => LeaderForwarder::alone(),
         };
-        let answer = forwarder.forward(address, "/why/shop/nothing", None).await.unwrap();
-        assert_eq!(answer.status, expected, "{token:?}");
+        let response = forwarder.forward(address, "/why/shop/nothing", None).await.unwrap();
+        assert_eq!(response.status, expected, "{token:?}");
     }
     std::fs::remove_file(file).unwrap();
 }

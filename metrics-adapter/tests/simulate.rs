@@ -1,4 +1,5 @@
-//! The compiled `metrics-adapter simulate`: what it prints for the recorded traces, for people, and for bad input.
+//! The compiled `metrics-adapter simulate`: its output for the recorded traces, as a table and a plot, and
+//! for invalid input.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -25,7 +26,7 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Runs it on this text; a thread feeds it, for it may stop to read before the end.
+/// Runs it on this text. A thread writes the input, because the process may stop reading before the end.
 fn simulate(args: &[&str], input: impl Into<Vec<u8>>) -> Output {
     let mut child = command(args).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -60,7 +61,7 @@ fn answers(text: &str) -> Vec<Answer> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
 }
 
-/// Averages of the weighted kind may differ in the last digits between libraries of mathematics.
+/// Weighted averages may differ in the last digits between math libraries.
 fn close(got: Option<f64>, expected: Option<f64>, weighted: bool) -> bool {
     let (Some(got), Some(expected)) = (got, expected) else { return got == expected };
     let difference = (got - expected).abs();
@@ -68,7 +69,7 @@ fn close(got: Option<f64>, expected: Option<f64>, weighted: bool) -> bool {
 }
 
 #[test]
-fn every_recorded_trace_gives_the_recorded_decisions() {
+fn replays_every_trace_to_the_recorded_decisions() {
     let traces = traces();
     assert!(traces.len() >= 24, "{} traces", traces.len());
     for path in traces {
@@ -90,7 +91,7 @@ fn every_recorded_trace_gives_the_recorded_decisions() {
 }
 
 #[test]
-fn output_for_machines_is_written_as_the_recordings_are() {
+fn json_output_has_the_format_of_the_recordings() {
     let stat = r#"{"t":1.0,"stat":{"pod":"a","concurrency":0.30000000000000004,"proxiedConcurrency":0,"requestCount":1e0,"proxiedRequestCount":0}}"#;
     let output = simulate(&["-"], format!("{FIRST}\n{{\"t\":0.5,\"decide\":true}}\n{stat}\n{DECIDE}\n"));
     let expected = concat!(
@@ -105,7 +106,7 @@ fn output_for_machines_is_written_as_the_recordings_are() {
 // === streams ===
 
 #[test]
-fn a_decision_is_there_as_soon_as_its_line_while_the_trace_goes_on() {
+fn writes_a_decision_while_the_trace_still_grows() {
     let Child { stdin, stdout, .. } = &mut command(&["-"]).spawn().unwrap();
     let (mut stdin, mut lines) = (stdin.take().unwrap(), BufReader::new(stdout.take().unwrap()).lines());
     writeln!(stdin, "{FIRST}").unwrap();
@@ -118,11 +119,11 @@ fn a_decision_is_there_as_soon_as_its_line_while_the_trace_goes_on() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_output_pipe_is_a_success() {
     for form in [&["-"][..], &["-", "--human"]] {
         let mut child = command(form).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // Varied, for repeated rows are folded.
+        // Varied, because repeated rows are folded.
         let feeder = std::thread::spawn(move || {
             let _ = writeln!(stdin, "{FIRST}");
             (0..200_000).all(|n| writeln!(stdin, "{{\"t\":1,\"ready\":{}}}\n{DECIDE}", n % 7).is_ok())
@@ -130,15 +131,15 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut String::new()).unwrap();
         drop(stdout);
-        let mut complaints = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
-        assert_eq!((child.wait().unwrap().code(), complaints.as_str()), (Some(0), ""), "{form:?}");
-        assert!(!feeder.join().unwrap(), "it must not read on for nobody");
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert_eq!((child.wait().unwrap().code(), errors.as_str()), (Some(0), ""), "{form:?}");
+        assert!(!feeder.join().unwrap(), "it must stop reading");
     }
 }
 
 #[test]
-fn blank_lines_foreign_line_ends_and_a_missing_last_one_are_fine() {
+fn accepts_blank_lines_crlf_and_a_missing_last_line_end() {
     let output = simulate(&["-"], format!("\n{FIRST}\r\n\r\n  \n{DECIDE}\r\n{DECIDE}"));
     assert_eq!((stdout(&output).lines().count(), stderr(&output)), (2, ""));
 }
@@ -146,10 +147,10 @@ fn blank_lines_foreign_line_ends_and_a_missing_last_one_are_fine() {
 // === bad input ===
 
 #[test]
-fn a_bad_line_is_named_after_the_decisions_before_it() {
-    for (line, complaint) in [
+fn reports_an_invalid_line_after_the_decisions_before_it() {
+    for (line, error) in [
         ("{}", "missing field `t`, after {}"),
-        ("nonsense", "the line is no JSON object, which each line of a trace is"),
+        ("nonsense", "the line is not a JSON object"),
         (r#"{"t":1.0,"decide":true"#, r#"EOF while parsing an object, after {"t":1.0,"decide":true"#),
         (
             r#"{"t":1.0,"scale":3}"#,
@@ -166,13 +167,13 @@ fn a_bad_line_is_named_after_the_decisions_before_it() {
     ] {
         let output = simulate(&["-"], format!("{FIRST}\n{DECIDE}\n\n{line}\n{DECIDE}\n"));
         assert_eq!(output.status.code(), Some(1), "{line}");
-        assert_eq!(stderr(&output), format!("standard input:4: {complaint}\n"));
-        assert_eq!(stdout(&output).lines().count(), 1, "{line}: what was decided before it");
+        assert_eq!(stderr(&output), format!("standard input:4: {error}\n"));
+        assert_eq!(stdout(&output).lines().count(), 1, "{line}: the decisions before it");
     }
 }
 
 #[test]
-fn people_see_what_was_decided_before_a_bad_line_too() {
+fn table_and_plot_have_the_decisions_before_an_invalid_line() {
     for form in ["--human", "--plot"] {
         let output = simulate(&["-", form], format!("{FIRST}\n{DECIDE}\n{{}}\n"));
         assert_eq!(output.status.code(), Some(1));
@@ -181,25 +182,25 @@ fn people_see_what_was_decided_before_a_bad_line_too() {
 }
 
 #[test]
-fn input_that_is_not_text_or_has_no_end_is_refused_in_bounded_room() {
+fn rejects_long_binary_and_deeply_nested_lines() {
     let long = [FIRST.as_bytes(), b"\n", &[b' '; 1 << 20]].concat();
-    let complaint = "standard input:2: the line is longer than 65536 bytes, which no line of a trace is\n";
-    assert_eq!(stderr(&simulate(&["-"], long)), complaint);
+    let error = "standard input:2: the line is longer than 65536 bytes\n";
+    assert_eq!(stderr(&simulate(&["-"], long)), error);
     let binary = simulate(&["-"], [FIRST.as_bytes(), b"\n{\"\xff\x1b[31m\0\n"].concat());
-    let complaint =
+    let error =
         "control character (\\u0000-\\u001F) found while parsing a string, after {\"\u{fffd}\u{fffd}\n";
-    assert_eq!(stderr(&binary), format!("standard input:2: {complaint}"));
+    assert_eq!(stderr(&binary), format!("standard input:2: {error}"));
     let deep = simulate(&["-"], format!("{FIRST}\n{{\"t\":1,\"stat\":{{\"pod\":{}", "[".repeat(60_000)));
-    let complaint = format!("EOF while parsing a list, after …{}\n", "[".repeat(40));
-    assert_eq!(stderr(&deep), format!("standard input:2: {complaint}"));
+    let error = format!("EOF while parsing a list, after …{}\n", "[".repeat(40));
+    assert_eq!(stderr(&deep), format!("standard input:2: {error}"));
 }
 
 #[test]
-fn nothing_to_read_is_an_error_and_nothing_to_decide_is_not() {
+fn empty_trace_is_an_error_and_a_trace_without_decisions_is_not() {
     for nothing in ["", "\n\n"] {
         let output = simulate(&["-"], nothing);
-        let complaint = "standard input: it is empty, but must begin with a line of t, spec and ready\n";
-        assert_eq!((stderr(&output), output.status.code()), (complaint, Some(1)));
+        let error = "standard input: the trace is empty; its first line must have t, spec and ready\n";
+        assert_eq!((stderr(&output), output.status.code()), (error, Some(1)));
     }
     for form in ["--human", "--plot"] {
         let output = simulate(&["-", form], FIRST);
@@ -211,9 +212,10 @@ fn nothing_to_read_is_an_error_and_nothing_to_decide_is_not() {
     assert_eq!(command(&[]).output().unwrap().status.code(), Some(2), "usage");
 }
 
-// === for people ===
+// === table and plot ===
 
-/// A shop: a quiet start, a burst that pods follow, idleness, silence, and a smaller target. A stat each second, a decision in two.
+/// A shop: a quiet start, a burst, idle pods, no stats, and a smaller target. One stat a second, one
+/// decision every two seconds.
 fn shop() -> String {
     let smaller =
         FIRST.replace(r#""t":0.0"#, r#""t":60"#).replace(":70.0", ":7.0").replace(r#","ready":1"#, "");
@@ -242,9 +244,9 @@ fn stat(t: u32, concurrency: f64) -> String {
 }
 
 const TABLE: &str = "
-     time     stable      panic  ready  desired  mode      burst  why
+     time     stable      panic  ready  desired  mode      burst  reason
      0:02      35.00      35.00      1        1  stable     -146  stable 35 of 70 → 1
-           … 3 more like it, until 0:08
+           … 3 similar rows, until 0:08
      0:10      66.50      87.50      1        2  panic      -199  panic 87.5 of 70 → 2
      0:12     113.75     192.50      1        3  panic      -304  panic 192.5 of 70 → 3
      0:14     147.50     297.50      5        5  panic        -9  panic 297.5 of 70 → 5
@@ -256,7 +258,7 @@ const TABLE: &str = "
      0:26      93.42          0      5        5  panic       289  held by panic, calm for 14 of 60 s
      0:28      86.75          0      5        5  panic       289  held by panic, calm for 16 of 60 s
      0:30      80.97          0      5        5  panic       289  held by panic, calm for 18 of 60 s
-           … 14 more like it, until 0:58
+           … 14 similar rows, until 0:58
            spec: target 70 → 7
      1:00      80.97          0      5       12  panic       289  stable 80.97 of 7 → 12
      1:02      84.25          0      5       13  panic       289  stable 84.25 of 7 → 13
@@ -269,15 +271,15 @@ const TABLE: &str = "
      1:16       0.75          0      5        2  stable      289  limited by max-scale-down-rate 2
      1:18       0.29          0      5        2  stable      289  limited by max-scale-down-rate 2
      1:20          0          0      5        2  stable      289  limited by max-scale-down-rate 2
-           … 5 more like it, until 1:30
+           … 5 similar rows, until 1:30
      1:32          -          -      5        -  stable        -  no data
-           … 4 more like it, until 1:40
+           … 4 similar rows, until 1:40
 
 50 decisions in 1:38, 5 without data · in panic for 1:04 (65 %) · peak 14 pods at 1:06 · 8 changes of size
 ";
 
 #[test]
-fn a_table_says_which_rule_decided() {
+fn table_shows_the_rule_of_each_decision() {
     let output = simulate(&["-", "--human"], shop());
     assert_eq!(stderr(&output), "");
     let text = format!("\n{}", stdout(&output));
@@ -313,7 +315,7 @@ const PLOT: &str = "
 ";
 
 #[test]
-fn a_plot_shows_load_pods_and_panic() {
+fn plot_shows_load_pods_and_panic() {
     let output = simulate(&["-", "--plot"], shop());
     assert_eq!(stderr(&output), "");
     let text = format!("\n{}", stdout(&output));

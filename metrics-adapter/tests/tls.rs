@@ -1,4 +1,5 @@
-//! The API over a real handshake: no certificate, ours loaded later, and the front proxy's client certificate.
+//! The API over real TLS handshakes: without a certificate, with a replaced one, and with the client
+//! certificate of the front proxy.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -36,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 const NAME: &str = "metrics-adapter.rouse-system.svc";
 
-/// A cluster in which only jane may do anything.
+/// A reviewer that allows everything to jane only.
 #[derive(Debug)]
 struct OnlyJane;
 
@@ -57,7 +58,7 @@ impl Reviewer for OnlyJane {
 
 type ClientIdentity = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
-/// A front proxy that the API believes, and its identity.
+/// A trusted front proxy and its client certificate.
 fn front_proxy() -> (FrontProxy, ClientIdentity) {
     let ca_key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::default();
@@ -92,7 +93,7 @@ fn api(front_proxy: FrontProxy) -> Arc<Api> {
     Api::new(values, LeaderForwarder::alone(), auth, Readiness::default(), metrics, false)
 }
 
-/// The status line of `GET /apis` as jane, or why there was no handshake.
+/// The status line of `GET /apis` as jane, or the handshake error.
 async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
@@ -110,13 +111,13 @@ async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
     let request = "GET /apis HTTP/1.1\r\nhost: x\r\nx-remote-user: jane\r\nconnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer.lines().next().unwrap_or_default().to_owned())
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(response.lines().next().unwrap_or_default().to_owned())
 }
 
 #[tokio::test]
-async fn certificates_come_later_and_the_front_proxy_is_known_by_its_own() {
+async fn serves_replaced_certificates_and_verifies_the_front_proxy() {
     let (front_proxy, identity) = front_proxy();
     let certificates = Arc::new(CertificateResolver::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -128,16 +129,16 @@ async fn certificates_come_later_and_the_front_proxy_is_known_by_its_own() {
     let names = [NAME.to_owned()];
     let material = CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap();
     let ca = material.ca_bundle();
-    assert!(get(port, ca, None).await.is_err(), "there is no certificate yet");
+    assert!(get(port, ca, None).await.is_err(), "no certificate yet");
     certificates.set(material.certified_key().unwrap());
     assert_eq!(get(port, ca, None).await.unwrap(), "HTTP/1.1 403 Forbidden");
     assert_eq!(get(port, ca, Some(identity)).await.unwrap(), "HTTP/1.1 200 OK");
 
-    // A new CA and leaf, as after a change of the Secret, without a restart.
+    // A new CA and leaf, as after a change of the Secret.
     let next =
         CertificateMaterial::new(&names, runtime::clock::since_epoch() + Duration::from_secs(1)).unwrap();
     certificates.set(next.certified_key().unwrap());
-    assert!(get(port, ca, None).await.is_err(), "the old CA did not sign this one");
+    assert!(get(port, ca, None).await.is_err(), "signed by another CA");
     assert_eq!(get(port, next.ca_bundle(), None).await.unwrap(), "HTTP/1.1 403 Forbidden");
 
     stop.cancel();

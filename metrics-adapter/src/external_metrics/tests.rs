@@ -1,4 +1,4 @@
-//! The whole API, in memory: certificates are made here, only the cluster's reviews are played.
+//! The whole API in memory, with real certificates and fake reviews.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -38,21 +38,21 @@ use crate::watches::workloads::{Workload, WorkloadTable};
 
 const METRIC: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
 
-/// A cluster's authorizers: they answer as told and remember what they were asked.
+/// A fake reviewer with fixed results, which records the access reviews.
 #[derive(Debug, Default)]
-struct Played {
+struct FakeReviewer {
     fails: bool,
     denies: bool,
-    asked: Mutex<Vec<SubjectAccessReviewSpec>>,
+    reviews: Mutex<Vec<SubjectAccessReviewSpec>>,
 }
 
-impl Reviewer for Played {
+impl Reviewer for FakeReviewer {
     fn token<'a>(
         &'a self,
         token: &'a str,
         audience: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
-        assert_eq!(audience, None, "a token for the API server is asked for");
+        assert_eq!(audience, None, "the token must be for the API server");
         Box::pin(async move {
             if self.fails {
                 return Err(ReviewError::Timeout);
@@ -62,7 +62,7 @@ impl Reviewer for Played {
     }
 
     fn access(&self, spec: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {
-        self.asked.lock().unwrap().push(spec);
+        self.reviews.lock().unwrap().push(spec);
         let (fails, denies) = (self.fails, self.denies);
         Box::pin(async move {
             match (fails, denies) {
@@ -100,7 +100,7 @@ impl Ca {
         PeerCertificates::new([certificate.der().clone()])
     }
 
-    /// What the cluster publishes.
+    /// Data of the ConfigMap that a cluster publishes.
     fn config_map(&self) -> BTreeMap<String, String> {
         BTreeMap::from(
             [
@@ -119,22 +119,22 @@ impl Ca {
     }
 }
 
-/// An API with one workload, `shop/web`, and everything around it.
+/// An API with one workload, `shop/web`, and its dependencies.
 struct Fixture {
     ca: Ca,
     front_proxy: Arc<ArcSwap<FrontProxy>>,
-    reviewer: Arc<Played>,
+    reviewer: Arc<FakeReviewer>,
     values: MetricValues,
     readiness: Readiness,
     api: Arc<Api>,
 }
 
 impl Fixture {
-    fn new(reviewer: Played) -> Self {
+    fn new(reviewer: FakeReviewer) -> Self {
         Self::with_custom(reviewer, false)
     }
 
-    fn with_custom(reviewer: Played, custom: bool) -> Self {
+    fn with_custom(reviewer: FakeReviewer, custom: bool) -> Self {
         let ca = Ca::new("front-proxy-ca");
         let front_proxy = Arc::new(ArcSwap::from_pointee(ca.front_proxy()));
         let reviewer = Arc::new(reviewer);
@@ -155,20 +155,20 @@ impl Fixture {
         Self { ca, front_proxy, reviewer, values, readiness, api }
     }
 
-    /// As the HPA's request arrives: through the front proxy.
+    /// Sends a request through the front proxy, as the HPA does.
     async fn get(&self, path: &str) -> (StatusCode, Value) {
-        self.ask(request(path, &[("x-remote-user", "hpa")]), &self.ca.client("front-proxy-client")).await
+        self.send(request(path, &[("x-remote-user", "hpa")]), &self.ca.client("front-proxy-client")).await
     }
 
     async fn metric(&self, metric: &str) -> (StatusCode, Value) {
         self.get(&format!("{METRIC}/{metric}?labelSelector=service%3Dweb")).await
     }
 
-    async fn ask(&self, request: Request<()>, peer: &PeerCertificates) -> (StatusCode, Value) {
-        let answer = self.api.serve(&request.into_parts().0, peer).await;
-        assert!(answer.headers().get(header::RETRY_AFTER).is_none());
-        let status = answer.status();
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
+    async fn send(&self, request: Request<()>, peer: &PeerCertificates) -> (StatusCode, Value) {
+        let response = self.api.serve(&request.into_parts().0, peer).await;
+        assert!(response.headers().get(header::RETRY_AFTER).is_none());
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
 
@@ -195,7 +195,7 @@ impl Fixture {
     }
 
     fn reviews(&self) -> Vec<SubjectAccessReviewSpec> {
-        self.reviewer.asked.lock().unwrap().clone()
+        self.reviewer.reviews.lock().unwrap().clone()
     }
 }
 
@@ -211,7 +211,7 @@ fn request(path: &str, headers: &[(&str, &str)]) -> Request<()> {
     request.body(()).unwrap()
 }
 
-fn nobody() -> PeerCertificates {
+fn no_certificate() -> PeerCertificates {
     PeerCertificates::default()
 }
 
@@ -220,8 +220,8 @@ fn value(body: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_metric_is_one_item_in_thousandths() {
-    let fixture = Fixture::new(Played::default());
+async fn metric_is_one_item_in_thousandths() {
+    let fixture = Fixture::new(FakeReviewer::default());
     fixture.report(12.3456);
     fixture.decide(1, false);
     let (status, body) = fixture.metric("concurrency").await;
@@ -237,8 +237,8 @@ async fn a_metric_is_one_item_in_thousandths() {
 }
 
 #[tokio::test]
-async fn why_says_what_was_decided_by_what_to_whoever_may_read_the_decision() {
-    let fixture = Fixture::new(Played::default());
+async fn why_explains_decisions_to_users_who_may_read_them() {
+    let fixture = Fixture::new(FakeReviewer::default());
     fixture.report(140.0);
     let mut decider = Decider::new(&workload().spec, 1, Duration::ZERO);
     for (at, stable) in [(1_000, 140.0), (3_000, 70.0)] {
@@ -260,7 +260,7 @@ async fn why_says_what_was_decided_by_what_to_whoever_may_read_the_decision() {
         assert_eq!((status, &why["value"], &why["target"]), (StatusCode::OK, &json!("140"), &json!("70")));
         let desired: Vec<_> =
             why["decisions"].as_array().unwrap().iter().map(|d| d["desired"].clone()).collect();
-        assert_eq!(desired, [2, 2], "the newest first; the second is held");
+        assert_eq!(desired, [2, 2], "newest first; the newer one is held by panic");
         assert_eq!(why["decisions"][0]["rule"], "panic-hold");
         assert_eq!(why["decisions"][1]["at"], "1970-01-01T00:00:01Z");
     }
@@ -272,60 +272,62 @@ async fn why_says_what_was_decided_by_what_to_whoever_may_read_the_decision() {
 
     let peer = fixture.ca.client("front-proxy-client");
     let headers = [("x-remote-user", "jane"), ("accept", "text/plain")];
-    let answer = fixture.api.serve(&request("/why/shop/web", &headers).into_parts().0, &peer).await;
-    let text = answer.into_body().collect().await.unwrap().to_bytes();
+    let response = fixture.api.serve(&request("/why/shop/web", &headers).into_parts().0, &peer).await;
+    let text = response.into_body().collect().await.unwrap().to_bytes();
     let text = std::str::from_utf8(&text).unwrap();
-    assert!(text.contains("concurrency 140, target 70 a pod"), "{text}");
+    assert!(text.contains("concurrency 140, target 70 per pod"), "{text}");
     assert!(text.contains("held by panic"), "{text}");
     let (status, body) = fixture.get("/why/shop/nothing").await;
     assert_eq!(status, StatusCode::NOT_FOUND, "{body}");
-    let denied = Fixture::new(Played { denies: true, ..Played::default() });
+    let denied = Fixture::new(FakeReviewer { denies: true, ..FakeReviewer::default() });
     assert_eq!(denied.get("/why/shop/web").await.0, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
-async fn a_held_decision_is_the_least_of_the_metric_it_scales_on_and_of_no_other() {
-    let fixture = Fixture::new(Played::default());
+async fn held_decision_raises_only_the_metric_that_the_workload_scales_on() {
+    let fixture = Fixture::new(FakeReviewer::default());
     fixture.report(10.0);
     fixture.decide(5, true);
     assert_eq!(value(&fixture.metric("concurrency").await.1), "350");
-    assert_eq!(value(&fixture.metric("requests-per-second").await.1), "0");
+    for metric in ["requests-per-second", "rps"] {
+        assert_eq!(value(&fixture.metric(metric).await.1), "0", "{metric}");
+    }
     assert_eq!(value(&fixture.metric("desired-replicas").await.1), "5");
     fixture.decide(5, false);
     assert_eq!(value(&fixture.metric("concurrency").await.1), "10");
 }
 
-/// What a pod reports may be all of the load or a part of it, until the activators are heard as well.
+/// Until activators have reported as well, the stat of a pod may be only a part of the load.
 #[tokio::test]
-async fn an_average_of_the_first_seconds_is_no_metric_until_something_was_decided_by_it() {
-    let fixture = Fixture::new(Played::default());
+async fn average_is_not_served_before_the_first_decision() {
+    let fixture = Fixture::new(FakeReviewer::default());
     fixture.report(10.0);
     let (status, body) = fixture.metric("concurrency").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert!(body["message"].as_str().unwrap().contains("nothing was decided on it yet"), "{body}");
-    // Nothing is scaled on this one here.
+    assert!(body["message"].as_str().unwrap().contains("no decision yet"), "{body}");
+    // The workload does not scale on this metric.
     assert_eq!(value(&fixture.metric("requests-per-second").await.1), "0");
     fixture.decide(5, true);
     assert_eq!(value(&fixture.metric("concurrency").await.1), "350");
 }
 
 #[tokio::test]
-async fn missing_data_is_an_error_with_a_sentence_and_never_zero() {
-    let fixture = Fixture::new(Played::default());
+async fn missing_data_is_an_error_and_never_zero() {
+    let fixture = Fixture::new(FakeReviewer::default());
     for (path, code, part) in [
-        (format!("{METRIC}/concurrency?labelSelector=service%3Dweb"), 503, "pods are not known"),
+        (format!("{METRIC}/concurrency?labelSelector=service%3Dweb"), 503, "pods are not listed yet"),
         (format!("{METRIC}/desired-replicas?labelSelector=service%3Dweb"), 503, "shop/web"),
         (
             format!("{METRIC}/concurrency?labelSelector=service%3Dapi"),
             404,
-            "no workload scales on that Service",
+            "no PodAutoscaler with a Metric names that Service",
         ),
         (format!("{METRIC}/latency?labelSelector=service%3Dweb"), 404, "latency"),
-        (format!("{METRIC}/concurrency"), 400, "there is none"),
+        (format!("{METRIC}/concurrency"), 400, "it is empty"),
         (format!("{METRIC}/concurrency?labelSelector=service%3Dweb%2Ca%3Db"), 400, "service=web,a=b"),
         (format!("{METRIC}/concurrency?labelSelector=service+in+%28a%2Cb%29"), 400, "in (a,b)"),
         (format!("{METRIC}/concurrency?labelSelector=%3D"), 400, "not a label selector"),
-        ("/openapi/v4".to_owned(), 404, "nothing at /openapi/v4"),
+        ("/openapi/v4".to_owned(), 404, "could not find the requested resource /openapi/v4"),
     ] {
         let (status, body) = fixture.get(&path).await;
         assert_eq!(status.as_u16(), code, "{path}: {body}");
@@ -335,8 +337,8 @@ async fn missing_data_is_an_error_with_a_sentence_and_never_zero() {
 }
 
 #[tokio::test]
-async fn the_openapi_index_leads_to_the_description_of_what_is_served_and_to_nothing_else() {
-    let fixture = Fixture::new(Played::default());
+async fn openapi_index_lists_only_served_groups() {
+    let fixture = Fixture::new(FakeReviewer::default());
     let (status, index) = fixture.get("/openapi/v3").await;
     assert_eq!(status, StatusCode::OK);
     let groups: Vec<_> = index["paths"].as_object().unwrap().keys().collect();
@@ -347,12 +349,12 @@ async fn the_openapi_index_leads_to_the_description_of_what_is_served_and_to_not
     let (status, document) = fixture.get("/openapi/v2").await;
     assert_eq!((status, document["swagger"].as_str()), (StatusCode::OK, Some("2.0")));
     let (status, _) = fixture.get("/openapi/v3/apis/custom.metrics.k8s.io/v1beta2").await;
-    assert_eq!(status, StatusCode::NOT_FOUND, "custom metrics are off");
+    assert_eq!(status, StatusCode::NOT_FOUND, "custom metrics are disabled");
 }
 
 #[tokio::test]
-async fn a_sleeping_workload_is_zero_by_an_activators_word() {
-    let fixture = Fixture::new(Played::default());
+async fn workload_without_pods_is_zero_when_an_activator_is_connected() {
+    let fixture = Fixture::new(FakeReviewer::default());
     fixture.values.pods.apply(Event::Init);
     fixture.values.pods.apply(Event::InitDone);
     let (status, body) = fixture.metric("concurrency").await;
@@ -369,8 +371,8 @@ async fn a_sleeping_workload_is_zero_by_an_activators_word() {
 }
 
 #[tokio::test]
-async fn every_request_is_reviewed_and_answers_are_cached() {
-    let fixture = Fixture::new(Played::default());
+async fn reviews_every_request_and_caches_results() {
+    let fixture = Fixture::new(FakeReviewer::default());
     fixture.report(1.0);
     fixture.decide(1, false);
     fixture.metric("concurrency").await;
@@ -387,8 +389,8 @@ async fn every_request_is_reviewed_and_answers_are_cached() {
 }
 
 #[tokio::test]
-async fn refusals_and_failures_never_open() {
-    let denied = Fixture::new(Played { denies: true, ..Played::default() });
+async fn denied_and_failed_reviews_reject_the_request() {
+    let denied = Fixture::new(FakeReviewer { denies: true, ..FakeReviewer::default() });
     denied.report(1.0);
     let (status, body) = denied.metric("concurrency").await;
     assert_eq!(status, StatusCode::FORBIDDEN);
@@ -397,93 +399,99 @@ async fn refusals_and_failures_never_open() {
         "User \"hpa\" cannot list resource \"concurrency\" in API group \"external.metrics.k8s.io\" in the \
          namespace \"shop\": no rule"
     );
-    let failing = Fixture::new(Played { fails: true, ..Played::default() });
+    let failing = Fixture::new(FakeReviewer { fails: true, ..FakeReviewer::default() });
     failing.report(1.0);
     assert_eq!(failing.metric("concurrency").await.0, StatusCode::SERVICE_UNAVAILABLE);
     let bearer = request("/apis", &[("authorization", "Bearer good")]);
-    assert_eq!(failing.ask(bearer, &nobody()).await.0, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(failing.send(bearer, &no_certificate()).await.0, StatusCode::SERVICE_UNAVAILABLE);
     for path in ["/healthz", "/livez", "/readyz"] {
-        assert_eq!(failing.ask(request(path, &[]), &nobody()).await.0, StatusCode::OK, "{path}");
+        assert_eq!(failing.send(request(path, &[]), &no_certificate()).await.0, StatusCode::OK, "{path}");
     }
     let master = request("/apis", &[("x-remote-user", "a"), ("x-remote-group", "system:masters")]);
-    let (status, _) = failing.ask(master, &failing.ca.client("front-proxy-client")).await;
+    let (status, _) = failing.send(master, &failing.ca.client("front-proxy-client")).await;
     assert_eq!(status, StatusCode::OK, "masters need no review");
 }
 
 #[tokio::test]
-async fn headers_are_believed_from_the_front_proxy_alone() {
-    let fixture = Fixture::new(Played::default());
-    let stranger = Ca::new("front-proxy-ca");
-    let claims = [
+async fn trusts_user_headers_only_from_the_front_proxy() {
+    let fixture = Fixture::new(FakeReviewer::default());
+    let other_ca = Ca::new("front-proxy-ca");
+    let headers = [
         ("x-remote-user", "admin"),
         ("x-remote-group", "system:masters"),
         ("x-remote-extra-example.org%2fscope", "a"),
     ];
-    for peer in [nobody(), stranger.client("front-proxy-client"), fixture.ca.client("somebody-else")] {
-        fixture.ask(request("/apis", &claims), &peer).await;
+    for peer in [no_certificate(), other_ca.client("front-proxy-client"), fixture.ca.client("another-name")] {
+        fixture.send(request("/apis", &headers), &peer).await;
     }
-    // One review, for the three are the same: anonymous.
+    // All three are anonymous, so there is one review.
     let reviews = fixture.reviews();
     assert_eq!(reviews.len(), 1, "{reviews:?}");
     assert_eq!(reviews[0].user.as_deref(), Some("system:anonymous"));
     assert_eq!(reviews[0].groups.clone().unwrap(), ["system:unauthenticated"]);
 
-    // The CA changes while the client stays connected.
-    fixture.front_proxy.store(Arc::new(stranger.front_proxy()));
-    let claims = [("x-remote-user", "jane"), ("x-remote-extra-example.org%2fscope", "a")];
-    fixture.ask(request("/apis", &claims), &stranger.client("front-proxy-client")).await;
+    // The CA is rotated while the client stays connected.
+    fixture.front_proxy.store(Arc::new(other_ca.front_proxy()));
+    let headers = [("x-remote-user", "jane"), ("x-remote-extra-example.org%2fscope", "a")];
+    fixture.send(request("/apis", &headers), &other_ca.client("front-proxy-client")).await;
     let last = fixture.reviews().pop().unwrap();
     assert_eq!(last.user.as_deref(), Some("jane"));
     assert_eq!(last.extra.unwrap()["example.org/scope"], ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ca_that_the_cluster_rotates_is_believed_without_a_restart() {
+async fn follows_a_rotated_front_proxy_ca_without_a_restart() {
     let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
-    let (cluster, fixture) = (FakeApi::default(), Fixture::new(Played::default()));
+    let (cluster, fixture) = (FakeApi::default(), Fixture::new(FakeReviewer::default()));
     let publish = |data: BTreeMap<String, String>| cluster.put(path, json!({"data": data}));
     let (first, second) = (Ca::new("first"), Ca::new("second"));
     let latch = fixture.readiness.latch("the front proxy");
     publish(first.config_map());
     tokio::spawn(auth::watch_front_proxy(cluster.client(), fixture.front_proxy.clone(), latch));
-    let asks_as = async |ca: &Ca| {
-        // Any change has arrived by then.
+    let user_as_seen_with = async |ca: &Ca| {
+        // Longer than a watch needs to deliver a change.
         tokio::time::sleep(Duration::from_secs(20)).await;
-        fixture.ask(request("/apis", &[("x-remote-user", "jane")]), &ca.client("front-proxy-client")).await;
+        fixture.send(request("/apis", &[("x-remote-user", "jane")]), &ca.client("front-proxy-client")).await;
         fixture.reviews().pop().unwrap().user.unwrap()
     };
-    assert_eq!(asks_as(&first).await, "jane");
+    assert_eq!(user_as_seen_with(&first).await, "jane");
     assert!(fixture.readiness.is_ready());
     publish(second.config_map());
-    assert_eq!(asks_as(&second).await, "jane");
-    assert_eq!(asks_as(&first).await, "system:anonymous", "its certificates are from before");
-    // Nonsense, and nothing at all, leave the last good one in force.
+    assert_eq!(user_as_seen_with(&second).await, "jane");
+    assert_eq!(user_as_seen_with(&first).await, "system:anonymous", "its CA was replaced");
+    // An invalid ConfigMap and a deleted one change nothing.
     publish(BTreeMap::from([("requestheader-client-ca-file".to_owned(), "nonsense".to_owned())]));
     publish(BTreeMap::from([("requestheader-allowed-names".to_owned(), "nonsense".to_owned())]));
-    assert_eq!(asks_as(&second).await, "jane");
+    assert_eq!(user_as_seen_with(&second).await, "jane");
     cluster.remove(path);
-    assert_eq!(asks_as(&second).await, "jane");
+    assert_eq!(user_as_seen_with(&second).await, "jane");
 }
 
 #[tokio::test]
-async fn tokens_are_reviewed_and_impersonation_is_refused() {
-    let fixture = Fixture::new(Played::default());
+async fn reviews_tokens_and_rejects_impersonation() {
+    let fixture = Fixture::new(FakeReviewer::default());
     let with = |name, value| request("/apis", &[(name, value), ("x-remote-user", "admin")]);
-    assert_eq!(fixture.ask(with("authorization", "Bearer bad"), &nobody()).await.0, StatusCode::UNAUTHORIZED);
-    assert_eq!(fixture.ask(with("authorization", "Bearer good"), &nobody()).await.0, StatusCode::OK);
+    assert_eq!(
+        fixture.send(with("authorization", "Bearer bad"), &no_certificate()).await.0,
+        StatusCode::UNAUTHORIZED
+    );
+    assert_eq!(fixture.send(with("authorization", "Bearer good"), &no_certificate()).await.0, StatusCode::OK);
     assert_eq!(fixture.reviews().pop().unwrap().user.as_deref(), Some("jane"));
-    assert_eq!(fixture.ask(with("impersonate-user", "admin"), &nobody()).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(
+        fixture.send(with("impersonate-user", "admin"), &no_certificate()).await.0,
+        StatusCode::FORBIDDEN
+    );
     let post = Request::post("/apis").body(()).unwrap();
-    assert_eq!(fixture.ask(post, &nobody()).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(fixture.send(post, &no_certificate()).await.0, StatusCode::METHOD_NOT_ALLOWED);
     let protobuf = request("/apis", &[("accept", "application/vnd.kubernetes.protobuf")]);
-    assert_eq!(fixture.ask(protobuf, &nobody()).await.0, StatusCode::NOT_ACCEPTABLE);
+    assert_eq!(fixture.send(protobuf, &no_certificate()).await.0, StatusCode::NOT_ACCEPTABLE);
     let hpa = request("/apis", &[("accept", "application/vnd.kubernetes.protobuf, */*")]);
-    assert_eq!(fixture.ask(hpa, &nobody()).await.0, StatusCode::OK);
+    assert_eq!(fixture.send(hpa, &no_certificate()).await.0, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn discovery_has_both_forms_and_an_etag() {
-    let fixture = Fixture::new(Played::default());
+    let fixture = Fixture::new(FakeReviewer::default());
     let (_, resources) = fixture.get("/apis/external.metrics.k8s.io/v1beta1").await;
     assert_eq!(resources["kind"], "APIResourceList");
     assert_eq!(resources["resources"].as_array().unwrap().len(), 3);
@@ -491,26 +499,27 @@ async fn discovery_has_both_forms_and_an_etag() {
     assert_eq!(fixture.get("/apis/external.metrics.k8s.io").await.1["kind"], "APIGroup");
 
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    let ask = |headers: &[(&str, &str)]| request("/apis", headers).into_parts().0;
-    let first = fixture.api.serve(&ask(&[("accept", accept)]), &nobody()).await;
+    let parts = |headers: &[(&str, &str)]| request("/apis", headers).into_parts().0;
+    let first = fixture.api.serve(&parts(&[("accept", accept)]), &no_certificate()).await;
     assert_eq!(first.headers()[header::CONTENT_TYPE], accept);
     assert_eq!(first.headers()[header::VARY], "Accept");
     let tag = first.headers()[header::ETAG].to_str().unwrap().to_owned();
-    let again = fixture.api.serve(&ask(&[("accept", accept), ("if-none-match", &tag)]), &nobody()).await;
+    let again =
+        fixture.api.serve(&parts(&[("accept", accept), ("if-none-match", &tag)]), &no_certificate()).await;
     assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
     assert_eq!(again.headers()[header::ETAG], tag.as_str());
 }
 
 #[tokio::test]
-async fn custom_metrics_are_those_of_a_service_or_of_its_workload_and_only_if_asked_for() {
-    let without = Fixture::new(Played::default());
+async fn custom_metrics_of_services_and_workloads_are_off_by_default() {
+    let without = Fixture::new(FakeReviewer::default());
     let custom = "/apis/custom.metrics.k8s.io/v1beta2";
     for path in [custom.to_owned(), format!("{custom}/namespaces/shop/services/web/concurrency")] {
         assert_eq!(without.get(&path).await.0, StatusCode::NOT_FOUND, "{path}");
     }
     assert_eq!(without.get("/apis").await.1["groups"].as_array().unwrap().len(), 1);
 
-    let fixture = Fixture::with_custom(Played::default(), true);
+    let fixture = Fixture::with_custom(FakeReviewer::default(), true);
     fixture.report(350.0);
     fixture.decide(1, false);
     for (resource, kind, api_version) in [
@@ -526,8 +535,8 @@ async fn custom_metrics_are_those_of_a_service_or_of_its_workload_and_only_if_as
         assert_eq!(item["metric"], json!({"name": "concurrency", "selector": null}));
         assert_eq!(item["windowSeconds"], 60);
         let review = fixture.reviews().pop().unwrap().resource_attributes.unwrap();
-        let asked = (review.verb.unwrap(), review.resource.unwrap(), review.subresource.unwrap());
-        assert_eq!(asked, ("get".to_owned(), resource.to_owned(), "concurrency".to_owned()));
+        let attributes = (review.verb.unwrap(), review.resource.unwrap(), review.subresource.unwrap());
+        assert_eq!(attributes, ("get".to_owned(), resource.to_owned(), "concurrency".to_owned()));
     }
     for (path, code) in [
         ("services/other/concurrency", 404),
@@ -543,14 +552,14 @@ async fn custom_metrics_are_those_of_a_service_or_of_its_workload_and_only_if_as
     assert_eq!(resources["resources"][0]["name"], "services/concurrency");
     assert_eq!(fixture.get("/apis/custom.metrics.k8s.io").await.1["name"], "custom.metrics.k8s.io");
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    let (_, groups) = fixture.ask(request("/apis", &[("accept", accept)]), &nobody()).await;
+    let (_, groups) = fixture.send(request("/apis", &[("accept", accept)]), &no_certificate()).await;
     assert_eq!(groups["items"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn readyz_fails_while_something_is_awaited_and_from_the_first_signal_on() {
-    let fixture = Fixture::new(Played::default());
-    let readyz = || async { fixture.ask(request("/readyz", &[]), &nobody()).await };
+async fn readyz_fails_until_ready_and_while_draining() {
+    let fixture = Fixture::new(FakeReviewer::default());
+    let readyz = || async { fixture.send(request("/readyz", &[]), &no_certificate()).await };
     let latch = fixture.readiness.latch("pods");
     assert_eq!(readyz().await.0, StatusCode::INTERNAL_SERVER_ERROR);
     drop(latch);

@@ -1,4 +1,4 @@
-//! Frames of websockets, as an activator's connection brings them to the stats port.
+//! Websocket frames on the stats port, on the connection of an activator.
 
 use std::time::Duration;
 
@@ -24,53 +24,54 @@ const WORDS: &[&[u8]] = &[
     b"\xc0\x80",
     b"1e999",
 ];
-/// After so many connections it is seen whether all is well.
+/// Connections between two checks of the server.
 const CONNECTIONS: usize = 50;
-/// Longest time for that.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of a check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn no_frames_do_any_harm() {
+async fn invalid_frames_never_break_the_server() {
     let (campaign, panics) = (Campaign::from_environment(), Panics::count());
     let corpus = crate::corpus("frames", WORDS);
     let adapter = Adapter::start(Setup::alone(0).await);
     let mut random = campaign.random(0);
-    let mut played = 0;
+    let mut inputs = 0;
     for seed in corpus.seeds() {
         send(&adapter, seed).await;
     }
     while !campaign.is_over() {
         for _ in 0..CONNECTIONS {
             send(&adapter, &corpus.input(&mut random)).await;
-            played += 1;
+            inputs += 1;
         }
-        is_well(&adapter).await;
-        // An answer that panicked is another test's, too, which then prints its input.
-        assert_eq!(panics.so_far(), 0, "with seed {}, within {played} inputs", campaign.seed);
+        check_server(&adapter).await;
+        // Panics of the other targets count too; those print their input.
+        assert_eq!(panics.so_far(), 0, "with seed {}, within {inputs} inputs", campaign.seed);
     }
-    println!("{played} connections");
+    println!("{inputs} connections");
 }
 
-/// One connection on which these bytes come after the handshake, until the other end has had enough of them.
+/// Sends these bytes on a new connection after the handshake, then waits until the server closes it.
 async fn send(adapter: &Adapter, bytes: &[u8]) {
     let MaybeTlsStream::Plain(mut stream) = adapter.connect("/push").await.into_inner() else {
         unreachable!()
     };
-    // It may be closed before all was written.
+    // The server may close before all bytes are written.
     if stream.write_all(bytes).await.is_ok() && stream.shutdown().await.is_ok() {
-        let mut answer = Vec::new();
-        let read = stream.read_to_end(&mut answer);
-        let _ =
-            tokio::time::timeout(PATIENCE, read).await.expect("a connection that its caller ended is ended");
+        let mut response = Vec::new();
+        let read = stream.read_to_end(&mut response);
+        let _ = tokio::time::timeout(CHECK_TIMEOUT, read)
+            .await
+            .expect("the server closes a connection that the client ended");
     }
 }
 
-/// Whether a good push is still taken, and every other connection was let go.
-async fn is_well(adapter: &Adapter) {
+/// Checks that a valid push is still recorded, and that all other connections are closed.
+async fn check_server(adapter: &Adapter) {
     let frames = adapter.metrics.pushes.frames.get();
     let mut socket = adapter.connect("/push").await;
     socket.send(push(1.0)).await.unwrap();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + CHECK_TIMEOUT;
     while adapter.metrics.pushes.frames.get() == frames || adapter.metrics.pushes.connections.get() > 1 {
         assert!(Instant::now() < end, "{} connections are left", adapter.metrics.pushes.connections.get());
         tokio::time::sleep(Duration::from_millis(1)).await;

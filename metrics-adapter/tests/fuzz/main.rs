@@ -1,7 +1,8 @@
-//! Odd bytes to everything that reads what others wrote: stats, selectors, the API's requests, activators' frames.
+//! Fuzz tests of every parser of external input: stats, selectors, API requests and websocket frames.
 //!
-//! Whatever comes, nothing may panic, nothing that is no number may reach a window, what is answered must be of the API's form, and
-//! afterwards all is served as ever. The four run side by side; see [`fuzzing`] for how long, and with what.
+//! No input may panic, add a non-finite number to a window, or lead to a response that is not in the
+//! format of the API; and good requests must be served afterwards. The four targets run in parallel. See
+//! [`fuzzing`] for the duration and the seeds.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,37 +23,37 @@ use std::path::Path;
 
 use fuzzing::{Campaign, Corpus};
 
-/// The inputs of one target.
+/// The corpus of one target.
 fn corpus(target: &str, words: &'static [&'static [u8]]) -> Corpus {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(target);
     Corpus::read(&directory, words)
 }
 
-/// Plays the seeds as they are, and then what is made of them; how many there were.
-fn play(campaign: Campaign, corpus: &Corpus, check: impl Fn(&[u8])) -> usize {
+/// Checks the seeds unchanged, then mutations of them. Returns the number of mutations.
+fn run(campaign: Campaign, corpus: &Corpus, check: impl Fn(&[u8])) -> usize {
     let mut random = campaign.random(0);
     corpus.seeds().for_each(&check);
-    let mut played = 0;
-    // The clock is looked at now and then.
-    while played % 100 != 0 || !campaign.is_over() {
+    let mut inputs = 0;
+    // Reading the clock for every input would be slow.
+    while inputs % 100 != 0 || !campaign.is_over() {
         let input = corpus.input(&mut random);
-        let told = Told { input: &input, seed: campaign.seed };
+        let guard = PrintOnPanic { input: &input, seed: campaign.seed };
         check(&input);
-        std::mem::forget(told);
-        played += 1;
+        std::mem::forget(guard);
+        inputs += 1;
     }
-    played
+    inputs
 }
 
 /// Prints the input if the check of it panics.
-struct Told<'a> {
+struct PrintOnPanic<'a> {
     input: &'a [u8],
     seed: u64,
 }
 
-// === impl Told ===
+// === impl PrintOnPanic ===
 
-impl Drop for Told<'_> {
+impl Drop for PrintOnPanic<'_> {
     fn drop(&mut self) {
         eprintln!("with seed {}, after \"{}\"", self.seed, self.input.escape_ascii());
     }

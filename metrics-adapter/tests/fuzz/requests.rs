@@ -1,4 +1,4 @@
-//! Requests to the API: path, query and headers. Each is a file of lines, the path first.
+//! Requests to the API. Each input is a file of lines: the path and query, then the headers.
 
 use fuzzing::Campaign;
 use http::request::Parts;
@@ -34,33 +34,33 @@ const WORDS: &[&[u8]] = &[
 ];
 
 #[test]
-fn every_request_is_answered_in_the_form_of_the_api() {
+fn every_response_has_the_format_of_the_api() {
     let corpus = crate::corpus("requests", WORDS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let adapter = runtime.block_on(async { Adapter::start(Setup::alone(0).await) });
     let front_proxy = std::sync::Arc::new(FrontProxy::default());
     let peer = PeerCertificates::default();
-    let played = crate::play(Campaign::from_environment(), &corpus, |bytes| {
+    let inputs = crate::run(Campaign::from_environment(), &corpus, |bytes| {
         let Some(request) = request(bytes) else { return };
         assert_eq!(FrontProxy::authenticate(&front_proxy, &request.headers, &peer), None);
         let impersonates = request.headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
         runtime.block_on(async {
-            let answer = adapter.api.serve(&request, &peer).await;
-            let status = answer.status();
-            let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+            let response = adapter.api.serve(&request, &peer).await;
+            let status = response.status();
+            let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
             let probe = ["/readyz", "/livez", "/healthz"].contains(&request.uri.path().trim_end_matches('/'));
             assert!(probe || !impersonates || status == StatusCode::FORBIDDEN, "{status}");
             if !status.is_success() && status != StatusCode::NOT_MODIFIED {
-                let refusal: Value = serde_json::from_slice(&body).unwrap();
-                assert_eq!((&refusal["kind"], &refusal["code"]), (&"Status".into(), &status.as_u16().into()));
-                assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{refusal}");
+                let error: Value = serde_json::from_slice(&body).unwrap();
+                assert_eq!((&error["kind"], &error["code"]), (&"Status".into(), &status.as_u16().into()));
+                assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{error}");
             }
         });
     });
-    println!("{played} requests");
+    println!("{inputs} requests");
 }
 
-/// What hyper would make of it; `None` if it would refuse it.
+/// The request that hyper would parse; `None` if it would reject the bytes.
 fn request(bytes: &[u8]) -> Option<Parts> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let mut request = Request::builder().method(Method::GET).uri(lines.next()?);

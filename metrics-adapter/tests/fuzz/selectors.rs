@@ -1,4 +1,4 @@
-//! Label selectors: of queries, and of `/scale`.
+//! Label selectors, of metric queries and of `/scale`.
 
 use std::collections::BTreeMap;
 
@@ -29,11 +29,11 @@ const WORDS: &[&[u8]] = &[
 ];
 
 #[test]
-fn a_selector_is_refused_or_means_what_it_says() {
+fn parsed_selector_round_trips_and_matches() {
     let corpus = crate::corpus("selectors", WORDS);
     let labels = [("app", "web"), ("tier", "front")];
     let labels: BTreeMap<_, _> = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let played = crate::play(Campaign::from_environment(), &corpus, |bytes| {
+    let inputs = crate::run(Campaign::from_environment(), &corpus, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         if let Ok(selector) = Selector::parse(&text) {
             let again = Selector::parse(&selector.to_string());
@@ -42,5 +42,5 @@ fn a_selector_is_refused_or_means_what_it_says() {
             assert!(!selector.requirements().is_empty() || selector.matches(&labels));
         }
     });
-    println!("{played} selectors");
+    println!("{inputs} selectors");
 }

@@ -1,4 +1,4 @@
-//! Stats: as JSON from a pod, in an activator's push, and as a datagram.
+//! Stats: as JSON from a pod, in a push of an activator, and as a datagram.
 
 use std::time::Duration;
 
@@ -30,22 +30,22 @@ const WORDS: &[&[u8]] = &[
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 #[test]
-fn no_stat_makes_an_average_that_is_none() {
+fn averages_stay_finite_for_any_stat() {
     let corpus = crate::corpus("stats", WORDS);
-    let played = crate::play(Campaign::from_environment(), &corpus, |bytes| {
+    let inputs = crate::run(Campaign::from_environment(), &corpus, |bytes| {
         assert!(Question::decode(bytes).is_none() || Answer::decode(bytes).is_none());
         let one = serde_json::from_slice::<Stat>(bytes).ok();
         let pushed = serde_json::from_slice::<Push>(bytes).unwrap_or_default().messages;
-        let told = Answer::decode(bytes).and_then(|answer| answer.stat);
+        let datagram = Answer::decode(bytes).and_then(|answer| answer.stat);
         let stats: Vec<Stat> =
-            one.into_iter().chain(told).chain(pushed.into_iter().map(|it| it.stat)).collect();
-        stands(&stats);
+            one.into_iter().chain(datagram).chain(pushed.into_iter().map(|it| it.stat)).collect();
+        check_averages(&stats);
     });
-    println!("{played} stats");
+    println!("{inputs} stats");
 }
 
-/// Whether all are refused or do no harm.
-fn stands(stats: &[Stat]) {
+/// Records all stats, and checks that averages are finite.
+fn check_averages(stats: &[Stat]) {
     let windows = Windows {
         stable: Duration::from_secs(60),
         panic: Duration::from_secs(6),

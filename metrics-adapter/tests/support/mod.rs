@@ -1,4 +1,4 @@
-//! An adapter without Kubernetes: its objects are put in by hand, and everybody may ask it everything.
+//! A metrics-adapter without a cluster: tests add its objects, and every request is authorized.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -48,7 +48,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A running adapter; it ends when dropped.
+/// A running adapter, stopped when dropped.
 pub(crate) struct Adapter {
     pub(crate) url: String,
     pub(crate) pods: ReadyPods,
@@ -60,21 +60,21 @@ pub(crate) struct Adapter {
     _tasks: JoinSet<()>,
 }
 
-/// What differs between adapters.
+/// The configuration of an adapter.
 pub(crate) struct Setup {
     pub(crate) listener: TcpListener,
-    /// Where pods answer.
+    /// Stats port of the pods.
     pub(crate) stat_port: u16,
     pub(crate) guard: TokenGuard,
     pub(crate) leadership: Leadership,
     pub(crate) forwarder: LeaderForwarder,
 }
 
-/// A cluster in which everybody may do everything.
+/// A reviewer that allows everything.
 #[derive(Debug)]
-struct Anybody;
+struct AllowAll;
 
-impl Reviewer for Anybody {
+impl Reviewer for AllowAll {
     fn token<'a>(
         &'a self,
         _: &'a str,
@@ -91,7 +91,7 @@ impl Reviewer for Anybody {
 // === impl Setup ===
 
 impl Setup {
-    /// For an adapter that is alone and lets everybody in.
+    /// For a single adapter without authentication.
     pub(crate) async fn alone(stat_port: u16) -> Self {
         Self {
             listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
@@ -136,7 +136,7 @@ impl Adapter {
         };
         tasks.spawn(multi_scaler.run(poked));
         let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
-        let auth = Auth::new(front_proxy, Arc::new(Anybody), metrics.reviews.clone());
+        let auth = Auth::new(front_proxy, Arc::new(AllowAll), metrics.reviews.clone());
         let values = MetricValues {
             collector: collector.clone(),
             decisions: decisions.clone(),
@@ -157,12 +157,12 @@ impl Adapter {
         connect_async(format!("{}{path}", self.url)).await.unwrap().0
     }
 
-    /// What the API says, as JSON if it is JSON.
+    /// Sends a request to the API; the body is a JSON string if it is not JSON.
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
         let request = Request::get(path).body(()).unwrap();
-        let answer = self.api.serve(&request.into_parts().0, &PeerCertificates::default()).await;
-        let status = answer.status();
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let response = self.api.serve(&request.into_parts().0, &PeerCertificates::default()).await;
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
         let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
         (status, serde_json::from_slice(&body).unwrap_or_else(|_| text()))
     }
@@ -188,7 +188,7 @@ pub(crate) fn workload() -> Workload {
     }
 }
 
-/// An activator's word of so many requests that wait.
+/// A push of an activator that holds this many requests.
 pub(crate) fn push(concurrency: f64) -> Message {
     let stat = Stat {
         average_concurrent_requests: concurrency,
