@@ -1,4 +1,4 @@
-//! Adapter: the metrics-adapter as a process, from the real binary.
+//! Adapter: a metrics-adapter process of the real binary.
 
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -11,116 +11,118 @@ use bench_proxies::memory;
 use bench_proxies::process::{Process, Program};
 use tokio::time::Instant;
 
-use crate::callers::get;
-use crate::counts::Counts;
+use crate::http_get::get;
+use crate::metrics_sample::MetricsSample;
 
-/// Longest wait for it to know all objects.
-const START: Duration = Duration::from_secs(120);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Timeout of readiness.
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Interval between readiness probes.
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the cluster goes on to send somebody there who is asked to end.
-const STILL_ASKED: Duration = Duration::from_secs(1);
-/// And who has died: a kubelet looks each second, and what it says has to reach every node.
-const UNNOTICED: Duration = Duration::from_secs(3);
+/// How long a terminating replica still gets requests in a cluster.
+const TERMINATION_DELAY: Duration = Duration::from_secs(1);
+/// How long a dead replica still gets requests: the kubelet probes each second, and the new endpoints have
+/// to reach every node.
+const CRASH_DELAY: Duration = Duration::from_secs(3);
 
-/// How to start one.
-pub(crate) struct Setup<'a> {
+/// Configuration of an adapter process.
+pub(crate) struct AdapterConfig<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) kubeconfig: &'a Path,
-    /// Where pods answer.
+    /// Stats port of the pods.
     pub(crate) pod_port: u16,
-    /// For its log.
+    /// Directory of its log.
     pub(crate) directory: &'a Path,
-    /// Of its pod; another one for each.
+    /// Name of its pod, unique per process.
     pub(crate) name: String,
     pub(crate) shutdown_delay: Duration,
 }
 
-/// A running adapter; it ends when dropped.
+/// A running adapter, killed when dropped.
 pub(crate) struct Adapter {
     process: Process,
-    /// Of the metrics API.
+    /// Address of the metrics API.
     pub(crate) api: SocketAddr,
-    /// Of pushes and decisions.
+    /// Address of the stats port.
     pub(crate) stats: SocketAddr,
     admin: SocketAddr,
-    /// From when on nobody is sent there.
-    left_out: Cell<Option<Instant>>,
+    /// From when on it gets no more requests.
+    removed_at: Cell<Option<Instant>>,
 }
 
 // === impl Adapter ===
 
 impl Adapter {
-    pub(crate) fn start(setup: &Setup<'_>) -> Result<Self> {
+    pub(crate) fn start(config: &AdapterConfig<'_>) -> Result<Self> {
         let [api, stats, admin] = free_ports()?;
-        let token = setup.directory.join("token");
-        std::fs::write(&token, "of nobody")?;
+        let token = config.directory.join("token");
+        std::fs::write(&token, "unused")?;
         let arguments = [
             format!("--api-port={}", api.port()),
             format!("--stats-port={}", stats.port()),
             format!("--admin-port={}", admin.port()),
-            format!("--pod-stats-port={}", setup.pod_port),
-            format!("--pod-name={}", setup.name),
+            format!("--pod-stats-port={}", config.pod_port),
+            format!("--pod-name={}", config.name),
             format!("--token-file={}", token.display()),
-            format!("--shutdown-delay={}s", setup.shutdown_delay.as_secs()),
+            format!("--shutdown-delay={}s", config.shutdown_delay.as_secs()),
             "--open-stats-port".to_owned(),
         ];
         let program = Program {
-            path: setup.binary.to_owned(),
+            path: config.binary.to_owned(),
             arguments: arguments.map(Into::into).into(),
-            environment: vec![("KUBECONFIG", setup.kubeconfig.into())],
-            log: setup.directory.join(format!("{}.log", setup.name)),
+            environment: vec![("KUBECONFIG", config.kubeconfig.into())],
+            log: config.directory.join(format!("{}.log", config.name)),
         };
-        Ok(Self { process: Process::start(program)?, api, stats, admin, left_out: Cell::new(None) })
+        Ok(Self { process: Process::start(program)?, api, stats, admin, removed_at: Cell::new(None) })
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         self.process.terminate();
-        self.left_out.set(Some(Instant::now() + STILL_ASKED));
+        self.removed_at.set(Some(Instant::now() + TERMINATION_DELAY));
     }
 
-    /// Ends it on the spot.
+    /// Sends SIGKILL.
     pub(crate) fn kill(&self) {
         self.process.kill();
-        self.left_out.set(Some(Instant::now() + UNNOTICED));
+        self.removed_at.set(Some(Instant::now() + CRASH_DELAY));
     }
 
-    /// Whether it ends or has ended, and everybody knows.
-    pub(crate) fn is_left_out(&self) -> bool {
-        self.left_out.get().is_some_and(|since| since <= Instant::now())
+    /// Whether it ends or has ended, and its endpoint is removed.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed_at.get().is_some_and(|since| since <= Instant::now())
     }
 
-    /// Waits until it knows all that it waits for; how long that took.
+    /// Waits until it is ready, and returns the time that took.
     pub(crate) async fn ready(&self) -> Result<Duration> {
         let start = Instant::now();
         loop {
             if get(self.admin, "/ready").await.is_ok_and(|(status, _)| status.is_success()) {
                 return Ok(start.elapsed());
             }
-            if start.elapsed() > START {
-                bail!("not ready after {START:?}: {}", self.process.output());
+            if start.elapsed() > READY_TIMEOUT {
+                bail!("not ready after {READY_TIMEOUT:?}: {}", self.process.output());
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(PROBE_INTERVAL).await;
         }
     }
 
-    /// What it has counted so far.
-    pub(crate) async fn counts(&self) -> Result<Counts> {
-        Ok(Counts::parse(&get(self.admin, "/metrics").await?.1))
+    /// Its current metrics.
+    pub(crate) async fn metrics(&self) -> Result<MetricsSample> {
+        Ok(MetricsSample::parse(&get(self.admin, "/metrics").await?.1))
     }
 
     pub(crate) fn cpu_time(&self) -> Result<CpuTime> {
         CpuTime::of(&[self.process.id()])
     }
 
-    /// In bytes.
+    /// Resident memory, in bytes.
     pub(crate) fn resident(&self) -> Result<u64> {
         memory::resident(&[self.process.id()])
     }
 }
 
-/// Ports that nobody has now.
+/// Three unused ports.
 fn free_ports() -> Result<[SocketAddr; 3]> {
     let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners = [bind()?, bind()?, bind()?];

@@ -4,31 +4,33 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-/// Measures what the metrics-adapter takes for how many workloads.
+/// Measure CPU time, memory and latency of the metrics-adapter by number of workloads.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// The metrics-adapter's binary.
+    /// Binary of the metrics-adapter.
     #[arg(long)]
     pub(crate) metrics_adapter: PathBuf,
     /// Directory for logs.
     #[arg(long)]
     pub(crate) cache: PathBuf,
-    /// Workloads, in one run after the other.
+    /// Numbers of workloads, measured one after the other.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1_000, 10_000])]
     pub(crate) workloads: Vec<usize>,
-    /// Seconds that are measured.
+    /// Duration of a measurement, in seconds.
     #[arg(long, default_value_t = 30)]
     pub(crate) seconds: u64,
-    /// Seconds before that: by default the windows are full then, and what a start costs is over.
+    /// Warm-up before a measurement, in seconds. The default fills the windows and excludes the cost of the
+    /// start.
     #[arg(long, default_value_t = 62)]
     pub(crate) settle: u64,
-    /// Queries a second.
+    /// HPA queries per second.
     #[arg(long, default_value_t = 1_000)]
     pub(crate) queries: u32,
-    /// Instead: what two replicas answer while one after the other goes.
+    /// Check the responses of two replicas while they are restarted one after the other, instead of
+    /// measuring.
     #[arg(long)]
     pub(crate) restarts: bool,
-    /// Pods answer by HTTP alone.
+    /// Let pods answer by HTTP only.
     #[arg(long)]
     pub(crate) http: bool,
 }

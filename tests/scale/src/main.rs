@@ -1,25 +1,26 @@
-//! What the metrics-adapter takes for how many workloads: CPU time, memory, and how fast it answers.
+//! Measures CPU time, memory and latency of the metrics-adapter by number of workloads.
 //!
 //! ```text
-//!   objects (fake-api) ─────► metrics-adapter ─────► readers of decisions, queries over TLS
+//!   objects (fake-api) ─────► metrics-adapter ─────► subscribers of decisions, HPA queries over TLS
 //!   pods (datagrams, HTTP) ◄──┘  ▲
-//!   an activator that pushes ────┘          all but the adapter itself are in this process
+//!   an activator that pushes ────┘          everything but the adapter runs in this process
 //! ```
 //!
-//! No cluster: pods are addresses of the loopback network, all of which one socket answers for. Everything shares the cores of one machine; what
-//! counts is the adapter's own CPU time, and that nothing is left out: each workload read each second, decided on every two, each
-//! query answered in time.
+//! There is no cluster: pods are loopback addresses, and one socket answers for all of them. Everything
+//! shares the cores of one machine, so the result is the adapter's own CPU time. The run also checks that
+//! the adapter keeps up: each workload is scraped every second and decided on every two seconds, and each
+//! query is answered in time.
 
 mod adapter;
 mod args;
-mod callers;
-mod counts;
-mod parts;
+mod components;
+mod fake_cluster;
+mod hpa_queries;
+mod http_get;
+mod measurement;
+mod metrics_sample;
 mod pods;
-mod queries;
-mod restarts;
-mod row;
-mod world;
+mod replica_restarts;
 
 use std::process::ExitCode;
 
@@ -29,15 +30,18 @@ use clap::Parser;
 use tokio::runtime::Runtime;
 
 use crate::args::Args;
+use crate::measurement::{COLUMNS, Measurement, WorkloadCount};
 use crate::pods::Pods;
-use crate::row::{HEADS, Measured, Size};
 
 fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let pods = runtime.block_on(Pods::start(args.http))?;
-    let missed =
-        if args.restarts { restarts::run(&runtime, &args, &pods)? } else { sizes(&runtime, &args, &pods)? };
+    let missed = if args.restarts {
+        replica_restarts::run(&runtime, &args, &pods)?
+    } else {
+        measure_all(&runtime, &args, &pods)?
+    };
     for bound in &missed {
         println!("missed: {bound}");
     }
@@ -45,14 +49,14 @@ fn main() -> Result<ExitCode> {
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn sizes(runtime: &Runtime, args: &Args, pods: &Pods) -> Result<Vec<String>> {
-    let mut table = Table::new(&HEADS);
+fn measure_all(runtime: &Runtime, args: &Args, pods: &Pods) -> Result<Vec<String>> {
+    let mut table = Table::new(&COLUMNS);
     let mut missed = Vec::new();
-    for size in Size::all(&args.workloads) {
-        let measured: Measured = row::measure(runtime, args, size, pods)?;
-        println!("{}", measured.in_words());
-        missed.extend(measured.missed());
-        table.row(measured.cells());
+    for count in WorkloadCount::all(&args.workloads) {
+        let measurement: Measurement = measurement::measure(runtime, args, count, pods)?;
+        println!("{}", measurement.summary());
+        missed.extend(measurement.missed_bounds());
+        table.row(measurement.cells());
     }
     println!("\n{table}");
     Ok(missed)

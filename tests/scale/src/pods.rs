@@ -1,4 +1,4 @@
-//! Pods: all addresses of the loopback network, on one port; whoever is asked there has some requests.
+//! Pods: one server for all loopback addresses on one port. Each address reports a random load.
 
 use std::convert::Infallible;
 use std::io::{self, IoSliceMut};
@@ -19,37 +19,37 @@ use rand::RngExt;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Requests that one has on average.
+/// Mean concurrent requests of a pod.
 pub(crate) const MEAN_LOAD: f64 = 5.0;
-/// And how far from it, at most.
+/// Largest difference from the mean.
 const SPREAD: f64 = 3.0;
-/// All pods share the room that each of them would have, in bytes. The kernel gives what it allows.
+/// Receive buffer for all pods together, in bytes. The kernel may grant less.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// About as long as questions are on the way.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Interval between polls of the socket: about the time between queries.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What answers for all pods.
+/// The stats server of all pods.
 pub(crate) struct Pods {
     pub(crate) port: u16,
-    asked: Arc<AtomicU64>,
+    queries: Arc<AtomicU64>,
 }
 
 // === impl Pods ===
 
 impl Pods {
-    /// Answers until the runtime ends; by HTTP alone if told so.
+    /// Serves until the runtime ends. With `http`, it answers no datagrams.
     pub(crate) async fn start(http: bool) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await?;
         let port = listener.local_addr()?.port();
-        let asked = Arc::new(AtomicU64::new(0));
+        let queries = Arc::new(AtomicU64::new(0));
         if !http {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
-            let many = UdpSocketState::new(UdpSockRef::from(&socket))?;
-            many.set_recv_buffer_size(UdpSockRef::from(&socket), RECEIVE_BUFFER)?;
-            let counter = asked.clone();
-            std::thread::spawn(move || answer_datagrams(&socket, &many, &counter));
+            let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+            state.set_recv_buffer_size(UdpSockRef::from(&socket), RECEIVE_BUFFER)?;
+            let counter = queries.clone();
+            std::thread::spawn(move || answer_datagrams(&socket, &state, &counter));
         }
-        let counter = asked.clone();
+        let counter = queries.clone();
         let service = move |_: Request<Incoming>, _: &_| {
             counter.fetch_add(1, Ordering::Relaxed);
             let json = serde_json::to_vec(&stat()).unwrap_or_default();
@@ -57,49 +57,49 @@ impl Pods {
         };
         let options = proxy::server::ServerOptions::default();
         tokio::spawn(proxy::server::serve(listener, service, options, CancellationToken::new()));
-        Ok(Self { port, asked })
+        Ok(Self { port, queries })
     }
 
-    /// Questions answered so far.
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    /// Queries received so far.
+    pub(crate) fn queries(&self) -> u64 {
+        self.queries.load(Ordering::Relaxed)
     }
 }
 
-/// Takes questions and gives answers many at a time, and looks for them instead of being woken: what is measured is who asks, and a
-/// question that wakes a thread of this machine costs more than one that leaves it.
-fn answer_datagrams(socket: &UdpSocket, many: &UdpSocketState, asked: &AtomicU64) {
+/// Receives and answers queries in batches, and polls instead of blocking. A query that wakes a thread on
+/// the same machine costs the measured process more than one that leaves the machine.
+fn answer_datagrams(socket: &UdpSocket, state: &UdpSocketState, received_queries: &AtomicU64) {
     let mut buffers = [[0; LENGTH + 1]; BATCH_SIZE];
-    let mut met = [RecvMeta::default(); BATCH_SIZE];
+    let mut metas = [RecvMeta::default(); BATCH_SIZE];
     loop {
         let mut slices = buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
-        let Ok(received) = many.recv(UdpSockRef::from(socket), &mut slices, &mut met) else {
-            std::thread::sleep(LOOK_AGAIN);
+        let Ok(received) = state.recv(UdpSockRef::from(socket), &mut slices, &mut metas) else {
+            std::thread::sleep(POLL_INTERVAL);
             continue;
         };
-        let questions: Vec<_> = buffers.iter().zip(&met).take(received).filter_map(question).collect();
-        asked.fetch_add(u64::try_from(questions.len()).unwrap_or_default(), Ordering::Relaxed);
-        for questions in questions.chunk_by(|(one, _), (other, _)| one == other) {
-            for questions in questions.chunks(many.max_gso_segments()) {
-                // Lost, if they cannot leave at once.
-                let _ = answer(many, socket, questions);
+        let queries: Vec<_> = buffers.iter().zip(&metas).take(received).filter_map(query).collect();
+        received_queries.fetch_add(u64::try_from(queries.len()).unwrap_or_default(), Ordering::Relaxed);
+        for queries in queries.chunk_by(|(one, _), (other, _)| one == other) {
+            for queries in queries.chunks(state.max_gso_segments()) {
+                // A full send buffer loses the answers, as a network would.
+                let _ = answer(state, socket, queries);
             }
         }
     }
 }
 
-fn question((buffer, met): (&[u8; LENGTH + 1], &RecvMeta)) -> Option<(SocketAddr, Question)> {
-    Some((met.addr, Question::decode(buffer.get(..met.len)?)?))
+fn query((buffer, metas): (&[u8; LENGTH + 1], &RecvMeta)) -> Option<(SocketAddr, Question)> {
+    Some((metas.addr, Question::decode(buffer.get(..metas.len)?)?))
 }
 
-/// Answers to one who asked, which the kernel cuts apart.
-fn answer(many: &UdpSocketState, socket: &UdpSocket, questions: &[(SocketAddr, Question)]) -> io::Result<()> {
-    let Some((destination, _)) = questions.first().copied() else { return Ok(()) };
+/// Sends the answers to one client as one buffer, which the kernel splits into datagrams.
+fn answer(state: &UdpSocketState, socket: &UdpSocket, queries: &[(SocketAddr, Question)]) -> io::Result<()> {
+    let Some((destination, _)) = queries.first().copied() else { return Ok(()) };
     let answers: Vec<u8> =
-        questions.iter().flat_map(|(_, question)| Answer::encode(question.nonce, Some(&stat()))).collect();
+        queries.iter().flat_map(|(_, query)| Answer::encode(query.nonce, Some(&stat()))).collect();
     let (ecn, src_ip, segment_size) = (None, None, Some(LENGTH));
     let transmit = Transmit { destination, ecn, contents: &answers, segment_size, src_ip };
-    many.try_send(UdpSockRef::from(socket), &transmit)
+    state.try_send(UdpSockRef::from(socket), &transmit)
 }
 
 fn stat() -> Stat {

@@ -1,4 +1,5 @@
-//! Queries: what HPAs ask, through the aggregation layer, at a steady rate, each timed from the moment when it was due.
+//! Queries of HPAs through the aggregation layer, at a constant rate. Latency counts from the time at which
+//! a query was due, so that a slow response does not hide the queries behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,41 +23,41 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_rustls::TlsConnector;
 
 use crate::adapter::Adapter;
-use crate::world::{Place, World};
+use crate::fake_cluster::{FakeCluster, WorkloadName};
 
 const NAME: &str = "metrics-adapter.rouse-system.svc";
-/// Of three API servers, and of one that reconnects.
+/// Three API servers, and one that reconnects.
 const CONNECTIONS: usize = 4;
-/// How often those that are due are sent.
-const PACE: Duration = Duration::from_millis(1);
-/// Time for one answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval at which due queries are sent.
+const SEND_INTERVAL: Duration = Duration::from_millis(1);
+/// Timeout of a query.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Microseconds; whatever takes longer is counted as this.
-const LONGEST: u64 = 60_000_000;
+/// Longest latency of the histogram, in microseconds.
+const MAX_LATENCY: u64 = 60_000_000;
 
-/// Connections of the aggregation layer.
-pub(crate) struct Callers {
+/// Connections of the aggregation layer to one adapter.
+pub(crate) struct HpaClients {
     connections: Vec<SendRequest<Empty<Bytes>>>,
     workloads: usize,
 }
 
-/// What became of the queries.
-pub(crate) struct Answers {
-    /// Microseconds.
+/// Results of many queries.
+pub(crate) struct QueryResults {
+    /// Latency of successful queries, in microseconds.
     pub(crate) latency: Histogram<u64>,
     pub(crate) failed: u64,
-    /// The last failure.
-    pub(crate) failure: Option<String>,
-    /// Of all values that were answered.
+    /// The last error.
+    pub(crate) last_error: Option<String>,
+    /// Mean of all returned values.
     pub(crate) mean_value: f64,
 }
 
-// === impl Callers ===
+// === impl HpaClients ===
 
-impl Callers {
-    pub(crate) async fn connect(world: &World, adapter: &Adapter, workloads: usize) -> Result<Self> {
-        let connector = TlsConnector::from(Arc::new(config(world)?));
+impl HpaClients {
+    pub(crate) async fn connect(cluster: &FakeCluster, adapter: &Adapter, workloads: usize) -> Result<Self> {
+        let connector = TlsConnector::from(Arc::new(config(cluster)?));
         let mut connections = Vec::new();
         for _ in 0..CONNECTIONS {
             let stream = TcpStream::connect(adapter.api).await?;
@@ -69,45 +70,45 @@ impl Callers {
         Ok(Self { connections, workloads })
     }
 
-    /// Asks `rate` times a second for so long.
-    pub(crate) async fn ask(&self, rate: u32, during: Duration) -> Result<Answers> {
-        let (told, mut answers) = mpsc::unbounded_channel();
-        let mut pace = tokio::time::interval(PACE);
-        pace.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    /// Sends `rate` queries per second for this time.
+    pub(crate) async fn run(&self, rate: u32, during: Duration) -> Result<QueryResults> {
+        let (sender, mut results) = mpsc::unbounded_channel();
+        let mut ticks = tokio::time::interval(SEND_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let start = Instant::now();
-        let apart = Duration::from_secs(1) / rate.max(1);
+        let interval = Duration::from_secs(1) / rate.max(1);
         let mut due = start;
         let mut connections = self.connections.iter().cycle();
         while start.elapsed() < during {
-            pace.tick().await;
+            ticks.tick().await;
             while due <= Instant::now() {
                 let mut connection = connections.next().context("no connection")?.clone();
-                let (request, told, since) = (self.request()?, told.clone(), due);
+                let (request, sender, since) = (self.request()?, sender.clone(), due);
                 tokio::spawn(async move {
-                    let answer = value(&mut connection, request).await;
-                    let _ = told.send((since.elapsed(), answer));
+                    let result = value(&mut connection, request).await;
+                    let _ = sender.send((since.elapsed(), result));
                 });
-                due += apart;
+                due += interval;
             }
         }
-        drop(told);
-        let latency = Histogram::new_with_bounds(1, LONGEST, 3)?;
-        let mut sum = Answers { latency, failed: 0, failure: None, mean_value: 0.0 };
-        while let Some((latency, answer)) = answers.recv().await {
-            sum.add(latency, answer);
+        drop(sender);
+        let latency = Histogram::new_with_bounds(1, MAX_LATENCY, 3)?;
+        let mut sum = QueryResults { latency, failed: 0, last_error: None, mean_value: 0.0 };
+        while let Some((latency, result)) = results.recv().await {
+            sum.add(latency, result);
         }
         sum.mean_value /= sum.latency.len().max(1) as f64;
         Ok(sum)
     }
 
-    /// One question, and how it is answered.
-    pub(crate) async fn ask_one(&self) -> Result<f64> {
+    /// Sends one query and returns its value.
+    pub(crate) async fn query(&self) -> Result<f64> {
         let mut connection = self.connections.choose(&mut rand::rng()).context("no connection")?.clone();
-        tokio::time::timeout(PATIENCE, value(&mut connection, self.request()?)).await?
+        tokio::time::timeout(QUERY_TIMEOUT, value(&mut connection, self.request()?)).await?
     }
 
     fn request(&self) -> Result<Request<Empty<Bytes>>> {
-        let Place { namespace, name } = Place::of(rand::rng().random_range(0..self.workloads));
+        let WorkloadName { namespace, name } = WorkloadName::of(rand::rng().random_range(0..self.workloads));
         let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/concurrency");
         Ok(Request::get(format!("https://{NAME}{path}?labelSelector=service%3D{name}"))
             .header("x-remote-user", "system:serviceaccount:kube-system:horizontal-pod-autoscaler")
@@ -118,18 +119,18 @@ impl Callers {
     }
 }
 
-// === impl Answers ===
+// === impl QueryResults ===
 
-impl Answers {
-    fn add(&mut self, latency: Duration, answer: Result<f64>) {
-        match answer {
+impl QueryResults {
+    fn add(&mut self, latency: Duration, result: Result<f64>) {
+        match result {
             Ok(value) => {
-                self.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(LONGEST));
+                self.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(MAX_LATENCY));
                 self.mean_value += value;
             }
             Err(error) => {
                 self.failed += 1;
-                self.failure = Some(format!("{error:#}"));
+                self.last_error = Some(format!("{error:#}"));
             }
         }
     }
@@ -149,14 +150,14 @@ async fn value(connection: &mut SendRequest<Empty<Bytes>>, request: Request<Empt
     Ok(milli as f64 / 1000.0)
 }
 
-fn config(world: &World) -> Result<ClientConfig> {
-    let ca = world.serving_ca().context("the adapter has made no certificate")?;
+fn config(cluster: &FakeCluster) -> Result<ClientConfig> {
+    let ca = cluster.serving_ca().context("no serving certificate")?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&ca) {
         roots.add(certificate.map_err(|error| anyhow::anyhow!("{error}"))?)?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let (certificate, key) = &world.front_proxy;
+    let (certificate, key) = &cluster.front_proxy;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)

@@ -1,4 +1,4 @@
-//! One GET over plain HTTP.
+//! A GET request over plain HTTP.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
-/// Status and body.
+/// Returns the status and the body.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, String)> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let request = Request::get(format!("http://{address}{path}")).body(Empty::<Bytes>::new())?;

@@ -1,4 +1,4 @@
-//! World: the objects of so many workloads, in an API in memory.
+//! FakeCluster: the objects of the workloads, in an API server in memory.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -12,31 +12,31 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// Workloads in one namespace.
-const IN_A_NAMESPACE: usize = 100;
-/// Of an Secret that the adapter makes for itself.
+/// Workloads per namespace.
+const WORKLOADS_PER_NAMESPACE: usize = 100;
+/// Path of the Secret that the adapter creates.
 const SERVING_CERTIFICATE: &str = "/api/v1/namespaces/rouse-system/secrets/metrics-adapter-serving";
 
-/// A cluster of objects.
-pub(crate) struct World {
+/// A cluster without nodes.
+pub(crate) struct FakeCluster {
     pub(crate) api: FakeApi,
-    /// What leads there.
+    /// Kubeconfig for the adapter.
     pub(crate) kubeconfig: PathBuf,
-    /// What the aggregation layer shows.
+    /// Client certificate of the aggregation layer.
     pub(crate) front_proxy: (CertificateDer<'static>, PrivateKeyDer<'static>),
 }
 
-/// Where a workload is.
+/// Namespace and name of a workload.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct WorkloadName {
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-// === impl World ===
+// === impl FakeCluster ===
 
-impl World {
-    /// With `workloads` that have `pods` each, served until the runtime ends.
+impl FakeCluster {
+    /// A cluster with `workloads` of `pods` each, served until the runtime ends.
     pub(crate) async fn new(workloads: usize, pods: usize, directory: &Path) -> Result<Self> {
         let api = FakeApi::default();
         for workload in 0..workloads {
@@ -58,23 +58,26 @@ impl World {
         Ok(Self { api, kubeconfig, front_proxy })
     }
 
-    /// What the adapter's clients must trust, once it has made it.
+    /// The CA of the serving certificate, once the adapter has created it.
     pub(crate) fn serving_ca(&self) -> Option<Vec<u8>> {
         let secret: Secret = serde_json::from_value(self.api.get(SERVING_CERTIFICATE)?).ok()?;
         Some(secret.data?.remove("ca.crt")?.0)
     }
 }
 
-// === impl Place ===
+// === impl WorkloadName ===
 
-impl Place {
+impl WorkloadName {
     pub(crate) fn of(workload: usize) -> Self {
-        Self { namespace: format!("team-{}", workload / IN_A_NAMESPACE), name: format!("web-{workload}") }
+        Self {
+            namespace: format!("team-{}", workload / WORKLOADS_PER_NAMESPACE),
+            name: format!("web-{workload}"),
+        }
     }
 }
 
 fn put(api: &FakeApi, workload: usize, pods: usize) {
-    let Place { namespace, name } = Place::of(workload);
+    let WorkloadName { namespace, name } = WorkloadName::of(workload);
     let group = format!("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/{namespace}");
     let object = |kind: &str, spec: Value| {
         json!({
@@ -95,7 +98,7 @@ fn put(api: &FakeApi, workload: usize, pods: usize) {
     api.put(&format!("{group}/podautoscalers/{name}"), autoscaler);
     for pod in 0..pods {
         let index = u32::try_from(workload * pods + pod).unwrap_or(u32::MAX);
-        // From 127.1.0.0 on, so that what others listen on keeps its address.
+        // From 127.1.0.0 on, to avoid the addresses of other listeners.
         let ip = IpAddr::V4(Ipv4Addr::from_bits(0x7f01_0000 + index));
         let labels = json!({
             "app": name, "pod-template-hash": "5c9bbb8b4c", "team": namespace, (INJECT_LABEL): "true",
@@ -114,7 +117,7 @@ fn put(api: &FakeApi, workload: usize, pods: usize) {
     }
 }
 
-/// Publishes who the aggregation layer is, and gives its certificate.
+/// Publishes the CA of the aggregation layer and returns a client certificate of it.
 fn front_proxy(api: &FakeApi) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
     let key = KeyPair::generate()?;
     let mut ca = CertificateParams::default();

@@ -1,4 +1,5 @@
-//! The other parts of the system that talk to an adapter: two zero-scalers that read its decisions, and an activator that pushes.
+//! The other components of an installation: two zero-scalers that subscribe to decisions, and an
+//! activator that pushes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,25 +13,25 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::world::Place;
+use crate::fake_cluster::WorkloadName;
 
-/// As many as there are by the manifests.
-const READERS: usize = 2;
-/// One workload in so many has its requests go through the activator.
+/// Replicas of the zero-scaler in the manifests.
+const SUBSCRIBERS: usize = 2;
+/// One of this many workloads has activators in its request path.
 const PROXIED: usize = 100;
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Connects them; they go on until the set is dropped.
+/// Connects them. They run until the set is dropped.
 pub(crate) async fn connect(stats: SocketAddr, workloads: usize) -> Result<JoinSet<()>> {
-    let mut parts = JoinSet::new();
-    for _ in 0..READERS {
+    let mut components = JoinSet::new();
+    for _ in 0..SUBSCRIBERS {
         let (mut socket, _) = connect_async(format!("ws://{stats}{DECISIONS_PATH}")).await?;
-        parts.spawn(async move { while let Some(Ok(_)) = socket.next().await {} });
+        components.spawn(async move { while let Some(Ok(_)) = socket.next().await {} });
     }
     let (socket, _) = connect_async(format!("ws://{stats}{PUSH_PATH}")).await?;
     let (mut sink, mut stream) = socket.split();
-    parts.spawn(async move { while let Some(Ok(_)) = stream.next().await {} });
-    parts.spawn(async move {
+    components.spawn(async move { while let Some(Ok(_)) = stream.next().await {} });
+    components.spawn(async move {
         let mut period = tokio::time::interval(PERIOD);
         loop {
             period.tick().await;
@@ -40,13 +41,13 @@ pub(crate) async fn connect(stats: SocketAddr, workloads: usize) -> Result<JoinS
             }
         }
     });
-    Ok(parts)
+    Ok(components)
 }
 
 fn push(workloads: usize) -> Push {
     let timestamp = runtime::clock::unix_seconds();
     let message = |workload| {
-        let Place { namespace, name } = Place::of(workload);
+        let WorkloadName { namespace, name } = WorkloadName::of(workload);
         StatMessage { key: Key::new(namespace, name), stat: Stat { timestamp, ..Stat::default() } }
     };
     Push {
