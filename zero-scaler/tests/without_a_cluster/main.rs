@@ -1,5 +1,6 @@
-//! The controllers against an API server in memory, step by step, on a paused clock. These tests choose the moment at which a
-//! process crashes, a watch is lost or another client writes, which a test on a real cluster cannot.
+//! The controllers against an API server in memory, step by step, on a paused clock. These tests
+//! choose the moment at which a process crashes, a watch is lost or another client writes, which a
+//! test on a real cluster cannot.
 
 #![allow(
     clippy::unwrap_used,

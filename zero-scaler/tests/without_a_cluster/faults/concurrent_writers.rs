@@ -1,4 +1,4 @@
-//! Others that write the same objects at the same time.
+//! Other writers of the same objects, and pods without the sidecar.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use fake_api::Outage;
 use crate::harness::cluster::{AUTOSCALER, Cluster, condition};
 use crate::harness::scenario::Scenario;
 
-/// The moment in which a leader is cut off and the next one leads already.
+/// As in the moment in which one leader loses its lease and the next one already leads.
 #[tokio::test(start_paused = true)]
-async fn two_that_both_believe_to_lead_do_what_one_does() {
+async fn two_concurrent_leaders_reach_the_state_of_one() {
     let mut one = Scenario::new(1);
     one.full_cycle().await;
     let mut two = Scenario::new(2);
@@ -20,24 +20,24 @@ async fn two_that_both_believe_to_lead_do_what_one_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_that_somebody_scales_at_the_last_moment_is_not_put_to_zero() {
+async fn does_not_scale_to_zero_over_a_concurrent_scale_up() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
-    // What the zero-scaler knows of Deployments is old from here on.
+    // From here on the zero-scaler's store of Deployments is stale.
     scenario.cluster.api.pause_watches(Some("/apis/apps/v1/deployments"));
     scenario.cluster.scale(3);
     scenario.decide(0, Some(0));
     scenario.advance(Duration::from_secs(120)).await;
-    assert!(scenario.cluster.scale_writes() > 0, "it never came so far");
+    assert!(scenario.cluster.scale_writes() > 0, "the zero-scaler never tried to write");
     scenario.cluster.api.pause_watches(None);
     scenario.advance(Duration::from_secs(30)).await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 3]);
     assert_eq!(scenario.cluster.field(AUTOSCALER, "/status/replicas"), 3);
 }
 
-/// A write that failed was not taken back by anybody; one that somebody takes back again and again is told, once.
+/// A failed write counts as no conflict; repeated writes of another client are reported once.
 #[tokio::test(start_paused = true)]
-async fn only_a_rival_is_taken_for_one() {
+async fn reports_another_scaler_once_after_repeated_conflicts() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     scenario.cluster.api.set_outage(Some(Outage::Failing));
@@ -45,37 +45,38 @@ async fn only_a_rival_is_taken_for_one() {
     scenario.advance(Duration::from_secs(20)).await;
     scenario.cluster.api.set_outage(None);
     for _ in 0..3 {
-        scenario.until("ahead of the HPA", |cluster| cluster.size() == 5).await;
+        scenario.until("the size of the panic", |cluster| cluster.size() == 5).await;
         scenario.settle().await;
         assert_eq!(scenario.cluster.events("AnotherScaler").len(), 0);
         scenario.cluster.scale(2);
     }
-    scenario.until("ahead once more", |cluster| cluster.size() == 5).await;
+    scenario.until("the size of the panic again", |cluster| cluster.size() == 5).await;
     scenario.settle().await;
     let [event] = scenario.cluster.events("AnotherScaler").try_into().unwrap();
     assert_eq!((&event["type"], &event["regarding"]["kind"]), (&"Warning".into(), &"PodAutoscaler".into()));
     assert!(event["note"].as_str().unwrap().contains("kubectl get Deployment web"), "{event}");
     scenario.cluster.scale(2);
-    scenario.until("and once more", |cluster| cluster.size() == 5).await;
+    scenario.until("the size of the panic again", |cluster| cluster.size() == 5).await;
     scenario.settle().await;
     assert_eq!(scenario.cluster.events("AnotherScaler").len(), 1);
 }
 
-/// No admission policy, or pods that are older than it: the label is there, and nobody looks at the pods for it.
+/// Without the admission policy, or for pods older than it, the label is set but the sidecar is
+/// missing.
 #[tokio::test(start_paused = true)]
-async fn pods_that_got_no_sidecar_are_told_of() {
+async fn reports_pods_without_sidecar() {
     let mut scenario = Scenario::new(1);
     scenario.cluster.set_sidecars(false);
     let ready = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
-    scenario.until("it is said", |cluster| ready(cluster).contains("SidecarMissing")).await;
+    scenario.until("the condition", |cluster| ready(cluster).contains("SidecarMissing")).await;
     assert!(
         ready(&scenario.cluster).contains("web-bare")
             && ready(&scenario.cluster).contains("restart the pods")
     );
-    let told = |cluster: &Cluster| {
+    let warnings = |cluster: &Cluster| {
         cluster.events("NotReady").iter().any(|event| event["note"].to_string().contains("web-bare"))
     };
-    scenario.until("and an event says it", told).await;
+    scenario.until("the event", warnings).await;
     scenario.cluster.set_sidecars(true);
-    scenario.until("it is taken back", |cluster| ready(cluster).starts_with(r#""True""#)).await;
+    scenario.until("the condition to clear", |cluster| ready(cluster).starts_with(r#""True""#)).await;
 }

@@ -1,4 +1,4 @@
-//! An API server that may be asked for little: what describes comes late, and nothing else does.
+//! A low rate limit of API requests: status and events are late, and nothing else is.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::scenario::Scenario;
 const ONE_A_SECOND: &[&str] = &["--kube-api-qps=1", "--kube-api-burst=1"];
 
 #[tokio::test(start_paused = true)]
-async fn the_end_is_the_same_and_no_request_is_lost() {
+async fn rate_limit_leads_to_same_state_without_lost_request() {
     let mut undisturbed = Scenario::new(1);
     undisturbed.full_cycle().await;
     let mut slow = Scenario::with_args(1, ONE_A_SECOND);
@@ -23,21 +23,23 @@ async fn the_end_is_the_same_and_no_request_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_does_not_wait_for_words_about_it() {
+async fn panic_scales_without_delay_by_status_and_event_writes() {
     let mut scenario = Scenario::with_args(1, ONE_A_SECOND);
     scenario.until_serving().await;
     scenario.advance(Duration::from_secs(30)).await;
     let (began, written) = (Instant::now(), scenario.cluster.api.writes().len());
     for size in 2..=5 {
         scenario.decide_panic(size, 10.0);
-        scenario.until("its size", |cluster| cluster.size() == i64::from(size)).await;
+        scenario.until("the size of the panic", |cluster| cluster.size() == i64::from(size)).await;
     }
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(scenario.cluster.scale_writes(), 4);
-    scenario.until("it is described", |cluster| cluster.field(AUTOSCALER, "/status/replicas") == 5).await;
+    scenario
+        .until("the size in the status", |cluster| cluster.field(AUTOSCALER, "/status/replicas") == 5)
+        .await;
     let described = scenario.cluster.api.writes().split_off(written);
-    let is_paced = |write: &&String| write.contains("/podautoscalers/") || write.contains("/events");
-    let paced = described.iter().filter(is_paced);
+    let is_rate_limited = |write: &&String| write.contains("/podautoscalers/") || write.contains("/events");
+    let rate_limited = described.iter().filter(is_rate_limited);
     let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
-    assert!(paced.count() <= seconds + 4, "in {seconds} s: {described:#?}");
+    assert!(rate_limited.count() <= seconds + 4, "in {seconds} s: {described:#?}");
 }

@@ -1,4 +1,4 @@
-//! Watches that are lost, and what happened meanwhile.
+//! Lost watches, and changes during the outage.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::harness::cluster::{AUTOSCALER, HPA, SERVERLESS_SERVICE};
 use crate::harness::scenario::Scenario;
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_while_the_api_server_was_away_is_followed_and_nothing_is_taken_for_gone() {
-    for forgetting in [false, true] {
+async fn applies_changes_after_api_outage_and_keeps_objects() {
+    for expire in [false, true] {
         let mut scenario = Scenario::new(1);
         scenario.until_serving().await;
         let before = scenario.cluster.field(SERVERLESS_SERVICE, "/status/ports");
         scenario.cluster.api.set_outage(Some(Outage::Failing));
-        scenario.cluster.api.break_watches(forgetting);
+        scenario.cluster.api.break_watches(expire);
         scenario.cluster.max_replicas(7);
         scenario.advance(Duration::from_secs(20)).await;
         scenario.cluster.api.set_outage(None);
@@ -28,7 +28,7 @@ async fn what_happened_while_the_api_server_was_away_is_followed_and_nothing_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_hpa_that_stopped_to_ask_for_us_meanwhile_is_released() {
+async fn releases_hpa_that_changed_its_metric_during_outage() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     scenario.cluster.api.set_outage(Some(Outage::Failing));
@@ -43,7 +43,7 @@ async fn an_hpa_that_stopped_to_ask_for_us_meanwhile_is_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_when_nothing_changed_not_even_after_a_fresh_list() {
+async fn writes_nothing_without_changes_even_after_relist() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     let written = scenario.cluster.api.writes().len();

@@ -23,7 +23,7 @@ pub(crate) const AUTOSCALER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namesp
 pub(crate) const SERVERLESS_SERVICE: &str =
     "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/web";
 pub(crate) const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
-const BARE_POD: &str = "/api/v1/namespaces/shop/pods/web-without_sidecars";
+const BARE_POD: &str = "/api/v1/namespaces/shop/pods/web-bare";
 const PRIVATE_SERVICE: &str = "/api/v1/namespaces/shop/services/web-private";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
 const CLUSTER_IP: &str = "10.96.0.10";
@@ -141,7 +141,7 @@ impl Cluster {
         NetworkProber { api: self.api.clone(), probes: self.probes.clone() }
     }
 
-    /// How often somebody probes whether the activator listens.
+    /// The number of probes of the leased port of the activator.
     pub(crate) fn probes(&self) -> usize {
         self.probes.load(Ordering::Relaxed)
     }

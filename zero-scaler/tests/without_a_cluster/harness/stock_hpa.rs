@@ -1,5 +1,5 @@
-//! kube-controller-manager, as far as it writes the size: the HPA's exact arithmetic, each 15 s, on the metric that an adapter would
-//! serve.
+//! kube-controller-manager, as far as it writes the size: the HPA's exact arithmetic, each 15 s, on
+//! the metric that an adapter would serve.
 
 use std::time::Duration;
 

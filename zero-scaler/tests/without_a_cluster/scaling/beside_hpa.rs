@@ -1,5 +1,6 @@
-//! Next to a stock HPA: between 1 and N it writes, at zero and ahead of it we do, and neither takes back what the other wrote.
-//! Numbers are rows of our table of HPA vectors; those before 17 are about the HPA alone.
+//! Beside a stock HPA: it writes sizes between 1 and N, the zero-scaler writes at zero and ahead of
+//! it in a panic, and neither reverses the other. The numbers are rows of the table of HPA vectors;
+//! rows before 17 concern the HPA alone.
 
 use std::time::Duration;
 
@@ -16,9 +17,9 @@ fn like_the_kpa() -> Option<Behavior> {
     Some(Behavior::like_the_kpa(Duration::ZERO))
 }
 
-/// 17: what was written ahead of the HPA stays for as long as the panic, and then goes by the HPA's own policies.
+/// 17: the size of a panic stays until the panic ends, and then decreases by the HPA's policies.
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_one_write_of_ours_and_ends_without_a_cliff() {
+async fn panic_is_one_write_and_ends_by_hpa_policies() {
     let mut scenario = Scenario::with_hpa(1, 50, like_the_kpa());
     scenario.until_serving().await;
     scenario.decide_panic(20, 50.0);
@@ -30,9 +31,10 @@ async fn a_panic_is_one_write_of_ours_and_ends_without_a_cliff() {
     assert_eq!(scenario.cluster.scale_writes(), 1);
 }
 
-/// 18: an HPA that remembers its proposals of five minutes keeps the panic's size for as long; we neither help nor hinder.
+/// 18: an HPA with a stabilization window of five minutes keeps the size of the panic for that
+/// time.
 #[tokio::test(start_paused = true)]
-async fn a_stabilization_window_holds_the_size_of_a_panic() {
+async fn stabilization_window_keeps_the_size_of_a_panic() {
     let mut scenario = Scenario::with_hpa(1, 50, Some(Behavior::like_the_kpa(5 * MINUTE)));
     scenario.until_serving().await;
     scenario.decide_panic(18, 50.0);
@@ -45,16 +47,17 @@ async fn a_stabilization_window_holds_the_size_of_a_panic() {
     assert_eq!(scenario.cluster.scale_writes(), 1);
 }
 
-/// 19: an HPA without behavior would give a workload that just woke what it wanted five minutes ago. It never does, because nobody
-/// sleeps before the HPA rests.
+/// 19: an HPA without a behavior would scale a workload that just woke to its recommendation of
+/// five minutes ago. This never happens, because a workload goes to zero only once the HPA's
+/// recommendation is at its minimum.
 #[tokio::test(start_paused = true)]
-async fn what_an_hpa_wanted_before_the_sleep_does_not_come_back_with_the_wake() {
+async fn wake_does_not_restore_recommendation_from_before_zero() {
     let mut scenario = Scenario::with_hpa(1, 50, None);
     scenario.until_serving().await;
     scenario.decide(9, None);
     scenario.advance(2 * MINUTE).await;
     scenario.decide_idle();
-    scenario.until("it sleeps", |cluster| cluster.size() == 0).await;
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
     scenario.settle().await;
     scenario.decide(3, None);
     scenario.advance(10 * MINUTE).await;
@@ -62,9 +65,10 @@ async fn what_an_hpa_wanted_before_the_sleep_does_not_come_back_with_the_wake() 
     assert_eq!(scenario.cluster.scale_writes(), 2);
 }
 
-/// 20: above the maximum the HPA corrects at once, and no panic takes it back there.
+/// 20: above the maximum the HPA corrects the size at once, and a panic does not exceed the
+/// maximum.
 #[tokio::test(start_paused = true)]
-async fn a_size_above_the_maximum_is_the_hpas_to_correct() {
+async fn leaves_size_above_the_maximum_to_the_hpa() {
     let mut scenario = Scenario::with_hpa(1, 50, like_the_kpa());
     scenario.until_serving().await;
     scenario.cluster.scale(60);
@@ -74,14 +78,15 @@ async fn a_size_above_the_maximum_is_the_hpas_to_correct() {
     assert_eq!(scenario.cluster.scale_writes(), 0);
 }
 
-/// 21: below the minimum it does too; so a wake goes to the minimum, and leaves it nothing to correct. 22: at zero it is parked.
+/// 21: below the minimum the HPA corrects it, too, so a wake goes to the minimum. 22: at zero the
+/// HPA is disabled.
 #[tokio::test(start_paused = true)]
-async fn a_sleeper_is_left_alone_by_the_hpa_and_wakes_at_the_minimum() {
+async fn workload_at_zero_wakes_to_the_hpas_minimum() {
     let mut scenario = Scenario::with_hpa(2, 50, like_the_kpa());
     scenario.until_serving().await;
     scenario.until("the HPA's minimum", |cluster| cluster.size() == 2).await;
     scenario.decide_idle();
-    scenario.until("it sleeps", |cluster| cluster.size() == 0).await;
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
     scenario.advance(10 * MINUTE).await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 2, 0]);
     scenario.decide(1, None);
@@ -91,15 +96,15 @@ async fn a_sleeper_is_left_alone_by_the_hpa_and_wakes_at_the_minimum() {
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
 }
 
-/// 23: an HPA with `minReplicas: 0` goes to zero and comes back by itself. We hold what comes meanwhile, and wake before its next
-/// sync; it agrees.
+/// 23: an HPA with `minReplicas: 0` goes to zero and back by itself. Activators hold requests
+/// meanwhile, and the wake comes before the HPA's next sync, which agrees.
 #[tokio::test(start_paused = true)]
-async fn an_hpa_that_goes_to_zero_itself_is_held_for_and_woken() {
+async fn holds_and_wakes_for_hpa_that_scales_to_zero_itself() {
     let mut scenario = Scenario::with_hpa(0, 50, like_the_kpa());
     scenario.until_serving().await;
     scenario.decide_idle();
-    scenario.until("it sleeps", |cluster| cluster.size() == 0).await;
-    scenario.until("requests are held", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
+    scenario.until("activators in the path", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
     scenario.settle().await;
     scenario.decide(2, None);
     scenario.advance(2 * MINUTE).await;
@@ -107,14 +112,14 @@ async fn an_hpa_that_goes_to_zero_itself_is_held_for_and_woken() {
     assert!(scenario.cluster.scale_writes() <= 2);
 }
 
-/// 24: the same HPA leaves alone a target that somebody else put to zero. We do not.
+/// 24: the same HPA ignores a target that another client scaled to zero. The zero-scaler wakes it.
 #[tokio::test(start_paused = true)]
-async fn a_workload_that_a_person_put_to_zero_is_woken_where_it_may_sleep() {
+async fn wakes_workload_that_a_user_scaled_to_zero() {
     let mut scenario = Scenario::with_hpa(0, 50, like_the_kpa());
     scenario.until_serving().await;
     scenario.decide_idle();
     scenario.cluster.scale(0);
-    scenario.until("requests are held", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
+    scenario.until("activators in the path", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
     scenario.advance(5 * MINUTE).await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 0]);
     scenario.decide(2, None);
@@ -123,43 +128,45 @@ async fn a_workload_that_a_person_put_to_zero_is_woken_where_it_may_sleep() {
     assert_eq!(scenario.cluster.scale_writes(), 1);
 }
 
-/// 25: from 1.34 on an HPA writes what it had computed over what we wrote meanwhile. Ours is written once more.
+/// 25: from Kubernetes 1.34 on, an HPA may overwrite the size of a panic with a value computed
+/// before it. The zero-scaler writes it once more.
 #[tokio::test(start_paused = true)]
-async fn a_panics_size_that_a_late_hpa_overwrote_is_written_again_once() {
+async fn rewrites_once_the_size_of_a_panic_that_the_hpa_overwrote() {
     let mut scenario = Scenario::with_hpa(1, 50, like_the_kpa());
     scenario.until_serving().await;
     scenario.decide(4, None);
     scenario.until("the HPA follows", |cluster| cluster.size() == 4).await;
     scenario.decide_panic(12, 60.0);
-    scenario.until("ahead of the HPA", |cluster| cluster.size() == 12).await;
+    scenario.until("the size of the panic", |cluster| cluster.size() == 12).await;
     scenario.cluster.scale(6);
     scenario.advance(2 * MINUTE).await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 4, 12, 6, 12]);
     assert_eq!(scenario.cluster.scale_writes(), 2);
 }
 
-/// 26: two HPAs whose targets have the same pods are both given up by their controller. Nobody but the HPA's status says so.
+/// 26: two HPAs whose targets select the same pods are both disabled by their controller. Only the
+/// HPA's status reports it.
 #[tokio::test(start_paused = true)]
-async fn an_hpa_that_its_controller_gave_up_says_so_in_the_condition() {
+async fn condition_reports_hpa_that_its_controller_disabled() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
-    let words = "pods by selector app=web are controlled by multiple HPAs: [shop/web shop/other]";
+    let message = "pods by selector app=web are controlled by multiple HPAs: [shop/web shop/other]";
     scenario.cluster.edit(HPA, |object| {
         object["status"]["conditions"] = json!([
             {"type": "AbleToScale", "status": "True", "reason": "SucceededGetScale"},
-            {"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector", "message": words},
+            {"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector", "message": message},
         ]);
     });
     scenario
-        .until("it is said", |cluster| {
-            let said = condition(cluster, AUTOSCALER, "HPAAccepted");
-            said.starts_with(r#""False" "AmbiguousSelector""#) && said.contains(words)
+        .until("the condition", |cluster| {
+            let ready_condition = condition(cluster, AUTOSCALER, "HPAAccepted");
+            ready_condition.starts_with(r#""False" "AmbiguousSelector""#) && ready_condition.contains(message)
         })
         .await;
     assert!(ready(&scenario).starts_with(r#""False" "AmbiguousSelector""#), "{}", ready(&scenario));
     scenario.cluster.edit(HPA, |object| object["status"]["conditions"] = json!([]));
     scenario
-        .until("it is taken back", |cluster| {
+        .until("the condition to clear", |cluster| {
             condition(cluster, AUTOSCALER, "HPAAccepted").contains("Accepted\"")
         })
         .await;
@@ -171,18 +178,18 @@ fn ready(scenario: &Scenario) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_hpa_that_is_refused_is_told_so_for_as_long_as_it_is() {
+async fn repeats_warning_for_rejected_hpa_until_it_is_fixed() {
     let mut scenario = Scenario::new(1);
     let good = scenario.cluster.field(HPA, "/spec/metrics");
     scenario.cluster.edit(HPA, |object| {
         object["spec"]["metrics"][0]["external"]["target"] = json!({"type": "Value", "value": "10"});
     });
-    let told = |cluster: &Cluster| cluster.events("TargetNotAverageValue");
-    scenario.until("it is told", |cluster| told(cluster).len() == 1).await;
-    // Nobody else can say it: there is no PodAutoscaler. And events are kept for an hour.
+    let warnings = |cluster: &Cluster| cluster.events("TargetNotAverageValue");
+    scenario.until("the event", |cluster| warnings(cluster).len() == 1).await;
+    // Without a PodAutoscaler there is no condition to report it. Events expire after an hour.
     assert!(scenario.cluster.api.get(AUTOSCALER).is_none());
     scenario.advance(RESYNC + MINUTE).await;
-    let [_, event] = told(&scenario.cluster).try_into().unwrap();
+    let [_, event] = warnings(&scenario.cluster).try_into().unwrap();
     assert_eq!(
         (&event["type"], &event["regarding"]["kind"]),
         (&json!("Warning"), &json!("HorizontalPodAutoscaler"))
@@ -195,38 +202,42 @@ async fn an_hpa_that_is_refused_is_told_so_for_as_long_as_it_is() {
     scenario.cluster.edit(HPA, |object| object["spec"]["metrics"] = good);
     scenario.until_serving().await;
     scenario.advance(RESYNC + MINUTE).await;
-    assert_eq!(told(&scenario.cluster).len(), 2);
+    assert_eq!(warnings(&scenario.cluster).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_whose_hpa_is_refused_later_goes_on_and_is_not_ready() {
+async fn scales_on_but_not_ready_when_hpa_is_rejected_later() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     let other = HPA.replace("/web", "/other");
     scenario.cluster.api.put(&other, scenario.cluster.api.get(HPA).unwrap());
-    scenario.until("it is said", |cluster| condition(cluster, AUTOSCALER, "Ready").contains("TwoHPAs")).await;
+    scenario
+        .until("the condition", |cluster| condition(cluster, AUTOSCALER, "Ready").contains("TwoHPAs"))
+        .await;
     assert!(ready(&scenario).contains("delete one of the two"), "{}", ready(&scenario));
     scenario.decide_panic(4, 10.0);
-    scenario.until("it is scaled all the same", |cluster| cluster.size() == 4).await;
+    scenario.until("the size of the panic", |cluster| cluster.size() == 4).await;
     scenario.cluster.api.remove(&other);
     scenario
-        .until("it is taken back", |cluster| condition(cluster, AUTOSCALER, "Ready").starts_with(r#""True""#))
+        .until("the condition to clear", |cluster| {
+            condition(cluster, AUTOSCALER, "Ready").starts_with(r#""True""#)
+        })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_deletes_an_hpa_is_not_warned_that_there_is_none() {
+async fn deleting_an_hpa_causes_no_warning() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     scenario.cluster.api.remove(HPA);
-    // What it owns goes a little later.
+    // Garbage collection deletes what it owns a little later.
     scenario.advance(Duration::from_secs(5)).await;
     assert_eq!(scenario.cluster.events("NotReady").len(), 0);
     assert!(ready(&scenario).starts_with(r#""True""#), "{}", ready(&scenario));
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_annotations_keep_no_hpa_from_being_followed() {
+async fn manages_hpa_with_invalid_annotations() {
     let mut scenario = Scenario::new(1);
     scenario.cluster.edit(HPA, |object| {
         object["metadata"]["annotations"]["autoscaling.rouse.dev/scale-to-zero"] = "yes".into();

@@ -1,4 +1,4 @@
-//! A workload sleeps while what had it sleep is taken away: its HPA, or the HPA's metric.
+//! A workload is at zero when it loses its HPA or the HPA loses its metric.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::harness::scenario::Scenario;
 
 const LONG: Duration = Duration::from_secs(120);
 
-/// As by garbage collection, once the HPA is gone.
+/// Deletes what garbage collection would delete after the HPA.
 fn collect(cluster: &Cluster) {
     cluster.api.remove(AUTOSCALER);
     cluster.api.remove(SERVERLESS_SERVICE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleeper_whose_hpa_is_deleted_is_woken() {
+async fn scales_up_workload_at_zero_when_hpa_is_deleted() {
     let mut scenario = Scenario::at_zero().await;
     scenario.cluster.api.remove(HPA);
     collect(&scenario.cluster);
@@ -28,40 +28,40 @@ async fn a_sleeper_whose_hpa_is_deleted_is_woken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleeper_whose_hpa_asks_for_another_metric_is_woken_for_it() {
+async fn scales_up_workload_at_zero_when_hpa_changes_metric() {
     let mut scenario = Scenario::at_zero().await;
     scenario.cluster.edit(HPA, |hpa| {
         hpa["spec"]["metrics"] = json!([{"type": "Resource", "resource":
             {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}]);
     });
-    scenario.until("it is let go", |cluster| cluster.api.get(AUTOSCALER).is_none()).await;
-    scenario.until("it is awake", |cluster| cluster.size() == 1).await;
+    scenario.until("no PodAutoscaler", |cluster| cluster.api.get(AUTOSCALER).is_none()).await;
+    scenario.until("one replica", |cluster| cluster.size() == 1).await;
     scenario.advance(LONG).await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 0, 1]);
 }
 
-/// Nobody was there to see its PodAutoscaler go.
+/// No zero-scaler runs while its PodAutoscaler is deleted.
 #[tokio::test(start_paused = true)]
-async fn a_sleeper_that_was_let_go_before_we_started_is_woken() {
+async fn scales_up_workload_that_was_released_before_start() {
     let mut scenario = Scenario::at_zero().await;
     scenario.cluster.api.set_outage(Some(Outage::Hanging));
     scenario.cluster.api.remove(HPA);
     collect(&scenario.cluster);
-    scenario.until("it is awake", |cluster| cluster.size() == 1).await;
+    scenario.until("one replica", |cluster| cluster.size() == 1).await;
     assert_eq!(scenario.crashes, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleeper_whose_podautoscaler_comes_back_sleeps_on() {
+async fn keeps_workload_at_zero_when_podautoscaler_is_recreated() {
     let mut scenario = Scenario::at_zero().await;
     collect(&scenario.cluster);
-    scenario.until("it is made anew", |cluster| cluster.api.get(AUTOSCALER).is_some()).await;
+    scenario.until("a new PodAutoscaler", |cluster| cluster.api.get(AUTOSCALER).is_some()).await;
     scenario.advance(LONG).await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_namespace_that_is_being_deleted_nobody_is_woken() {
+async fn keeps_workload_at_zero_in_terminating_namespace() {
     let mut scenario = Scenario::at_zero().await;
     scenario.cluster.api.put(NAMESPACE, json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     scenario.cluster.api.remove(HPA);
@@ -71,7 +71,7 @@ async fn in_a_namespace_that_is_being_deleted_nobody_is_woken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_put_to_zero_by_somebody_else_stays_there_without_its_hpa() {
+async fn keeps_at_zero_what_another_client_scaled_to_zero() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     scenario.decide_idle();

@@ -1,4 +1,4 @@
-//! A wake and the controllers beside it: both hear of the same request, and one writes for it.
+//! A wake and the controllers beside it: both react to the same request, and one of them writes.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use fake_api::Outage;
 use crate::harness::cluster::DEPLOYMENT;
 use crate::harness::scenario::Scenario;
 
-/// The decider's word comes right behind the activator's.
+/// The decision arrives right after the activator's report.
 #[tokio::test(start_paused = true)]
-async fn two_words_of_one_request_are_one_write() {
+async fn report_and_decision_for_one_request_cause_one_write() {
     let mut scenario = Scenario::at_zero().await;
     let written = scenario.cluster.scale_writes();
     scenario.poke();
@@ -21,17 +21,18 @@ async fn two_words_of_one_request_are_one_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_a_wake_is_under_way_nothing_else_is_sent_for_its_workload() {
+async fn sends_no_other_request_for_a_workload_during_its_wake() {
     let mut scenario = Scenario::at_zero().await;
-    let asked = scenario.cluster.api.requests().len();
+    let before = scenario.cluster.api.requests().len();
     scenario.cluster.api.set_outage(Some(Outage::Hanging));
     scenario.poke();
     scenario.decide(2, None);
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(scenario.cluster.api.requests_since(asked), [format!("PUT {DEPLOYMENT}/scale")]);
+    assert_eq!(scenario.cluster.api.requests_since(before), [format!("PUT {DEPLOYMENT}/scale")]);
 
-    // That one is never answered. It is given up, and the look after it writes what is wanted by then.
+    // That request never gets a response. After its timeout the next reconcile writes the size that
+    // is needed then.
     scenario.cluster.api.set_outage(None);
-    scenario.until("it is awake", |cluster| cluster.size() == 2).await;
+    scenario.until("two replicas", |cluster| cluster.size() == 2).await;
     assert_eq!(scenario.crashes, 0);
 }

@@ -1,4 +1,4 @@
-//! Two workloads that name one Service, or one thing to scale.
+//! Two workloads with the same Service or the same target.
 
 use serde_json::{Value, json};
 
@@ -24,31 +24,31 @@ fn add_other(cluster: &Cluster) {
     cluster.api.put(OTHER_HPA, hpa);
 }
 
-fn written_for(cluster: &Cluster) -> Value {
+fn service_owner(cluster: &Cluster) -> Value {
     cluster.field(SLICE, "/metadata/labels/autoscaling.rouse.dev~1workload")
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_workloads_on_one_service_the_older_has_it_and_the_other_says_so() {
+async fn older_workload_owns_the_service_and_the_other_reports_it() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     add_other(&scenario.cluster);
     scenario
-        .until("it is said", |cluster| {
-            let why = condition(cluster, OTHER_AUTOSCALER, "Ready");
-            why.contains("ServiceTaken") && why.contains("the workload web already")
+        .until("the condition", |cluster| {
+            let reason = condition(cluster, OTHER_AUTOSCALER, "Ready");
+            reason.contains("ServiceTaken") && reason.contains("the workload web already")
         })
         .await;
     scenario.settle().await;
-    assert_eq!(written_for(&scenario.cluster), "web");
+    assert_eq!(service_owner(&scenario.cluster), "web");
     assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"]);
     scenario.decide_idle();
-    scenario.until("it sleeps all the same", |cluster| cluster.size() == 0).await;
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn whom_no_request_can_reach_gives_its_service_to_the_other() {
+async fn unreachable_workload_yields_the_service_to_the_other() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     add_other(&scenario.cluster);
@@ -56,28 +56,28 @@ async fn whom_no_request_can_reach_gives_its_service_to_the_other() {
     scenario.cluster.edit(HPA, |hpa| {
         hpa["metadata"]["annotations"]["autoscaling.rouse.dev/reachability"] = "Unreachable".into();
     });
-    scenario.until("the other has it", |cluster| written_for(cluster) == "web-2").await;
+    scenario.until("the other workload owns the Service", |cluster| service_owner(cluster) == "web-2").await;
     scenario.settle().await;
     assert!(condition(&scenario.cluster, SERVERLESS_SERVICE, "Ready").contains("ServiceTaken"));
     scenario.cluster.edit(HPA, |hpa| {
         hpa["metadata"]["annotations"]["autoscaling.rouse.dev/reachability"] = "Reachable".into();
     });
-    scenario.until("it has it back", |cluster| written_for(cluster) == "web").await;
+    scenario.until("the first workload owns the Service", |cluster| service_owner(cluster) == "web").await;
     scenario.settle().await;
     assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_left_of_the_two_has_the_service() {
+async fn remaining_workload_owns_the_service() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     add_other(&scenario.cluster);
     scenario.settle().await;
-    // Garbage collection takes what is below.
+    // Including what garbage collection deletes after the HPA.
     [HPA, AUTOSCALER, SERVERLESS_SERVICE].iter().for_each(|path| scenario.cluster.api.remove(path));
-    scenario.until("the other has it", |cluster| written_for(cluster) == "web-2").await;
+    scenario.until("the other workload owns the Service", |cluster| service_owner(cluster) == "web-2").await;
     scenario
-        .until("it says so", |cluster| {
+        .until("the condition to clear", |cluster| {
             cluster.field(OTHER_SERVERLESS_SERVICE, "/status/mode").is_string()
                 && !condition(cluster, OTHER_SERVERLESS_SERVICE, "Ready").contains("ServiceTaken")
         })
@@ -85,7 +85,7 @@ async fn who_is_left_of_the_two_has_the_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_workloads_on_one_target_the_older_writes_its_size() {
+async fn older_of_two_workloads_writes_the_size_of_their_target() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     let target = scenario.cluster.field(HPA, "/spec/scaleTargetRef");
@@ -96,13 +96,13 @@ async fn of_two_workloads_on_one_target_the_older_writes_its_size() {
                 "minReplicas": 3, "maxReplicas": 5}}),
     );
     scenario
-        .until("it is said", |cluster| {
-            let why = condition(cluster, OTHER_AUTOSCALER, "Ready");
-            why.contains("TargetTaken") && why.contains("the workload web scales")
+        .until("the condition", |cluster| {
+            let reason = condition(cluster, OTHER_AUTOSCALER, "Ready");
+            reason.contains("TargetTaken") && reason.contains("the workload web scales")
         })
         .await;
     scenario.settle().await;
     assert_eq!(scenario.cluster.observed().sizes, [1]);
     [HPA, AUTOSCALER, SERVERLESS_SERVICE].iter().for_each(|path| scenario.cluster.api.remove(path));
-    scenario.until("it may write", |cluster| cluster.size() == 3).await;
+    scenario.until("the size of the other workload", |cluster| cluster.size() == 3).await;
 }

@@ -1,4 +1,5 @@
-//! Services as users write them: with a selector, with ports past the sidecar, with rules that no activator could keep, or none at all.
+//! Services as users write them: with a selector, with ports that bypass the sidecar, with traffic
+//! rules that exclude activators, or missing.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::harness::scenario::Scenario;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const METRIC: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/metrics/web";
-const HOARDER: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/hoarder";
+const PORT_HOLDER: &str =
+    "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/port-holder";
 const PRIVATE: &str = "/api/v1/namespaces/shop/services/web-private";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-ipv4";
 
@@ -27,7 +29,7 @@ fn set_ports(cluster: &Cluster, ports: Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attached_service_is_added_to_while_it_sleeps_and_else_left_as_it_is() {
+async fn attached_service_has_activators_only_at_zero() {
     let mut scenario = attached();
     scenario.full_cycle().await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 0, 2]);
@@ -41,7 +43,7 @@ async fn an_attached_service_is_added_to_while_it_sleeps_and_else_left_as_it_is(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_led_past_us_while_it_sleeps_has_its_pods_back() {
+async fn service_at_zero_that_bypasses_the_sidecar_gets_a_pod() {
     let mut scenario = attached();
     scenario.until_serving().await;
     scenario.until_at_zero().await;
@@ -49,17 +51,17 @@ async fn a_service_that_is_led_past_us_while_it_sleeps_has_its_pods_back() {
         &scenario.cluster,
         json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}]),
     );
-    scenario.until("its pods alone", |cluster| cluster.service_endpoints() == ["10.0.0.0"]).await;
+    scenario.until("the pods as only endpoints", |cluster| cluster.service_endpoints() == ["10.0.0.0"]).await;
     scenario.settle().await;
     assert_eq!(scenario.cluster.api.get(SLICE), None);
     let ready = condition(&scenario.cluster, AUTOSCALER, "Ready");
     assert!(ready.contains("SidecarBypassed") && ready.contains("targetPort: queue-proxy"), "{ready}");
     scenario.advance(5 * MINUTE).await;
-    assert_eq!(scenario.cluster.observed().sizes, [1, 0, 1], "and stays awake");
+    assert_eq!(scenario.cluster.observed().sizes, [1, 0, 1], "scaled to zero again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leads_past_the_sidecar_never_leads_to_an_activator() {
+async fn port_past_the_sidecar_never_routes_to_an_activator() {
     let mut scenario = attached();
     let metrics = json!({"name": "metrics", "port": 9090, "protocol": "TCP", "targetPort": 9090});
     let http = json!({"name": "http", "port": 80, "protocol": "TCP", "targetPort": "queue-proxy"});
@@ -69,13 +71,13 @@ async fn what_leads_past_the_sidecar_never_leads_to_an_activator() {
     assert!(ready.contains("True") && ready.contains("SidecarBypassed") && ready.contains("9090"), "{ready}");
     assert_eq!(scenario.cluster.events("SidecarBypassed").len(), 1);
     scenario.decide_idle();
-    scenario.until("it sleeps", |cluster| cluster.size() == 0).await;
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
     assert_eq!(scenario.cluster.field(SLICE, "/ports/0/name"), "http");
     assert_eq!(scenario.cluster.field(SLICE, "/ports/1"), Value::Null);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_target_that_a_managed_service_cannot_have_is_spoken_of() {
+async fn reports_target_port_that_a_managed_service_ignores() {
     let mut scenario = Scenario::new(1);
     let metrics = json!({"name": "metrics", "port": 9090, "protocol": "TCP", "targetPort": 9090});
     let http = json!({"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8012});
@@ -85,13 +87,13 @@ async fn a_target_that_a_managed_service_cannot_have_is_spoken_of() {
     assert!(ready.contains("TargetPortIgnored") && ready.contains("[9090]"), "{ready}");
     assert_eq!(scenario.cluster.events("TargetPortIgnored").len(), 1);
     assert_eq!(scenario.cluster.field(SLICE, "/ports/1/port"), 8012);
-    // Of a single port there is no doubt; Kubernetes fills in its target.
+    // A single port is not reported, because Kubernetes fills in its target.
     set_ports(&scenario.cluster, json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80}]));
-    scenario.until("nothing is said", |c| condition(c, AUTOSCALER, "Ready").contains("Serving")).await;
+    scenario.until("the condition to clear", |c| condition(c, AUTOSCALER, "Ready").contains("Serving")).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_could_not_be_held_by_the_services_own_rules_stays_awake_and_is_told_what_to_change() {
+async fn keeps_pod_when_service_rules_exclude_activators() {
     for (attach, field, rule, none, reason) in [
         (true, "sessionAffinity", "ClientIP", "None", "SessionAffinity"),
         (false, "internalTrafficPolicy", "Local", "Cluster", "InternalTrafficPolicyLocal"),
@@ -102,92 +104,95 @@ async fn who_could_not_be_held_by_the_services_own_rules_stays_awake_and_is_told
         scenario.decide_idle();
         scenario.advance(5 * MINUTE).await;
         assert_eq!(scenario.cluster.observed().sizes, [1], "{reason}");
-        let why = condition(&scenario.cluster, AUTOSCALER, "ActivatorInPath");
-        assert!(why.contains(&format!("set the Service's {field} to {none}")), "{why}");
+        let in_path = condition(&scenario.cluster, AUTOSCALER, "ActivatorInPath");
+        assert!(in_path.contains(&format!("set the Service's {field} to {none}")), "{in_path}");
         assert!(condition(&scenario.cluster, AUTOSCALER, "Ready").contains(reason));
         assert_eq!(scenario.cluster.events(reason).len(), 1);
         if !attach {
-            assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"], "on each node its own pods");
+            assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"], "requests stay on their node");
         }
         scenario.cluster.edit(SERVICE, |service| service["spec"][field] = none.into());
-        scenario.until("it may sleep", |cluster| cluster.size() == 0).await;
+        scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
         scenario.settle().await;
         scenario.cluster.edit(SERVICE, |service| service["spec"][field] = rule.into());
         scenario.settle().await;
-        // Who has no pod to stay with is led to an activator; on nodes that have none nobody is led anywhere.
+        // Session affinity at zero still leads to an activator. With a local traffic policy nodes
+        // without an activator drop requests.
         assert_eq!(scenario.cluster.size(), i64::from(!attach), "{reason}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_not_there_is_waited_for_and_the_one_before_is_left() {
+async fn waits_for_missing_service_and_releases_the_former_one() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     scenario.cluster.edit(HPA, |hpa| {
         hpa["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["service"] = "shop".into();
     });
-    let said = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
-    scenario.until("it is said", |c| said(c).contains("there is no Service shop; make it")).await;
+    let ready_condition = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
+    scenario
+        .until("the condition", |c| ready_condition(c).contains("there is no Service shop; make it"))
+        .await;
     scenario.settle().await;
     assert_eq!((scenario.cluster.api.get(SLICE), scenario.cluster.api.get(PRIVATE)), (None, None));
     let service = scenario.cluster.api.get(SERVICE).unwrap()["spec"].clone();
     scenario.cluster.api.put("/api/v1/namespaces/shop/services/shop", json!({"spec": service}));
-    scenario.until("it is not missed any more", |c| !said(c).contains("ServiceNotFound")).await;
-    // And back, from one that is there.
+    scenario.until("the condition to clear", |c| !ready_condition(c).contains("ServiceNotFound")).await;
+    // And back, from an existing Service.
     scenario.settle().await;
     scenario.cluster.edit(HPA, |hpa| {
         hpa["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["service"] = "web".into();
     });
-    scenario.until("its pods", |cluster| cluster.service_endpoints() == ["10.0.0.0"]).await;
+    scenario.until("the pods as only endpoints", |cluster| cluster.service_endpoints() == ["10.0.0.0"]).await;
     scenario.settle().await;
     let left = |(path, _): &(String, Value)| path.contains("/shop-");
     assert!(!scenario.cluster.api.objects().iter().any(left));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_managed_service_that_is_given_a_selector_is_the_users_again() {
+async fn releases_managed_service_that_gets_a_selector() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     scenario.cluster.attached();
     scenario.until("Kubernetes' slices alone", |c| c.slices() == [1] && c.api.get(SLICE).is_none()).await;
     scenario.settle().await;
     assert_eq!(scenario.cluster.api.get(PRIVATE), None);
-    // Without ports for us there is nothing to add either.
+    // Without ports of the sidecar there is nothing to add.
     scenario.cluster.edit(SERVICE, |service| service["spec"]["type"] = "ExternalName".into());
     scenario
-        .until("it is said", |c| condition(c, SERVERLESS_SERVICE, "Ready").contains("ServiceIsExternal"))
+        .until("the condition", |c| condition(c, SERVERLESS_SERVICE, "Ready").contains("ServiceIsExternal"))
         .await;
     assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activator_that_is_ready_and_does_not_listen_is_in_no_slice() {
+async fn leaves_out_ready_activator_that_does_not_listen() {
     let mut scenario = Scenario::new(1);
     scenario.cluster.unresponsive_activator();
     scenario.full_cycle().await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 0, 2]);
-    // At zero only the one that listens may be there.
+    // At zero the slices may only contain the activator that listens.
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_takes_a_port_anew_or_speaks_something_else_there_is_asked_for_anew() {
+async fn probes_again_after_new_port_lease_or_protocol() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
-    let asked = scenario.cluster.probes();
+    let before = scenario.cluster.probes();
     scenario.advance(MINUTE).await;
-    assert_eq!(scenario.cluster.probes(), asked, "once is enough");
+    assert_eq!(scenario.cluster.probes(), before, "probed again");
     scenario.cluster.edit(SERVICE, |service| service["spec"]["ports"][0]["appProtocol"] = "redis".into());
     scenario.settle().await;
-    assert_eq!(scenario.cluster.probes(), asked + 1);
+    assert_eq!(scenario.cluster.probes(), before + 1);
     scenario.cluster.api.remove(SERVERLESS_SERVICE);
     scenario.settle().await;
-    assert_eq!(scenario.cluster.probes(), asked + 2, "the same port, another lease");
+    assert_eq!(scenario.cluster.probes(), before + 2, "the same port under another lease");
 }
 
-/// Garbage collection comes late, for those who made the same anew.
+/// Garbage collection has not run yet when the same objects are created again.
 #[tokio::test(start_paused = true)]
-async fn what_an_hpa_left_behind_is_taken_over_by_the_next_of_its_name() {
+async fn adopts_objects_of_a_deleted_hpa_of_the_same_name() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
     let uids = |cluster: &Cluster| {
@@ -210,17 +215,17 @@ async fn what_an_hpa_left_behind_is_taken_over_by_the_next_of_its_name() {
         scenario.cluster.field(AUTOSCALER, "/metadata/uid")
     );
     let after = uids(&scenario.cluster);
-    assert_eq!((&after[1], &after[3]), (&before[1], &before[3]), "nothing was made anew");
+    assert_eq!((&after[1], &after[3]), (&before[1], &before[3]), "objects were created again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_free_port_the_pods_serve_until_there_is_one() {
+async fn pods_serve_until_a_port_is_free() {
     let mut scenario = Scenario::new(1);
     let ports: Vec<Value> = autoscaler::contract::LEASED_PORTS
         .map(|port| json!({"name": "", "servicePort": port, "activatorPort": port, "podPort": 8012}))
         .collect();
     scenario.cluster.api.put(
-        HOARDER,
+        PORT_HOLDER,
         json!({"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "ServerlessService",
             "spec": {"service": "nowhere", "selector": "app=a", "mode": "Proxy", "numActivators": 2},
             "status": {"activators": 0, "ports": ports}}),
@@ -232,8 +237,8 @@ async fn without_a_free_port_the_pods_serve_until_there_is_one() {
     scenario.decide_idle();
     scenario.advance(2 * MINUTE).await;
     assert_eq!(scenario.cluster.field(DEPLOYMENT, "/spec/replicas"), 1);
-    scenario.cluster.api.remove(HOARDER);
-    scenario.until("it has one", |c| !condition(c, AUTOSCALER, "Ready").contains("PortsExhausted")).await;
-    scenario.until("it sleeps", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
+    scenario.cluster.api.remove(PORT_HOLDER);
+    scenario.until("a free port", |c| !condition(c, AUTOSCALER, "Ready").contains("PortsExhausted")).await;
+    scenario.until("activators in the path", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
 }
