@@ -78,7 +78,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let lease = Lease::new(client.clone(), &args.system_namespace, COMPONENT, &identity);
     // Released at the signal: the next leader decides while this replica still forwards queries.
     let (mut leadership, election) = lease.elect(signal.clone());
-    leadership.register(&registry)?;
+    leadership.register(&registry, COMPONENT)?;
     tasks.spawn(election);
 
     let (table, workloads) = watch::channel(Arc::new(WorkloadTable::default()));

@@ -13,14 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::readiness::Readiness;
 
-/// Answers on `listener` until `stop`. Give it a token that outlives the rest, so that a draining process can be watched.
+/// Serves the admin port until `stop`. Pass a token that outlives the rest of the process, so that
+/// a draining process can be scraped and probed.
 pub async fn serve(listener: TcpListener, registry: Registry, readiness: Readiness, stop: CancellationToken) {
     serve_with(|_: &_, _: &_| None, listener, registry, readiness, stop).await;
 }
 
-/// As [`serve`], with `more` that is answered.
+/// As [`serve`], with further endpoints. `extra` returns `None` for requests that it does not
+/// handle.
 pub async fn serve_with(
-    more: impl Fn(&Method, &str) -> Option<Response<Full<Bytes>>> + Clone + Send + 'static,
+    extra: impl Fn(&Method, &str) -> Option<Response<Full<Bytes>>> + Clone + Send + 'static,
     listener: TcpListener,
     registry: Registry,
     readiness: Readiness,
@@ -28,7 +30,7 @@ pub async fn serve_with(
 ) {
     let service = move |request: Request<Incoming>, _: &_| {
         let (method, path) = (request.method(), request.uri().path());
-        let response = more(method, path).unwrap_or_else(|| answer(method, path, &registry, &readiness));
+        let response = extra(method, path).unwrap_or_else(|| respond(method, path, &registry, &readiness));
         std::future::ready(Ok::<_, Infallible>(response))
     };
     let options = ServerOptions {
@@ -39,7 +41,7 @@ pub async fn serve_with(
     server::serve(listener, service, options, stop).await;
 }
 
-/// The registry in Prometheus' text form.
+/// The registry in Prometheus' text format.
 pub fn metrics_response(registry: &Registry) -> Response<Full<Bytes>> {
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
@@ -54,14 +56,14 @@ pub fn metrics_response(registry: &Registry) -> Response<Full<Bytes>> {
     }
 }
 
-/// A short answer in plain text.
+/// A plain text response.
 pub fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response
 }
 
-fn answer(method: &Method, path: &str, registry: &Registry, readiness: &Readiness) -> Response<Full<Bytes>> {
+fn respond(method: &Method, path: &str, registry: &Registry, readiness: &Readiness) -> Response<Full<Bytes>> {
     match (method, path) {
         (&Method::GET | &Method::HEAD, "/metrics") => metrics_response(registry),
         (&Method::GET | &Method::HEAD, "/ready" | "/readyz") => ready(readiness),
@@ -69,18 +71,18 @@ fn answer(method: &Method, path: &str, registry: &Registry, readiness: &Readines
             text_response(StatusCode::OK, "ok\n")
         }
         (&Method::GET | &Method::HEAD, _) => {
-            text_response(StatusCode::NOT_FOUND, "there are /metrics, /ready and /live\n")
+            text_response(StatusCode::NOT_FOUND, "not found; available: /metrics, /ready, /live\n")
         }
-        _ => text_response(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"),
+        _ => text_response(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
     }
 }
 
 fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
-    let awaited = readiness.pending();
-    if awaited.is_empty() {
+    let pending = readiness.pending();
+    if pending.is_empty() {
         return text_response(StatusCode::OK, "ok\n");
     }
-    text_response(StatusCode::SERVICE_UNAVAILABLE, format!("awaiting {}\n", awaited.join(", ")))
+    text_response(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: waiting for {}\n", pending.join(", ")))
 }
 
 #[cfg(test)]
@@ -88,11 +90,11 @@ mod tests {
     use super::*;
 
     fn status(path: &str, readiness: &Readiness) -> StatusCode {
-        answer(&Method::GET, path, &Registry::new(), readiness).status()
+        respond(&Method::GET, path, &Registry::new(), readiness).status()
     }
 
     #[test]
-    fn ready_follows_readiness_and_live_does_not() {
+    fn ready_follows_readiness_and_live_is_constant() {
         let readiness = Readiness::default();
         let latch = readiness.latch("pods");
         assert_eq!(status("/ready", &readiness), StatusCode::SERVICE_UNAVAILABLE);
@@ -102,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_and_methods_are_refused() {
+    fn rejects_other_paths_and_methods() {
         let readiness = Readiness::default();
         assert_eq!(status("/", &readiness), StatusCode::NOT_FOUND);
-        let posted = answer(&Method::POST, "/metrics", &Registry::new(), &readiness);
+        let posted = respond(&Method::POST, "/metrics", &Registry::new(), &readiness);
         assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
     }
 }

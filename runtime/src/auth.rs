@@ -1,4 +1,4 @@
-//! Authentication between our own parts, and of clients of the metrics API.
+//! Authentication between Rouse's own parts, and of clients of the metrics API.
 
 mod projected_token;
 #[cfg(feature = "kube")]

@@ -1,13 +1,13 @@
-//! Wall time, read in one place, and waits for what may have no time.
+//! The wall clock, read in one place, and waits until an optional instant.
 //!
-//! Wall time is only for what leaves the process: timestamps in stats, decisions and Kubernetes objects. Durations are
-//! measured with `tokio::time::Instant`, which tests can pause.
+//! Wall time is only for data that leaves the process: timestamps in stats, decisions and
+//! Kubernetes objects. Durations are measured with `tokio::time::Instant`, which tests can pause.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-/// Time since the Unix epoch; zero on a machine whose clock stands before it.
+/// Time since the Unix epoch; zero if the clock is set before it.
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
 pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
@@ -23,7 +23,7 @@ pub fn unix_millis() -> i64 {
     i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Until `due`; for ever, if there is nothing to wait for.
+/// Waits until `due`; for ever without one.
 pub async fn sleep_until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,

@@ -1,4 +1,5 @@
-//! Requests to the Kubernetes API that more than one part sends.
+//! Access to the Kubernetes API that several binaries share: client, discovery, scale, peers,
+//! leases.
 
 mod api_resources;
 mod client;

@@ -1,11 +1,13 @@
-//! What every Rouse process does at start, while it is ready, and at stop.
+//! The process runtime of all Rouse binaries: signals, readiness, admin port, logs, and access to
+//! the Kubernetes API and to other parts.
 //!
 //! ```text
-//! start   telemetry::init ─► bind sockets ─► readiness latches dropped one by one ─► /ready answers 200
-//! stop    shutdown::on_signal ─► readiness.drain() ─► server::serve ends gently ─► exit
+//! start   telemetry::init ─► bind sockets ─► readiness latches dropped one by one ─► /ready returns 200
+//! stop    shutdown::on_signal ─► readiness.drain() ─► the servers drain ─► exit
 //! ```
 //!
-//! Used by all four binaries; it knows nothing of autoscaling. Wiring stays in each binary's `app.rs`.
+//! It contains nothing of autoscaling. Each binary's `app.rs` wires the parts. The feature `kube`
+//! adds everything that calls the API server; queue-proxy is built without it.
 
 pub mod admin;
 pub mod auth;

@@ -1,34 +1,39 @@
-//! A constant gauge that says which build is running.
+//! Metrics that every component has.
 
 use prometheus::{IntGauge, Opts, Registry};
 
 pub use crate::metric_description::{MetricDescription, MetricKind};
 
-/// Registers `rouse_build_info{component, version} 1`.
+/// The name of a metric: `rouse_<component>_<suffix>`, with `component` as in labels of Kubernetes objects.
+pub fn metric_name(component: &str, suffix: &str) -> String {
+    format!("rouse_{}_{suffix}", component.replace('-', "_"))
+}
+
+/// Registers `rouse_<component>_build_info{version} 1`.
 ///
 /// # Errors
-/// When the registry has one already.
+/// When the registry has it already.
 pub fn register_build_info(
     registry: &Registry,
     component: &str,
     version: &str,
 ) -> Result<(), prometheus::Error> {
-    let opts = Opts::new("rouse_build_info", "1; the labels say which build this is")
-        .const_label("component", component)
-        .const_label("version", version);
+    let opts =
+        Opts::new(metric_name(component, "build_info"), "Version of this process, in the labels; always 1")
+            .const_label("version", version);
     let gauge = IntGauge::with_opts(opts)?;
     gauge.set(1);
     registry.register(Box::new(gauge))
 }
 
-/// Keeps a gauge raised by one until it is dropped.
+/// Increments a gauge until it is dropped.
 #[derive(Debug)]
 pub struct GaugeGuard(IntGauge);
 
 // === impl GaugeGuard ===
 
 impl GaugeGuard {
-    /// From now on.
+    /// Increments `gauge`.
     pub fn new(gauge: &IntGauge) -> Self {
         gauge.inc();
         Self(gauge.clone())

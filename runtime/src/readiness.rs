@@ -1,8 +1,8 @@
-//! Readiness as the set of things still awaited.
+//! Readiness as the set of conditions that a process still waits for.
 //!
-//! Each part of a process takes a latch for what it needs before the process may take traffic (a watch that filled, a
-//! certificate that loaded) and drops it when that is there. `/ready` answers with the names that are missing, so a process
-//! that does not become ready says why.
+//! Each part takes a latch for what it needs before the process may get traffic (a synced watch, a
+//! loaded certificate) and drops it when it is available. `/ready` responds with the names of the
+//! latches that are left, so a process that does not become ready shows the cause.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// Name under which a draining process is not ready.
+/// The name that a draining process reports.
 const DRAINING: &str = "nothing: the process is draining";
 
-/// Shared by the parts that are awaited and the admin port that answers.
+/// Shared by the parts that hold latches and the admin port.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     inner: Arc<Inner>,
@@ -21,13 +21,13 @@ pub struct Readiness {
 
 #[derive(Debug, Default)]
 struct Inner {
-    awaited: Mutex<BTreeSet<&'static str>>,
+    pending: Mutex<BTreeSet<&'static str>>,
     draining: AtomicBool,
 }
 
-/// Keeps the process unready until it is dropped.
+/// Keeps the process not ready until it is dropped.
 #[derive(Debug)]
-#[must_use = "dropping the latch says that what it stands for is there"]
+#[must_use = "dropping the latch marks its condition as met"]
 pub struct ReadinessLatch {
     name: &'static str,
     inner: Arc<Inner>,
@@ -36,36 +36,29 @@ pub struct ReadinessLatch {
 // === impl Readiness ===
 
 impl Readiness {
-    /// The process is not ready until the latch is dropped. Each name may be awaited once at a time.
+    /// Keeps the process not ready until the latch is dropped. A name must not be in use twice at a
+    /// time.
     pub fn latch(&self, name: &'static str) -> ReadinessLatch {
-        self.inner.lock().insert(name);
+        self.inner.pending.lock().insert(name);
         ReadinessLatch { name, inner: self.inner.clone() }
     }
 
-    /// Not ready from now on, for good: the process is stopping.
+    /// Makes the process not ready for good: it is stopping.
     pub fn drain(&self) {
         self.inner.draining.store(true, Ordering::Release);
     }
 
-    /// Whether nothing is awaited.
+    /// True without latches, unless draining.
     pub fn is_ready(&self) -> bool {
         self.pending().is_empty()
     }
 
-    /// What is awaited, by name.
+    /// The names of the latches that are left.
     pub fn pending(&self) -> Vec<&'static str> {
         if self.inner.draining.load(Ordering::Acquire) {
             return vec![DRAINING];
         }
-        self.inner.lock().iter().copied().collect()
-    }
-}
-
-// === impl Inner ===
-
-impl Inner {
-    fn lock(&self) -> parking_lot::MutexGuard<'_, BTreeSet<&'static str>> {
-        self.awaited.lock()
+        self.inner.pending.lock().iter().copied().collect()
     }
 }
 
@@ -73,9 +66,9 @@ impl Inner {
 
 impl Drop for ReadinessLatch {
     fn drop(&mut self) {
-        let mut awaited = self.inner.lock();
-        awaited.remove(self.name);
-        tracing::info!(is_there = self.name, still_awaited = ?awaited, "readiness");
+        let mut pending = self.inner.pending.lock();
+        pending.remove(self.name);
+        tracing::info!(condition = self.name, pending = ?pending, "readiness condition met");
     }
 }
 
@@ -84,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_ready_when_everything_awaited_is_there() {
+    fn becomes_ready_when_all_latches_are_dropped() {
         let readiness = Readiness::default();
         let pods = readiness.latch("pods");
         let certificate = readiness.latch("certificate");
@@ -96,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn draining_is_for_good() {
+    fn stays_not_ready_after_drain() {
         let readiness = Readiness::default();
         readiness.drain();
         drop(readiness.latch("pods"));

@@ -1,15 +1,16 @@
-//! The first signal drains, the second aborts.
+//! Signals: the first one drains, the second one aborts.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Exit code of a process that was told twice to stop: 128 + SIGINT, as a shell would report it.
+/// Exit code after a second signal: 128 + SIGINT, as a shell reports it.
 const ABORTED: i32 = 130;
 
-/// A token that is cancelled by the first SIGTERM or SIGINT. The second ends the process without more ado.
+/// A token that is cancelled by the first SIGTERM or SIGINT. A second signal exits the process at
+/// once.
 ///
 /// # Errors
-/// When the signals cannot be listened for.
+/// When the signal handlers cannot be installed.
 pub fn on_signal() -> std::io::Result<CancellationToken> {
     let token = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
@@ -18,10 +19,10 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
         let token = token.clone();
         async move {
             let first = next(&mut terminate, &mut interrupt).await;
-            tracing::info!(signal = first, "stopping");
+            tracing::info!(signal = first, "signal received, draining");
             token.cancel();
             let second = next(&mut terminate, &mut interrupt).await;
-            tracing::warn!(signal = second, "stopping at once");
+            tracing::warn!(signal = second, "second signal, aborting");
             std::process::exit(ABORTED);
         }
     });

@@ -1,9 +1,9 @@
-//! Logs: to standard error, as text for people or JSON for collectors.
+//! Logs to standard error, as text or JSON.
 
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-/// Options of every process; flatten into its own arguments.
+/// Log options of every process; flatten into its own arguments.
 #[derive(clap::Args, Clone, Debug)]
 // clap would name the group after the type, as it does for the process's own `Args`.
 #[group(skip)]
@@ -11,7 +11,7 @@ pub struct LogArgs {
     /// Form of the log lines.
     #[arg(long, env = "ROUSE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
-    /// What to log: a level, or directives such as `info,activator=debug`.
+    /// Log filter: a level, or directives such as `info,activator=debug`.
     #[arg(long, env = "ROUSE_LOG", default_value = "info")]
     pub log_filter: String,
 }
@@ -19,27 +19,27 @@ pub struct LogArgs {
 /// Form of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// One readable line an event.
+    /// One line of text per event.
     Text,
-    /// One JSON object an event.
+    /// One JSON object per event.
     Json,
 }
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// The filter's text makes no sense.
-    #[error("--log-filter {0:?}: {1}")]
+    /// The filter cannot be parsed.
+    #[error("invalid --log-filter {0:?}: {1}")]
     Filter(String, tracing_subscriber::filter::ParseError),
-    /// Something else in this process logs already.
+    /// A logger is installed already.
     #[error(transparent)]
     Init(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging for the rest of the process's life.
+/// Installs the logger of the process.
 ///
 /// # Errors
-/// On a filter that cannot be parsed.
+/// When the filter cannot be parsed.
 pub fn init(args: &LogArgs) -> Result<(), LoggingError> {
     use tracing_subscriber::util::SubscriberInitExt;
     let filter =

@@ -77,7 +77,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(runtime::admin::serve(admin, registry.clone(), readiness.clone(), CancellationToken::new()));
     let lease = Lease::new(client.clone(), &args.system_namespace, crate::FIELD_MANAGER, &args.pod_name);
     let (mut leadership, election) = lease.elect(stop.clone());
-    leadership.register(&registry)?;
+    leadership.register(&registry, crate::FIELD_MANAGER)?;
     tasks.spawn(election);
     let edges = ExternalInterfaces {
         client: client.clone(),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::connection::Connection;
@@ -49,11 +49,11 @@ impl Pool {
 
     /// True if the pool has no idle connection and no request holds a clone of it.
     pub fn is_unused(&self) -> bool {
-        Arc::strong_count(&self.0) == 1 && self.lock().connections.is_empty()
+        Arc::strong_count(&self.0) == 1 && self.0.idle.lock().connections.is_empty()
     }
 
     pub(crate) fn take(&self) -> Option<Connection> {
-        let mut idle = self.lock();
+        let mut idle = self.0.idle.lock();
         while let Some((_, connection)) = idle.connections.pop() {
             if connection.is_idle() {
                 return Some(connection);
@@ -64,7 +64,7 @@ impl Pool {
 
     pub(crate) fn put(&self, mut connection: Connection) {
         connection.shrink();
-        let mut idle = self.lock();
+        let mut idle = self.0.idle.lock();
         if idle.connections.len() >= self.0.options.max_idle {
             return;
         }
@@ -83,7 +83,7 @@ impl Pool {
         let timeout = self.0.options.idle_timeout;
         loop {
             tokio::time::sleep(timeout / 4).await;
-            let mut idle = self.lock();
+            let mut idle = self.0.idle.lock();
             let fresh_from = idle.connections.partition_point(|(since, _)| since.elapsed() > timeout);
             idle.connections.drain(..fresh_from);
             if idle.connections.is_empty() {
@@ -91,9 +91,5 @@ impl Pool {
                 return;
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Idle> {
-        self.0.idle.lock()
     }
 }

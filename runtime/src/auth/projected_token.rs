@@ -1,8 +1,8 @@
-//! ProjectedToken: the token by which one of our parts says to another who it is.
+//! The service account token with which one part of Rouse authenticates to another.
 //!
-//! The kubelet writes it into the pod (a projected service account token, of our own audience) and replaces it long before it
-//! ends, so it is read anew for every connection. Without the file nothing is said: a process outside of a cluster has none,
-//! and a receiver that demands one says so.
+//! The kubelet projects it into the pod, with an audience of Rouse's own, and rotates it long
+//! before it expires. So the file is read again for every connection. Without a file no header is
+//! sent: outside a cluster there is none, and a receiver that requires one rejects the request.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -10,43 +10,43 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// Larger than any token; a file of more is none.
+/// Larger than any token; a larger file is rejected.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Where the token is. Clones share it.
+/// The path of the token file. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectedToken {
     path: Option<Arc<PathBuf>>,
 }
 
-/// Why there is no token though there is a file.
+/// Why an existing token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It cannot be read.
-    #[error("the token {path:?} cannot be read: {source}")]
+    /// The file cannot be read.
+    #[error("cannot read token file {path:?}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Its content is no token.
-    #[error("the file {0:?} holds no token")]
+    /// The content is not a token.
+    #[error("file {0:?} does not contain a token")]
     Content(PathBuf),
 }
 
 // === impl ProjectedToken ===
 
 impl ProjectedToken {
-    /// The token in this file.
+    /// The token in the file `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: Some(Arc::new(path.into())) }
     }
 
-    /// Puts it into a request's headers, if there is one.
+    /// Adds an `Authorization` header, if there is a token file.
     ///
     /// # Errors
-    /// When there is a file that makes no header.
+    /// When the file cannot be read or is not a token.
     pub fn authorize(&self, headers: &mut HeaderMap) -> Result<(), TokenError> {
         if let Some(authorization) = self.authorization()? {
             headers.insert(header::AUTHORIZATION, authorization);
@@ -54,7 +54,7 @@ impl ProjectedToken {
         Ok(())
     }
 
-    /// The value of an `Authorization` header, as the file is now; `None` if there is no file.
+    /// The value of the `Authorization` header, from the current file; `None` if there is no file.
     fn authorization(&self) -> Result<Option<HeaderValue>, TokenError> {
         let Some(path) = self.path.as_deref() else { return Ok(None) };
         let text = match std::fs::read_to_string(path) {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rotated_token_is_seen_and_a_missing_one_is_none() {
+    fn reads_rotated_token_and_accepts_missing_file() {
         let directory = std::env::temp_dir().join(format!("projected-token-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("token");

@@ -1,4 +1,5 @@
-//! ReviewCache: answers of the cluster, believed for a few seconds. Bounded: who asks chooses the keys.
+//! Caches results of reviews for a few seconds. Bounded in number and size, because clients choose
+//! the keys.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,48 +7,49 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long an answer is believed, yes and no alike.
+/// How long a result is used, positive and negative alike.
 const TTL: Duration = Duration::from_secs(10);
-/// Answers kept.
+/// Largest number of entries.
 const CAPACITY: usize = 4096;
-/// Longest question whose answer is kept, in bytes: who asks may fill 64 KiB of headers with names and groups.
-const LONGEST: usize = 8192;
+/// Longest key that is cached, in bytes: a client may fill 64 KiB of headers with names and groups.
+const MAX_KEY_BYTES: usize = 8192;
 
-/// Answers by question.
+/// Results by the text of the request.
 #[derive(Debug)]
 pub struct ReviewCache<V> {
-    answers: Mutex<HashMap<String, (Instant, V)>>,
+    results: Mutex<HashMap<String, (Instant, V)>>,
 }
 
 // === impl ReviewCache ===
 
 impl<V> Default for ReviewCache<V> {
     fn default() -> Self {
-        Self { answers: Mutex::default() }
+        Self { results: Mutex::default() }
     }
 }
 
 impl<V: Clone> ReviewCache<V> {
-    /// The answer to a question, if there is a fresh one.
-    pub fn get(&self, question: &str) -> Option<V> {
-        let answers = self.answers.lock();
-        answers.get(question).filter(|(at, _)| at.elapsed() < TTL).map(|(_, answer)| answer.clone())
+    /// The result for `key`, if it is recent.
+    pub fn get(&self, key: &str) -> Option<V> {
+        let results = self.results.lock();
+        results.get(key).filter(|(at, _)| at.elapsed() < TTL).map(|(_, result)| result.clone())
     }
 
-    /// Keeps an answer.
-    pub fn insert(&self, question: String, answer: V) {
-        if question.len() > LONGEST {
+    /// Caches a result.
+    pub fn insert(&self, key: String, result: V) {
+        if key.len() > MAX_KEY_BYTES {
             return;
         }
-        let mut answers = self.answers.lock();
-        if answers.len() >= CAPACITY {
-            answers.retain(|_, (at, _)| at.elapsed() < TTL);
+        let mut results = self.results.lock();
+        if results.len() >= CAPACITY {
+            results.retain(|_, (at, _)| at.elapsed() < TTL);
         }
-        if answers.len() >= CAPACITY {
-            // Somebody asks with ever new names. Starting over costs a review for each of the others.
-            answers.clear();
+        if results.len() >= CAPACITY {
+            // A client sends ever new names. Clearing the cache costs one review for each of the
+            // others.
+            results.clear();
         }
-        answers.insert(question, (Instant::now(), answer));
+        results.insert(key, (Instant::now(), result));
     }
 }
 
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn answers_grow_old_and_never_too_many() {
+    async fn expires_entries_and_stays_within_capacity() {
         let cache = ReviewCache::default();
         cache.insert("a".to_owned(), 1);
         assert_eq!(cache.get("a"), Some(1));
@@ -64,9 +66,9 @@ mod tests {
         assert_eq!(cache.get("a"), None);
         for i in 0..3 * CAPACITY {
             cache.insert(i.to_string(), i);
-            assert!(cache.answers.lock().len() <= CAPACITY);
+            assert!(cache.results.lock().len() <= CAPACITY);
         }
-        cache.insert("a".repeat(LONGEST + 1), 1);
-        assert_eq!(cache.get(&"a".repeat(LONGEST + 1)), None);
+        cache.insert("a".repeat(MAX_KEY_BYTES + 1), 1);
+        assert_eq!(cache.get(&"a".repeat(MAX_KEY_BYTES + 1)), None);
     }
 }

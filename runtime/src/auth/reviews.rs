@@ -1,7 +1,7 @@
-//! Reviews: the questions to the cluster, TokenReview and SubjectAccessReview, and for how long an answer is believed.
+//! TokenReview and SubjectAccessReview requests to the API server.
 //!
-//! Asked by the metrics-adapter about the callers of its API, and through the
-//! [`TokenGuard`](super::TokenGuard) about our own parts. Without an answer there is an error, never a yes.
+//! metrics-adapter sends them for clients of its API; [`TokenGuard`](super::TokenGuard) for Rouse's
+//! own parts. A failed review is an error and never grants access.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessRevi
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-/// Time for the cluster to answer. Callers wait for it, the HPA's few workers among them.
+/// Timeout of a review. Clients wait for it, among them the HPA controller's few workers.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Somebody who asks.
+/// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// User name.
@@ -24,46 +24,47 @@ pub struct User {
     pub uid: Option<String>,
     /// Groups.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator said.
+    /// Other attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// Whether somebody may do something.
+/// The result of an access review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Yes.
+    /// The request is allowed.
     Allowed,
-    /// No, and perhaps why.
+    /// The request is denied; the reason may be empty.
     Denied(String),
 }
 
-/// Why there is no answer.
+/// Why a review has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// The API server refused or could not be reached.
+    /// The API server returned an error or cannot be reached.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// It took too long.
-    #[error("no answer within {TIMEOUT:?}")]
+    /// The review timed out.
+    #[error("no response within {TIMEOUT:?}")]
     Timeout,
-    /// The answer has no status.
-    #[error("the answer says nothing")]
+    /// The response has no status.
+    #[error("the review has no status")]
     Empty,
 }
 
-/// Answers questions about users; the cluster, outside of tests.
+/// Reviews tokens and access. Tests replace the cluster by an implementation of their own.
 pub trait Reviewer: std::fmt::Debug + Send + Sync {
-    /// Whose token this is; `None` if nobody's. It must be meant for `audience`, or for the API server if there is none.
+    /// The user of a token; `None` if it is not valid. It must be valid for `audience`, or for the
+    /// API server without one.
     fn token<'a>(
         &'a self,
         token: &'a str,
         audience: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Option<User>, ReviewError>>;
-    /// Whether a user may do something.
+    /// Reviews access to a resource.
     fn access(&self, spec: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>>;
 }
 
-/// Asks kube-apiserver.
+/// Sends reviews to kube-apiserver.
 #[derive(Clone)]
 pub struct KubernetesReviewer {
     client: Client,
@@ -72,7 +73,7 @@ pub struct KubernetesReviewer {
 // === impl KubernetesReviewer ===
 
 impl KubernetesReviewer {
-    /// Asks by this client, whose user needs `system:auth-delegator`.
+    /// The client's service account needs the ClusterRole `system:auth-delegator`.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
@@ -88,9 +89,10 @@ impl KubernetesReviewer {
         if status.authenticated != Some(true) {
             return Ok(None);
         }
-        // An authenticator that knows no audiences says yes without naming any: that is no yes to ours.
-        let heard = |wanted: &str| status.audiences.iter().flatten().any(|audience| audience == wanted);
-        if !audience.is_none_or(heard) {
+        // An authenticator without support for audiences returns none: such a token is not valid
+        // for ours.
+        let confirmed = |wanted: &str| status.audiences.iter().flatten().any(|audience| audience == wanted);
+        if !audience.is_none_or(confirmed) {
             return Ok(None);
         }
         Ok(status.user.and_then(|user| {

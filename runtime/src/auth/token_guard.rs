@@ -1,13 +1,13 @@
-//! TokenGuard: lets in our own parts, known by the token that their pod was given, and nobody else.
+//! Authorizes connections between Rouse's own parts by their service account tokens.
 //!
 //! ```text
-//! Authorization: Bearer ─► TokenReview for our audience ─► a service account of the installation ─► one that may ─► in
-//!                 none: 401             not known: 401                       another: 403
+//! Authorization: Bearer ─► TokenReview for our audience ─► account of our namespace ─► allowed account ─► accepted
+//!                 none: 401             invalid: 401                      other: 403
 //! ```
 //!
-//! Used where processes speak to each other on the stats port. A token of our audience is good for nothing else in the
-//! cluster, and a token for the API server is not taken here. Asked once for each connection: who is connected stays so.
-//! What cannot be asked is refused (503), and callers come back.
+//! Used on the stats port. A token of this audience is valid for nothing else in the cluster, and a
+//! token for the API server is not accepted here. Checked once per connection: an open connection
+//! stays authorized. Without a review the response is 503, and clients retry.
 
 use std::sync::Arc;
 
@@ -16,73 +16,77 @@ use http::{HeaderMap, StatusCode, header};
 use super::review_cache::ReviewCache;
 use super::reviews::{ReviewError, Reviewer, User};
 
-/// Who may come in. Clones share what was asked.
+/// Authorizes clients by bearer token. Clones share one cache of reviews.
 #[derive(Clone, Debug, Default)]
 pub struct TokenGuard {
-    /// `None` lets everybody in.
-    door: Option<Arc<Door>>,
+    /// `None` authorizes every client.
+    authorizer: Option<Arc<Authorizer>>,
 }
 
 #[derive(Debug)]
-struct Door {
+struct Authorizer {
     reviewer: Arc<dyn Reviewer>,
     namespace: String,
     audience: &'static str,
-    known: ReviewCache<Option<User>>,
+    reviews: ReviewCache<Option<User>>,
 }
 
-/// Why somebody stays out.
+/// Why a client is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// They did not say who they are.
-    #[error("a service account token for the audience {0:?} is needed, as Authorization: Bearer")]
+    /// The request has no bearer token.
+    #[error("no bearer token; send a service account token for the audience {0:?}")]
     NoToken(&'static str),
-    /// The cluster does not know the token.
-    #[error("the token is not accepted: it has ended, or is not for the audience {0:?}")]
+    /// The token is not valid.
+    #[error("invalid token: expired, or not for the audience {0:?}")]
     BadToken(&'static str),
-    /// They are somebody, but not one of these.
-    #[error("{user:?} may not do this; {allowed} may")]
+    /// The token is valid for another account.
+    #[error("user {user:?} is not allowed; allowed: {allowed}")]
     NotAllowed {
-        /// Who asked.
+        /// The authenticated user.
         user: String,
-        /// Who may.
+        /// The accounts that are allowed.
         allowed: String,
     },
-    /// Nobody could be asked.
-    #[error("the cluster could not be asked whose token this is: {0}")]
+    /// The review failed.
+    #[error("token review failed: {0}")]
     Review(#[from] ReviewError),
 }
 
 // === impl TokenGuard ===
 
 impl TokenGuard {
-    /// Lets in service accounts of `namespace` with a token for `audience`.
+    /// Authorizes service accounts of `namespace` with a token for `audience`.
     pub fn new(reviewer: Arc<dyn Reviewer>, namespace: &str, audience: &'static str) -> Self {
-        let door =
-            Door { reviewer, namespace: namespace.to_owned(), audience, known: ReviewCache::default() };
-        Self { door: Some(Arc::new(door)) }
+        let authorizer = Authorizer {
+            reviewer,
+            namespace: namespace.to_owned(),
+            audience,
+            reviews: ReviewCache::default(),
+        };
+        Self { authorizer: Some(Arc::new(authorizer)) }
     }
 
-    /// Lets everybody in: for tests, and for trials on one machine.
+    /// Authorizes every client: for tests, and for trials on one machine.
     pub fn allow_all() -> Self {
         Self::default()
     }
 
-    /// Lets in whoever runs as one of these service accounts.
+    /// Accepts clients that run as one of these service accounts.
     ///
     /// # Errors
-    /// On everybody else, and if nobody could be asked.
+    /// For every other client, and when the review fails.
     pub async fn authorize(&self, headers: &HeaderMap, accounts: &[&str]) -> Result<(), AuthError> {
-        match &self.door {
-            Some(door) => door.authorize(headers, accounts).await,
+        match &self.authorizer {
+            Some(authorizer) => authorizer.authorize(headers, accounts).await,
             None => Ok(()),
         }
     }
 }
 
-// === impl Door ===
+// === impl Authorizer ===
 
-impl Door {
+impl Authorizer {
     async fn authorize(&self, headers: &HeaderMap, accounts: &[&str]) -> Result<(), AuthError> {
         let token = bearer_token(headers).ok_or(AuthError::NoToken(self.audience))?;
         let user = self.user(token).await?.ok_or(AuthError::BadToken(self.audience))?;
@@ -97,11 +101,11 @@ impl Door {
     }
 
     async fn user(&self, token: &str) -> Result<Option<User>, ReviewError> {
-        if let Some(known) = self.known.get(token) {
-            return Ok(known);
+        if let Some(reviews) = self.reviews.get(token) {
+            return Ok(reviews);
         }
         let user = self.reviewer.token(token, Some(self.audience)).await?;
-        self.known.insert(token.to_owned(), user.clone());
+        self.reviews.insert(token.to_owned(), user.clone());
         Ok(user)
     }
 }
@@ -109,7 +113,7 @@ impl Door {
 // === impl AuthError ===
 
 impl AuthError {
-    /// The status code to refuse with.
+    /// The status code of the response.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NoToken(_) | Self::BadToken(_) => StatusCode::UNAUTHORIZED,
@@ -137,16 +141,16 @@ mod tests {
 
     const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
-    /// A cluster in which a token is the name of its user, and good for the audience after the `@`.
+    /// A cluster where the token `user@audience` is valid for that user and audience.
     fn cluster() -> FakeApi {
         let api = FakeApi::default();
         api.respond_to_creations(REVIEWS, |review: Value| {
             let token = review["spec"]["token"].as_str().unwrap_or_default();
             let (user, audience) = token.split_once('@').unwrap_or((token, ""));
-            let asked = review["spec"]["audiences"].as_array().cloned().unwrap_or_default();
-            let audiences: Vec<_> = asked.into_iter().filter(|asked| asked == audience).collect();
+            let requested = review["spec"]["audiences"].as_array().cloned().unwrap_or_default();
+            let audiences: Vec<_> = requested.into_iter().filter(|wanted| wanted == audience).collect();
             json!({"spec": {"token": ""}, "status": {
-                "authenticated": user != "nobody", "audiences": audiences, "user": {"username": user},
+                "authenticated": user != "invalid", "audiences": audiences, "user": {"username": user},
             }})
         });
         api
@@ -168,14 +172,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_our_own_service_accounts_with_a_token_of_our_audience_come_in() {
+    async fn accepts_only_allowed_accounts_with_token_for_audience() {
         let guard = guard(&cluster());
         for (authorization, expected) in [
             ("Bearer system:serviceaccount:rouse-system:activator@ours", 200),
             ("bearer system:serviceaccount:rouse-system:zero-scaler@ours", 200),
             ("", 401),
             ("Basic system:serviceaccount:rouse-system:activator@ours", 401),
-            ("Bearer nobody@ours", 401),
+            ("Bearer invalid@ours", 401),
             ("Bearer system:serviceaccount:rouse-system:activator@api-server", 401),
             ("Bearer system:serviceaccount:rouse-system:activator", 401),
             ("Bearer system:serviceaccount:rouse-system:default@ours", 403),
@@ -187,13 +191,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_believed_for_seconds_and_no_answer_lets_nobody_in() {
+    async fn caches_review_briefly_and_rejects_without_review() {
         let api = cluster();
         let guard = guard(&api);
         let activator = "Bearer system:serviceaccount:rouse-system:activator@ours";
         assert_eq!(status(&guard, activator).await, 200);
         api.set_outage(Some(Outage::Hanging));
-        assert_eq!(status(&guard, activator).await, 200, "it was asked just now");
+        assert_eq!(status(&guard, activator).await, 200, "the review is cached");
         assert_eq!(api.requests().len(), 1);
         tokio::time::advance(std::time::Duration::from_secs(10)).await;
         assert_eq!(status(&guard, activator).await, 503);

@@ -1,7 +1,8 @@
-//! ApiResources: which resource of the API a kind is.
+//! Maps kinds to API resources.
 //!
-//! Objects name what they scale by API version and kind, and requests go to a resource. Which one it is comes from discovery,
-//! once for each kind; the kinds of `apps/v1` that have a size are built in, so that no wake ever waits for it.
+//! Objects name their scale target by API version and kind, and requests need the resource name. It
+//! comes from discovery, once for each kind. The scalable kinds of `apps/v1` are built in, so that
+//! no wake waits for discovery.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +10,16 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-/// ApiResources whose resource is remembered; those beyond are asked for each time.
-const MOST_KNOWN: usize = 256;
+/// Kinds that are cached; further ones need discovery each time.
+const MAX_CACHED: usize = 256;
 
-/// The cluster's kinds. Clones share what they know.
+/// The API resources of a cluster. Clones share one cache.
 #[derive(Clone)]
 pub struct ApiResources {
     client: Client,
-    known: Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>,
+    cache: Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>,
 }
 
 // === impl ApiResources ===
@@ -30,15 +31,15 @@ impl std::fmt::Debug for ApiResources {
 }
 
 impl ApiResources {
-    /// Those of this client's cluster.
+    /// The API resources of this client's cluster.
     pub fn new(client: Client) -> Self {
-        Self { client, known: Arc::default() }
+        Self { client, cache: Arc::default() }
     }
 
-    /// The objects of a kind in a namespace.
+    /// The API of a kind in a namespace.
     ///
     /// # Errors
-    /// When discovery fails, or knows no such kind.
+    /// When discovery fails, or the cluster has no such kind.
     pub async fn api(
         &self,
         namespace: &str,
@@ -46,8 +47,8 @@ impl ApiResources {
         kind: &str,
     ) -> Result<Api<DynamicObject>, kube::Error> {
         let gvk = gvk(api_version, kind);
-        let known = built_in(&gvk).or_else(|| self.lock().get(&gvk).cloned());
-        let resource = match known {
+        let cached = built_in(&gvk).or_else(|| self.cache.lock().get(&gvk).cloned());
+        let resource = match cached {
             Some(resource) => resource,
             None => self.discover(gvk).await?,
         };
@@ -56,15 +57,11 @@ impl ApiResources {
 
     async fn discover(&self, gvk: GroupVersionKind) -> Result<ApiResource, kube::Error> {
         let (resource, _) = kube::discovery::pinned_kind(&self.client, &gvk).await?;
-        let mut known = self.lock();
-        if known.len() < MOST_KNOWN {
-            known.insert(gvk, resource.clone());
+        let mut cache = self.cache.lock();
+        if cache.len() < MAX_CACHED {
+            cache.insert(gvk, resource.clone());
         }
         Ok(resource)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, ApiResource>> {
-        self.known.lock()
     }
 }
 
@@ -88,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_apps_need_no_discovery() {
+    fn kinds_of_apps_v1_need_no_discovery() {
         let built_in = |api_version, kind| built_in(&gvk(api_version, kind)).map(|resource| resource.plural);
         assert_eq!(built_in("apps/v1", "ReplicaSet").as_deref(), Some("replicasets"));
         assert_eq!(built_in("apps/v1", "Deployment").as_deref(), Some("deployments"));

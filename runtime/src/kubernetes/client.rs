@@ -2,13 +2,13 @@
 
 use kube::{Client, Config};
 
-/// Name under which our requests appear in audit logs, before the component.
+/// Prefix of the User-Agent in audit logs.
 const AGENT: &str = "rouse";
 
-/// A client by the pod's service account, or by KUBECONFIG outside of a cluster.
+/// Creates a client with the pod's service account, or with KUBECONFIG outside a cluster.
 ///
 /// # Errors
-/// When there is neither, or it cannot be read.
+/// When neither is available or valid.
 pub async fn client(component: &str, version: &str) -> Result<Client, ClientError> {
     install_tls();
     let mut config = Config::infer().await?;
@@ -17,21 +17,21 @@ pub async fn client(component: &str, version: &str) -> Result<Client, ClientErro
     Ok(Client::try_from(config)?)
 }
 
-/// Why there is no client.
+/// Why the client could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No service account and no kubeconfig, or one that is broken.
-    #[error("neither a service account nor a kubeconfig: {0}")]
+    /// No valid service account or kubeconfig.
+    #[error("no usable service account or kubeconfig: {0}")]
     Config(#[from] kube::config::InferConfigError),
-    /// The component's name is no legal header.
-    #[error("user agent: {0}")]
+    /// The component name is not valid in a header.
+    #[error("invalid user agent: {0}")]
     Agent(#[from] http::header::InvalidHeaderValue),
-    /// TLS could not be set up.
+    /// The TLS client could not be created.
     #[error(transparent)]
     Client(#[from] kube::Error),
 }
 
-/// Makes ring the process's TLS provider; kube and our own listeners share it.
+/// Installs ring as the TLS provider of the process; kube and Rouse's own listeners share it.
 fn install_tls() {
     // An error means that it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,19 +1,22 @@
-//! Lease: which replica leads, by an object of coordination.k8s.io that the leader renews.
+//! Leader election by a Lease of coordination.k8s.io, which the leader renews.
 //!
 //! ```text
-//!             watch ─► seen to be free, or not renewed for its duration ─► write ─► leads
-//!  follows ◄──────────────────────────────────────────── conflict ◄────────┘  │
-//!     ▲                                                                       ├─ renewed each 2 s
-//!     └───────── not renewed for 6 s, or seen in other hands ◄────────────────┘
+//!             watch ─► free, or not renewed for its duration ─► write ─► leader
+//!  follower ◄──────────────────────────────────── conflict ◄──────┘       │
+//!     ▲                                                                   ├─ renews each 2 s
+//!     └───────── not renewed for 6 s, or held by another ◄────────────────┘
 //! ```
 //!
-//! By client-go's rules: how long a lease still holds is counted from when its last renewal was *seen*, by our own monotonic
-//! clock, so clocks that differ between nodes do not matter; and a leader stops before the others may begin. Writes carry the version
-//! that they are based on, so of two that try one wins. Used by what must not be done twice; the [`Leadership`] that
-//! comes out is asked at the moment of doing it.
+//! Follows client-go's rules: the validity of a lease is counted from the moment its last renewal
+//! was *observed*, by the local monotonic clock. So clocks that differ between nodes do not matter,
+//! and a leader stops before another may begin. Writes carry a resource version: of two concurrent
+//! ones a single one succeeds.
 //!
-//! What surprises: a follower makes no requests, it watches. So a leader that goes hands over within milliseconds, and its
-//! name (with an address in it, by our use) is known to everybody. Crates that do the same read the wall clock, or are bound to other versions of kube.
+//! Used for work that must not be done twice. Check the [`Leadership`] at the moment of the work.
+//!
+//! Unlike client-go, a follower sends no requests: it watches. So a handover takes milliseconds,
+//! and the holder's identity, which contains its address, reaches all replicas. Existing crates
+//! poll, read the wall clock or need other versions of kube.
 
 mod election;
 mod leadership;
@@ -29,6 +32,7 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use election::DURATION;
 pub use leadership::Leadership;
 
 use election::{Election, Step};
@@ -36,19 +40,12 @@ use leadership::Publisher;
 
 use crate::clock;
 
-/// How long a lease holds after a renewal was seen: how long nobody leads after a leader was lost without a word. A whole
-/// number of seconds, as the object has it.
-pub const DURATION: Duration = Duration::from_secs(9);
-/// How long a leader goes on without having renewed. The rest of [`DURATION`] is for what it is just doing.
-const RENEW_DEADLINE: Duration = Duration::from_secs(6);
-/// Time between renewals, and between tries after a failure.
-const RETRY: Duration = Duration::from_secs(2);
-/// Time for one request.
+/// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(3);
-/// Requests that one try may take: a write, a read after a conflict, and the write again.
+/// Writes per attempt: one, and one more after a conflict.
 const ATTEMPTS: u32 = 2;
 
-/// One replica's part in the election.
+/// A candidate in the election.
 #[derive(Clone)]
 pub struct Lease {
     api: Api<Object>,
@@ -56,25 +53,25 @@ pub struct Lease {
     identity: String,
 }
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 enum LeaseError {
     #[error(transparent)]
     Api(#[from] kube::Error),
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     Timeout(Duration),
 }
 
 // === impl Lease ===
 
 impl Lease {
-    /// Takes part in the election by the Lease `name` as `identity`, which must differ between replicas.
+    /// A candidate for the Lease `name`. `identity` must differ between replicas.
     pub fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
         Self { api: Api::namespaced(client, namespace), name: name.to_owned(), identity: identity.to_owned() }
     }
 
-    /// Who leads, and the future that keeps that true; spawn it. From `stop` on this replica does not lead, and gives away
-    /// what it has; the future goes on to say who does.
+    /// Starts the election: its result, and the future that runs it; spawn it. After `stop` this
+    /// replica releases the lease and does not lead; the future continues to report the leader.
     pub fn elect(self, stop: CancellationToken) -> (Leadership, impl Future<Output = ()> + Send + use<>) {
         let (publisher, leadership) = leadership::channel();
         (leadership, self.run(publisher, stop))
@@ -84,18 +81,18 @@ impl Lease {
         let events = watch_object(self.api.clone(), &self.name).default_backoff();
         pin_mut!(events);
         let mut election = Election::new(&self.identity);
-        let mut stands = true;
+        let mut is_candidate = true;
         loop {
             publisher.publish(&election, Instant::now());
-            let due = election.due(Instant::now()).filter(|_| stands);
+            let due = election.due(Instant::now()).filter(|_| is_candidate);
             tokio::select! {
-                () = stop.cancelled(), if stands => {
-                    stands = false;
-                    self.give_away(&mut election, &publisher).await;
+                () = stop.cancelled(), if is_candidate => {
+                    is_candidate = false;
+                    self.release(&mut election, &publisher).await;
                 }
                 event = events.next() => match event {
                     Some(Ok(object)) => election.observe(object, Instant::now()),
-                    Some(Err(error)) => tracing::warn!(lease = self.name, %error, "watch failed; it is tried again"),
+                    Some(Err(error)) => tracing::warn!(lease = self.name, %error, "watch of the lease failed, retrying"),
                     None => return,
                 },
                 () = clock::sleep_until(due) => self.attempt(&mut election, &publisher).await,
@@ -103,15 +100,15 @@ impl Lease {
         }
     }
 
-    /// Writes the lease, if it is to be written. What fails is tried again later.
+    /// Writes the lease if a write is due. Errors are retried later.
     async fn attempt(&self, election: &mut Election, publisher: &Publisher) {
-        // One that has lapsed is told before it is won again.
+        // Publishes a lapse before the lease may be acquired again.
         publisher.publish(election, Instant::now());
         let led = election.leads(Instant::now());
         for _ in 0..ATTEMPTS {
             let began = Instant::now();
             let Some(step) = election.step(began, clock::since_epoch()) else { break };
-            match self.write(step, patience(election, began)).await {
+            match self.write(step, request_timeout(election, began)).await {
                 Ok(object) => {
                     election.written(object, began);
                     break;
@@ -121,54 +118,54 @@ impl Lease {
                 }
                 Err(error) => {
                     election.failed(Instant::now());
-                    tracing::warn!(lease = self.name, %error, "the lease could not be written; it is tried again");
+                    tracing::warn!(lease = self.name, %error, "lease not written, retrying");
                     break;
                 }
             }
         }
         let leads = election.leads(Instant::now());
         if led != leads {
-            tracing::info!(lease = self.name, identity = self.identity, leads, "election");
+            tracing::info!(lease = self.name, identity = self.identity, leads, "leadership changed");
         }
         publisher.publish(election, Instant::now());
     }
 
-    /// Somebody else wrote: what?
+    /// Reads the lease after a conflict.
     async fn read(&self, election: &mut Election) {
-        let patience = patience(election, Instant::now());
-        match bounded(self.api.get_opt(&self.name), patience).await {
+        let request_timeout = request_timeout(election, Instant::now());
+        match bounded(self.api.get_opt(&self.name), request_timeout).await {
             Ok(object) => election.observe(object, Instant::now()),
             Err(error) => {
                 election.failed(Instant::now());
-                tracing::warn!(lease = self.name, %error, "the lease could not be read; it is tried again");
+                tracing::warn!(lease = self.name, %error, "lease not read, retrying");
             }
         }
     }
 
-    async fn write(&self, step: Step, patience: Duration) -> Result<Object, LeaseError> {
+    async fn write(&self, step: Step, request_timeout: Duration) -> Result<Object, LeaseError> {
         let parameters = PostParams::default();
         match step {
             Step::Create(spec) => {
                 let mut object = Object { spec: Some(spec), ..Object::default() };
                 object.metadata.name = Some(self.name.clone());
-                bounded(self.api.create(&parameters, &object), patience).await
+                bounded(self.api.create(&parameters, &object), request_timeout).await
             }
             Step::Replace(object) => {
-                bounded(self.api.replace(&self.name, &parameters, &object), patience).await
+                bounded(self.api.replace(&self.name, &parameters, &object), request_timeout).await
             }
         }
     }
 
-    /// Gives the lease away, so that nobody has to wait for its end.
-    async fn give_away(&self, election: &mut Election, publisher: &Publisher) {
+    /// Releases the lease, so that no replica waits for its end.
+    async fn release(&self, election: &mut Election, publisher: &Publisher) {
         for _ in 0..ATTEMPTS {
             let step = election.resign(clock::since_epoch());
-            // Nothing is done as the leader any more when the next one begins.
+            // This replica stops acting as leader before another can begin.
             publisher.publish(election, Instant::now());
             let Some(step) = step else { break };
             match self.write(step, REQUEST).await {
                 Ok(object) => {
-                    tracing::info!(lease = self.name, "given away");
+                    tracing::info!(lease = self.name, "lease released");
                     election.observe(Some(object), Instant::now());
                     break;
                 }
@@ -176,12 +173,12 @@ impl Lease {
                     self.read(election).await;
                 }
                 Err(error) => {
-                    tracing::warn!(lease = self.name, %error, "not given away; the others wait for its end");
+                    tracing::warn!(lease = self.name, %error, "lease not released; other replicas wait until it expires");
                     break;
                 }
             }
         }
-        publisher.conclude();
+        publisher.end();
     }
 }
 
@@ -192,17 +189,20 @@ impl std::fmt::Debug for Lease {
     }
 }
 
-/// A leader waits for an answer no longer than it leads, so that its end is told in time.
-fn patience(election: &Election, now: Instant) -> Duration {
+/// The timeout of a request: no longer than the leadership lasts, so that its end is published in
+/// time.
+fn request_timeout(election: &Election, now: Instant) -> Duration {
     let left = election.leads_until().map(|until| until.saturating_duration_since(now));
     left.filter(|left| !left.is_zero()).map_or(REQUEST, |left| left.min(REQUEST))
 }
 
 async fn bounded<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
-    patience: Duration,
+    request_timeout: Duration,
 ) -> Result<T, LeaseError> {
-    Ok(tokio::time::timeout(patience, request).await.map_err(|_| LeaseError::Timeout(patience))??)
+    Ok(tokio::time::timeout(request_timeout, request)
+        .await
+        .map_err(|_| LeaseError::Timeout(request_timeout))??)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Where our own parts are: the ready addresses behind one of our Services, followed live.
+//! Watches the ready addresses behind one of Rouse's own Services.
 //!
-//! By EndpointSlices, not by DNS: a static image has no resolver worth the name, and caches hide changes. Used by the
-//! activator (to push to adapters and zero-scalers) and by the zero-scaler (to read decisions, and to find activators).
+//! Uses EndpointSlices rather than DNS: a static image has no full resolver, and DNS caches hide
+//! changes. The activator finds adapters and zero-scalers with it; zero-scaler finds adapters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -14,12 +14,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 
-/// Label by which slices name their Service.
+/// The label that names a slice's Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The ready addresses of `service`'s port named `port`, and the future that keeps them true; spawn it.
+/// The ready addresses of `service`'s port named `port`, and the future that updates them; spawn
+/// it.
 ///
-/// The set is empty until the first list has come. It ends when the receiver is dropped.
+/// The set is empty until the first list is complete. The future ends when the receiver is dropped.
 pub fn watch_peers(
     client: Client,
     namespace: &str,
@@ -44,7 +45,7 @@ pub fn watch_peers(
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%service, %error, "watch of endpoints failed; it is tried again")
+                    tracing::warn!(%service, %error, "watch of EndpointSlices failed, retrying")
                 }
             }
         }
@@ -53,11 +54,11 @@ pub fn watch_peers(
 }
 
 fn publish(sender: &watch::Sender<BTreeSet<SocketAddr>>, addresses: BTreeSet<SocketAddr>, service: &str) {
-    sender.send_if_modified(|known| {
-        let changed = *known != addresses;
+    sender.send_if_modified(|current| {
+        let changed = *current != addresses;
         if changed {
-            tracing::info!(%service, ?addresses, "peers");
-            *known = addresses;
+            tracing::info!(%service, ?addresses, "peers changed");
+            *current = addresses;
         }
         changed
     });
@@ -66,13 +67,13 @@ fn publish(sender: &watch::Sender<BTreeSet<SocketAddr>>, addresses: BTreeSet<Soc
 /// The addresses of each slice, by the slice's name.
 #[derive(Debug, Default)]
 struct Slices {
-    known: BTreeMap<String, BTreeSet<SocketAddr>>,
-    /// Filled during a fresh list, which replaces everything at its end.
+    current: BTreeMap<String, BTreeSet<SocketAddr>>,
+    /// Filled during a new list, which replaces everything at its end.
     listing: BTreeMap<String, BTreeSet<SocketAddr>>,
 }
 
 impl Slices {
-    /// Takes in an event; whether the addresses may have changed.
+    /// Applies an event; true if the addresses may have changed.
     fn apply(&mut self, event: Event<EndpointSlice>, port: &str) -> bool {
         match event {
             Event::Init => self.listing.clear(),
@@ -80,15 +81,15 @@ impl Slices {
                 self.listing.insert(slice.name_any(), ready_addresses(&slice, port));
             }
             Event::InitDone => {
-                self.known = std::mem::take(&mut self.listing);
+                self.current = std::mem::take(&mut self.listing);
                 return true;
             }
             Event::Apply(slice) => {
-                self.known.insert(slice.name_any(), ready_addresses(&slice, port));
+                self.current.insert(slice.name_any(), ready_addresses(&slice, port));
                 return true;
             }
             Event::Delete(slice) => {
-                self.known.remove(&slice.name_any());
+                self.current.remove(&slice.name_any());
                 return true;
             }
         }
@@ -96,11 +97,11 @@ impl Slices {
     }
 
     fn addresses(&self) -> BTreeSet<SocketAddr> {
-        self.known.values().flatten().copied().collect()
+        self.current.values().flatten().copied().collect()
     }
 }
 
-/// The ready endpoints of a slice at its port of that name.
+/// The ready endpoints of a slice, with its port of that name.
 fn ready_addresses(slice: &EndpointSlice, port: &str) -> BTreeSet<SocketAddr> {
     let named = slice.ports.iter().flatten().find(|p| p.name.as_deref().unwrap_or_default() == port);
     let Some(number) = named.and_then(|p| p.port).and_then(|n| u16::try_from(n).ok()) else {
@@ -110,7 +111,7 @@ fn ready_addresses(slice: &EndpointSlice, port: &str) -> BTreeSet<SocketAddr> {
         .endpoints
         .iter()
         .flatten()
-        // Nothing said means ready, by the API's definition.
+        // An unset condition means ready, by the API's definition.
         .filter(|endpoint| endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true))
         .filter_map(|endpoint| endpoint.addresses.first()?.parse::<IpAddr>().ok())
         .map(|ip| SocketAddr::new(ip, number))
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_the_ready_ones_of_all_slices() {
+    fn collects_ready_addresses_of_all_slices() {
         let mut slices = Slices::default();
         slices.apply(Event::Apply(slice("a", Some(true), "10.0.0.1")), "stats");
         slices.apply(Event::Apply(slice("b", None, "10.0.0.2")), "stats");
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_list_replaces_what_was_known() {
+    fn new_list_replaces_all_slices() {
         let mut slices = Slices::default();
         slices.apply(Event::Apply(slice("gone", None, "10.0.0.1")), "stats");
         assert!(!slices.apply(Event::Init, "stats"));

@@ -1,4 +1,4 @@
-//! Election: what one replica knows of the lease, and what it does next. Instants are arguments.
+//! The state machine of one candidate, without I/O. Instants are arguments.
 
 use std::time::Duration;
 
@@ -7,32 +7,37 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{DURATION, RENEW_DEADLINE, RETRY};
-
-/// What a holder that gave the lease away leaves as its duration, as client-go does.
+/// Validity of a lease after an observed renewal: how long there is no leader after one has
+/// crashed. Whole seconds, as in the object.
+pub const DURATION: Duration = Duration::from_secs(9);
+/// How long a leader acts without a renewal. The rest of [`DURATION`] covers work in progress.
+pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(6);
+/// Time between renewals, and between retries.
+pub(super) const RETRY: Duration = Duration::from_secs(2);
+/// The duration that a holder writes when it releases the lease, as client-go does.
 const RELEASED: Duration = Duration::from_secs(1);
 
-/// One replica's view.
+/// One candidate's view of the lease.
 #[derive(Debug)]
 pub(super) struct Election {
     identity: String,
-    /// `None` until the first look.
-    seen: Option<Seen>,
-    /// When the last write of ours that succeeded was sent. It holds no longer than from then.
+    /// `None` until the first observation.
+    observed: Option<Observed>,
+    /// When our last successful write was sent. The renewal counts from then.
     renewed: Option<Instant>,
-    /// Nothing is tried before, after a failure.
+    /// No write before this instant, after a failure.
     not_before: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Seen {
-    /// `None`: there is no such object.
+struct Observed {
+    /// `None`: the object does not exist.
     object: Option<Object>,
-    /// When its last change was seen.
+    /// When its last renewal was observed.
     at: Instant,
 }
 
-/// What to write.
+/// A write to the Lease.
 #[derive(Debug)]
 pub(super) enum Step {
     Create(LeaseSpec),
@@ -43,36 +48,37 @@ pub(super) enum Step {
 
 impl Election {
     pub(super) fn new(identity: &str) -> Self {
-        Self { identity: identity.to_owned(), seen: None, renewed: None, not_before: None }
+        Self { identity: identity.to_owned(), observed: None, renewed: None, not_before: None }
     }
 
-    /// Takes in the object as it is now.
+    /// Records the object's current state.
     pub(super) fn observe(&mut self, object: Option<Object>, now: Instant) {
-        if self.seen.as_ref().is_some_and(|seen| !is_news(seen.object.as_ref(), object.as_ref())) {
-            // Its age goes on.
+        if self.observed.as_ref().is_some_and(|observed| !is_newer(observed.object.as_ref(), object.as_ref()))
+        {
+            // Not newer: its age continues.
             return;
         }
         if object.as_ref().and_then(holder) != Some(self.identity.as_str()) {
             self.renewed = None;
         }
-        // Somebody may have edited it without renewing it. Its age goes on then, too.
-        let at = match &self.seen {
-            Some(seen) if renewal(&seen.object) == renewal(&object) => seen.at,
+        // An edit without a renewal does not reset its age.
+        let at = match &self.observed {
+            Some(observed) if renewal(&observed.object) == renewal(&object) => observed.at,
             _ => now,
         };
-        self.seen = Some(Seen { object, at });
+        self.observed = Some(Observed { object, at });
     }
 
-    /// A write of ours, sent at `sent`, became this.
+    /// Records the result of our write, sent at `sent`.
     pub(super) fn written(&mut self, object: Object, sent: Instant) {
-        self.seen = Some(Seen { object: Some(object), at: sent });
+        self.observed = Some(Observed { object: Some(object), at: sent });
         self.renewed = Some(sent);
         self.not_before = None;
     }
 
-    /// A request failed.
+    /// Records a failed request.
     pub(super) fn failed(&mut self, now: Instant) {
-        // A leader has time for several tries before its own end.
+        // Several retries fit before the leadership ends.
         self.not_before = Some(now + RETRY / 4);
     }
 
@@ -81,52 +87,52 @@ impl Election {
         self.leads_until().is_some_and(|until| now < until)
     }
 
-    /// Until when it leads without another renewal.
+    /// When the leadership ends without another renewal.
     pub(super) fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + RENEW_DEADLINE)
     }
 
-    /// Who leads, as far as known: whoever holds a lease that has not ended.
+    /// The holder of a lease that has not expired.
     pub(super) fn leader(&self, now: Instant) -> Option<&str> {
-        let seen = self.seen.as_ref()?;
-        let holder = seen.object.as_ref().and_then(holder)?;
-        // Ours is ours only while we may act on it.
-        let holds = if holder == self.identity { self.leads(now) } else { now < seen.end() };
+        let observed = self.observed.as_ref()?;
+        let holder = observed.object.as_ref().and_then(holder)?;
+        // Our own lease counts only while we may act on it.
+        let holds = if holder == self.identity { self.leads(now) } else { now < observed.end() };
         holds.then_some(holder)
     }
 
-    /// When there is next something to do, or to be told: a write, or the end of a lease.
+    /// When the next write is due, or a lease expires.
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
-        let seen = self.seen.as_ref()?;
+        let observed = self.observed.as_ref()?;
         let due = match self.renewed {
             Some(renewed) => renewed + RETRY,
-            None if self.is_anothers(seen) => seen.end(),
+            None if self.is_held_by_another(observed) => observed.end(),
             None => now,
         };
         Some(self.not_before.map_or(due, |not_before| due.max(not_before)))
     }
 
-    /// What to write now, if anything.
+    /// The write that is due now, if any.
     pub(super) fn step(&self, now: Instant, wall: Duration) -> Option<Step> {
-        let seen = self.seen.as_ref()?;
-        if self.is_anothers(seen) && now < seen.end() {
+        let observed = self.observed.as_ref()?;
+        if self.is_held_by_another(observed) && now < observed.end() {
             return None;
         }
-        let Some(object) = &seen.object else { return Some(Step::Create(self.spec(None, wall))) };
+        let Some(object) = &observed.object else { return Some(Step::Create(self.spec(None, wall))) };
         Some(Step::Replace(Box::new(Object {
             spec: Some(self.spec(object.spec.as_ref(), wall)),
             ..object.clone()
         })))
     }
 
-    /// Leads no more; what to write then, if the lease has our name.
+    /// Ends the leadership; returns the write that releases the lease, if we hold it.
     pub(super) fn resign(&mut self, wall: Duration) -> Option<Step> {
         self.renewed = None;
-        let seen = self.seen.as_ref()?;
-        if self.is_anothers(seen) {
+        let observed = self.observed.as_ref()?;
+        if self.is_held_by_another(observed) {
             return None;
         }
-        let mut object = seen.object.clone().filter(|object| holder(object).is_some())?;
+        let mut object = observed.object.clone().filter(|object| holder(object).is_some())?;
         let spec = object.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = seconds(RELEASED);
@@ -134,9 +140,10 @@ impl Election {
         Some(Step::Replace(Box::new(object)))
     }
 
-    /// One with our name that we do not lead by is from before our own restart, or of a write whose answer was lost.
-    fn is_anothers(&self, seen: &Seen) -> bool {
-        seen.object.as_ref().and_then(holder).is_some_and(|holder| holder != self.identity)
+    /// True if another replica holds it. A lease with our identity that we do not lead by is from
+    /// before a restart, or of a write without a response.
+    fn is_held_by_another(&self, observed: &Observed) -> bool {
+        observed.object.as_ref().and_then(holder).is_some_and(|holder| holder != self.identity)
     }
 
     fn spec(&self, before: Option<&LeaseSpec>, wall: Duration) -> LeaseSpec {
@@ -154,28 +161,29 @@ impl Election {
     }
 }
 
-// === impl Seen ===
+// === impl Observed ===
 
-impl Seen {
-    /// When the lease ends if it is not renewed, by what its holder says of its duration.
+impl Observed {
+    /// When the lease expires without a renewal, by the duration that its holder wrote.
     fn end(&self) -> Instant {
         let spec = self.object.as_ref().and_then(|object| object.spec.as_ref());
-        let said = spec.and_then(|spec| u64::try_from(spec.lease_duration_seconds?).ok());
-        // A bound, so that a senseless one does not keep everybody waiting for ever.
-        let said = said.map_or(DURATION, |seconds| Duration::from_secs(seconds.clamp(1, 60)));
-        self.at + said
+        let duration = spec.and_then(|spec| u64::try_from(spec.lease_duration_seconds?).ok());
+        // Bounded, so that an invalid duration does not block the election for ever.
+        let duration = duration.map_or(DURATION, |seconds| Duration::from_secs(seconds.clamp(1, 60)));
+        self.at + duration
     }
 }
 
-/// Whether `new` is another state than `known`, and not an earlier one: a watch may bring late what an answer has overtaken.
-fn is_news(known: Option<&Object>, new: Option<&Object>) -> bool {
+/// True if `new` is a newer state than `current`. A watch event may arrive after the response that
+/// overtook it.
+fn is_newer(current: Option<&Object>, new: Option<&Object>) -> bool {
     let version =
         |object: Option<&Object>| object.and_then(|object| object.metadata.resource_version.clone());
-    let (known, new) = (version(known), version(new));
+    let (current, new) = (version(current), version(new));
     let number = |version: &Option<String>| version.as_deref().and_then(|text| text.parse::<u64>().ok());
-    match (number(&known), number(&new)) {
-        (Some(known), Some(new)) => new > known,
-        _ => known != new,
+    match (number(&current), number(&new)) {
+        (Some(current), Some(new)) => new > current,
+        _ => current != new,
     }
 }
 
@@ -183,7 +191,7 @@ fn holder(object: &Object) -> Option<&str> {
     object.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
 
-/// What changes with each renewal.
+/// The fields that change with each renewal.
 fn renewal(object: &Option<Object>) -> Option<(Option<String>, Option<MicroTime>)> {
     let spec = object.as_ref()?.spec.as_ref()?;
     Some((spec.holder_identity.clone(), spec.renew_time.clone()))

@@ -1,4 +1,4 @@
-//! Leadership: what the election says at this moment.
+//! The current result of the election, for the parts that act on it.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -7,57 +7,63 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::election::Election;
+use crate::metrics::metric_name;
 
-/// Whether this replica leads, and who does. Clones follow the same election.
+/// Whether this replica leads, and the identity of the leader. Clones follow the same election.
 #[derive(Clone, Debug)]
-pub struct Leadership(watch::Receiver<Standing>);
+pub struct Leadership(watch::Receiver<LeadershipState>);
 
-/// The metric `rouse_leader`, read from the election whenever it is asked for.
-struct Gauge {
+/// The metric `rouse_<component>_leader`, computed at each scrape.
+struct LeaderGauge {
     leadership: Leadership,
     gauge: IntGauge,
 }
 
-/// Where the election writes it.
+/// The sending half, held by the election.
 #[derive(Debug)]
-pub(super) struct Publisher(watch::Sender<Standing>);
+pub(super) struct Publisher(watch::Sender<LeadershipState>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Standing {
+struct LeadershipState {
     leads: bool,
     leader: Option<String>,
-    /// Until when `leads` may be believed without a new word; `None`: for ever. A process that was stopped for a while wakes up to old words.
+    /// When `is_leader` expires without an update; `None` never. A process that was suspended
+    /// resumes with outdated state.
     until: Option<Instant>,
-    /// This replica stands for election no more, and has given away what it had.
-    over: bool,
+    /// The election is over and the lease is released.
+    is_over: bool,
 }
 
-/// Everybody follows.
+/// The two halves: not leading, without a leader.
 pub(super) fn channel() -> (Publisher, Leadership) {
-    let (sender, receiver) = watch::channel(Standing::default());
+    let (sender, receiver) = watch::channel(LeadershipState::default());
     (Publisher(sender), Leadership(receiver))
 }
 
 // === impl Leadership ===
 
 impl Leadership {
-    /// The leadership of a process that is alone: without a cluster, and in tests.
+    /// Leads for ever: for a process without a cluster, and for tests.
     pub fn always_leading() -> Self {
-        Self(watch::channel(Standing { leads: true, ..Standing::default() }).1)
+        Self(watch::channel(LeadershipState { leads: true, ..LeadershipState::default() }).1)
     }
 
-    /// The leadership of a process that follows `leader` for ever, for tests.
+    /// Follows `leader` for ever, for tests.
     pub fn following(leader: &str) -> Self {
-        Self(watch::channel(Standing { leader: Some(leader.to_owned()), ..Standing::default() }).1)
+        Self(
+            watch::channel(LeadershipState { leader: Some(leader.to_owned()), ..LeadershipState::default() })
+                .1,
+        )
     }
 
-    /// Registers the metric `rouse_leader`: 1 while this replica leads.
+    /// Registers the metric `rouse_<component>_leader`: 1 while this replica leads.
     ///
     /// # Errors
     /// When the registry has it already.
-    pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
-        let gauge = IntGauge::new("rouse_leader", "Whether this replica leads.")?;
-        registry.register(Box::new(Gauge { leadership: self.clone(), gauge }))
+    pub fn register(&self, registry: &Registry, component: &str) -> Result<(), prometheus::Error> {
+        let gauge =
+            IntGauge::new(metric_name(component, "leader"), "1 on the replica that leads, 0 on the others")?;
+        registry.register(Box::new(LeaderGauge { leadership: self.clone(), gauge }))
     }
 
     /// Whether this replica leads now.
@@ -65,38 +71,38 @@ impl Leadership {
         self.0.borrow().holds()
     }
 
-    /// The identity of whoever leads, if anybody is known to.
+    /// The identity of the leader, if there is one.
     pub fn leader(&self) -> Option<String> {
         self.0.borrow().leader.clone()
     }
 
-    /// Until this replica leads.
+    /// Waits until this replica leads.
     pub async fn acquired(&mut self) {
         self.wait_for(true).await;
     }
 
-    /// Until this replica does not lead.
+    /// Waits until this replica does not lead.
     pub async fn lost(&mut self) {
         self.wait_for(false).await;
     }
 
-    /// Until this replica leads, or until it does not.
+    /// Waits until this replica leads, or does not lead.
     pub async fn wait_for(&mut self, leads: bool) {
-        self.wait_until(|standing| standing.holds() == leads).await;
+        self.wait_until(|state| state.holds() == leads).await;
     }
 
-    /// Until what is known of the leader's identity is as `wanted`.
+    /// Waits until `wanted` is true for the leader's identity.
     pub async fn wait_for_leader(&mut self, wanted: impl Fn(Option<&str>) -> bool) {
-        self.wait_until(|standing| wanted(standing.leader.as_deref())).await;
+        self.wait_until(|state| wanted(state.leader.as_deref())).await;
     }
 
-    /// Until the lease was given away, after the stop; to be awaited before the process ends.
+    /// Waits until the lease is released after the stop; await it before the process ends.
     pub async fn released(&mut self) {
-        // If there is no election, there is nothing to give.
-        let _ = self.0.wait_for(|standing| standing.over).await;
+        // An error means that there is no election, hence nothing to release.
+        let _ = self.0.wait_for(|state| state.is_over).await;
     }
 
-    async fn wait_until(&mut self, wanted: impl FnMut(&Standing) -> bool) {
+    async fn wait_until(&mut self, wanted: impl FnMut(&LeadershipState) -> bool) {
         if self.0.wait_for(wanted).await.is_err() {
             // The election is over, or there is none: nothing changes any more.
             std::future::pending().await
@@ -104,9 +110,9 @@ impl Leadership {
     }
 }
 
-// === impl Gauge ===
+// === impl LeaderGauge ===
 
-impl Collector for Gauge {
+impl Collector for LeaderGauge {
     fn desc(&self) -> Vec<&Desc> {
         self.gauge.desc()
     }
@@ -117,9 +123,9 @@ impl Collector for Gauge {
     }
 }
 
-// === impl Standing ===
+// === impl LeadershipState ===
 
-impl Standing {
+impl LeadershipState {
     fn holds(&self) -> bool {
         self.leads && self.until.is_none_or(|until| Instant::now() < until)
     }
@@ -129,21 +135,21 @@ impl Standing {
 
 impl Publisher {
     pub(super) fn publish(&self, election: &Election, now: Instant) {
-        let new = Standing {
+        let new = LeadershipState {
             leads: election.leads(now),
             leader: election.leader(now).map(str::to_owned),
             until: election.leads_until(),
-            over: self.0.borrow().over,
+            is_over: self.0.borrow().is_over,
         };
-        self.0.send_if_modified(|known| {
-            let news = (new.leads, &new.leader) != (known.leads, &known.leader);
-            *known = new;
-            news
+        self.0.send_if_modified(|current| {
+            let changed = (new.leads, &new.leader) != (current.leads, &current.leader);
+            *current = new;
+            changed
         });
     }
 
-    /// This replica stands for election no more.
-    pub(super) fn conclude(&self) {
-        self.0.send_modify(|standing| standing.over = true);
+    /// Marks the election as is_over.
+    pub(super) fn end(&self) {
+        self.0.send_modify(|state| state.is_over = true);
     }
 }

@@ -1,9 +1,10 @@
-//! Replicas on a paused clock over an API in memory.
+//! Candidates on a paused clock, against an API server in memory.
 
 use fake_api::{FakeApi, Outage};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::election::RENEW_DEADLINE;
 use super::*;
 
 const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/rouse-system/leases/part";
@@ -31,7 +32,7 @@ async fn after(seconds: f64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }
 
-/// Two replicas, of which `a` leads.
+/// Two candidates, of which `a` leads.
 async fn two(api: &FakeApi) -> (Replica, Replica) {
     let a = Replica::start(api, "a");
     after(0.1).await;
@@ -47,7 +48,7 @@ fn spec(api: &FakeApi) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_many_leads_and_followers_ask_for_nothing() {
+async fn one_candidate_leads_and_followers_send_no_requests() {
     let api = FakeApi::default();
     let replicas: Vec<_> = ["a", "b", "c"].map(|name| Replica::start(&api, name)).into();
     for _ in 0..100 {
@@ -60,7 +61,7 @@ async fn one_of_many_leads_and_followers_ask_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clean_exit_hands_over_at_once() {
+async fn released_lease_is_acquired_at_once() {
     let api = FakeApi::default();
     let (mut a, b) = two(&api).await;
     a.stop.cancel();
@@ -68,14 +69,14 @@ async fn a_clean_exit_hands_over_at_once() {
     assert!(!a.leadership.is_leader());
     after(0.01).await;
     assert!(b.leads());
-    assert_eq!(a.leadership.leader().as_deref(), Some("b"), "it knows to the end whom to ask");
+    assert_eq!(a.leadership.leader().as_deref(), Some("b"), "it still reports the leader");
     after(30.0).await;
     assert!(!a.leads() && b.leads());
     assert_eq!(spec(&api)["leaseTransitions"], 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_lost_without_a_word_is_followed_after_the_lease_and_not_before() {
+async fn lease_of_crashed_leader_is_acquired_after_it_expires() {
     let api = FakeApi::default();
     let (a, b) = two(&api).await;
     a.task.abort();
@@ -86,7 +87,7 @@ async fn a_leader_lost_without_a_word_is_followed_after_the_lease_and_not_before
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_api_a_leader_stops_before_anybody_else_may_begin() {
+async fn leader_without_api_server_stops_before_another_may_begin() {
     for outage in [Outage::Failing, Outage::Hanging] {
         let api = FakeApi::default();
         let (a, b) = two(&api).await;
@@ -107,7 +108,7 @@ async fn without_the_api_a_leader_stops_before_anybody_else_may_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clocks_that_differ_do_not_matter() {
+async fn ignores_wall_clock_of_other_holders() {
     let api = FakeApi::default();
     let (_a, b) = two(&api).await;
     for time in ["1970-01-01T00:00:00.000000Z", "2970-01-01T00:00:00.000000Z"] {
@@ -115,12 +116,12 @@ async fn clocks_that_differ_do_not_matter() {
         object["spec"]["renewTime"] = time.into();
         api.put(PATH, object);
         after(0.1).await;
-        assert!(!b.leads(), "renewed just now, whatever it says: {time}");
+        assert!(!b.leads(), "observed just now, whatever its timestamp: {time}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_in_other_hands_is_given_up_and_one_that_was_edited_or_deleted_is_not() {
+async fn loses_lease_to_other_holder_but_not_by_edit_or_deletion() {
     let api = FakeApi::default();
     let a = Replica::start(&api, "a");
     after(0.1).await;
@@ -144,7 +145,7 @@ async fn a_lease_in_other_hands_is_given_up_and_one_that_was_edited_or_deleted_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_starts_again_under_its_name_goes_on_at_once() {
+async fn restarted_leader_continues_at_once() {
     let api = FakeApi::default();
     let (a, b) = two(&api).await;
     drop(a.task);
@@ -155,7 +156,7 @@ async fn a_replica_that_starts_again_under_its_name_goes_on_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_leadership_is_told_when_it_comes() {
+async fn lost_leadership_is_published_in_time() {
     let api = FakeApi::default();
     let mut a = Replica::start(&api, "a");
     a.leadership.acquired().await;
@@ -166,7 +167,7 @@ async fn the_end_of_a_leadership_is_told_when_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_nonsense_keeps_nobody_waiting_for_ever() {
+async fn invalid_lease_duration_does_not_block_election() {
     for seconds in [json!(-1), json!(0), json!(i32::MAX), Value::Null] {
         let api = FakeApi::default();
         api.put(PATH, json!({"spec": {"holderIdentity": "gone", "leaseDurationSeconds": seconds}}));
@@ -177,12 +178,12 @@ async fn an_object_of_nonsense_keeps_nobody_waiting_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leadership_is_not_believed_after_its_time() {
+async fn leadership_expires_without_updates() {
     let api = FakeApi::default();
     let a = Replica::start(&api, "a");
     after(0.1).await;
     assert!(a.leads());
-    // The task that would say otherwise does not come to run, as in a process that was stopped.
+    // The election's task does not run, as in a process that was suspended.
     a.task.abort();
     after(RENEW_DEADLINE.as_secs_f64()).await;
     assert!(!a.leads());
