@@ -1,4 +1,5 @@
-//! Wiring: sockets are bound first, so that a bad port fails at start; then tasks run until a drain has ended.
+//! Wiring of the sidecar: sockets are bound first, so that a bad port fails at start. Then the
+//! tasks run until a drain has ended.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,24 +23,25 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::Admin;
-use crate::app_readiness::{AppProbe, AppReadiness};
 use crate::args::Args;
-use crate::availability::Availability;
-use crate::caller_body::CallerBody;
-use crate::drain::Drain;
-use crate::handler::Handler;
-use crate::metrics::{Metrics, TcpMetrics};
-use crate::readiness_probe::ReadinessProbe;
-use crate::request_counter::RequestCounter;
-use crate::stats_endpoint::StatsEndpoint;
-use crate::tcp_proxy::{self, TcpProxy};
-use crate::timeouts::Stopwatches;
-use crate::upstream::Upstream;
+use crate::readiness::admin_endpoint::AdminEndpoint;
+use crate::readiness::app_probe::AppProbe;
+use crate::readiness::app_readiness::AppReadiness;
+use crate::readiness::availability::Availability;
+use crate::readiness::drain::Drain;
+use crate::readiness::readiness_probe::ReadinessProbe;
+use crate::requests::app_connections::AppConnections;
+use crate::requests::handler::Handler;
+use crate::requests::request_body::RequestBody;
+use crate::requests::timeouts::RequestTimers;
+use crate::stats::metrics::{self, Metrics, TcpMetrics};
+use crate::stats::request_counter::RequestCounter;
+use crate::stats::stats_endpoint::StatsEndpoint;
+use crate::tcp::tcp_proxy::{TcpProxy, TcpProxyParts};
 
-/// Time for open connections to close after the drain, which has waited for requests already.
-const CLOSE: Duration = Duration::from_secs(1);
-/// Bound of the stats and admin ports: collectors and one kubelet.
+/// Time for open connections to close after the drain, when no request is left.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bound of the stats and admin ports, which serve collectors and one kubelet.
 const FEW_CONNECTIONS: usize = 64;
 
 /// A sidecar with its sockets bound.
@@ -48,40 +50,40 @@ pub struct App {
     args: Args,
     traffic: TcpListener,
     stats: TcpListener,
-    /// The same port of UDP.
+    /// UDP socket with the port number of `stats`; `None` if the port is taken.
     datagrams: Option<UdpSocket>,
     admin: TcpListener,
 }
 
-/// Where a sidecar listens; tests bind port 0.
+/// Addresses of a sidecar's ports; tests bind port 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     /// The pod's traffic.
     pub traffic: SocketAddr,
     /// `/stat` and `/metrics`.
     pub stats: SocketAddr,
-    /// `/ready` and `/wait-for-drain`.
+    /// `/ready`, `/app-ready` and `/wait-for-drain`.
     pub admin: SocketAddr,
 }
 
-/// What the tasks share.
-struct Parts {
+/// Parts that the tasks run.
+struct Components {
     app: AppReadiness,
-    server: Server,
+    traffic: TrafficHandler,
     stats: StatsEndpoint,
-    admin: Admin,
+    admin: AdminEndpoint,
 }
 
-/// What limits and counts, whatever is spoken.
-struct Load {
+/// Parts that admit and count requests or connections.
+struct Admission {
     counter: Arc<RequestCounter>,
     breaker: Breaker,
     availability: Availability,
 }
 
-/// What takes the traffic's connections.
-enum Server {
-    Http(Load),
+/// Serves the connections of the traffic port.
+enum TrafficHandler {
+    Http(Admission),
     Tcp(TcpProxy),
 }
 
@@ -91,22 +93,22 @@ impl App {
     /// Binds the sockets.
     ///
     /// # Errors
-    /// When an address is taken or not ours.
+    /// When an address is taken or does not belong to this host.
     pub async fn bind(args: Args) -> anyhow::Result<Self> {
         let stats = listen(args.stats_listen).await?;
         Ok(Self {
             traffic: listen(args.listen).await?,
-            datagrams: datagrams(stats.local_addr()?).await,
+            datagrams: bind_datagrams(stats.local_addr()?).await,
             stats,
             admin: listen(args.admin_listen).await?,
             args,
         })
     }
 
-    /// Where it listens.
+    /// Addresses of the bound sockets.
     ///
     /// # Errors
-    /// When a socket does not know its address.
+    /// When the kernel does not return an address.
     pub fn addresses(&self) -> std::io::Result<Addresses> {
         Ok(Addresses {
             traffic: self.traffic.local_addr()?,
@@ -118,44 +120,45 @@ impl App {
     /// Serves until `stop`, then drains.
     ///
     /// # Errors
-    /// When the arguments contradict themselves or a task ends unexpectedly.
+    /// When the arguments are inconsistent, or a task ends unexpectedly.
     pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
         let Self { args, traffic, stats, datagrams, admin } = self;
-        tracing::info!(?args, "queue-proxy {}", env!("CARGO_PKG_VERSION"));
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), ?args, "queue-proxy started");
         let (close_traffic, close) = (CancellationToken::new(), CancellationToken::new());
-        let parts = build(&args, &close_traffic)?;
-        let drain = parts.admin.drain.clone();
-        let bounds = ServerOptions {
+        let components = build(&args, &close_traffic)?;
+        let drain = components.admin.drain.clone();
+        let options = ServerOptions {
             header_read_timeout: args.header_timeout,
             max_connections: args.max_connections,
-            drain_timeout: CLOSE,
+            drain_timeout: CLOSE_TIMEOUT,
             ..ServerOptions::default()
         };
-        let few = ServerOptions { max_connections: FEW_CONNECTIONS, ..bounds };
-        let mut admin_bounds = few;
+        let stats_options = ServerOptions { max_connections: FEW_CONNECTIONS, ..options };
+        let mut admin_options = stats_options;
 
         let mut tasks = JoinSet::new();
-        match parts.server {
-            Server::Http(load) => {
-                let workers = Workers::start(handlers(&args, &load))?;
-                tasks.spawn(serve_traffic(workers, traffic, bounds, close_traffic.clone()));
+        match components.traffic {
+            TrafficHandler::Http(admission) => {
+                let workers = Workers::start(handlers(&args, &admission))?;
+                tasks.spawn(serve_http(workers, traffic, options, close_traffic.clone()));
             }
-            Server::Tcp(proxy) => {
+            TrafficHandler::Tcp(proxy) => {
                 enable_keepalive(&traffic)?;
                 enable_keepalive(&admin)?;
-                // Here they wait for a slot, and nobody may take the kubelet's place for that.
-                admin_bounds.max_connections = args.max_connections.saturating_add(FEW_CONNECTIONS);
+                // Tunnels wait on the admin port for a slot and must leave connections for the
+                // kubelet.
+                admin_options.max_connections = args.max_connections.saturating_add(FEW_CONNECTIONS);
                 let workers = Workers::start(vec![(); args.workers()])?;
-                tasks.spawn(proxy.serve(workers, traffic, bounds));
+                tasks.spawn(proxy.serve(workers, traffic, options));
             }
         }
-        tasks.spawn(serve_stats(stats, datagrams, Arc::new(parts.stats), few, close.clone()));
-        tasks.spawn(serve_admin(admin, Arc::new(parts.admin), admin_bounds, close.clone()));
+        tasks.spawn(serve_stats(stats, datagrams, Arc::new(components.stats), stats_options, close.clone()));
+        tasks.spawn(serve_admin(admin, Arc::new(components.admin), admin_options, close.clone()));
         tasks.spawn({
             let drain = drain.clone();
             async move {
-                // Together: a pod may be told to stop before its app has ever started.
-                tokio::join!(parts.app.watch_starts(), drain.supervise(parts.app.probe()));
+                // Concurrently, because a pod may be stopped before its app has started.
+                tokio::join!(components.app.watch_starts(), drain.supervise(components.app.app_probe()));
             }
         });
 
@@ -163,64 +166,64 @@ impl App {
             () = stop.cancelled() => {}
             ended = tasks.join_next() => anyhow::bail!("a task ended unexpectedly: {ended:?}"),
         }
-        drain.begin_for_good();
+        drain.begin_final();
         drain.done().await;
         close_traffic.cancel();
         close.cancel();
-        tokio::time::timeout(2 * CLOSE, async {
+        tokio::time::timeout(2 * CLOSE_TIMEOUT, async {
             while tasks.len() > 1 && tasks.join_next().await.is_some() {}
         })
         .await
-        .context("connections did not close")
+        .context("connections did not close in time")
     }
 }
 
-fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Parts> {
+fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
-    runtime::metrics::register_build_info(&registry, "queue-proxy", env!("CARGO_PKG_VERSION"))?;
+    metrics::register_build_info(&registry)?;
     let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), into_second(), metrics.clone()));
     let breaker = Breaker::new(args.limit(), args.queue_bound());
     let app = AppReadiness::new(AppProbe::new(args.app_address(), readiness_probe(args)?));
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app.clone(), drain.clone());
-    let load =
-        Load { counter: counter.clone(), breaker: breaker.clone(), availability: availability.clone() };
+    let admission =
+        Admission { counter: counter.clone(), breaker: breaker.clone(), availability: availability.clone() };
     let tcp = match args.protocol {
         Protocol::Http => None,
-        Protocol::Tcp => Some(tcp_proxy(args, &load, TcpMetrics::register(&registry)?, stop)),
+        Protocol::Tcp => Some(tcp_proxy(args, &admission, TcpMetrics::register(&registry)?, stop)),
     };
-    let server = match &tcp {
-        None => Server::Http(load),
-        Some(proxy) => Server::Tcp(proxy.clone()),
+    let traffic = match &tcp {
+        None => TrafficHandler::Http(admission),
+        Some(proxy) => TrafficHandler::Tcp(proxy.clone()),
     };
-    Ok(Parts {
+    Ok(Components {
         app,
-        server,
+        traffic,
         stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
-        admin: Admin { availability, drain, tcp },
+        admin: AdminEndpoint { availability, drain, tcp },
     })
 }
 
-/// One for each worker, with connections to the app of its own.
-fn handlers(args: &Args, load: &Load) -> Vec<Handler> {
+/// One handler for each worker.
+fn handlers(args: &Args, admission: &Admission) -> Vec<Handler> {
     let health_checks = Arc::new(HealthChecks::new(&args.health_check_agents));
     let handler = || Handler {
-        counter: load.counter.clone(),
-        breaker: load.breaker.clone(),
-        upstream: Upstream::new(args.app_address()),
-        availability: load.availability.clone(),
+        counter: admission.counter.clone(),
+        breaker: admission.breaker.clone(),
+        app: AppConnections::new(args.app_address()),
+        availability: admission.availability.clone(),
         health_checks: health_checks.clone(),
-        stopwatches: Stopwatches::new(args.timeouts()),
+        timers: RequestTimers::new(args.timeouts()),
     };
     std::iter::repeat_with(handler).take(args.workers()).collect()
 }
 
-fn tcp_proxy(args: &Args, load: &Load, metrics: TcpMetrics, stop: &CancellationToken) -> TcpProxy {
-    TcpProxy::new(tcp_proxy::Shared {
-        counter: load.counter.clone(),
-        breaker: load.breaker.clone(),
-        availability: load.availability.clone(),
+fn tcp_proxy(args: &Args, admission: &Admission, metrics: TcpMetrics, stop: &CancellationToken) -> TcpProxy {
+    TcpProxy::new(TcpProxyParts {
+        counter: admission.counter.clone(),
+        breaker: admission.breaker.clone(),
+        availability: admission.availability.clone(),
         app: args.app_address(),
         idle_timeouts: args.idle_timeouts(),
         metrics,
@@ -229,7 +232,7 @@ fn tcp_proxy(args: &Args, load: &Load, metrics: TcpMetrics, stop: &CancellationT
     })
 }
 
-/// Time since the last whole second of the wall clock, by which periods end.
+/// Time since the last whole second of the wall clock, at which periods end.
 fn into_second() -> Duration {
     Duration::from_nanos(u64::from(runtime::clock::since_epoch().subsec_nanos()))
 }
@@ -248,44 +251,44 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }
 
-async fn serve_traffic(
+async fn serve_http(
     workers: Workers<Handler>,
     listener: TcpListener,
-    bounds: ServerOptions,
+    options: ServerOptions,
     stop: CancellationToken,
 ) {
     let service = |handler: Arc<Handler>| {
-        move |request: Request<Incoming>, ends: &Arc<ConnectionAddresses>| {
-            let (handler, ends) = (handler.clone(), ends.clone());
-            let request = Box::new(request.map(CallerBody::from));
-            async move { Ok::<_, Infallible>(handler.handle(request, &ends).await) }
+        move |request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>| {
+            let (handler, addresses) = (handler.clone(), addresses.clone());
+            let request = Box::new(request.map(RequestBody::from));
+            async move { Ok::<_, Infallible>(handler.handle(request, &addresses).await) }
         }
     };
-    server::serve_on_workers(&workers, listener, service, bounds, stop).await;
+    server::serve_on_workers(&workers, listener, service, options, stop).await;
 }
 
-/// Who asks by datagrams and gets no answer asks by HTTP, so that a sidecar does without.
-async fn datagrams(address: SocketAddr) -> Option<UdpSocket> {
+/// A failure is tolerated, because collectors fall back to HTTP.
+async fn bind_datagrams(address: SocketAddr) -> Option<UdpSocket> {
     match UdpSocket::bind(address).await {
         Ok(socket) => Some(socket),
         Err(error) => {
-            tracing::warn!(%address, %error, "stats are answered by HTTP alone");
+            tracing::warn!(%address, %error, "UDP port unavailable, serving stats by HTTP only");
             None
         }
     }
 }
 
-/// Answers for, and keeps, the stats.
+/// Serves the stats and ends their periods.
 async fn serve_stats(
     listener: TcpListener,
     datagrams: Option<UdpSocket>,
     stats: Arc<StatsEndpoint>,
-    bounds: ServerOptions,
+    options: ServerOptions,
     stop: CancellationToken,
 ) {
     let service = {
         let stats = stats.clone();
-        move |request, _: &_| std::future::ready(Ok::<_, Infallible>(stats.answer(&request)))
+        move |request, _: &_| std::future::ready(Ok::<_, Infallible>(stats.handle(&request)))
     };
     let answer_datagrams = async {
         match &datagrams {
@@ -294,7 +297,7 @@ async fn serve_stats(
         }
     };
     tokio::select! {
-        () = server::serve(listener, service, bounds, stop) => {}
+        () = server::serve(listener, service, options, stop) => {}
         () = stats.report_periods() => {}
         () = answer_datagrams => {}
     }
@@ -302,13 +305,13 @@ async fn serve_stats(
 
 async fn serve_admin(
     listener: TcpListener,
-    admin: Arc<Admin>,
-    bounds: ServerOptions,
+    admin: Arc<AdminEndpoint>,
+    options: ServerOptions,
     stop: CancellationToken,
 ) {
     let service = move |request, _: &_| {
         let admin = admin.clone();
-        async move { Ok::<_, Infallible>(admin.answer(request).await) }
+        async move { Ok::<_, Infallible>(admin.handle(request).await) }
     };
-    server::serve(listener, service, bounds, stop).await;
+    server::serve(listener, service, options, stop).await;
 }

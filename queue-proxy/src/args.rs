@@ -1,7 +1,8 @@
-//! What the pod's spec tells the sidecar: flags, or environment variables that start with `QUEUE_PROXY_`.
+//! The sidecar's settings: flags, or environment variables that begin with `QUEUE_PROXY_`.
 //!
-//! Everything has a default, so flags alone are enough, or nothing at all. A variable that is set but empty counts as
-//! absent: the injected ones copy annotations by the downward API, which gives "" for an annotation that is not there.
+//! Every setting has a default. A variable that is set but empty counts as absent, because the
+//! injected variables copy annotations through the downward API, which yields "" for an absent
+//! annotation.
 
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,117 +17,126 @@ use proxy::health_checks;
 use proxy::tcp::IdleTimeouts;
 use proxy::workers;
 
-use crate::timeouts::Timeouts;
+use crate::requests::timeouts::Timeouts;
 
-/// Callers that may wait for each slot of the app, unless told otherwise.
+/// Default queue places for each slot of the app.
 const QUEUED_PER_SLOT: usize = 10;
 
-/// Threads unless told otherwise: two carry more than most apps, and each costs memory in every pod.
+/// Default bound of worker threads: two serve more than most apps, and each costs memory in every
+/// pod.
 const MOST_WORKERS: usize = 2;
 
-/// Limits, queues, counts and forwards the requests of the app beside it.
+/// Sidecar that limits, queues, counts and forwards a pod's requests.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "queue-proxy", version)]
-// The group would be called Args, as that of the flattened ones is.
+// The default name of the group, Args, is also that of the flattened group.
 #[group(skip)]
 pub struct Args {
-    /// Address for the pod's traffic: HTTP/1.1 and h2c.
-    #[arg(long, env = "QUEUE_PROXY_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_PORT))]
+    /// Address for the pod's traffic (HTTP/1.1 and h2c).
+    #[arg(long, env = "QUEUE_PROXY_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_PORT))]
     pub listen: SocketAddr,
 
     /// Address for /stat and /metrics.
-    #[arg(long, env = "QUEUE_PROXY_STATS_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_STATS_PORT))]
+    #[arg(long, env = "QUEUE_PROXY_STATS_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_STATS_PORT))]
     pub stats_listen: SocketAddr,
 
     /// Address for /ready, /app-ready and /wait-for-drain.
-    #[arg(long, env = "QUEUE_PROXY_ADMIN_LISTEN", default_value_t = everywhere(contract::QUEUE_PROXY_ADMIN_PORT))]
+    #[arg(long, env = "QUEUE_PROXY_ADMIN_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_ADMIN_PORT))]
     pub admin_listen: SocketAddr,
 
     /// Address of the app.
     #[arg(long, env = "QUEUE_PROXY_UPSTREAM", default_value = "127.0.0.1:8080")]
     pub upstream: SocketAddr,
 
-    /// Port of the app, if only that differs from --upstream.
+    /// Port of the app; overrides the port of --upstream.
     #[arg(long, env = "QUEUE_PROXY_APP_PORT")]
     pub app_port: Option<u16>,
 
-    /// What is spoken to the app: http, or tcp for bytes that are passed as they are. What is said of requests then holds for
-    /// connections; timeouts do not, but for --idle-timeout.
+    /// Protocol of the app: http, or tcp for unmodified bytes. With tcp the limits apply to
+    /// connections instead of requests, and of the timeouts only --idle-timeout applies.
     #[arg(long, env = "QUEUE_PROXY_PROTOCOL", default_value_t = Protocol::Http)]
     pub protocol: Protocol,
 
-    /// With --protocol tcp: how long nothing may pass after the app's word until a connection counts no more.
+    /// With --protocol tcp, time without bytes after the app has sent the last ones until the
+    /// connection stops counting as active.
     #[arg(long, env = "QUEUE_PROXY_TCP_SILENCE", default_value = "5s", value_parser = duration)]
     pub tcp_silence: Duration,
 
-    /// The same after the caller's word, when the app may be at work on an answer.
+    /// With --protocol tcp, the same time after the client has sent the last bytes, when the app
+    /// may be working on a response.
     #[arg(long, env = "QUEUE_PROXY_TCP_ANSWER_TIME", default_value = "15m", value_parser = duration)]
     pub tcp_answer_time: Duration,
 
-    /// Requests that the app gets at a time; 0 is no limit.
+    /// Requests that the app serves at a time; 0 means no limit.
     #[arg(long, env = "QUEUE_PROXY_CONTAINER_CONCURRENCY", default_value_t = 0)]
     pub container_concurrency: u32,
 
-    /// Requests that may wait for the app; more are answered 503. Ten times the container concurrency by default.
+    /// Requests that may wait for the app; further requests get 503. The default is ten times the
+    /// container concurrency.
     #[arg(long, env = "QUEUE_PROXY_QUEUE_DEPTH")]
     pub queue_depth: Option<usize>,
 
-    /// Longest time of a request, from its arrival to the end of its response, waiting and streaming included; 0 is for
-    /// ever. Without an answer until then it gets 504; a response that has begun is cut. Long streams need more of it or
-    /// 0. What is upgraded (websockets) may last longer.
+    /// Longest time of a request from its arrival to the end of its response, including queueing
+    /// and streaming; 0 means no limit. A request without a response gets 504, and a response that
+    /// has begun is cut. Increase it for long streams, or set 0. Upgraded connections (websockets)
+    /// may last longer.
     #[arg(long, env = "QUEUE_PROXY_TIMEOUT", default_value = "300s", value_parser = duration)]
     pub timeout: Duration,
 
-    /// Longest time until the app's response begins, waiting included, if that is less than --timeout; 0 is no bound.
+    /// Longest time from a request's arrival to the start of its response, including queueing; 0
+    /// means no limit. It has no effect unless it is below --timeout.
     #[arg(long, env = "QUEUE_PROXY_RESPONSE_START_TIMEOUT", default_value = "300s", value_parser = duration)]
     pub response_start_timeout: Duration,
 
-    /// Longest time for which nothing of a request or its response is sent either way, upgraded connections included; 0
-    /// is for ever.
+    /// Longest time without a byte in either direction of a request or an upgraded connection; 0
+    /// means no limit.
     #[arg(long, env = "QUEUE_PROXY_IDLE_TIMEOUT", default_value = "0s", value_parser = duration)]
     pub idle_timeout: Duration,
 
-    /// Path that the app answers with 200 to 399 once it is ready. Without it, an accepted connection is enough.
+    /// Path of an HTTP readiness probe of the app, which succeeds with a status of 200 to 399.
+    /// Without it the app is ready when it accepts a connection.
     #[arg(long, env = "QUEUE_PROXY_READINESS_PATH", conflicts_with = "readiness_probe")]
     pub readiness_path: Option<String>,
 
-    /// How to ask the app whether it is ready: a readinessProbe as in a pod's container, in JSON. httpGet (plain HTTP),
-    /// tcpSocket or grpc, with a number as port, and timeoutSeconds and successThreshold; when to ask is up to who calls
-    /// /app-ready.
+    /// Readiness probe of the app: a container's readinessProbe as JSON with httpGet (plain HTTP),
+    /// tcpSocket or grpc and a numeric port. timeoutSeconds and successThreshold apply; the caller
+    /// of /app-ready determines the period.
     #[arg(long, env = "QUEUE_PROXY_READINESS_PROBE")]
     pub readiness_probe: Option<String>,
 
-    /// How the user agents of health checks begin, by comma. They pass beside the limit and are not counted; with an empty
-    /// list nobody does.
+    /// Prefixes of the user agents of health checks, separated by commas. Health checks are not
+    /// limited and not counted. With an empty list no request counts as a health check.
     #[arg(long, env = "QUEUE_PROXY_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
     pub health_check_agents: Vec<String>,
 
-    /// Drained means: so long without a new request, and none in flight.
+    /// Time without a new request, and with none in flight, after which a drain ends.
     #[arg(long, env = "QUEUE_PROXY_DRAIN_QUIET_PERIOD", default_value = "3s", value_parser = duration)]
     pub drain_quiet_period: Duration,
 
-    /// Longest drain; what is in flight then is cut. Keep it below the pod's termination grace period.
+    /// Longest drain; requests that are in flight after it are cut. Keep it below the pod's
+    /// termination grace period.
     #[arg(long, env = "QUEUE_PROXY_DRAIN_TIMEOUT", default_value = "25s", value_parser = duration)]
     pub drain_timeout: Duration,
 
-    /// Connections open at a time on the traffic port; more wait in the kernel's backlog.
+    /// Connections open at a time on the traffic port; further ones wait in the kernel's backlog.
     #[arg(long, env = "QUEUE_PROXY_MAX_CONNECTIONS", default_value_t = 65_536)]
     pub max_connections: usize,
 
-    /// Time a caller has for the head of a request, the time before it included: a connection rests no longer than that.
+    /// Longest time until the head of a connection's next request is complete, including the idle
+    /// time before it.
     #[arg(long, env = "QUEUE_PROXY_HEADER_TIMEOUT", default_value = "30s", value_parser = duration)]
     pub header_timeout: Duration,
 
-    /// Threads that carry the traffic, at most 64. As many as there are processors for this process by default, but no more
-    /// than 2.
+    /// Worker threads for the traffic, at most 64. The default is the number of processors
+    /// available to the process, but at most 2.
     #[arg(long, env = "QUEUE_PROXY_WORKERS")]
     pub workers: Option<NonZeroUsize>,
 
-    /// Name of the pod, as it stands in its stats.
+    /// Name of the pod in its stats.
     #[arg(long, env = "HOSTNAME", default_value = "")]
     pub pod: String,
 
-    /// Logs.
+    /// Settings of the log.
     #[command(flatten)]
     pub telemetry: runtime::telemetry::LogArgs,
 }
@@ -134,19 +144,19 @@ pub struct Args {
 // === impl Args ===
 
 impl Args {
-    /// The process's arguments; ends the process with a usage message if they make no sense.
+    /// Parses the process's arguments; exits with a usage message if they are invalid.
     pub fn from_environment() -> Self {
         let mut command = ignoring_empty_variables(Self::command(), |name| std::env::var_os(name));
         let matches: ArgMatches = command.get_matches_mut();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
     }
 
-    /// Where the app listens.
+    /// Address of the app.
     pub fn app_address(&self) -> SocketAddr {
         SocketAddr::new(self.upstream.ip(), self.app_port.unwrap_or(self.upstream.port()))
     }
 
-    /// Threads that carry the traffic.
+    /// Number of worker threads.
     pub(crate) fn workers(&self) -> usize {
         workers::worker_count(self.workers, MOST_WORKERS)
     }
@@ -167,19 +177,19 @@ impl Args {
         Limit::of_container_concurrency(self.container_concurrency)
     }
 
-    /// Without a limit nobody ever waits, so the bound is then of no account.
+    /// Queue places; without a limit no request waits, so the value has no effect.
     pub(crate) fn queue_bound(&self) -> usize {
-        let by_default = (self.container_concurrency as usize).saturating_mul(QUEUED_PER_SLOT);
-        self.queue_depth.unwrap_or(by_default)
+        let default = (self.container_concurrency as usize).saturating_mul(QUEUED_PER_SLOT);
+        self.queue_depth.unwrap_or(default)
     }
 }
 
-fn everywhere(port: u16) -> SocketAddr {
+fn any_address(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "a duration is written like 3s, 500ms or 1m30s".to_owned())
+    parse_duration(text).ok_or_else(|| "must be a duration such as 3s, 500ms or 1m30s".to_owned())
 }
 
 fn ignoring_empty_variables(command: Command, variable: impl Fn(&OsStr) -> Option<OsString>) -> Command {
@@ -198,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Args::command().debug_assert();
     }
 
@@ -210,14 +220,14 @@ mod tests {
         for (flag, defaults) in flags {
             let row =
                 readme.lines().find(|line| line.starts_with('|') && line.contains(&format!("`--{flag}`")));
-            let row = row.unwrap_or_else(|| panic!("--{flag} is not in docs/reference/queue-proxy.md"));
+            let row = row.unwrap_or_else(|| panic!("--{flag} is missing in docs/reference/queue-proxy.md"));
             let default = defaults.first().and_then(|default| default.to_str()).unwrap_or_default();
             assert!(default == health_checks::WELL_KNOWN || row.contains(default), "{default}: {row}");
         }
     }
 
     #[test]
-    fn nothing_said_means_the_contract() {
+    fn uses_defaults_of_the_contract_without_flags() {
         let args = parse(&[]).unwrap();
         assert_eq!(args.listen.port(), 8012);
         assert_eq!(args.app_address().to_string(), "127.0.0.1:8080");
@@ -226,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_follows_the_limit_unless_told() {
+    fn derives_queue_depth_from_the_limit_unless_set() {
         let args = parse(&["--container-concurrency", "3", "--app-port", "9000"]).unwrap();
         assert_eq!((args.limit(), args.queue_bound()), (Limit::AtMost(3), 30));
         assert_eq!(args.app_address().port(), 9000);
@@ -234,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_refused() {
+    fn rejects_invalid_values() {
         for bad in [
             "--container-concurrency=-1",
             "--drain-timeout=soon",
@@ -247,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_variable_counts_as_absent() {
+    fn treats_empty_variable_as_absent() {
         let depth = "QUEUE_PROXY_QUEUE_DEPTH";
         let command = ignoring_empty_variables(Args::command(), |name| match name.to_str() {
             Some(name) if name == depth => Some(OsString::new()),

@@ -1,42 +1,29 @@
 //! queue-proxy: the sidecar in front of one pod's app.
 //!
 //! ```text
-//!  caller ─► handler ─┬─ probe ──► availability (app_readiness, drain)
-//!                     └─ request ─► request_counter ─► breaker ─► forward ─► upstream ─► app
+//!  client ─► handler ─┬─ probe ───► availability (app_readiness, drain)
+//!                     └─ request ─► request_counter ─► breaker ─► app_connections ─► app
 //!                                        │
-//!                     reporter, each 1 s ┘─► stats_endpoint  /stat  ◄─ metrics-adapter
-//!  kubelet ─► admin  /ready, /app-ready, /wait-for-drain
+//!                  each second a period ─┘─► stats_endpoint  /stat  ◄─ metrics-adapter
+//!  kubelet ─► admin_endpoint  /ready, /app-ready, /wait-for-drain
 //! ```
 //!
-//! In front of an app that does not speak HTTP, tcp_proxy takes the handler's place: what it says of requests holds for
-//! connections, while bytes flow.
+//! It limits the requests that the app serves at a time, queues further requests, counts both and
+//! reports when the app is ready. In front of an app that does not use HTTP, `tcp_proxy` takes the
+//! handler's place and applies the same rules to connections.
 //!
-//! It limits how many requests the app sees at a time, queues what is above, counts what is there and says when the app
-//! can be used. It never talks to the Kubernetes API; the pod's spec configures it by flags and environment.
+//! The pod's spec configures it by flags and environment variables. It never uses the Kubernetes
+//! API.
 
 #![deny(missing_docs)]
 
-mod admin;
 pub mod app;
-mod app_body;
-mod app_readiness;
 pub mod args;
-mod availability;
-mod caller_body;
-mod deadlines;
-mod drain;
-mod error_response;
-mod forward;
-mod grpc_health;
-mod handler;
-mod metrics;
-mod readiness_probe;
-mod request_counter;
-mod screened;
-mod stats_endpoint;
-mod tcp_proxy;
-mod timeouts;
-mod upstream;
+mod readiness;
+mod requests;
+mod stats;
+mod tcp;
 
 pub use app::App;
 pub use args::Args;
+pub use stats::describe_metrics;

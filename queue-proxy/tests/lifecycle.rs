@@ -1,4 +1,5 @@
-//! The sidecar's start and end: probes held open until the app listens, and a drain that loses nobody.
+//! The sidecar's start and end: probes that wait for the app's start, and a drain that loses no
+//! request.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,13 +28,13 @@ fn probe(of: &str) -> Request<Full<Bytes>> {
 }
 
 /// An address that is free now, for an app that starts later.
-async fn reserved() -> SocketAddr {
+async fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
 #[tokio::test]
-async fn probe_readiness_and_early_requests_are_held_until_the_app_listens() {
-    let address = reserved().await;
+async fn holds_probe_readiness_and_early_requests_until_the_app_listens() {
+    let address = free_address().await;
     let sidecar = Sidecar::start(address, &[]).await;
     let probed = tokio::spawn(send(sidecar.at.traffic, probe("queue-proxy")));
     let ready = tokio::spawn(send(sidecar.at.admin, request("/ready")));
@@ -51,7 +52,7 @@ async fn probe_readiness_and_early_requests_are_held_until_the_app_listens() {
 }
 
 #[tokio::test]
-async fn a_queue_proxy_is_no_activator() {
+async fn rejects_probe_for_an_activator() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[]).await;
     let answer = within(send(sidecar.at.traffic, probe("activator"))).await;
@@ -60,7 +61,7 @@ async fn a_queue_proxy_is_no_activator() {
 }
 
 #[tokio::test]
-async fn a_drain_serves_what_is_here_and_what_still_comes() {
+async fn serves_running_and_new_requests_during_a_drain() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--drain-quiet-period=300ms"]).await;
     assert_eq!(within(send(sidecar.at.admin, request("/ready"))).await.status(), StatusCode::OK);
@@ -87,7 +88,7 @@ async fn a_drain_serves_what_is_here_and_what_still_comes() {
 }
 
 #[tokio::test]
-async fn a_signal_alone_drains_and_ends_the_process() {
+async fn drains_and_ends_after_a_signal_without_hook() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--drain-quiet-period=100ms"]).await;
     let running = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
@@ -101,7 +102,7 @@ async fn a_signal_alone_drains_and_ends_the_process() {
 }
 
 #[tokio::test]
-async fn a_drain_is_bounded() {
+async fn ends_drain_at_its_timeout() {
     let app = TestApp::start().await;
     let flags = ["--drain-quiet-period=10ms", "--drain-timeout=100ms"];
     let sidecar = Sidecar::start(app.address, &flags).await;
@@ -112,22 +113,22 @@ async fn a_drain_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_pod_that_stops_before_its_app_started_stops() {
-    let sidecar = Sidecar::start(reserved().await, &["--drain-quiet-period=10ms"]).await;
+async fn stops_before_the_app_has_started() {
+    let sidecar = Sidecar::start(free_address().await, &["--drain-quiet-period=10ms"]).await;
     sidecar.stop.cancel();
     within(sidecar.run).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn after_a_restart_of_the_app_alone_the_sidecar_is_ready_again() {
+async fn serves_again_after_a_restart_of_the_app_alone() {
     let app = TestApp::start().await;
     let flags = ["--drain-quiet-period=10ms", "--readiness-path=/healthz"];
     let sidecar = Sidecar::start(app.address, &flags).await;
     assert_eq!(within(send(sidecar.at.admin, request("/wait-for-drain"))).await.status(), StatusCode::OK);
     app.fail(true);
-    eventually(async || app.was_seen_failing()).await;
-    let away = within(send(sidecar.at.admin, request("/ready"))).await;
-    assert_eq!(away.status(), StatusCode::SERVICE_UNAVAILABLE);
+    eventually(async || app.has_failed_probe()).await;
+    let draining = within(send(sidecar.at.admin, request("/ready"))).await;
+    assert_eq!(draining.status(), StatusCode::SERVICE_UNAVAILABLE);
     app.fail(false);
     eventually(async || send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::OK).await;
     assert!(!within(sidecar.get("/")).await.headers().contains_key("connection"));
@@ -138,7 +139,7 @@ async fn app_ready(sidecar: &Sidecar) -> StatusCode {
 }
 
 #[tokio::test]
-async fn an_app_that_turns_unready_is_said_to_be_and_comes_back() {
+async fn reports_app_that_becomes_unready_and_ready_again() {
     let app = TestApp::start().await;
     let port = app.address.port();
     for probe in [
@@ -149,7 +150,7 @@ async fn an_app_that_turns_unready_is_said_to_be_and_comes_back() {
         assert_eq!(app_ready(&sidecar).await, StatusCode::OK, "{probe}");
         app.fail(true);
         assert_eq!(app_ready(&sidecar).await, StatusCode::SERVICE_UNAVAILABLE, "{probe}");
-        // What arrives all the same is the app's to answer.
+        // Requests are forwarded to an unready app.
         assert_eq!(text(within(sidecar.get("/")).await).await, "ok");
         app.fail(false);
         assert_eq!(app_ready(&sidecar).await, StatusCode::OK, "{probe}");
@@ -157,7 +158,7 @@ async fn an_app_that_turns_unready_is_said_to_be_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_service_that_the_app_does_not_know_is_not_ready() {
+async fn is_not_ready_if_the_app_lacks_the_grpc_service() {
     let app = TestApp::start().await;
     let probe = format!(r#"{{"grpc": {{"port": {}, "service": "other"}}}}"#, app.address.port());
     let sidecar = Sidecar::start(app.address, &["--readiness-probe", &probe]).await;
@@ -168,13 +169,13 @@ async fn a_service_that_the_app_does_not_know_is_not_ready() {
 }
 
 #[tokio::test]
-async fn an_app_that_crashes_is_waited_for_as_at_its_start() {
+async fn holds_requests_during_a_crash_of_the_app() {
     let app = TestApp::start().await;
     let address = app.address;
     let sidecar = Sidecar::start(address, &[]).await;
     assert_eq!(app_ready(&sidecar).await, StatusCode::OK);
     drop(app);
-    // Until somebody asks, the sidecar cannot know; the kubelet asks as soon as it has started the app again.
+    // The sidecar detects the crash with the next probe.
     eventually(async || tokio::net::TcpStream::connect(address).await.is_err()).await;
     let ready = tokio::spawn(send(sidecar.at.admin, request("/app-ready")));
     eventually(async || {
@@ -190,7 +191,7 @@ async fn an_app_that_crashes_is_waited_for_as_at_its_start() {
 }
 
 #[tokio::test]
-async fn a_probe_that_cannot_be_asked_ends_the_start_with_the_reason() {
+async fn fails_to_start_with_an_unsupported_probe() {
     let any = "127.0.0.1:0";
     let probe = r#"{"httpGet": {"port": "http"}}"#;
     let flags = ["--listen", any, "--stats-listen", any, "--admin-listen", any, "--readiness-probe", probe];
@@ -200,14 +201,14 @@ async fn a_probe_that_cannot_be_asked_ends_the_start_with_the_reason() {
     assert!(format!("{error:#}").contains("must be a number"), "{error:#}");
 }
 
-/// A caller of HTTP/2 as gRPC makes them: one connection, and another when that takes no more.
-struct Http2Caller {
+/// An HTTP/2 client as gRPC libraries have it: one connection, replaced when it accepts no request.
+struct Http2Client {
     to: SocketAddr,
     sender: hyper::client::conn::http2::SendRequest<Full<Bytes>>,
     connections: usize,
 }
 
-impl Http2Caller {
+impl Http2Client {
     async fn new(to: SocketAddr) -> Self {
         Self { to, sender: Self::connect(to).await, connections: 1 }
     }
@@ -221,13 +222,13 @@ impl Http2Caller {
     }
 
     async fn call(&mut self, path: &str) -> hyper::Result<hyper::Response<hyper::body::Incoming>> {
-        let mut asked = Request::get(format!("http://web.example{path}")).body(Full::default()).unwrap();
+        let mut request = Request::get(format!("http://web.example{path}")).body(Full::default()).unwrap();
         loop {
-            match self.sender.try_send_request(asked).await {
+            match self.sender.try_send_request(request).await {
                 Ok(response) => return Ok(response),
-                // It was never sent, so it is safe to send it elsewhere.
+                // It was never sent, so it is safe to send it on another connection.
                 Err(mut error) => match error.take_message() {
-                    Some(unsent) => asked = unsent,
+                    Some(unsent) => request = unsent,
                     None => return Err(error.into_error()),
                 },
             }
@@ -238,17 +239,17 @@ impl Http2Caller {
 }
 
 #[tokio::test]
-async fn a_caller_with_one_long_connection_leaves_during_the_drain_and_loses_nothing() {
+async fn moves_long_http2_connection_away_during_a_drain_without_loss() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--drain-quiet-period=300ms"]).await;
-    let mut caller = Http2Caller::new(sidecar.at.traffic).await;
+    let mut client = Http2Client::new(sidecar.at.traffic).await;
     for _ in 0..3 {
-        assert_eq!(text(within(caller.call("/")).await.unwrap()).await, "ok");
+        assert_eq!(text(within(client.call("/")).await.unwrap()).await, "ok");
     }
-    assert_eq!(caller.connections, 1);
-    let streaming = within(caller.call("/slow-body")).await.unwrap();
+    assert_eq!(client.connections, 1);
+    let streaming = within(client.call("/slow-body")).await.unwrap();
     let waiting =
-        caller.sender.send_request(Request::get("http://web.example/wait").body(Full::default()).unwrap());
+        client.sender.send_request(Request::get("http://web.example/wait").body(Full::default()).unwrap());
     let waiting = tokio::spawn(waiting);
     sidecar.holds(2.0, 0.0).await;
 
@@ -257,14 +258,14 @@ async fn a_caller_with_one_long_connection_leaves_during_the_drain_and_loses_not
         send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::SERVICE_UNAVAILABLE
     })
     .await;
-    // Told by the next response, it goes, and comes back as long as it knows of no other pod.
+    // GOAWAY closes the connection, and the client reconnects, because it has no other pod.
     within(async {
-        while caller.connections < 3 {
-            assert_eq!(text(caller.call("/").await.unwrap()).await, "ok");
+        while client.connections < 3 {
+            assert_eq!(text(client.call("/").await.unwrap()).await, "ok");
         }
     })
     .await;
-    // What was on its way over the old connection ends there.
+    // Requests of the old connection complete on it.
     app.open(2);
     assert_eq!(text(within(waiting).await.unwrap().unwrap()).await, "waited");
     assert_eq!(text(streaming).await, "beginend");

@@ -1,4 +1,5 @@
-//! A sidecar in front of an app that does not speak HTTP: real connections, silent ones, and those of activators.
+//! A sidecar in front of an app that does not use HTTP: active and idle connections, and tunnels of
+//! activators.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +24,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 const TCP: &str = "--protocol=tcp";
 const GREETING: &[u8] = b"220 ready\r\n";
-/// Longer than the sidecar keeps a connection by which it only asks, on a busy machine too.
-const MOMENT: Duration = Duration::from_millis(500);
+/// Longer than a readiness probe keeps its connection open, on a busy machine as well.
+const PROBE_TIME: Duration = Duration::from_millis(500);
 const OPEN: &str = "rouse_queue_proxy_tcp_connections";
 const IN_FLIGHT: &str = "rouse_queue_proxy_requests_in_flight";
 
@@ -40,14 +41,14 @@ impl RawApp {
         self.0.local_addr().unwrap()
     }
 
-    /// The next connection with a caller behind it. Others are the sidecar's own questions whether the app is there.
+    /// The next connection of a client, after any readiness probes of the sidecar.
     async fn accept(&self) -> TcpStream {
         within(async {
             loop {
                 let (stream, _) = self.0.accept().await.unwrap();
-                // Who only asks has closed already, or does so at once.
-                let looked = tokio::time::timeout(MOMENT, stream.peek(&mut [0])).await;
-                if looked.map_or(true, |read| read.is_ok_and(|read| read > 0)) {
+                // A probe closes its connection at once.
+                let peeked = tokio::time::timeout(PROBE_TIME, stream.peek(&mut [0])).await;
+                if peeked.map_or(true, |read| read.is_ok_and(|read| read > 0)) {
                     return stream;
                 }
             }
@@ -56,8 +57,9 @@ impl RawApp {
     }
 }
 
-/// It has found the app to be there: who has to wait for that counts meanwhile, and leaves if it ends its side.
-async fn sidecar_of(app: &RawApp, flags: &[&str]) -> Sidecar {
+/// Starts a sidecar and waits until its app is ready. A connection that waits for the app would
+/// count as active, and would be dropped when its client closes the sending side.
+async fn ready_sidecar(app: &RawApp, flags: &[&str]) -> Sidecar {
     let sidecar = Sidecar::start(app.address(), &[&[TCP], flags].concat()).await;
     assert_eq!(within(send(sidecar.at.admin, request("/ready"))).await.status(), StatusCode::OK);
     sidecar
@@ -67,18 +69,18 @@ async fn call(sidecar: &Sidecar) -> TcpStream {
     within(TcpStream::connect(sidecar.at.traffic)).await.unwrap()
 }
 
-async fn hears(stream: &mut (impl AsyncRead + Unpin), bytes: &[u8]) {
-    let mut heard = vec![0; bytes.len()];
-    within(stream.read_exact(&mut heard)).await.unwrap();
-    assert_eq!(heard, bytes);
+async fn expect_read(stream: &mut (impl AsyncRead + Unpin), bytes: &[u8]) {
+    let mut received = vec![0; bytes.len()];
+    within(stream.read_exact(&mut received)).await.unwrap();
+    assert_eq!(received, bytes);
 }
 
 async fn ends(stream: &mut (impl AsyncRead + Unpin)) -> bool {
-    // A reset is an end as well.
+    // A reset counts as an end.
     within(stream.read(&mut [0])).await.unwrap_or_default() == 0
 }
 
-async fn says(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) {
+async fn write(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) {
     within(stream.write_all(bytes)).await.unwrap();
 }
 
@@ -87,112 +89,112 @@ async fn until(sidecar: &Sidecar, metric: &str, value: f64) {
 }
 
 #[tokio::test]
-async fn an_app_that_speaks_first_is_heard_and_a_silent_connection_is_no_load() {
+async fn relays_servers_first_bytes_and_does_not_count_idle_connections() {
     let app = RawApp::start().await;
-    let sidecar = sidecar_of(&app, &["--tcp-silence=100ms"]).await;
-    let mut caller = call(&sidecar).await;
+    let sidecar = ready_sidecar(&app, &["--tcp-silence=100ms"]).await;
+    let mut client = call(&sidecar).await;
     let mut served = app.accept().await;
-    says(&mut served, GREETING).await;
-    hears(&mut caller, GREETING).await;
+    write(&mut served, GREETING).await;
+    expect_read(&mut client, GREETING).await;
     assert_eq!(sidecar.metric(IN_FLIGHT).await, 0.0);
     for _ in 0..2 {
-        says(&mut caller, b"EHLO").await;
-        hears(&mut served, b"EHLO").await;
+        write(&mut client, b"EHLO").await;
+        expect_read(&mut served, b"EHLO").await;
         until(&sidecar, IN_FLIGHT, 1.0).await;
-        says(&mut served, b"250").await;
-        hears(&mut caller, b"250").await;
+        write(&mut served, b"250").await;
+        expect_read(&mut client, b"250").await;
         until(&sidecar, IN_FLIGHT, 0.0).await;
         assert_eq!(sidecar.metric(OPEN).await, 1.0);
     }
 }
 
 #[tokio::test]
-async fn either_side_may_end_and_listen_on() {
+async fn either_side_may_close_its_sending_direction() {
     let app = RawApp::start().await;
-    let sidecar = sidecar_of(&app, &[]).await;
-    let mut caller = call(&sidecar).await;
-    says(&mut caller, b"all of it").await;
-    caller.shutdown().await.unwrap();
+    let sidecar = ready_sidecar(&app, &[]).await;
+    let mut client = call(&sidecar).await;
+    write(&mut client, b"all of it").await;
+    client.shutdown().await.unwrap();
     let mut served = app.accept().await;
-    let mut asked = Vec::new();
-    within(served.read_to_end(&mut asked)).await.unwrap();
-    assert_eq!(asked, b"all of it");
-    says(&mut served, b"answer").await;
+    let mut request_bytes = Vec::new();
+    within(served.read_to_end(&mut request_bytes)).await.unwrap();
+    assert_eq!(request_bytes, b"all of it");
+    write(&mut served, b"answer").await;
     drop(served);
     let mut answer = Vec::new();
-    within(caller.read_to_end(&mut answer)).await.unwrap();
+    within(client.read_to_end(&mut answer)).await.unwrap();
     assert_eq!(answer, b"answer");
     until(&sidecar, "rouse_queue_proxy_tcp_connections_total{outcome=\"served\"}", 1.0).await;
 }
 
 #[tokio::test]
-async fn connections_wait_for_a_slot_in_a_bounded_queue_and_who_hangs_up_leaves_it() {
+async fn connections_queue_for_a_slot_and_leave_when_the_client_closes() {
     let app = RawApp::start().await;
-    let sidecar = sidecar_of(&app, &["--container-concurrency=1", "--queue-depth=1"]).await;
+    let sidecar = ready_sidecar(&app, &["--container-concurrency=1", "--queue-depth=1"]).await;
     let mut first = call(&sidecar).await;
-    says(&mut first, b"1").await;
+    write(&mut first, b"1").await;
     let mut served = app.accept().await;
 
-    let mut impatient = call(&sidecar).await;
-    says(&mut impatient, b"2").await;
+    let mut closing = call(&sidecar).await;
+    write(&mut closing, b"2").await;
     sidecar.holds(2.0, 1.0).await;
     let mut too_many = call(&sidecar).await;
     assert!(ends(&mut too_many).await);
-    drop(impatient);
+    drop(closing);
     sidecar.holds(1.0, 0.0).await;
     until(&sidecar, "rouse_queue_proxy_tcp_connections_total{outcome=\"cancelled\"}", 1.0).await;
 
     let mut second = call(&sidecar).await;
-    says(&mut second, b"3").await;
+    write(&mut second, b"3").await;
     sidecar.holds(2.0, 1.0).await;
-    hears(&mut served, b"1").await;
+    expect_read(&mut served, b"1").await;
     drop((first, served));
     let mut served = app.accept().await;
-    hears(&mut served, b"3").await;
+    expect_read(&mut served, b"3").await;
     until(&sidecar, OPEN, 1.0).await;
 }
 
 #[tokio::test]
-async fn a_connection_waits_for_the_apps_start() {
+async fn connection_waits_for_the_apps_start() {
     let address = RawApp::start().await.address();
     let sidecar = Sidecar::start(address, &[TCP]).await;
     let mut early = call(&sidecar).await;
-    says(&mut early, b"PING").await;
+    write(&mut early, b"PING").await;
     sidecar.holds(1.0, 0.0).await;
     let app = RawApp(TcpListener::bind(address).await.unwrap());
     let mut served = app.accept().await;
-    hears(&mut served, b"PING").await;
-    says(&mut served, b"PONG").await;
-    hears(&mut early, b"PONG").await;
+    expect_read(&mut served, b"PING").await;
+    write(&mut served, b"PONG").await;
+    expect_read(&mut early, b"PONG").await;
 }
 
 #[tokio::test]
-async fn the_zero_scalers_probe_is_neither_counted_nor_seen_by_the_app() {
+async fn activator_path_probe_is_not_counted_and_does_not_reach_the_app() {
     let app = RawApp::start().await;
-    let sidecar = sidecar_of(&app, &[]).await;
+    let sidecar = ready_sidecar(&app, &[]).await;
     let mut probe = call(&sidecar).await;
-    says(&mut probe, TCP_PROBE).await;
+    write(&mut probe, TCP_PROBE).await;
     assert!(ends(&mut probe).await);
     until(&sidecar, "rouse_queue_proxy_tcp_connections_total{outcome=\"served\"}", 1.0).await;
-    // The next that the app is asked is somebody's question.
-    let mut caller = call(&sidecar).await;
-    says(&mut caller, b"PING").await;
-    hears(&mut app.accept().await, b"PING").await;
+    // The next bytes at the app are those of a client.
+    let mut client = call(&sidecar).await;
+    write(&mut client, b"PING").await;
+    expect_read(&mut app.accept().await, b"PING").await;
     until(&sidecar, IN_FLIGHT, 1.0).await;
 }
 
 fn tunnel_request() -> Request<http_body_util::Full<bytes::Bytes>> {
-    let mut asked = request(TUNNEL_PATH);
+    let mut request_bytes = request(TUNNEL_PATH);
     for (name, value) in
         [("connection", "upgrade"), ("upgrade", TUNNEL_PROTOCOL), ("rouse-proxied", "activator")]
     {
-        asked.headers_mut().insert(name, value.parse().unwrap());
+        request_bytes.headers_mut().insert(name, value.parse().unwrap());
     }
-    asked
+    request_bytes
 }
 
 #[tokio::test]
-async fn an_activators_connection_comes_by_the_admin_port_and_is_told_apart() {
+async fn activator_tunnel_on_the_admin_port_counts_as_proxied() {
     let address = RawApp::start().await.address();
     let sidecar = Sidecar::start(address, &[TCP, "--container-concurrency=1"]).await;
     let mut probe = request("/");
@@ -207,21 +209,21 @@ async fn an_activators_connection_comes_by_the_admin_port_and_is_told_apart() {
     let mut opened = within(opened).await.unwrap();
     assert_eq!(opened.status(), StatusCode::SWITCHING_PROTOCOLS);
     let mut tunnel = TokioIo::new(within(hyper::upgrade::on(&mut opened)).await.unwrap());
-    says(&mut tunnel, b"PING").await;
+    write(&mut tunnel, b"PING").await;
     let mut served = app.accept().await;
-    hears(&mut served, b"PING").await;
-    says(&mut served, b"PONG").await;
-    hears(&mut tunnel, b"PONG").await;
+    expect_read(&mut served, b"PING").await;
+    write(&mut served, b"PONG").await;
+    expect_read(&mut tunnel, b"PONG").await;
     eventually(async || {
-        let told = text(send(sidecar.at.stats, request("/stat")).await).await;
-        let stat: Stat = serde_json::from_str(&told).unwrap_or_default();
+        let body = text(send(sidecar.at.stats, request("/stat")).await).await;
+        let stat: Stat = serde_json::from_str(&body).unwrap_or_default();
         stat.average_proxied_concurrent_requests == 1.0 && stat.average_concurrent_requests == 1.0
     })
     .await;
 
     let waiting = tokio::spawn(send(sidecar.at.admin, tunnel_request()));
     sidecar.holds(2.0, 1.0).await;
-    assert!(!waiting.is_finished(), "it has no slot");
+    assert!(!waiting.is_finished(), "the tunnel has no slot");
     drop(tunnel);
     assert_eq!(within(served.read(&mut [0])).await.unwrap(), 0);
     drop(served);
@@ -229,7 +231,7 @@ async fn an_activators_connection_comes_by_the_admin_port_and_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_sidecar_that_speaks_http_says_what_to_do_about_a_tunnel() {
+async fn rejects_tunnel_to_an_http_app_with_the_fix() {
     let app = RawApp::start().await;
     let sidecar = Sidecar::start(app.address(), &[]).await;
     let refused = within(send(sidecar.at.admin, tunnel_request())).await;
@@ -238,26 +240,26 @@ async fn a_sidecar_that_speaks_http_says_what_to_do_about_a_tunnel() {
 }
 
 #[tokio::test]
-async fn a_drain_takes_new_connections_waits_for_those_that_run_and_ends_those_that_rest() {
+async fn drain_waits_for_active_connections_and_closes_idle_ones() {
     let app = RawApp::start().await;
     let flags = [TCP, "--drain-quiet-period=300ms", "--tcp-silence=100ms"];
     let sidecar = Sidecar::start(app.address(), &flags).await;
-    let mut resting = call(&sidecar).await;
-    let _rests = app.accept().await;
+    let mut idle = call(&sidecar).await;
+    let _idle_app = app.accept().await;
     let mut running = call(&sidecar).await;
-    says(&mut running, b"SELECT").await;
+    write(&mut running, b"SELECT").await;
     let mut runs = app.accept().await;
-    hears(&mut runs, b"SELECT").await;
+    expect_read(&mut runs, b"SELECT").await;
 
     sidecar.stop.cancel();
     let mut late = call(&sidecar).await;
-    says(&mut late, b"PING").await;
+    write(&mut late, b"PING").await;
     let mut serves_late = app.accept().await;
-    hears(&mut serves_late, b"PING").await;
+    expect_read(&mut serves_late, b"PING").await;
     drop(serves_late);
     assert!(!sidecar.run.is_finished());
-    says(&mut runs, b"1").await;
-    hears(&mut running, b"1").await;
+    write(&mut runs, b"1").await;
+    expect_read(&mut running, b"1").await;
     within(sidecar.run).await.unwrap().unwrap();
-    assert!(ends(&mut resting).await && ends(&mut running).await);
+    assert!(ends(&mut idle).await && ends(&mut running).await);
 }

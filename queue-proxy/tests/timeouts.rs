@@ -1,4 +1,4 @@
-//! What becomes of requests that take too long, and of their slots.
+//! Requests that exceed a timeout, and their slots.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,19 +31,19 @@ fn of(version: Version, path: &str) -> Request<Full<Bytes>> {
     request.header("host", "web.example").body(Full::default()).unwrap()
 }
 
-/// The slot is free again, so the next request is answered.
-async fn serves_on(sidecar: &Sidecar) {
+/// Checks that the slot is free and the next request is served.
+async fn assert_serves(sidecar: &Sidecar) {
     sidecar.holds(0.0, 0.0).await;
     assert_eq!(text(within(sidecar.get("/")).await).await, "ok");
 }
 
 #[tokio::test]
-async fn a_request_without_an_answer_in_time_gets_504_and_leaves_its_slot() {
+async fn request_without_response_in_time_gets_504_and_releases_its_slot() {
     let app = TestApp::start().await;
-    for (flag, said) in [
-        ("--timeout=100ms", "did not end within 100ms"),
-        ("--response-start-timeout=100ms", "did not begin to answer within 100ms"),
-        ("--idle-timeout=100ms", "nothing was sent or received for 100ms"),
+    for (flag, detail) in [
+        ("--timeout=100ms", "did not complete within 100ms"),
+        ("--response-start-timeout=100ms", "did not start its response within 100ms"),
+        ("--idle-timeout=100ms", "no byte was sent or received for 100ms"),
     ] {
         let sidecar = Sidecar::start(app.address, &[ONE_SLOT, flag]).await;
         for version in [Version::HTTP_11, Version::HTTP_2] {
@@ -53,58 +53,58 @@ async fn a_request_without_an_answer_in_time_gets_504_and_leaves_its_slot() {
             assert_eq!(late.status(), StatusCode::GATEWAY_TIMEOUT, "{flag} {version:?}");
             assert_eq!(late.headers()["content-type"], "application/problem+json");
             let problem = text(late).await;
-            assert!(problem.contains(said), "{problem}");
-            serves_on(&sidecar).await;
+            assert!(problem.contains(detail), "{problem}");
+            assert_serves(&sidecar).await;
         }
         assert_eq!(sidecar.metric("rouse_queue_proxy_requests_total{code_class=\"5xx\"}").await, 2.0);
     }
 }
 
 #[tokio::test]
-async fn the_time_in_the_queue_counts() {
+async fn counts_time_in_the_queue() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[ONE_SLOT, "--response-start-timeout=300ms"]).await;
     let mut running = within(sidecar.get("/slow-body")).await;
     within(running.frame()).await.unwrap().unwrap();
     let queued = within(sidecar.get("/")).await;
     assert_eq!(queued.status(), StatusCode::GATEWAY_TIMEOUT);
-    // What has begun to answer has all the time that --timeout leaves.
+    // A response that has begun is bounded by --timeout alone.
     sidecar.holds(1.0, 0.0).await;
     app.open(1);
     assert_eq!(within(running.frame()).await.unwrap().unwrap().into_data().unwrap(), "end");
 }
 
 #[tokio::test]
-async fn a_response_that_takes_too_long_is_cut_and_never_looks_whole() {
+async fn cuts_late_response_so_that_it_never_looks_complete() {
     let app = TestApp::start().await;
     for flag in ["--timeout=200ms", "--idle-timeout=200ms"] {
         let sidecar = Sidecar::start(app.address, &[ONE_SLOT, flag]).await;
-        let mut caller = TcpStream::connect(sidecar.at.traffic).await.unwrap();
-        caller.write_all(b"GET /slow-body HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut client = TcpStream::connect(sidecar.at.traffic).await.unwrap();
+        client.write_all(b"GET /slow-body HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let mut all = Vec::new();
-        // Closed or reset: both say that it is not whole.
-        let _ = within(caller.read_to_end(&mut all)).await;
+        // A close and a reset both mark it as incomplete.
+        let _ = within(client.read_to_end(&mut all)).await;
         let all = String::from_utf8(all).unwrap();
         assert!(all.starts_with("HTTP/1.1 200") && all.ends_with("begin\r\n"), "{flag}: {all}");
-        serves_on(&sidecar).await;
+        assert_serves(&sidecar).await;
 
         let mut stream = within(send(sidecar.at.traffic, of(Version::HTTP_2, "/slow-body"))).await;
         assert_eq!(within(stream.frame()).await.unwrap().unwrap().into_data().unwrap(), "begin");
         assert!(within(stream.frame()).await.unwrap().is_err(), "{flag}: the stream must be reset");
-        serves_on(&sidecar).await;
+        assert_serves(&sidecar).await;
     }
 }
 
 #[tokio::test]
-async fn an_upload_is_not_idle() {
+async fn upload_is_not_idle() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--idle-timeout=300ms", "--timeout=0"]).await;
     let stream = TokioIo::new(TcpStream::connect(sidecar.at.traffic).await.unwrap());
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     let (mut upload, parts) = mpsc::channel::<Result<Frame<Bytes>, std::io::Error>>(0);
-    let asked = Request::post("/count").header("host", "x").body(StreamBody::new(parts)).unwrap();
-    let response = tokio::spawn(sender.send_request(asked));
+    let upload_request = Request::post("/count").header("host", "x").body(StreamBody::new(parts)).unwrap();
+    let response = tokio::spawn(sender.send_request(upload_request));
     let began = Instant::now();
     while began.elapsed() < Duration::from_millis(900) {
         upload.send(Ok(Frame::data(Bytes::from("part")))).await.unwrap();
@@ -115,37 +115,37 @@ async fn an_upload_is_not_idle() {
 }
 
 #[tokio::test]
-async fn a_caller_that_takes_nothing_loses_its_slot() {
+async fn client_that_reads_nothing_loses_its_slot() {
     let app = TestApp::start().await;
     for flag in ["--timeout=300ms", "--idle-timeout=300ms"] {
         let sidecar = Sidecar::start(app.address, &[ONE_SLOT, flag]).await;
-        let mut caller = TcpStream::connect(sidecar.at.traffic).await.unwrap();
-        caller.write_all(b"GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut client = TcpStream::connect(sidecar.at.traffic).await.unwrap();
+        client.write_all(b"GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         sidecar.holds(1.0, 0.0).await;
-        serves_on(&sidecar).await;
+        assert_serves(&sidecar).await;
 
         let stream = TokioIo::new(TcpStream::connect(sidecar.at.traffic).await.unwrap());
         let mut http2 = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-        // It allows nothing at all to be sent.
+        // With a window of zero the sidecar may send nothing.
         http2.initial_stream_window_size(0);
         let (mut sender, connection) = http2.handshake(stream).await.unwrap();
         tokio::spawn(connection);
         let stalled = within(sender.send_request(of(Version::HTTP_2, "/endless"))).await.unwrap();
         assert_eq!(stalled.status(), StatusCode::OK);
-        serves_on(&sidecar).await;
-        drop((caller, stalled));
+        assert_serves(&sidecar).await;
+        drop((client, stalled));
     }
 }
 
 #[tokio::test]
-async fn an_upgraded_connection_ends_by_silence_alone() {
+async fn only_the_idle_timeout_ends_an_upgraded_connection() {
     let app = TestApp::start().await;
     let flags = [ONE_SLOT, "--timeout=100ms", "--response-start-timeout=50ms", "--idle-timeout=400ms"];
     let sidecar = Sidecar::start(app.address, &flags).await;
-    let mut asked = request("/upgrade");
-    asked.headers_mut().insert("connection", "Upgrade".parse().unwrap());
-    asked.headers_mut().insert("upgrade", "echo".parse().unwrap());
-    let mut response = within(send(sidecar.at.traffic, asked)).await;
+    let mut upgrade = request("/upgrade");
+    upgrade.headers_mut().insert("connection", "Upgrade".parse().unwrap());
+    upgrade.headers_mut().insert("upgrade", "echo".parse().unwrap());
+    let mut response = within(send(sidecar.at.traffic, upgrade)).await;
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
     let mut tunnel = TokioIo::new(within(hyper::upgrade::on(&mut response)).await.unwrap());
     let began = Instant::now();
@@ -155,11 +155,11 @@ async fn an_upgraded_connection_ends_by_silence_alone() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(within(tunnel.read(&mut [0; 4])).await.unwrap_or_default(), 0);
-    serves_on(&sidecar).await;
+    assert_serves(&sidecar).await;
 }
 
 #[tokio::test]
-async fn without_timeouts_a_request_lasts_as_long_as_it_likes() {
+async fn serves_long_requests_without_timeouts() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--timeout=0", "--response-start-timeout=0"]).await;
     let waiting = tokio::spawn(send(sidecar.at.traffic, request("/wait")));

@@ -1,4 +1,4 @@
-//! Requests through the sidecar: what the app and the caller see, what is limited, and what counts for how long.
+//! Requests through the sidecar: headers, bodies, limits, and how long a request counts.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,10 +25,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test]
-async fn the_app_sees_its_callers_request() {
+async fn forwards_request_without_internal_and_hop_by_hop_headers() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[]).await;
-    let mut asked = request("/headers?a=b");
+    let mut to_send = request("/headers?a=b");
     for (name, value) in [
         ("rouse-proxied", "activator"),
         ("connection", "x-hop"),
@@ -36,43 +36,43 @@ async fn the_app_sees_its_callers_request() {
         ("x-forwarded-for", "10.1.2.3"),
         ("x-mine", "kept"),
     ] {
-        asked.headers_mut().insert(name, value.parse().unwrap());
+        to_send.headers_mut().insert(name, value.parse().unwrap());
     }
-    let seen = text(within(send(sidecar.at.traffic, asked)).await).await;
-    for there in ["HTTP/1.1", "web.example", "10.1.2.3, 127.0.0.1", "kept", "x-forwarded-proto"] {
-        assert!(seen.contains(there), "{there} is not in {seen}");
+    let seen = text(within(send(sidecar.at.traffic, to_send)).await).await;
+    for expected in ["HTTP/1.1", "web.example", "10.1.2.3, 127.0.0.1", "kept", "x-forwarded-proto"] {
+        assert!(seen.contains(expected), "{expected} is not in {seen}");
     }
-    for gone in ["rouse-", "x-hop"] {
-        assert!(!seen.contains(gone), "{gone} is in {seen}");
+    for removed in ["rouse-", "x-hop"] {
+        assert!(!seen.contains(removed), "{removed} is in {seen}");
     }
 }
 
 #[tokio::test]
-async fn http2_callers_reach_the_app_by_http2() {
+async fn forwards_http2_requests_by_http2() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[]).await;
     for _ in 0..2 {
-        let asked = Request::get("http://web.example/headers")
+        let to_send = Request::get("http://web.example/headers")
             .version(Version::HTTP_2)
             .header("te", "trailers")
             .body(Full::default())
             .unwrap();
-        let seen = text(within(send(sidecar.at.traffic, asked)).await).await;
+        let seen = text(within(send(sidecar.at.traffic, to_send)).await).await;
         assert!(seen.starts_with("HTTP/2.0"), "{seen}");
         assert!(seen.contains("trailers"), "{seen}");
     }
 }
 
 #[tokio::test]
-async fn bodies_stream_both_ways() {
+async fn streams_bodies_in_both_directions() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[]).await;
     let stream = TcpStream::connect(sidecar.at.traffic).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let (mut upload, parts) = mpsc::channel::<Result<Frame<Bytes>, std::io::Error>>(1);
-    let asked = Request::post("/echo").header("host", "x").body(StreamBody::new(parts)).unwrap();
-    let response = tokio::spawn(sender.send_request(asked));
+    let to_send = Request::post("/echo").header("host", "x").body(StreamBody::new(parts)).unwrap();
+    let response = tokio::spawn(sender.send_request(to_send));
     upload.send(Ok(Frame::data(Bytes::from("first")))).await.unwrap();
     let mut response = within(response).await.unwrap().unwrap();
     // Each part comes back before the next is sent.
@@ -88,7 +88,7 @@ async fn bodies_stream_both_ways() {
 }
 
 #[tokio::test]
-async fn beyond_limit_and_queue_a_request_is_refused() {
+async fn rejects_request_beyond_limit_and_queue() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--container-concurrency=1", "--queue-depth=1"]).await;
     let running = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
@@ -112,26 +112,26 @@ async fn beyond_limit_and_queue_a_request_is_refused() {
 }
 
 #[tokio::test]
-async fn callers_that_go_away_leave_their_slot_and_their_place() {
+async fn closed_clients_release_their_slot_and_queue_place() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--container-concurrency=1", "--queue-depth=1"]).await;
-    let mut callers = Vec::new();
+    let mut clients = Vec::new();
     for here in 1..=2 {
-        let mut caller = TcpStream::connect(sidecar.at.traffic).await.unwrap();
-        caller.write_all(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        callers.push(caller);
+        let mut client = TcpStream::connect(sidecar.at.traffic).await.unwrap();
+        client.write_all(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        clients.push(client);
         sidecar.holds(f64::from(here), f64::from(here - 1)).await;
     }
-    drop(callers.pop());
+    drop(clients.pop());
     sidecar.holds(1.0, 0.0).await;
-    drop(callers);
+    drop(clients);
     sidecar.holds(0.0, 0.0).await;
     assert_eq!(sidecar.metric("rouse_queue_proxy_requests_total{code_class=\"cancelled\"}").await, 2.0);
     assert_eq!(text(within(sidecar.get("/")).await).await, "ok");
 }
 
 #[tokio::test]
-async fn a_request_lasts_until_its_body_ends() {
+async fn request_counts_until_its_body_ends() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--container-concurrency=1", "--queue-depth=1"]).await;
     let mut slow = within(sidecar.get("/slow-body")).await;
@@ -146,25 +146,25 @@ async fn a_request_lasts_until_its_body_ends() {
 }
 
 #[tokio::test]
-async fn a_caller_that_drops_the_body_ends_the_request() {
+async fn client_that_drops_the_body_ends_the_request() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[]).await;
-    let mut caller = TcpStream::connect(sidecar.at.traffic).await.unwrap();
-    caller.write_all(b"GET /slow-body HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    within(caller.read_u8()).await.unwrap();
+    let mut client = TcpStream::connect(sidecar.at.traffic).await.unwrap();
+    client.write_all(b"GET /slow-body HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    within(client.read_u8()).await.unwrap();
     sidecar.holds(1.0, 0.0).await;
-    drop(caller);
+    drop(client);
     sidecar.holds(0.0, 0.0).await;
 }
 
 #[tokio::test]
-async fn an_upgraded_connection_counts_until_it_closes() {
+async fn upgraded_connection_counts_until_it_closes() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &[]).await;
-    let mut asked = request("/upgrade");
-    asked.headers_mut().insert("connection", "Upgrade".parse().unwrap());
-    asked.headers_mut().insert("upgrade", "echo".parse().unwrap());
-    let mut response = within(send(sidecar.at.traffic, asked)).await;
+    let mut to_send = request("/upgrade");
+    to_send.headers_mut().insert("connection", "Upgrade".parse().unwrap());
+    to_send.headers_mut().insert("upgrade", "echo".parse().unwrap());
+    let mut response = within(send(sidecar.at.traffic, to_send)).await;
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
     assert_eq!(response.headers()["upgrade"], "echo");
     let mut tunnel = TokioIo::new(within(hyper::upgrade::on(&mut response)).await.unwrap());
@@ -180,7 +180,7 @@ async fn an_upgraded_connection_counts_until_it_closes() {
 }
 
 #[tokio::test]
-async fn a_health_check_is_not_queued_and_who_is_one_can_be_said() {
+async fn health_checks_by_configured_agents_are_not_queued() {
     let app = TestApp::start().await;
     let flags = ["--container-concurrency=1", "--queue-depth=0", "--health-check-agents=my-mesh/,other/"];
     let sidecar = Sidecar::start(app.address, &flags).await;
@@ -198,7 +198,7 @@ async fn a_health_check_is_not_queued_and_who_is_one_can_be_said() {
 }
 
 #[tokio::test]
-async fn an_app_that_went_away_is_a_bad_gateway() {
+async fn responds_bad_gateway_when_the_app_refuses_connections() {
     let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sidecar = Sidecar::start(app.local_addr().unwrap(), &[]).await;
     let mut probe = request("/");
@@ -206,16 +206,16 @@ async fn an_app_that_went_away_is_a_bad_gateway() {
     assert_eq!(within(send(sidecar.at.traffic, probe)).await.status(), StatusCode::OK);
     drop(app);
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        let asked = Request::get("http://web.example/").version(version).header("host", "web.example");
-        let response = within(send(sidecar.at.traffic, asked.body(Full::default()).unwrap())).await;
+        let to_send = Request::get("http://web.example/").version(version).header("host", "web.example");
+        let response = within(send(sidecar.at.traffic, to_send.body(Full::default()).unwrap())).await;
         assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
-        assert!(text(response).await.contains("accepts no connection"));
+        assert!(text(response).await.contains("the app refuses connections"));
     }
     sidecar.holds(0.0, 0.0).await;
 }
 
 #[tokio::test]
-async fn the_stat_tells_proxied_requests_apart_and_health_checks_not_at_all() {
+async fn stat_separates_proxied_requests_and_omits_health_checks() {
     let app = TestApp::start().await;
     let sidecar = Sidecar::start(app.address, &["--pod=web-1"]).await;
     let mut proxied = request("/wait");

@@ -1,4 +1,4 @@
-//! The app behind the sidecar, with its responses under the test's control.
+//! The app behind the sidecar; the test controls its responses.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,11 +19,15 @@ use tokio_util::sync::CancellationToken;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// A running app.
+/// A running app with these paths:
 ///
-/// `/` says ok, `/echo` returns the body as it comes, `/count` its length in the end, `/headers` what it was sent, `/wait`
-/// answers and `/slow-body` ends its body when the gate opens for it, `/endless` never ends its body, `/upgrade` echoes on
-/// the bare connection, `/healthz` says how the app is, as does the health service of gRPC for the service `web`.
+/// - `/` returns `ok`
+/// - `/echo` streams the request body back, `/count` returns its length
+/// - `/headers` returns the request's headers
+/// - `/wait` responds, and `/slow-body` ends its body, after the gate has opened
+/// - `/endless` never ends its body
+/// - `/upgrade` echoes on the upgraded connection
+/// - `/healthz` and gRPC's health service for `web` return the app's health
 pub(crate) struct TestApp {
     pub(crate) address: SocketAddr,
     gate: Arc<Semaphore>,
@@ -34,7 +38,7 @@ pub(crate) struct TestApp {
 #[derive(Debug, Default)]
 struct Health {
     failing: AtomicBool,
-    asked_while_failing: AtomicUsize,
+    failed_probes: AtomicUsize,
 }
 
 impl TestApp {
@@ -58,19 +62,19 @@ impl TestApp {
         Self { address, gate, health, stop }
     }
 
-    /// Lets `n` waiting requests go on.
+    /// Opens the gate for `n` waiting requests.
     pub(crate) fn open(&self, n: usize) {
         self.gate.add_permits(n);
     }
 
-    /// From now on `/healthz` fails, or no more.
+    /// Sets whether `/healthz` fails.
     pub(crate) fn fail(&self, failing: bool) {
         self.health.failing.store(failing, Ordering::SeqCst);
     }
 
-    /// Whether somebody was told that the app fails.
-    pub(crate) fn was_seen_failing(&self) -> bool {
-        self.health.asked_while_failing.load(Ordering::SeqCst) > 0
+    /// Whether a probe has failed.
+    pub(crate) fn has_failed_probe(&self) -> bool {
+        self.health.failed_probes.load(Ordering::SeqCst) > 0
     }
 }
 
@@ -92,18 +96,18 @@ async fn answer(mut request: Request<Incoming>, gate: Arc<Semaphore>, health: &H
         })))),
         "/headers" => full(format!("{:?} {:#?}", request.version(), request.headers())),
         "/grpc.health.v1.Health/Check" => {
-            let asked = request.into_body().collect().await.unwrap().to_bytes();
-            let known = asked.ends_with(b"web");
+            let message = request.into_body().collect().await.unwrap().to_bytes();
+            let exists = message.ends_with(b"web");
             let status = if health.failing.load(Ordering::SeqCst) { 2 } else { 1 };
             let message = Bytes::copy_from_slice(&[0, 0, 0, 0, 2, 8, status]);
-            let grpc_status = HeaderValue::from_static(if known { "0" } else { "5" });
+            let grpc_status = HeaderValue::from_static(if exists { "0" } else { "5" });
             let trailers = HeaderMap::from_iter([(HeaderName::from_static("grpc-status"), grpc_status)]);
             let frames = [Frame::data(message), Frame::trailers(trailers)].map(Ok);
-            let body = StreamBody::new(stream::iter(frames.into_iter().skip(usize::from(!known))));
+            let body = StreamBody::new(stream::iter(frames.into_iter().skip(usize::from(!exists))));
             Response::new(BoxBody::new(body))
         }
         "/healthz" if health.failing.load(Ordering::SeqCst) => {
-            health.asked_while_failing.fetch_add(1, Ordering::SeqCst);
+            health.failed_probes.fetch_add(1, Ordering::SeqCst);
             let mut response = full("not now".to_owned());
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             response
@@ -125,9 +129,9 @@ async fn answer(mut request: Request<Incoming>, gate: Arc<Semaphore>, health: &H
             }))))
         }
         "/upgrade" => {
-            let caller = hyper::upgrade::on(&mut request);
+            let client = hyper::upgrade::on(&mut request);
             tokio::spawn(async move {
-                let mut echo = TokioIo::new(caller.await.unwrap());
+                let mut echo = TokioIo::new(client.await.unwrap());
                 let (mut read, mut write) = tokio::io::split(&mut echo);
                 let _ = tokio::io::copy(&mut read, &mut write).await;
             });

@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Longest wait for anything that must come.
+/// Longest wait for any expected event.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A running sidecar.
@@ -32,7 +32,7 @@ pub(crate) struct Sidecar {
 }
 
 impl Sidecar {
-    /// In front of the app at `upstream`; `flags` come after the addresses.
+    /// Starts a sidecar for the app at `upstream`; `flags` follow the address flags.
     pub(crate) async fn start(upstream: SocketAddr, flags: &[&str]) -> Self {
         let any = "127.0.0.1:0";
         let upstream = upstream.to_string();
@@ -57,7 +57,7 @@ impl Sidecar {
         line.unwrap_or_else(|| panic!("no {name} in\n{page}")).parse().unwrap()
     }
 
-    /// Waits until so many requests are here, of which so many wait.
+    /// Waits until so many requests are in flight, of which so many are queued.
     pub(crate) async fn holds(&self, in_flight: f64, queued: f64) {
         eventually(async || {
             self.metric("rouse_queue_proxy_requests_in_flight").await == in_flight
@@ -71,7 +71,7 @@ pub(crate) fn request(path: &str) -> Request<Full<Bytes>> {
     Request::get(path).header("host", "web.example").body(Full::default()).unwrap()
 }
 
-/// Sends over a connection of its own, which lives as long as the exchange.
+/// Sends a request over its own connection.
 pub(crate) async fn send(to: SocketAddr, request: Request<Full<Bytes>>) -> Response<Incoming> {
     let stream = TokioIo::new(TcpStream::connect(to).await.unwrap());
     if request.version() == Version::HTTP_2 {
@@ -90,7 +90,7 @@ pub(crate) async fn text(response: Response<Incoming>) -> String {
     String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }
 
-/// Waits for a condition that nothing announces.
+/// Polls until the condition holds.
 pub(crate) async fn eventually<F: Future<Output = bool>>(condition: impl Fn() -> F) {
     within(async {
         while !condition().await {
@@ -100,7 +100,7 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(condition: impl Fn() ->
     .await;
 }
 
-/// What must come, within the deadline.
+/// The future's result, within the deadline.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(DEADLINE, future).await.expect("it did not come in time")
+    tokio::time::timeout(DEADLINE, future).await.expect("not ready within the deadline")
 }

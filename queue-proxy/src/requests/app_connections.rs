@@ -1,8 +1,8 @@
-//! Upstream: the connections to the app.
+//! AppConnections: one worker's connections to the app.
 //!
-//! HTTP/1.1 requests go out over a pool, HTTP/2 requests over one shared connection: an app behind the sidecar sees the
-//! protocol that its caller speaks, so gRPC works and nothing has to be configured. Each worker has its own, so that a
-//! request and its connection never leave their thread.
+//! HTTP/1.1 requests use a pool, HTTP/2 requests share one connection. The app receives the
+//! protocol version of its client, so gRPC works without configuration. Each worker has its own
+//! connections, so that a request and its connection stay on one thread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,43 +12,43 @@ use http::{Request, Response, Version};
 use http_client::{Http2Connection, Pool, PoolOptions, ResponseBody};
 use tokio::net::TcpStream;
 
-use crate::caller_body::CallerBody;
-use crate::error_response::Refusal;
+use super::error_response::RequestError;
+use super::request_body::RequestBody;
 
-/// Servers close idle connections after 2 s (gunicorn) or 5 s (Node.js), and a request that meets the closing may be lost; a
-/// new connection over loopback costs some 50 µs.
+/// Servers close idle connections after 2 s (gunicorn) or 5 s (Node.js), and a request sent at that
+/// moment may be lost. A new connection over loopback costs about 50 µs.
 const POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_millis(1500), max_idle: 1024 };
 
-/// The app, as a place to send requests to.
+/// A client of the app.
 #[derive(Debug)]
-pub(crate) struct Upstream {
+pub(crate) struct AppConnections {
     app: SocketAddr,
     http1: Pool,
-    http2: Http2Connection<CallerBody>,
+    http2: Http2Connection<RequestBody>,
 }
 
-// === impl Upstream ===
+// === impl AppConnections ===
 
-impl Upstream {
+impl AppConnections {
     pub(crate) fn new(app: SocketAddr) -> Self {
         Self { app, http1: Pool::new(POOL), http2: Http2Connection::new(None) }
     }
 
-    /// The head of the app's response; its body is still to come.
+    /// Sends `request` and returns after the head of the response.
     pub(crate) async fn send(
         &self,
-        request: Box<Request<CallerBody>>,
-    ) -> Result<Response<ResponseBody>, Refusal> {
+        request: Box<Request<RequestBody>>,
+    ) -> Result<Response<ResponseBody>, RequestError> {
         let connect = || connect(self.app);
         let sent = if request.version() == Version::HTTP_2 {
-            // Boxed, as all that would make the room for each request larger.
+            // Boxed to keep this future small for HTTP/1.1 requests.
             Box::pin(self.http2.send(*request, connect)).await
         } else {
             let (head, body) = request.into_parts();
             self.http1.send(head, body, connect).await
         };
         sent.map_err(|error| {
-            tracing::debug!(%error, "a request failed");
+            tracing::debug!(%error, "request to the app failed");
             error.into()
         })
     }

@@ -1,8 +1,8 @@
-//! `/stat`: what the collector reads, and `/metrics`: what Prometheus reads.
+//! StatsEndpoint: `/stat` for the metrics-adapter and `/metrics` for Prometheus.
 //!
-//! The reporter finishes a period at each whole second of the wall clock and keeps its [`Stat`]. Reading returns that and
-//! changes nothing, so several collectors see the same numbers, and one that asks twice is not told zero. A collector that reads very
-//! many pods asks by a datagram instead, on the same port of UDP.
+//! A period ends at each whole second of the wall clock, and its [`Stat`] is stored. Reading it has
+//! no effect, so several collectors get the same figures. A collector with very many pods queries
+//! by UDP datagrams on the same port number instead.
 
 use std::time::{Duration, Instant};
 
@@ -18,31 +18,30 @@ use prometheus::Registry;
 use runtime::admin::{metrics_response, text_response};
 use tokio::net::UdpSocket;
 
-use crate::metrics::Metrics;
-use crate::request_counter::RequestCounter;
+use super::metrics::Metrics;
+use super::request_counter::RequestCounter;
 
 /// Length of a period.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Wait after a socket failed.
-const RETRY: Duration = Duration::from_millis(50);
+/// Pause after a receive error.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// The last finished period, and what it takes to answer for the process.
+/// Reports the last finished period.
 #[derive(Debug)]
 pub(crate) struct StatsEndpoint {
     pod: String,
-    /// None before the first period has ended.
-    last: Mutex<Option<Last>>,
+    /// `None` before the first period has ended.
+    last: Mutex<Option<FinishedPeriod>>,
     counter: std::sync::Arc<RequestCounter>,
     breaker: Breaker,
     metrics: Metrics,
     registry: Registry,
 }
 
-/// The last finished period.
 #[derive(Clone, Debug)]
-struct Last {
+struct FinishedPeriod {
     stat: Stat,
-    /// Encoded once, when the period ends.
+    /// The stat, encoded once when the period ends.
     json: Bytes,
 }
 
@@ -61,11 +60,11 @@ impl StatsEndpoint {
 
     /// Finishes a period at each whole second. Never returns.
     pub(crate) async fn report_periods(&self) {
-        // The first one may be over at once: it began with its second, before the process did.
+        // The first period began with the current second, so it may end at once.
         let mut rest = rest_of_second(runtime::clock::since_epoch());
         loop {
             tokio::time::sleep(rest).await;
-            // Rounded, since the sleep may end on either side of the second.
+            // Rounded, because the sleep may end slightly before or after the second.
             let end = runtime::clock::since_epoch() + PERIOD / 2;
             let timestamp = i64::try_from(end.as_secs()).unwrap_or(i64::MAX);
             self.finish_period(tokio::time::Instant::now().into_std(), timestamp);
@@ -83,47 +82,51 @@ impl StatsEndpoint {
                     let question = buffer.get(..length).and_then(Question::decode);
                     if let Some(Question { nonce }) = question {
                         let answer = Answer::encode(nonce, self.lock().as_ref().map(|last| &last.stat));
-                        // An answer that cannot leave at once is lost, as any datagram may be.
+                        // A response that would block is dropped; the collector retries, as after
+                        // any lost datagram.
                         let _ = socket.try_send_to(&answer, from);
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "no datagram");
-                    tokio::time::sleep(RETRY).await;
+                    tracing::debug!(%error, "datagram receive failed, retrying");
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    pub(crate) fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    pub(crate) fn handle(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/stat") => self.last_stat(),
             (&Method::GET | &Method::HEAD, "/metrics") => {
                 self.metrics.sample(self.counter.in_flight(), self.breaker.queued());
                 metrics_response(&self.registry)
             }
-            _ => text_response(StatusCode::NOT_FOUND, "there are GET /stat and GET /metrics\n"),
+            _ => text_response(StatusCode::NOT_FOUND, "not found; use GET /stat or GET /metrics\n"),
         }
     }
 
     fn finish_period(&self, now: Instant, timestamp: i64) {
         let stat = stat(&self.pod, self.counter.report(now), timestamp);
         match serde_json::to_vec(&stat) {
-            Ok(json) => *self.lock() = Some(Last { stat, json: Bytes::from(json) }),
-            Err(error) => tracing::error!(%error, "a stat has no JSON form"),
+            Ok(json) => *self.lock() = Some(FinishedPeriod { stat, json: Bytes::from(json) }),
+            Err(error) => tracing::error!(%error, "cannot encode the stat"),
         }
     }
 
     fn last_stat(&self) -> Response<Full<Bytes>> {
         let Some(json) = self.lock().as_ref().map(|last| last.json.clone()) else {
-            return text_response(StatusCode::SERVICE_UNAVAILABLE, "the first period has not ended\n");
+            return text_response(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no period has ended yet; retry in a second\n",
+            );
         };
         let mut response = Response::new(Full::new(json));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Last>> {
+    fn lock(&self) -> MutexGuard<'_, Option<FinishedPeriod>> {
         self.last.lock()
     }
 }
@@ -145,7 +148,8 @@ fn rest_of_second(wall: Duration) -> Duration {
     PERIOD.saturating_sub(Duration::from_nanos(u64::from(wall.subsec_nanos())))
 }
 
-/// At least half a period, lest a sleep that ends just before the second makes a period of nothing.
+/// At least half a period. A sleep that ends just before the second would otherwise be followed by
+/// an empty period.
 fn until_next_second(wall: Duration) -> Duration {
     let rest = rest_of_second(wall);
     if rest < PERIOD / 2 { rest + PERIOD } else { rest }
@@ -160,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn periods_end_on_whole_seconds() {
+    fn ends_periods_on_whole_seconds() {
         for (wall_ms, expected_ms) in [(5_000, 1000), (5_400, 600), (5_999, 1001), (5_001, 999)] {
             assert_eq!(until_next_second(Duration::from_millis(wall_ms)), Duration::from_millis(expected_ms));
         }
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stat_is_of_the_last_finished_period_and_reading_does_not_reset_it() {
+    async fn returns_the_last_finished_period_on_every_read() {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).unwrap();
         let start = tokio::time::Instant::now();
@@ -209,16 +213,16 @@ mod tests {
         let breaker = Breaker::new(autoscaler::breaker::Limit::Unlimited, 0);
         let endpoint = StatsEndpoint::new("web-1".into(), counter, breaker, metrics, registry);
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let caller = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        caller.connect(socket.local_addr().unwrap()).await.unwrap();
-        let ask = async {
+        let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        client.connect(socket.local_addr().unwrap()).await.unwrap();
+        let query = async {
             let mut answers = Vec::new();
             for nonce in [1, 2] {
-                caller.send(b"hello").await.unwrap();
-                caller.send(&[Question { nonce }.encode(), vec![0]].concat()).await.unwrap();
-                caller.send(&Question { nonce }.encode()).await.unwrap();
+                client.send(b"hello").await.unwrap();
+                client.send(&[Question { nonce }.encode(), vec![0]].concat()).await.unwrap();
+                client.send(&Question { nonce }.encode()).await.unwrap();
                 let mut buffer = [0; 100];
-                let length = caller.recv(&mut buffer).await.unwrap();
+                let length = client.recv(&mut buffer).await.unwrap();
                 answers.push(Answer::decode(&buffer[..length]).unwrap());
                 endpoint.finish_period(start + Duration::from_secs(1), 42);
             }
@@ -226,7 +230,7 @@ mod tests {
         };
         let answers = tokio::select! {
             () = endpoint.answer_datagrams(&socket) => unreachable!(),
-            answers = ask => answers,
+            answers = query => answers,
         };
         assert_eq!(answers[0], Answer { nonce: 1, stat: None });
         assert_eq!(answers[1], Answer { nonce: 2, stat: Some(Stat { timestamp: 42, ..Stat::default() }) });

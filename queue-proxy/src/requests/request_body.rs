@@ -1,4 +1,6 @@
-//! CallerBody: a request's body on its way to the app. An upload keeps its request from being idle.
+//! RequestBody: a client's request body on its way to the app.
+//!
+//! Each received frame is reported to the request's timer, because an upload is not idle.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,32 +10,32 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::timeouts::Activity;
+use super::timeouts::LastActivity;
 
-/// The body as it comes, and where its coming is noted, if anybody wants to know.
+/// The body, and the last activity that its frames update.
 #[derive(Debug)]
-pub(crate) struct CallerBody {
+pub(crate) struct RequestBody {
     inner: Incoming,
-    activity: Option<Arc<Activity>>,
+    /// `None` without an idle timeout.
+    activity: Option<Arc<LastActivity>>,
 }
 
-// === impl CallerBody ===
+// === impl RequestBody ===
 
-impl CallerBody {
-    /// Notes what comes from now on.
-    pub(crate) fn watch(&mut self, activity: Option<Arc<Activity>>) {
+impl RequestBody {
+    /// Reports each frame to `activity` from now on.
+    pub(crate) fn report_to(&mut self, activity: Option<Arc<LastActivity>>) {
         self.activity = activity;
     }
 }
 
-impl From<Incoming> for CallerBody {
-    /// A body whose coming nobody notes.
+impl From<Incoming> for RequestBody {
     fn from(inner: Incoming) -> Self {
         Self { inner, activity: None }
     }
 }
 
-impl Body for CallerBody {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -45,7 +47,7 @@ impl Body for CallerBody {
         if frame.is_ready()
             && let Some(activity) = &self.activity
         {
-            activity.note();
+            activity.touch();
         }
         frame
     }

@@ -1,7 +1,7 @@
-//! GrpcHealth: one call of grpc.health.v1.Health/Check, as a kubelet makes it.
+//! One call of grpc.health.v1.Health/Check, as the kubelet makes it.
 //!
-//! The two messages have one field each, so they are written and read by hand: a gRPC library would be larger than the
-//! sidecar.
+//! Both messages have one field, so they are encoded and decoded by hand: a gRPC library would be
+//! larger than the sidecar.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
@@ -12,26 +12,30 @@ use tokio::net::TcpStream;
 const METHOD: &str = "/grpc.health.v1.Health/Check";
 /// HealthCheckResponse.ServingStatus.SERVING.
 const SERVING: u64 = 1;
-/// Length of what comes before a message: whether it is compressed, and its length.
+/// Length of a message's prefix: compression flag and message length.
 const PREFIX: usize = 5;
-/// Longest answer that is read; a proper one has seven bytes.
+/// Bound of the response's body; a correct one has seven bytes.
 const LONGEST: usize = 1024;
-/// Tag of the one field of either message: number 1, as a string or as a number.
+/// Tags of the only field of both messages: number 1, as a string and as a varint.
 const NAME: u8 = 0x0a;
 const STATUS: u64 = 0x08;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Whether the server at the other end of `stream` says that `service` serves.
-pub(crate) async fn serves(stream: TcpStream, service: &str) -> Result<bool, Error> {
+/// Whether the server behind `stream` reports SERVING for `service`.
+pub(crate) async fn is_serving(
+    stream: TcpStream,
+    service: &str,
+    user_agent: &'static str,
+) -> Result<bool, Error> {
     let authority = stream.peer_addr()?.to_string();
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     let request = Request::post(format!("http://{authority}{METHOD}"))
         .header(header::CONTENT_TYPE, "application/grpc")
         .header(header::TE, "trailers")
-        .header(header::USER_AGENT, crate::app_readiness::USER_AGENT)
-        .body(Full::new(question(service)))?;
+        .header(header::USER_AGENT, user_agent)
+        .body(Full::new(encode_request(service)))?;
     let exchange = async {
         let response = sender.send_request(request).await?;
         if response.status() != StatusCode::OK || is_error(response.headers()) {
@@ -39,18 +43,18 @@ pub(crate) async fn serves(stream: TcpStream, service: &str) -> Result<bool, Err
         }
         let collected = Limited::new(response.into_body(), LONGEST).collect().await?;
         let failed = collected.trailers().is_none_or(|trailers| !is_ok(trailers));
-        Ok(!failed && status(&collected.to_bytes()) == Some(SERVING))
+        Ok(!failed && decode_status(&collected.to_bytes()) == Some(SERVING))
     };
-    // The connection is driven beside the call, and never ends before it.
+    // The connection future drives the exchange.
     tokio::select! {
         biased;
-        serves = exchange => serves,
+        is_serving = exchange => is_serving,
         ended = connection => Err(ended.map_or_else(Into::into, |()| "the connection was closed".into())),
     }
 }
 
-/// A HealthCheckRequest, with what comes before a message.
-fn question(service: &str) -> Bytes {
+/// A HealthCheckRequest with its prefix.
+fn encode_request(service: &str) -> Bytes {
     let mut message = BytesMut::new();
     if !service.is_empty() {
         message.put_u8(NAME);
@@ -64,8 +68,9 @@ fn question(service: &str) -> Bytes {
     framed.freeze()
 }
 
-/// The status in a HealthCheckResponse; 0 is never written out. None if it is no such message.
-fn status(framed: &[u8]) -> Option<u64> {
+/// The status in a HealthCheckResponse with its prefix; an absent field is 0. `None` if the bytes
+/// are not such a message.
+fn decode_status(framed: &[u8]) -> Option<u64> {
     let (prefix, mut message) = framed.split_at_checked(PREFIX)?;
     let (compressed, length) = prefix.split_first()?;
     let length = u32::from_be_bytes(length.try_into().ok()?);
@@ -75,7 +80,7 @@ fn status(framed: &[u8]) -> Option<u64> {
     let mut status = 0;
     while !message.is_empty() {
         let tag = take_varint(&mut message)?;
-        // The field's kind is in the last three bits.
+        // The last three bits are the wire type.
         match tag & 7 {
             0 => {
                 let value = take_varint(&mut message)?;
@@ -118,7 +123,7 @@ fn is_ok(headers: &HeaderMap) -> bool {
     headers.get("grpc-status").map(HeaderValue::as_bytes) == Some(b"0")
 }
 
-/// Servers that have only an error to say put it into the head.
+/// A response with only an error has its status in the head, without trailers.
 fn is_error(headers: &HeaderMap) -> bool {
     headers.contains_key("grpc-status") && !is_ok(headers)
 }
@@ -128,20 +133,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_as_protobuf_writes_it() {
-        assert_eq!(question("").as_ref(), [0, 0, 0, 0, 0]);
-        assert_eq!(question("ab").as_ref(), [0, 0, 0, 0, 4, 0x0a, 2, b'a', b'b']);
-        let long = question(&"x".repeat(300));
+    fn encodes_request_as_protobuf() {
+        assert_eq!(encode_request("").as_ref(), [0, 0, 0, 0, 0]);
+        assert_eq!(encode_request("ab").as_ref(), [0, 0, 0, 0, 4, 0x0a, 2, b'a', b'b']);
+        let long = encode_request(&"x".repeat(300));
         assert_eq!(&long[..8], [0, 0, 0, 1, 47, 0x0a, 0xac, 2]);
     }
 
     #[test]
-    fn the_answer_is_read_and_what_is_none_is_refused() {
+    fn decodes_status_and_rejects_malformed_responses() {
         for (framed, expected) in [
             (&[0, 0, 0, 0, 2, 8, 1][..], Some(SERVING)),
             (&[0, 0, 0, 0, 2, 8, 2], Some(2)),
             (&[0, 0, 0, 0, 0], Some(0)),
-            // Fields that may come one day.
+            // Unknown fields are skipped.
             (&[0, 0, 0, 0, 6, 0x12, 2, 8, 9, 8, 1], Some(SERVING)),
             (&[0, 0, 0, 0, 3, 8, 1], None),
             (&[1, 0, 0, 0, 2, 8, 1], None),
@@ -150,7 +155,7 @@ mod tests {
             (&[0, 0, 0, 0, 11, 8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255], None),
             (&[], None),
         ] {
-            assert_eq!(status(framed), expected, "{framed:?}");
+            assert_eq!(decode_status(framed), expected, "{framed:?}");
         }
     }
 }

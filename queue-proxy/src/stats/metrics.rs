@@ -1,36 +1,37 @@
-//! What Prometheus sees of a sidecar: requests by outcome, how long they took, how many are here and how many wait.
+//! The sidecar's Prometheus metrics.
 
 use std::time::Duration;
 
 use http::StatusCode;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 use proxy::tcp::{ConnectionCounters, ConnectionOutcome};
-use runtime::metrics::GaugeGuard;
+use runtime::metrics::{GaugeGuard, MetricDescription};
 
-/// Knative's bounds, in seconds, so that dashboards compare.
+/// Knative's bounds, in seconds, so that dashboards of both are comparable.
 const DURATION_BOUNDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
-/// Handles, resolved once: a request costs one increment and one observation.
+/// Metrics of requests. The handles are resolved once, so a request costs one increment and one
+/// observation.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
-    /// In the order of [`Outcome::ALL`].
-    requests: [IntCounter; Outcome::ALL.len()],
+    /// In the order of [`RequestOutcome::ALL`].
+    requests: [IntCounter; RequestOutcome::ALL.len()],
     duration: Histogram,
     in_flight: IntGauge,
     queue_depth: IntGauge,
 }
 
-/// Handles of connections that are not HTTP's.
+/// Metrics of connections to an app that does not use HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct TcpMetrics {
     connections: ConnectionCounters,
     open: IntGauge,
 }
 
-/// How a request ended: the class of its status, or without one because its caller went away first.
+/// How a request ended: the class of its status, or cancelled by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     Informational,
     Success,
     Redirection,
@@ -39,43 +40,60 @@ pub(crate) enum Outcome {
     Cancelled,
 }
 
+/// Describes every metric family of the sidecar, for the reference documentation.
+///
+/// # Errors
+/// When two metrics have the same name.
+pub fn describe_metrics() -> Result<Vec<MetricDescription>, prometheus::Error> {
+    let registry = Registry::new();
+    Metrics::register(&registry)?;
+    TcpMetrics::register(&registry)?;
+    register_build_info(&registry)?;
+    Ok(MetricDescription::of_registry(&registry))
+}
+
+/// Registers the gauge of the running version.
+pub(crate) fn register_build_info(registry: &Registry) -> Result<(), prometheus::Error> {
+    runtime::metrics::register_build_info(registry, "queue-proxy", env!("CARGO_PKG_VERSION"))
+}
+
 // === impl Metrics ===
 
 impl Metrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let requests = IntCounterVec::new(
-            Opts::new(
-                "rouse_queue_proxy_requests_total",
-                "Requests that have ended, by class of their status",
-            ),
+            Opts::new("rouse_queue_proxy_requests_total", "Completed requests by status class"),
             &["code_class"],
         )?;
         let duration = Histogram::with_opts(
             HistogramOpts::new(
                 "rouse_queue_proxy_request_duration_seconds",
-                "Time from a request's arrival to the end of its response body, waiting included",
+                "Request duration from arrival to the end of the response body, including queueing",
             )
             .buckets(DURATION_BOUNDS.to_vec()),
         )?;
-        let in_flight =
-            IntGauge::new("rouse_queue_proxy_requests_in_flight", "Requests here, waiting or with the app")?;
-        let queue_depth = IntGauge::new("rouse_queue_proxy_queue_depth", "Requests that wait for the app")?;
+        let in_flight = IntGauge::new(
+            "rouse_queue_proxy_requests_in_flight",
+            "Requests in the sidecar, queued or forwarded",
+        )?;
+        let queue_depth = IntGauge::new("rouse_queue_proxy_queue_depth", "Requests queued for the app")?;
         registry.register(Box::new(requests.clone()))?;
         registry.register(Box::new(duration.clone()))?;
         registry.register(Box::new(in_flight.clone()))?;
         registry.register(Box::new(queue_depth.clone()))?;
-        let requests = Outcome::ALL.map(|outcome| requests.with_label_values(&[outcome.label()]));
+        let requests = RequestOutcome::ALL.map(|outcome| requests.with_label_values(&[outcome.label()]));
         Ok(Self { requests, duration, in_flight, queue_depth })
     }
 
-    pub(crate) fn ended(&self, outcome: Outcome, after: Duration) {
+    /// Counts a completed request and its duration.
+    pub(crate) fn count(&self, outcome: RequestOutcome, duration: Duration) {
         if let Some(requests) = self.requests.get(outcome as usize) {
             requests.inc();
         }
-        self.duration.observe(after.as_secs_f64());
+        self.duration.observe(duration.as_secs_f64());
     }
 
-    /// Sets what is known elsewhere; called when somebody looks.
+    /// Sets the gauges before a scrape.
     pub(crate) fn sample(&self, in_flight: u64, queued: usize) {
         self.in_flight.set(i64::try_from(in_flight).unwrap_or(i64::MAX));
         self.queue_depth.set(i64::try_from(queued).unwrap_or(i64::MAX));
@@ -87,29 +105,29 @@ impl Metrics {
 impl TcpMetrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let connections = IntCounterVec::new(
-            Opts::new("rouse_queue_proxy_tcp_connections_total", "Connections that have ended, by how"),
+            Opts::new("rouse_queue_proxy_tcp_connections_total", "Closed TCP connections by outcome"),
             &["outcome"],
         )?;
-        let open = IntGauge::new("rouse_queue_proxy_tcp_connections", "Connections that are with the app")?;
+        let open = IntGauge::new("rouse_queue_proxy_tcp_connections", "TCP connections relayed to the app")?;
         registry.register(Box::new(connections.clone()))?;
         registry.register(Box::new(open.clone()))?;
         let connections = ConnectionCounters::new(|outcome| connections.with_label_values(&[outcome]));
         Ok(Self { connections, open })
     }
 
-    pub(crate) fn ended(&self, outcome: ConnectionOutcome) {
+    pub(crate) fn count(&self, outcome: ConnectionOutcome) {
         self.connections.count(outcome);
     }
 
-    /// A connection is with the app, until this is dropped.
-    pub(crate) fn open(&self) -> GaugeGuard {
+    /// Counts a connection as open until the guard is dropped.
+    pub(crate) fn track_open(&self) -> GaugeGuard {
         GaugeGuard::new(&self.open)
     }
 }
 
-// === impl Outcome ===
+// === impl RequestOutcome ===
 
-impl Outcome {
+impl RequestOutcome {
     const ALL: [Self; 6] = [
         Self::Informational,
         Self::Success,
@@ -119,7 +137,7 @@ impl Outcome {
         Self::Cancelled,
     ];
 
-    pub(crate) fn of(status: StatusCode) -> Self {
+    pub(crate) fn of_status(status: StatusCode) -> Self {
         match status.as_u16() {
             100..200 => Self::Informational,
             200..300 => Self::Success,
@@ -146,11 +164,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_counts_under_its_own_label() {
+    fn counts_each_outcome_under_its_label() {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).unwrap();
-        metrics.ended(Outcome::of(StatusCode::BAD_GATEWAY), Duration::from_millis(3));
-        metrics.ended(Outcome::Cancelled, Duration::from_millis(3));
+        metrics.count(RequestOutcome::of_status(StatusCode::BAD_GATEWAY), Duration::from_millis(3));
+        metrics.count(RequestOutcome::Cancelled, Duration::from_millis(3));
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         for line in [
             "rouse_queue_proxy_requests_total{code_class=\"5xx\"} 1",
@@ -160,5 +178,14 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn describes_every_metric_with_its_labels() {
+        let described = describe_metrics().unwrap();
+        let of = |name: &str| described.iter().find(|metric| metric.name == name).unwrap();
+        assert_eq!(of("rouse_queue_proxy_requests_total").labels, ["code_class"]);
+        assert_eq!(of("rouse_queue_proxy_tcp_connections_total").labels, ["outcome"]);
+        assert_eq!(described.len(), 7);
     }
 }

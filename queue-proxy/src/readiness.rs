@@ -1,0 +1,10 @@
+//! Whether requests may come to this pod: the app's readiness, the drain, and the admin port that
+//! reports both.
+
+pub(crate) mod admin_endpoint;
+pub(crate) mod app_probe;
+pub(crate) mod app_readiness;
+pub(crate) mod availability;
+pub(crate) mod drain;
+mod grpc_health;
+pub(crate) mod readiness_probe;

@@ -1,0 +1,151 @@
+//! AppProbe: runs the app's readiness probe once, over a connection of its own.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::pin::pin;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
+use http_body_util::Empty;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::grpc_health;
+use super::readiness_probe::{ProbeAction, ReadinessProbe};
+
+/// Begins like the kubelet's user agent, because some apps exclude that one from their logs.
+const USER_AGENT: &str = "kube-probe/rouse-queue-proxy";
+
+/// The app's readiness probe and the address of its traffic.
+#[derive(Clone, Debug)]
+pub(crate) struct AppProbe {
+    probe: ReadinessProbe,
+    /// Address for requests, which may differ from the probe's.
+    app: SocketAddr,
+}
+
+/// Result of one probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProbeResult {
+    Ready,
+    /// The probe failed or timed out.
+    Unready,
+    /// The app refuses connections on the address of its traffic.
+    Unreachable,
+}
+
+/// Why a probe failed. The cause does not matter: every failure means unready.
+type ProbeFailure = Box<dyn std::error::Error + Send + Sync>;
+
+// === impl AppProbe ===
+
+impl AppProbe {
+    /// A probe of the app that takes requests at `app`.
+    pub(crate) fn new(app: SocketAddr, probe: ReadinessProbe) -> Self {
+        Self { probe, app }
+    }
+
+    /// Successful probes in a row that a start takes.
+    pub(crate) fn successes(&self) -> u32 {
+        self.probe.successes
+    }
+
+    /// Runs the probe; whether the app is ready.
+    pub(crate) async fn succeeds(&self) -> bool {
+        self.run().await == ProbeResult::Ready
+    }
+
+    /// Runs the probe.
+    pub(crate) async fn run(&self) -> ProbeResult {
+        let address = self.probe.action.address();
+        let result = async {
+            match TcpStream::connect(address).await {
+                Ok(stream) => match self.run_over(stream).await {
+                    Ok(true) => ProbeResult::Ready,
+                    Ok(false) | Err(_) => ProbeResult::Unready,
+                },
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused && address == self.app => {
+                    ProbeResult::Unreachable
+                }
+                Err(_) => ProbeResult::Unready,
+            }
+        };
+        timeout(self.probe.timeout, result).await.unwrap_or(ProbeResult::Unready)
+    }
+
+    async fn run_over(&self, stream: TcpStream) -> Result<bool, ProbeFailure> {
+        match &self.probe.action {
+            ProbeAction::Tcp(_) => Ok(true),
+            ProbeAction::Http { address, path, headers } => {
+                let status = get(stream, path, headers, *address).await?;
+                Ok(status.is_success() || status.is_redirection())
+            }
+            ProbeAction::Grpc { service, .. } => grpc_health::is_serving(stream, service, USER_AGENT).await,
+        }
+    }
+}
+
+async fn get(
+    stream: TcpStream,
+    path: &Uri,
+    headers: &HeaderMap,
+    address: SocketAddr,
+) -> Result<StatusCode, ProbeFailure> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let mut request = Request::get(path.clone()).body(Empty::<Bytes>::new())?;
+    let to = request.headers_mut();
+    to.clone_from(headers);
+    to.entry(header::HOST).or_insert(HeaderValue::try_from(address.to_string())?);
+    to.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
+    to.entry(header::ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    to.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    let mut response = pin!(sender.send_request(request));
+    // The connection future drives the exchange. When it ends first, the response is complete.
+    let response = tokio::select! {
+        response = &mut response => response?,
+        _ = connection => response.await?,
+    };
+    Ok(response.status())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn tcp_probe_succeeds_when_the_app_accepts_a_connection() {
+        let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = app.local_addr().unwrap();
+        let probe = AppProbe::new(address, ReadinessProbe::tcp(address));
+        // A refused connection on another address than the app's does not mean unreachable.
+        let elsewhere = AppProbe::new(([127, 0, 0, 1], 1).into(), ReadinessProbe::tcp(address));
+        assert_eq!((probe.run().await, elsewhere.run().await), (ProbeResult::Ready, ProbeResult::Ready));
+        drop(app);
+        let expected = (ProbeResult::Unreachable, ProbeResult::Unready);
+        assert_eq!((probe.run().await, elsewhere.run().await), expected);
+    }
+
+    #[tokio::test]
+    async fn http_probe_succeeds_by_status() {
+        let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = app.local_addr().unwrap();
+        let probe = AppProbe::new(address, ReadinessProbe::http(address, "/healthz").unwrap());
+        for (status, expected) in [("200 OK", true), ("503 Not Yet", false), ("302 Found", true), ("", false)]
+        {
+            let respond = async {
+                let (mut stream, _) = app.accept().await.unwrap();
+                let mut request = [0; 256];
+                let n = stream.read(&mut request).await.unwrap();
+                assert!(request[..n].starts_with(b"GET /healthz HTTP/1.1\r\n"));
+                let head = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+                stream.write_all(head.as_bytes()).await.unwrap();
+            };
+            let (succeeded, ()) = tokio::join!(probe.succeeds(), respond);
+            assert_eq!(succeeded, expected, "{status}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Drain: ends a pod without losing a request.
+//!
+//! ```text
+//!            begin (preStop hook, SIGTERM)         quiet, or timeout
+//!  Serving ────────────────────────────► Draining ──────────────────► Drained ─► exit after SIGTERM
+//!     ▲                                                                  │
+//!     └──────────────────────── the app restarted ───────────────────────┘
+//! ```
+//!
+//! A terminating pod receives requests until every proxy in the cluster has been updated. A
+//! draining sidecar is therefore unready but continues to serve. It is drained when no request is
+//! in flight and none has arrived during the quiet period.
+//!
+//! A native sidecar receives SIGTERM only after the app has ended. So the app's preStop hook begins
+//! the drain: it calls `/wait-for-drain`, and the kubelet stops the app after the response. The
+//! hook also runs when only the app restarts (a failed liveness probe). Then no SIGTERM follows,
+//! and the sidecar must serve again with the new app.
+//!
+//! One task, [`Drain::supervise`], makes all transitions but the first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::app_probe::AppProbe;
+use crate::stats::request_counter::RequestCounter;
+
+/// How often a drain polls the counter and the app. Polling costs nothing outside of a drain,
+/// unlike a notification by each request.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// If the app still succeeds its probe this long after a drain, the pod is not terminating, and the
+/// sidecar serves again. An app that closes slowly may exceed it; ready again does no harm then.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The drain of this process.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    state: watch::Sender<DrainState>,
+    counter: Arc<RequestCounter>,
+    quiet_period: Duration,
+    timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DrainState {
+    phase: DrainPhase,
+    /// The process received SIGTERM, so it never serves again.
+    is_final: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DrainPhase {
+    Serving,
+    Draining,
+    Drained,
+}
+
+// === impl Drain ===
+
+impl Drain {
+    pub(crate) fn new(counter: Arc<RequestCounter>, quiet_period: Duration, timeout: Duration) -> Self {
+        let state = watch::Sender::new(DrainState { phase: DrainPhase::Serving, is_final: false });
+        Self { state, counter, quiet_period, timeout }
+    }
+
+    /// Begins a drain, unless one has begun; the app may restart afterwards.
+    pub(crate) fn begin(&self) {
+        self.start(false);
+    }
+
+    /// Begins a drain, unless one has begun; the process ends afterwards.
+    pub(crate) fn begin_final(&self) {
+        self.start(true);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.state.borrow().phase != DrainPhase::Serving
+    }
+
+    /// Waits until the drain has begun.
+    pub(crate) async fn begun(&self) {
+        self.reached(|phase| phase != DrainPhase::Serving).await;
+    }
+
+    /// Waits until the drain has ended.
+    pub(crate) async fn done(&self) {
+        self.reached(|phase| phase == DrainPhase::Drained).await;
+    }
+
+    /// Ends each drain, and serves again when only the app restarted. Never returns.
+    pub(crate) async fn supervise(&self, app: &AppProbe) {
+        loop {
+            self.begun().await;
+            if timeout(self.timeout, self.quiet()).await.is_err() {
+                tracing::warn!(after = ?self.timeout, in_flight = self.counter.in_flight(), "drain timed out");
+            }
+            tracing::info!("drain ended");
+            self.state.send_modify(|state| state.phase = DrainPhase::Drained);
+            wait_for_restart(app).await;
+            self.serve_again().await;
+        }
+    }
+
+    fn start(&self, is_final: bool) {
+        self.state.send_if_modified(|state| {
+            let before = *state;
+            state.is_final |= is_final;
+            if state.phase == DrainPhase::Serving {
+                tracing::info!(is_final, "drain began");
+                state.phase = DrainPhase::Draining;
+            }
+            *state != before
+        });
+    }
+
+    async fn serve_again(&self) {
+        let resumed = self.state.send_if_modified(|state| {
+            if !state.is_final {
+                state.phase = DrainPhase::Serving;
+            }
+            !state.is_final
+        });
+        if !resumed {
+            std::future::pending::<()>().await;
+        }
+        tracing::info!("app restarted after a drain, serving again");
+    }
+
+    async fn quiet(&self) {
+        let began = Instant::now();
+        loop {
+            let since = began.max(Instant::from_std(self.counter.last_arrival()));
+            if since.elapsed() >= self.quiet_period && self.counter.in_flight() == 0 {
+                return;
+            }
+            sleep(CHECK_INTERVAL).await;
+        }
+    }
+
+    async fn reached(&self, wanted: impl Fn(DrainPhase) -> bool) {
+        // An error means that the sender is dropped, but self owns it.
+        let _ = self.state.subscribe().wait_for(|state| wanted(state.phase)).await;
+    }
+}
+
+/// Waits until the app's probe has failed, at most [`RESTART_TIMEOUT`], and succeeds again.
+async fn wait_for_restart(app: &AppProbe) {
+    let deadline = Instant::now() + RESTART_TIMEOUT;
+    while Instant::now() < deadline && app.succeeds().await {
+        sleep(CHECK_INTERVAL).await;
+    }
+    while !app.succeeds().await {
+        sleep(CHECK_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::time::{Duration, advance};
+
+    use super::*;
+    use crate::readiness::readiness_probe::ReadinessProbe;
+    use crate::stats::metrics::Metrics;
+
+    const QUIET: Duration = Duration::from_secs(3);
+    const TIMEOUT: Duration = Duration::from_secs(25);
+
+    fn drain() -> (Arc<Drain>, Arc<RequestCounter>) {
+        let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
+        let counter =
+            Arc::new(RequestCounter::new(Instant::now().into_std(), std::time::Duration::ZERO, metrics));
+        (Arc::new(Drain::new(counter.clone(), QUIET, TIMEOUT)), counter)
+    }
+
+    /// A probe of an address without a listener.
+    fn absent_app() -> AppProbe {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        AppProbe::new(address, ReadinessProbe::tcp(address))
+    }
+
+    fn supervise(drain: &Arc<Drain>, app: AppProbe) {
+        let drain = drain.clone();
+        tokio::spawn(async move { drain.supervise(&app).await });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ends_a_quiet_period_after_the_last_request() {
+        let (drain, counter) = drain();
+        supervise(&drain, absent_app());
+        drain.begin_final();
+        advance(Duration::from_secs(2)).await;
+        drop(counter.enter(false));
+        let last = Instant::now();
+        drain.done().await;
+        let quiet = last.elapsed();
+        assert!(quiet >= QUIET && quiet < QUIET + 2 * CHECK_INTERVAL, "{quiet:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ends_after_the_timeout_with_a_request_in_flight() {
+        let (drain, counter) = drain();
+        supervise(&drain, absent_app());
+        let _endless = counter.enter(false);
+        let began = Instant::now();
+        drain.begin();
+        drain.done().await;
+        assert!(began.elapsed() >= TIMEOUT, "{:?}", began.elapsed());
+    }
+}

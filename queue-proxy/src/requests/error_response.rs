@@ -1,0 +1,91 @@
+//! RequestError: why a request gets a response of the sidecar's own, as an RFC 9457 problem.
+
+use autoscaler::breaker::QueueFull;
+use autoscaler::contract::{PROTOCOL, TUNNEL_PROTOCOL};
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+use http_client::InvalidResponse;
+use proxy::gateway::MalformedRequest;
+
+use super::timeouts::TimeoutExceeded;
+use crate::readiness::availability::Unavailable;
+
+/// Media type of RFC 9457.
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+/// Seconds until a client should retry: about the start time of another pod.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// Why a request has no response of the app.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error(transparent)]
+    QueueFull(#[from] QueueFull),
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    #[error("the app refuses connections; check that it listens on the configured port")]
+    AppUnreachable,
+    #[error("the app closed the connection before it responded, or violated HTTP")]
+    AppFailed,
+    #[error("this pod's app uses HTTP; if it uses another protocol, annotate its pods with {PROTOCOL}: tcp")]
+    AppUsesHttp,
+    #[error("a tunnel request must upgrade to {TUNNEL_PROTOCOL}")]
+    NotATunnelRequest,
+    #[error("the limit of connections through activators (--max-connections) is reached")]
+    TooManyTunnels,
+    #[error(transparent)]
+    MalformedRequest(#[from] MalformedRequest),
+    #[error("the request body ended early or violated HTTP")]
+    RequestBodyFailed,
+    #[error(transparent)]
+    InvalidResponse(#[from] InvalidResponse),
+    #[error(transparent)]
+    TimedOut(#[from] TimeoutExceeded),
+}
+
+impl From<http_client::Error> for RequestError {
+    fn from(error: http_client::Error) -> Self {
+        match error {
+            http_client::Error::Unreachable(_) => Self::AppUnreachable,
+            http_client::Error::Unanswered(_) | http_client::Error::Failed(_) => Self::AppFailed,
+            http_client::Error::InvalidResponse(invalid) => Self::InvalidResponse(invalid),
+            http_client::Error::RequestBody(_) => Self::RequestBodyFailed,
+        }
+    }
+}
+
+// === impl RequestError ===
+
+impl RequestError {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::Unavailable(Unavailable::ProbeForOtherComponent) | Self::RequestBodyFailed => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::QueueFull(_) | Self::Unavailable(_) | Self::TooManyTunnels => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::AppUsesHttp => StatusCode::MISDIRECTED_REQUEST,
+            Self::NotATunnelRequest => StatusCode::UPGRADE_REQUIRED,
+            Self::AppUnreachable | Self::AppFailed | Self::InvalidResponse(_) => StatusCode::BAD_GATEWAY,
+            Self::MalformedRequest(malformed) => malformed.status(),
+            Self::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+        let status = self.status();
+        let problem = serde_json::json!({
+            "title": status.canonical_reason().unwrap_or_default(),
+            "status": status.as_u16(),
+            "detail": self.to_string(),
+        });
+        let mut response = Response::new(Full::new(Bytes::from(problem.to_string())));
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        response
+    }
+}

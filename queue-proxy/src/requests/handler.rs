@@ -1,0 +1,159 @@
+//! Handler: serves one HTTP request.
+//!
+//! It answers probes, forwards health checks without counting them, and for every other request
+//! counts it, waits for a slot and for the app's start, and forwards it. The request counts until
+//! its response body has ended.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use autoscaler::breaker::Breaker;
+use autoscaler::contract;
+use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
+use http::{Request, Response, Version};
+use http_body_util::{Either, Full};
+use http_client::ResponseBody;
+use proxy::gateway;
+use proxy::health_checks::HealthChecks;
+use proxy::listener::ConnectionAddresses;
+use proxy::server;
+use proxy::tcp;
+use tokio::time::Instant;
+
+use super::app_connections::AppConnections;
+use super::error_response::RequestError;
+use super::forwarding::forward;
+use super::request_body::RequestBody;
+use super::response_body::TimedResponseBody;
+use super::timeouts::{RequestTimer, RequestTimers};
+use crate::readiness::availability::{Availability, START_TIMEOUT};
+use crate::stats::request_counter::{InFlightRequest, RequestCounter};
+
+const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
+const PROXIED: HeaderName = HeaderName::from_static(contract::PROXIED_HEADER);
+
+/// A response with the app's body, or with one of the sidecar's own.
+pub(crate) type HandlerResponse = Response<Either<TimedResponseBody, Full<Bytes>>>;
+
+/// One worker's handler; the workers share counter, breaker and availability.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    pub(crate) counter: Arc<RequestCounter>,
+    pub(crate) breaker: Breaker,
+    pub(crate) app: AppConnections,
+    pub(crate) availability: Availability,
+    pub(crate) health_checks: Arc<HealthChecks>,
+    pub(crate) timers: RequestTimers,
+}
+
+// === impl Handler ===
+
+impl Handler {
+    /// Serves one request.
+    ///
+    /// hyper moves this future into its connection, and each connection has memory for one. To keep
+    /// it small, the request and the rare branches are boxed.
+    pub(crate) async fn handle(
+        &self,
+        request: Box<Request<RequestBody>>,
+        addresses: &ConnectionAddresses,
+    ) -> HandlerResponse {
+        let version = request.version();
+        let malformed = gateway::check_request(&request).err();
+        let mut response = if let Some(malformed) = malformed {
+            error_response(malformed.into())
+        } else if let Some(component) = request.headers().get(PROBE) {
+            Box::pin(self.handle_probe(component)).await
+        } else if self.health_checks.matches(request.headers()) {
+            Box::pin(self.forward_uncounted(request, addresses)).await
+        } else {
+            self.serve(request, addresses).await
+        };
+        if malformed.is_some() {
+            server::close_connection(&mut response, version);
+        }
+        if self.availability.is_draining() {
+            server::drain_connection(&mut response, version);
+        }
+        response
+    }
+
+    /// Probes are never counted.
+    async fn handle_probe(&self, component: &HeaderValue) -> HandlerResponse {
+        match self.availability.handle_probe(component).await {
+            Ok(()) => Response::new(Either::Right(Full::from(contract::PROBE_QUEUE_PROXY))),
+            Err(unavailable) => error_response(unavailable.into()),
+        }
+    }
+
+    /// Health checks of the app are no load and must not wait in its queue.
+    async fn forward_uncounted(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        addresses: &ConnectionAddresses,
+    ) -> HandlerResponse {
+        let version = request.version();
+        let mut timer = self.timers.start(Instant::now());
+        request.body_mut().report_to(timer.activity());
+        match timer.within(pin!(forward(&self.app, request, addresses, false))).await {
+            Ok(response) => app_response(response, version, None, timer),
+            Err(error) => error_response(error),
+        }
+    }
+
+    async fn serve(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        addresses: &ConnectionAddresses,
+    ) -> HandlerResponse {
+        let mut in_flight = self.counter.enter(request.headers().contains_key(PROXIED));
+        let version = request.version();
+        let mut timer = self.timers.start(in_flight.arrived().into());
+        let client = gateway::is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut *request));
+        request.body_mut().report_to(timer.activity());
+        let is_upgrade = client.is_some();
+        let forwarded =
+            timer.within(pin!(self.admit_and_forward(request, addresses, is_upgrade, &mut in_flight))).await;
+        let mut response = match forwarded {
+            Ok(response) => response,
+            Err(error) => {
+                in_flight.set_status(error.status());
+                return error_response(error);
+            }
+        };
+        in_flight.set_status(response.status());
+        if let (Some(client), Some(app)) = (client, response.body_mut().take_switched()) {
+            tokio::spawn(tcp::relay_upgraded(client, app, in_flight, timer.idle_timeout()));
+            return response.map(|_| Either::Right(Full::default()));
+        }
+        app_response(response, version, Some(in_flight), timer)
+    }
+
+    /// Waits for a slot, then for the app if it is still starting, and forwards.
+    async fn admit_and_forward(
+        &self,
+        request: Box<Request<RequestBody>>,
+        addresses: &ConnectionAddresses,
+        is_upgrade: bool,
+        in_flight: &mut InFlightRequest,
+    ) -> Result<Response<ResponseBody>, RequestError> {
+        in_flight.hold(self.breaker.acquire().await?);
+        self.availability.wait_for_start(START_TIMEOUT).await?;
+        forward(&self.app, request, addresses, is_upgrade).await
+    }
+}
+
+/// `in_flight` ends with the response body; health checks have none.
+fn app_response(
+    response: Response<ResponseBody>,
+    version: Version,
+    in_flight: Option<InFlightRequest>,
+    timer: RequestTimer,
+) -> HandlerResponse {
+    TimedResponseBody::wrap(response, version, in_flight, timer).map(Either::Left)
+}
+
+fn error_response(error: RequestError) -> HandlerResponse {
+    error.into_response().map(Either::Right)
+}

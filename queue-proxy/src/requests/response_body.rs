@@ -1,0 +1,226 @@
+//! TimedResponseBody: the app's response body on its way to the client, under the request's
+//! timeouts.
+//!
+//! A body that is complete at once, as most are, is passed through. Any other body is shared with
+//! the timeout list, which drops it when a timeout is exceeded. hyper does not poll a body while
+//! the client reads nothing, so without the list a stalled client would keep its slot of the app.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use bytes::Bytes;
+use http::{Response, Version};
+use http_body::{Body, Frame, SizeHint};
+use http_client::ResponseBody;
+use parking_lot::{Mutex, MutexGuard};
+use proxy::tracked_body::TrackedBody;
+
+use super::timeouts::{RequestTimer, TimeoutExceeded};
+use crate::stats::request_counter::InFlightRequest;
+
+/// The body of a response of the app.
+#[derive(Debug)]
+pub(crate) struct TimedResponseBody(BodyState);
+
+/// Why a response body is incomplete. The client sees a closed connection or a reset stream.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResponseBodyError {
+    #[error("the app did not complete its response")]
+    App(#[source] http_client::BodyError),
+    #[error(transparent)]
+    Timeout(#[from] TimeoutExceeded),
+}
+
+// Its size is near the lint's bound, so this cannot be `expect`.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "each connection has memory for one body; a box would be allocated for each response"
+)]
+#[derive(Debug)]
+enum BodyState {
+    /// No poll was pending so far.
+    Fresh(LiveBody),
+    Shared(Arc<SharedBody>),
+    Ended,
+}
+
+/// A body that has not ended, with everything that ends with it.
+#[derive(Debug)]
+struct LiveBody {
+    body: TrackedBody<ResponseBody, Option<InFlightRequest>>,
+    timer: RequestTimer,
+}
+
+/// A body that the client's connection and the timeout list share.
+#[derive(Debug)]
+struct SharedBody(Mutex<SharedBodyState>);
+
+#[derive(Debug)]
+struct SharedBodyState {
+    /// `None` after the end.
+    live: Option<LiveBody>,
+    /// The timeout that cut the body, until it is returned as an error.
+    cut: Option<TimeoutExceeded>,
+    /// The client's connection, which waits for the next frame.
+    task: Option<Waker>,
+}
+
+type PolledFrame = Poll<Option<Result<Frame<Bytes>, ResponseBodyError>>>;
+
+// === impl TimedResponseBody ===
+
+impl TimedResponseBody {
+    /// Wraps the body of `response` for a client of this HTTP `version`. `in_flight` ends with the
+    /// body.
+    pub(crate) fn wrap(
+        response: Response<ResponseBody>,
+        version: Version,
+        in_flight: Option<InFlightRequest>,
+        timer: RequestTimer,
+    ) -> Response<Self> {
+        response.map(|body| {
+            let body = TrackedBody::new(body, in_flight);
+            let mut this = Self(BodyState::Fresh(LiveBody { body, timer }));
+            // An HTTP/2 client can stall before the first frame.
+            if version == Version::HTTP_2 && !this.is_end_stream() {
+                this.share();
+            }
+            this
+        })
+    }
+
+    /// Shares the body with the timeout list.
+    fn share(&mut self) {
+        if !matches!(&self.0, BodyState::Fresh(live) if live.timer.has_timeouts()) {
+            return;
+        }
+        let BodyState::Fresh(live) = std::mem::replace(&mut self.0, BodyState::Ended) else { return };
+        let state = SharedBodyState { live: Some(live), cut: None, task: None };
+        let shared = Arc::new(SharedBody(Mutex::new(state)));
+        if let Some(live) = &mut shared.lock().live {
+            live.timer.schedule(&Waker::from(shared.clone()));
+        }
+        self.0 = BodyState::Shared(shared);
+    }
+}
+
+impl Body for TimedResponseBody {
+    type Data = Bytes;
+    type Error = ResponseBodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> PolledFrame {
+        let this = &mut *self;
+        if let BodyState::Fresh(live) = &mut this.0 {
+            let polled = live.poll_frame(cx);
+            if live.has_ended(&polled) {
+                this.0 = BodyState::Ended;
+                return polled;
+            }
+            this.share();
+            if polled.is_ready() {
+                return polled;
+            }
+        }
+        match &mut this.0 {
+            BodyState::Fresh(_) => Poll::Pending,
+            BodyState::Shared(shared) => shared.poll_frame(cx),
+            BodyState::Ended => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            BodyState::Fresh(live) => live.body.is_end_stream(),
+            // A cut body has not returned its error yet.
+            BodyState::Shared(shared) => {
+                let stream = shared.lock();
+                stream.cut.is_none() && stream.live.as_ref().is_none_or(|live| live.body.is_end_stream())
+            }
+            BodyState::Ended => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            BodyState::Fresh(live) => live.body.size_hint(),
+            BodyState::Shared(shared) => {
+                let stream = shared.lock();
+                stream.live.as_ref().map_or_else(SizeHint::default, |live| live.body.size_hint())
+            }
+            BodyState::Ended => SizeHint::with_exact(0),
+        }
+    }
+}
+
+impl Drop for TimedResponseBody {
+    fn drop(&mut self) {
+        if let BodyState::Shared(shared) = &self.0 {
+            let live = shared.lock().live.take();
+            drop(live);
+        }
+    }
+}
+
+// === impl LiveBody ===
+
+impl LiveBody {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> PolledFrame {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if polled.is_ready() {
+            self.timer.touch();
+        }
+        polled.map_err(ResponseBodyError::App)
+    }
+
+    fn has_ended(&self, polled: &PolledFrame) -> bool {
+        match polled {
+            Poll::Pending => false,
+            Poll::Ready(Some(Ok(_))) => self.body.is_end_stream(),
+            Poll::Ready(_) => true,
+        }
+    }
+}
+
+// === impl SharedBody ===
+
+impl SharedBody {
+    fn poll_frame(&self, cx: &mut Context<'_>) -> PolledFrame {
+        let mut stream = self.lock();
+        let Some(live) = &mut stream.live else {
+            return Poll::Ready(stream.cut.take().map(|timeout| Err(timeout.into())));
+        };
+        let polled = live.poll_frame(cx);
+        let ended = if live.has_ended(&polled) { stream.live.take() } else { None };
+        if polled.is_pending() {
+            stream.task = Some(cx.waker().clone());
+        }
+        drop(stream);
+        drop(ended);
+        polled
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SharedBodyState> {
+        self.0.lock()
+    }
+}
+
+/// The timeout list wakes the body when a timeout may be exceeded.
+impl Wake for SharedBody {
+    fn wake(self: Arc<Self>) {
+        let mut stream = self.lock();
+        let Some(live) = &mut stream.live else { return };
+        let Some(timeout) = live.timer.exceeded() else {
+            live.timer.schedule(&Waker::from(self.clone()));
+            return;
+        };
+        tracing::debug!(%timeout, "response cut");
+        stream.cut = Some(timeout);
+        let (live, task) = (stream.live.take(), stream.task.take());
+        drop(stream);
+        drop(live);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What the sidecar counts, and the port that reports it to the metrics-adapter and to Prometheus.
+
+pub(crate) mod metrics;
+pub(crate) mod request_counter;
+pub(crate) mod stats_endpoint;
+
+pub use metrics::describe_metrics;

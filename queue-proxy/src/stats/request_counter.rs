@@ -1,0 +1,139 @@
+//! RequestCounter: counts requests from their arrival to the end of their response body.
+//!
+//! The handler enters a request before it may be queued, so queued requests count as concurrency. A
+//! connection of an app that does not use HTTP counts as one request while bytes flow or it waits.
+//! The stats endpoint reads the counter each second, and the drain waits until it is zero.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use autoscaler::breaker::Permit;
+use autoscaler::stats::{Report, RequestStats};
+use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::metrics::{Metrics, RequestOutcome};
+
+/// The requests in the sidecar. One lock, held for a few additions.
+#[derive(Debug)]
+pub(crate) struct RequestCounter {
+    counts: Mutex<RequestCounts>,
+    metrics: Metrics,
+}
+
+#[derive(Debug)]
+struct RequestCounts {
+    stats: RequestStats,
+    last_arrival: Instant,
+}
+
+/// A request in the sidecar. It ends when this is dropped, so the response body owns it.
+#[derive(Debug)]
+pub(crate) struct InFlightRequest {
+    counter: Arc<RequestCounter>,
+    arrived: Instant,
+    proxied: bool,
+    outcome: RequestOutcome,
+    permit: Option<Permit>,
+}
+
+/// A TCP connection while bytes flow or it waits.
+#[derive(Debug)]
+pub(crate) struct ActiveConnection {
+    counter: Arc<RequestCounter>,
+    proxied: bool,
+}
+
+// === impl RequestCounter ===
+
+impl RequestCounter {
+    /// Counts from `now`, which is `into_second` after a whole second.
+    ///
+    /// The first period begins at that whole second. Before `now` its requests went to other pods,
+    /// so an average over the remainder alone would count their load twice.
+    pub(crate) fn new(now: Instant, into_second: Duration, metrics: Metrics) -> Self {
+        let stats = RequestStats::new(now.checked_sub(into_second).unwrap_or(now));
+        Self { counts: Mutex::new(RequestCounts { stats, last_arrival: now }), metrics }
+    }
+
+    /// Enters a request that has arrived; `proxied` if an activator sent it.
+    pub(crate) fn enter(self: &Arc<Self>, proxied: bool) -> InFlightRequest {
+        let arrived = self.count_arrival(proxied);
+        let outcome = RequestOutcome::Cancelled;
+        InFlightRequest { counter: self.clone(), arrived, proxied, outcome, permit: None }
+    }
+
+    /// Enters a TCP connection on which bytes flow; `proxied` if it comes through an activator.
+    pub(crate) fn enter_connection(self: &Arc<Self>, proxied: bool) -> ActiveConnection {
+        self.count_arrival(proxied);
+        ActiveConnection { counter: self.clone(), proxied }
+    }
+
+    fn count_arrival(&self, proxied: bool) -> Instant {
+        let now = now();
+        let mut counts = self.lock();
+        counts.stats.request_in(now, proxied);
+        counts.last_arrival = now;
+        now
+    }
+
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.lock().stats.in_flight()
+    }
+
+    /// Time of the last arrival, or of the process's start.
+    pub(crate) fn last_arrival(&self) -> Instant {
+        self.lock().last_arrival
+    }
+
+    /// Ends the reporting period.
+    pub(crate) fn report(&self, now: Instant) -> Report {
+        self.lock().stats.report(now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RequestCounts> {
+        self.counts.lock()
+    }
+}
+
+// === impl InFlightRequest ===
+
+impl InFlightRequest {
+    /// Keeps the permit of the app's slot until the request ends.
+    pub(crate) fn hold(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// Time of the request's arrival.
+    pub(crate) fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    /// Sets the response's status; without one the request counts as cancelled.
+    pub(crate) fn set_status(&mut self, status: StatusCode) {
+        self.outcome = RequestOutcome::of_status(status);
+    }
+}
+
+impl Drop for InFlightRequest {
+    fn drop(&mut self) {
+        let now = now();
+        self.counter.lock().stats.request_out(now, self.proxied);
+        self.counter.metrics.count(self.outcome, now.saturating_duration_since(self.arrived));
+    }
+}
+
+// === impl ActiveConnection ===
+
+impl Drop for ActiveConnection {
+    fn drop(&mut self) {
+        self.counter.lock().stats.request_out(now(), self.proxied);
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod accounting;
