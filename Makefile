@@ -1,4 +1,4 @@
-# Everything there is to do here. The first build takes long (see README.md); all caches are outside of the tree.
+# Builds, tests and runs Rouse: `make help`. The first build takes half an hour; all caches are outside of the tree.
 
 ROUSE_CACHE ?= $(HOME)/.cache/rouse
 export ROUSE_CACHE
@@ -11,6 +11,8 @@ PROXIES := $(CARGO_TARGET_DIR)/$(HOST)/proxy
 IMAGE_NAMES := queue-proxy activator metrics-adapter zero-scaler sample-app
 export IMAGES := $(ROUSE_CACHE)/images/v$(VERSION)
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
+# One selection of members and features for all tests, so that they share one build.
+ALL := --workspace --all-features --locked
 
 .PHONY: help
 help: ## Show this help
@@ -20,7 +22,7 @@ help: ## Show this help
 
 .PHONY: demo
 demo: export ROUSE_DEMO_STARTED_MS := $(shell date +%s%3N)
-demo: images cluster-ready ## See the whole loop on a real Kubernetes of your own (KEEP=1 leaves it running)
+demo: images cluster-ready ## Show scaling from and to zero on a Kubernetes cluster of its own (KEEP=1 leaves it running)
 	cargo build --release --locked --bin demo
 	tests/system/on-cluster rouse-demo -- $(CARGO_TARGET_DIR)/release/demo
 
@@ -71,36 +73,39 @@ module-graph: ## Print which module uses which, and fail on an import cycle or a
 	@cargo run --quiet --locked --package module-graph -- $(ARGS)
 
 .PHONY: test-unit
-test-unit: ## Tests of values, tasks and connections
-	cargo test --workspace --all-features --locked
+test-unit: ## Run the tests that need no cluster
+	cargo test $(ALL)
 
+# The fuzz tests run side by side: those of the proxies wait most of the time.
 .PHONY: fuzz
 fuzz: export FUZZ_SECONDS ?= 300
 fuzz: export FUZZ_SEED ?= $(shell date +%s)
-fuzz: ## Odd bytes against the proxies, and then the metrics-adapter, for FUZZ_SECONDS (300) each, other ones each time
-	cargo test --workspace --all-features --locked --test fuzz -- --nocapture
+fuzz: ## Fuzz the proxies and the metrics-adapter for FUZZ_SECONDS (300), with a new seed each time
+	cargo test $(ALL) --test fuzz --no-run
+	@tests=$$(CARGO_TERM_COLOR=never cargo test $(ALL) --test fuzz --no-run 2>&1 | sed -n 's/^ *Executable .* (\(.*\))$$/\1/p'); \
+	test -n "$$tests" && echo "$$tests" | xargs --max-procs 2 --replace={} {} --nocapture
 
 .PHONY: test-fuzz
-test-fuzz: ## The same for a minute each
+test-fuzz: ## Fuzz for a minute
 	@$(MAKE) fuzz FUZZ_SECONDS=60
 
 .PHONY: bench
-bench: ## Measure what a report, a decision and a request cost, and compare with the bounds
+bench: ## Measure the cost of a report, a decision and a request, and check the bounds
 	cargo bench --quiet --locked --package autoscaler --no-fail-fast --bench cost --bench memory
 
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
-bench-proxies: proxies ## Compare our proxies with nginx and haproxy (6 minutes; ARGS=--quick for a short run)
+bench-proxies: proxies ## Compare queue-proxy and activator with nginx and haproxy (6 minutes; ARGS=--quick for a short run)
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
 	  --queue-proxy $(PROXIES)/queue-proxy --activator $(PROXIES)/activator $(ARGS)
 
 .PHONY: scale
-scale: ## What the metrics-adapter takes for up to 10,000 workloads (7 minutes; ARGS="--workloads 100" for a short look)
+scale: ## Measure the metrics-adapter with up to 10,000 workloads (7 minutes; ARGS="--workloads 100" for a short run)
 	cargo build --release --locked --package metrics-adapter --package scale
 	$(CARGO_TARGET_DIR)/release/scale --metrics-adapter $(CARGO_TARGET_DIR)/release/metrics-adapter --cache $(ROUSE_CACHE) $(ARGS)
 
 .PHONY: scale-restarts
-scale-restarts: ## What two hundred HPAs are told while one of two metrics-adapters after the other goes (4 minutes)
+scale-restarts: ## Check the metrics of 200 HPAs while two metrics-adapters are replaced (4 minutes)
 	@$(MAKE) scale ARGS=--restarts
 
 .PHONY: bench-held
@@ -108,10 +113,10 @@ bench-held: export RUSTFLAGS := -C target-feature=+crt-static
 bench-held: proxies ## Measure the activator's memory with held requests, and how fast it releases them
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(PROXIES)/activator --held $(ARGS)
 
-# The processes as they are shipped, and an API in memory.
+# The shipped binaries, with an API server in memory.
 .PHONY: scale-controller
 scale-controller: export RUSTFLAGS := -C target-feature=+crt-static
-scale-controller: proxies ## What 100, 1,000 and 10,000 workloads cost the zero-scaler, without a cluster (2 minutes)
+scale-controller: proxies ## Measure the zero-scaler with 100, 1,000 and 10,000 workloads, without a cluster (2 minutes)
 	cargo build --release --locked --target $(HOST) --package zero-scaler
 	cargo run --release --locked --target $(HOST) --package scale-controller -- \
 	  --zero-scaler $(BINARIES)/zero-scaler --activator $(PROXIES)/activator $(ARGS)
@@ -141,19 +146,19 @@ bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haprox
 	  --profile $(or $(PROXY),queue-proxy)
 
 .PHONY: test-cluster
-test-cluster: cluster-ready ## Tests of the cluster tool itself
+test-cluster: cluster-ready ## Test the cluster tool
 	cd tests/cluster && CLUSTER_TEST=1 go test ./...
 
-# All members and features share the build with test-unit. Tests that need the cluster alone wait for it: see src/cluster/lock.rs.
+# Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs.
 .PHONY: test-system
 test-system: images cluster-ready ## Run the system tests on a cluster of their own
-	cargo test --workspace --all-features --locked --test system --no-run
+	cargo test $(ALL) --test system --no-run
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s -- \
-	  cargo test --workspace --all-features --locked --test system -- --ignored --nocapture --test-threads 4
+	  cargo test $(ALL) --test system -- --ignored --nocapture --test-threads 4
 
-# With the HPA at its stock period. ARGS=--help tells the scenarios and their sizes.
+# With the HPA at its stock period. ARGS=--help lists the scenarios and their lengths.
 .PHONY: soak
-soak: images cluster-ready ## The long promises on a cluster, with a table (an hour and a half; ARGS='--only crowd,wakes --wakes 10')
+soak: images cluster-ready ## Run long scenarios on a cluster and check their bounds (90 minutes; ARGS='--only crowd,wakes --wakes 10')
 	cargo build --release --locked --bin soak
 	tests/system/on-cluster rouse-soak -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
 
@@ -163,13 +168,14 @@ check-purity: ## Check the dependency trees of autoscaler, queue-proxy and the d
 
 .PHONY: check-crds
 check-crds: ## Compare deploy/crds.yaml with the Rust types
-	@cargo run --quiet --locked --package zero-scaler --bin crdgen | diff deploy/crds.yaml - \
-	  || { echo 'deploy/crds.yaml is not what the types say: make crds'; exit 1; }
+	@cargo test $(ALL) --no-run
+	@$(CARGO_TARGET_DIR)/debug/crdgen | diff deploy/crds.yaml - \
+	  || { echo 'deploy/crds.yaml differs from the Rust types; run make crds'; exit 1; }
 
 .PHONY: crds
 crds: ## Write deploy/crds.yaml from the Rust types
 	cargo run --quiet --locked --package zero-scaler --bin crdgen > deploy/crds.yaml
 
 .PHONY: down
-down: $(CLUSTER) ## Take down every cluster that this repository started
+down: $(CLUSTER) ## Remove all clusters that this repository started
 	@$(CLUSTER) down --all
