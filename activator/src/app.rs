@@ -4,7 +4,8 @@
 //! SIGTERM ─► not ready, "Connection: close" ─► grace: still accepting ─► listeners close, requests end ─► exit
 //! ```
 //!
-//! Held requests are served until the end: watches, probes and pushes run as long as the last of them.
+//! Held requests are served until the end: watches, probes and pushes run as long as the last of
+//! them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -159,8 +160,8 @@ fn token_guard(client: kube::Client, args: &Args) -> TokenGuard {
 // === impl App ===
 
 impl App {
-    /// An activator that reports as `pod_name`. A request is a health check if its user agent begins with one of
-    /// `health_check_agents`.
+    /// An activator that reports as `pod_name`. A request is a health check if its user agent
+    /// begins with one of `health_check_agents`.
     ///
     /// # Errors
     /// When its metrics are in the registry already, or the system gives it no threads.

@@ -13,14 +13,15 @@ use proxy::workers;
 
 use crate::workloads::Workload;
 
-/// Holds requests for workloads at zero, wakes the workloads, and forwards the requests to their pods.
+/// Holds requests for workloads at zero, wakes the workloads, and forwards the requests to their
+/// pods.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
 // The group would have the name of the telemetry's arguments.
 #[group(skip)]
 pub struct Args {
-    /// Run without Kubernetes: read workloads, ports and pods from this file (YAML or JSON, see docs/standalone.md). The file is read again when it
-    /// changes.
+    /// Run without Kubernetes: read workloads, ports and pods from this file (YAML or JSON, see
+    /// docs/standalone.md). The file is read again when it changes.
     #[arg(long, value_name = "FILE")]
     pub workloads: Option<PathBuf>,
 
@@ -32,8 +33,8 @@ pub struct Args {
     #[arg(long, default_value_t = ADMIN_PORT)]
     pub admin_port: u16,
 
-    /// Directory in which to persist workloads and pods, for a restart while the API server is unavailable. Without it, such a
-    /// restart begins with an empty cache.
+    /// Directory in which to persist workloads and pods, for a restart while the API server is
+    /// unavailable. Without it, such a restart begins with an empty cache.
     #[arg(long, env = "ROUSE_STATE_DIRECTORY", value_name = "DIRECTORY")]
     pub state_directory: Option<PathBuf>,
 
@@ -41,17 +42,19 @@ pub struct Args {
     #[arg(long, env = "POD_NAME", default_value = "activator")]
     pub pod_name: String,
 
-    /// File with the token that authenticates this process to the receivers of reports and to other activators. It is read for
-    /// each connection.
+    /// File with the token that authenticates this process to the receivers of reports and to other
+    /// activators. It is read for each connection.
     #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
     pub token_file: PathBuf,
 
-    /// Prefixes of the user agents of health checks, comma-separated. A health check neither wakes a workload nor counts as a
-    /// request; while the workload is at zero, it gets 200. An empty list disables this.
+    /// Prefixes of the user agents of health checks, comma-separated. A health check neither wakes
+    /// a workload nor counts as a request; while the workload is at zero, it gets 200. An empty
+    /// list disables this.
     #[arg(long, env = "ROUSE_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
     pub health_check_agents: Vec<String>,
 
-    /// Address of this pod, at which other activators reach it. Without it, this activator uses the slots of all pods.
+    /// Address of this pod, at which other activators reach it. Without it, this activator uses the
+    /// slots of all pods.
     #[arg(long, env = "POD_IP")]
     pub pod_ip: Option<IpAddr>,
 
@@ -73,7 +76,8 @@ pub struct Args {
 /// Bounds and timeouts.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Limits {
-    /// Requests that may wait for one workload, unless its wakeQueueDepth is set; never more than --total-queue-depth.
+    /// Requests that may wait for one workload, unless its wakeQueueDepth is set; never more than
+    /// --total-queue-depth.
     #[arg(long, default_value_t = 10_000)]
     pub queue_depth: usize,
 
@@ -81,17 +85,19 @@ pub struct Limits {
     #[arg(long, default_value_t = 100_000)]
     pub total_queue_depth: usize,
 
-    /// Bytes that held requests may retain together: connection buffers, request heads, and body data that was read ahead. Each
-    /// workload has a share of both totals that other workloads cannot use.
+    /// Bytes that held requests may retain together: connection buffers, request heads, and body
+    /// data that was read ahead. Each workload has a share of both totals that other workloads
+    /// cannot use.
     #[arg(long, default_value_t = 600 << 20)]
     pub total_queue_bytes: u64,
 
-    /// Worker threads of the data path, at most 64. Defaults to the processors available to this process.
+    /// Worker threads of the data path, at most 64. Defaults to the processors available to this
+    /// process.
     #[arg(long, env = "ROUSE_WORKERS")]
     pub workers: Option<NonZeroUsize>,
 
-    /// How long a request may wait for a pod, unless its workload sets wakeTimeoutSeconds. A number with the unit ms or s
-    /// (default s).
+    /// How long a request may wait for a pod, unless its workload sets wakeTimeoutSeconds. A number
+    /// with the unit ms or s (default s).
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub wake_timeout: Duration,
 
@@ -99,29 +105,33 @@ pub struct Limits {
     #[arg(long, default_value = "3600s", value_parser = duration)]
     pub longest_wake_timeout: Duration,
 
-    /// Hold time from which a wake is slow: it is logged once, with the duration of each phase, and becomes an event. 0 disables
-    /// this.
+    /// Hold time from which a wake is slow: it is logged once, with the duration of each phase, and
+    /// becomes an event. 0 disables this.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub slow_wake: Duration,
 
-    /// Time without a connected zero-scaler after which the activator itself scales a workload with held requests from 0 to 1.
+    /// Time without a connected zero-scaler after which the activator itself scales a workload with
+    /// held requests from 0 to 1.
     #[arg(long, default_value = "30s", value_parser = duration)]
     pub fallback_wake_after: Duration,
 
-    /// Time for a client to send the head of a request, counted from the end of the previous one: also the idle timeout of
-    /// connections.
+    /// Time for a client to send the head of a request, counted from the end of the previous one:
+    /// also the idle timeout of connections.
     #[arg(long, default_value = "30s", value_parser = duration)]
     pub header_timeout: Duration,
 
-    /// On TCP ports: a connection stops to count as concurrency when it was silent for this time after data from the app.
+    /// On TCP ports: a connection stops to count as concurrency when it was silent for this time
+    /// after data from the app.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub tcp_silence: Duration,
 
-    /// On TCP ports: the same after data from the client, when the app may be working on a response.
+    /// On TCP ports: the same after data from the client, when the app may be working on a
+    /// response.
     #[arg(long, default_value = "900s", value_parser = duration)]
     pub tcp_answer_time: Duration,
 
-    /// How long to accept new connections after SIGTERM, until clients have stopped to connect to this pod.
+    /// How long to accept new connections after SIGTERM, until clients have stopped to connect to
+    /// this pod.
     #[arg(long, default_value = "5s", value_parser = duration)]
     pub drain_grace: Duration,
 

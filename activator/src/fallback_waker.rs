@@ -1,14 +1,16 @@
 //! FallbackWaker: scales workloads from zero to one while no zero-scaler can be reached.
 //!
-//! A held request is reported to the zero-scalers, and one of them wakes its workload. While none has been connected for
-//! `--fallback-wake-after` (their Deployment was deleted, they crash, their image cannot be pulled), this queries the
-//! [`Throttler`](crate::throttler::Throttler) once a second for workloads at zero with held requests, and writes `/scale`
-//! from 0 to 1. The HPA, which is no longer disabled then, does the rest; without an HPA the workload stays at one pod.
+//! A held request is reported to the zero-scalers, and one of them wakes its workload. While none
+//! has been connected for `--fallback-wake-after` (their Deployment was deleted, they crash, their
+//! image cannot be pulled), this queries the [`Throttler`](crate::throttler::Throttler) once a
+//! second for workloads at zero with held requests, and writes `/scale` from 0 to 1. The HPA, which
+//! is no longer disabled then, does the rest; without an HPA the workload stays at one pod.
 //!
-//! This is the only write of an activator. It needs the ClusterRole `rouse-activator-fallback-waker`, is limited to
-//! workloads whose ServerlessService has a `wakeTarget`, is conditional on the resource version that was read, and is not
-//! repeated within a minute. Several activators may try at once: one write succeeds. An HPA with `minReplicas: 0` would
-//! have scaled up as well, a little later, and agrees.
+//! This is the only write of an activator. It needs the ClusterRole
+//! `rouse-activator-fallback-waker`, is limited to workloads whose ServerlessService has a
+//! `wakeTarget`, is conditional on the resource version that was read, and is not repeated within a
+//! minute. Several activators may try at once: one write succeeds. An HPA with `minReplicas: 0`
+//! would have scaled up as well, a little later, and agrees.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,7 +29,8 @@ use crate::metrics::fallback_waker::FallbackWakerMetrics;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time until a workload that was scaled may be scaled again.
 const AFTER_WAKE: Duration = Duration::from_secs(60);
-/// Time until a workload is tried again that could not be scaled, or that is above zero and has no pods yet.
+/// Time until a workload is tried again that could not be scaled, or that is above zero and has no
+/// pods yet.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// Time for the API server to answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);

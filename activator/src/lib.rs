@@ -9,10 +9,10 @@
 //! workloads (ServerlessServices, pods) ─► throttler ─► queue, requests
 //! ```
 //!
-//! A request for a workload at zero is counted, which sends a poke to the zero-scalers, and held. Its pod is probed as soon
-//! as it has an address, and gets the request as soon as the probe succeeds, long before Kubernetes reports the pod Ready.
-//! The activator writes nothing to the Kubernetes API, except through the
-//! [`fallback_waker`] while no zero-scaler is reachable.
+//! A request for a workload at zero is counted, which sends a poke to the zero-scalers, and held.
+//! Its pod is probed as soon as it has an address, and gets the request as soon as the probe
+//! succeeds, long before Kubernetes reports the pod Ready. The activator writes nothing to the
+//! Kubernetes API, except through the [`fallback_waker`] while no zero-scaler is reachable.
 
 pub mod app;
 pub mod args;

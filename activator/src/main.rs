@@ -4,7 +4,8 @@ use activator::{app, args::Args};
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 
-/// Chosen for the data path, see the `main.rs` of queue-proxy. It also returns the memory of a burst to the system.
+/// Chosen for the data path, see the `main.rs` of queue-proxy. It also returns the memory of a
+/// burst to the system.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -1,7 +1,8 @@
 //! Pods as destinations: which of them take requests, and the connections to them.
 //!
-//! [`pod_set`] keeps the pods of one workload, [`prober`] finds out when a starting pod takes requests, [`forwarder`] sends
-//! HTTP requests and [`tcp_tunnel`] opens connections for other protocols.
+//! [`pod_set`] keeps the pods of one workload, [`prober`] finds out when a starting pod takes
+//! requests, [`forwarder`] sends HTTP requests and [`tcp_tunnel`] opens connections for other
+//! protocols.
 
 pub mod connector;
 pub mod forwarder;

@@ -1,7 +1,8 @@
 //! Reports to metrics-adapters and zero-scalers: concurrency, pokes, and slow wakes.
 //!
-//! [`request_counter`] counts the requests of one workload, [`concurrency_reporter`] turns the counts of all workloads into
-//! reports, and [`stat_reporter`] pushes them to every receiver. [`cold_start`] measures what a held request waited for.
+//! [`request_counter`] counts the requests of one workload, [`concurrency_reporter`] turns the
+//! counts of all workloads into reports, and [`stat_reporter`] pushes them to every receiver.
+//! [`cold_start`] measures what a held request waited for.
 
 pub mod cold_start;
 pub mod concurrency_reporter;

@@ -1,7 +1,8 @@
 //! The data path: from an accepted connection on a leased port to the end of the response.
 //!
-//! [`listeners`] opens the leased ports; [`http_handler`] and [`tcp_handler`] carry what arrives there. Both count it with
-//! [`reports`](crate::reports), hold it in the [`queue`](crate::queue) and forward it through [`pods`](crate::pods).
+//! [`listeners`] opens the leased ports; [`http_handler`] and [`tcp_handler`] carry what arrives
+//! there. Both count it with [`reports`](crate::reports), hold it in the [`queue`](crate::queue)
+//! and forward it through [`pods`](crate::pods).
 
 pub mod activator_probe;
 pub mod context;

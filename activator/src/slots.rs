@@ -1,7 +1,9 @@
-//! Slots: the places on pods with a container concurrency, divided among the activators and lent between them.
+//! Slots: the places on pods with a container concurrency, divided among the activators and lent
+//! between them.
 //!
-//! [`pod_slots`] holds one workload's slots. [`slot_exchange`] keeps a [`slot_link`] to each other activator; its
-//! [`slot_peers`] are the activators that share slots at one moment, from [`membership`].
+//! [`pod_slots`] holds one workload's slots. [`slot_exchange`] keeps a [`slot_link`] to each other
+//! activator; its [`slot_peers`] are the activators that share slots at one moment, from
+//! [`membership`].
 
 pub mod membership;
 pub(crate) mod pod_slots;

@@ -1,12 +1,14 @@
 //! Throttler: all workloads of the process, each with its own throttler and listeners.
 //!
-//! Input: changes of workloads and pods, messages of other activators, and queries of the fallback waker. One task owns
-//! this; requests never pass through it, since each listener holds its workload's throttler. Messages of other activators
-//! come this way so that a workload has the sender among its peers before it receives a message.
+//! Input: changes of workloads and pods, messages of other activators, and queries of the fallback
+//! waker. One task owns this; requests never pass through it, since each listener holds its
+//! workload's throttler. Messages of other activators come this way so that a workload has the
+//! sender among its peers before it receives a message.
 //!
-//! A workload that was deleted is served for [`REMOVAL_DELAY`] longer: its EndpointSlices name this activator until they
-//! are collected and every kube-proxy has seen that, and clients would find a closed port. If its port is leased to another
-//! workload meanwhile, that workload gets the port at once.
+//! A workload that was deleted is served for [`REMOVAL_DELAY`] longer: its EndpointSlices name this
+//! activator until they are collected and every kube-proxy has seen that, and clients would find a
+//! closed port. If its port is leased to another workload meanwhile, that workload gets the port at
+//! once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,8 +31,8 @@ use crate::slots::slot_link::ReceivedMessages;
 use crate::slots::slot_peers::SlotPeers;
 use crate::workloads::{ClusterChange, Workload, WorkloadIndex, WorkloadUpdate};
 
-/// How long a deleted workload is still served. Garbage collection and kube-proxies take a second or two, more on a busy
-/// cluster.
+/// How long a deleted workload is still served. Garbage collection and kube-proxies take a second
+/// or two, more on a busy cluster.
 const REMOVAL_DELAY: Duration = Duration::from_secs(10);
 
 /// The workloads, by key.
@@ -62,8 +64,8 @@ impl Throttler {
         }
     }
 
-    /// Applies its inputs, for ever. When all inputs have ended, open ports stay open: the data plane continues with its
-    /// last state.
+    /// Applies its inputs, for ever. When all inputs have ended, open ports stay open: the data
+    /// plane continues with its last state.
     pub async fn run(
         mut self,
         mut changes: mpsc::Receiver<ClusterChange>,

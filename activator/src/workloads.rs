@@ -1,11 +1,12 @@
 //! The activator's view of the cluster: its workloads, and the pods of each.
 //!
-//! Everything arrives as a [`ClusterChange`] on one bounded channel: [`kubernetes`] fills it from two watches, [`file`] from
-//! a file, tests directly. [`WorkloadIndex`] matches pods to workloads and turns each change into the few
-//! [`WorkloadUpdate`]s that follow, which the [`Throttler`](crate::throttler::Throttler) applies.
+//! Everything arrives as a [`ClusterChange`] on one bounded channel: [`kubernetes`] fills it from
+//! two watches, [`file`] from a file, tests directly. [`WorkloadIndex`] matches pods to workloads
+//! and turns each change into the few [`WorkloadUpdate`]s that follow, which the
+//! [`Throttler`](crate::throttler::Throttler) applies.
 //!
-//! A pod counts as soon as it has an IP, long before it is Ready: a probe of the pod then verifies whether it takes requests.
-//! It stops to count the moment its deletion begins.
+//! A pod counts as soon as it has an IP, long before it is Ready: a probe of the pod then verifies
+//! whether it takes requests. It stops to count the moment its deletion begins.
 
 pub mod file;
 mod index;

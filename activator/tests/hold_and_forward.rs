@@ -1,4 +1,5 @@
-//! Requests that are held, and what ends it: a pod, a full queue, a timeout, a caller that goes away.
+//! Requests that are held, and what ends it: a pod, a full queue, a timeout, a caller that goes
+//! away.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(

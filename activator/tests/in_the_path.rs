@@ -46,7 +46,8 @@ async fn the_first_request_pokes_every_receiver_once() {
         let told = (message.stat.average_concurrent_requests, message.stat.request_count);
         assert_eq!(told, (1.0, 1.0));
 
-        // Two are there, and one of them was told; of the next second some half is told, and then the rest.
+        // Two are there, and one of them was told; of the next second some half is told, and then
+        // the rest.
         let told = within("two requests told", async {
             loop {
                 let half = receiver.next().await.messages[0].stat.clone();
@@ -95,7 +96,8 @@ async fn a_paused_workload_says_so_and_does_not_wake() {
     let answer = within("answer", harness.get("/")).await.unwrap();
     assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"Paused".into()));
 
-    // Pushes come in order: had the refused request poked, that would be first, and would have come for it alone.
+    // Pushes come in order: had the refused request poked, that would be first, and would have come
+    // for it alone.
     harness.adapt(|workload| workload.paused = false).await;
     let request = within("a held request", eventually_held(&harness)).await;
     let poke = receiver.next().await;
@@ -151,7 +153,8 @@ async fn a_caller_with_one_long_http2_connection_is_sent_away_as_well() {
         assert_eq!(within("answer", ask()).await.unwrap().status(), 200);
     }
     harness.adapt(|workload| workload.serving = true).await;
-    // The activator hears of it a moment later. Each request until then is served, and the one after that is the last.
+    // The activator hears of it a moment later. Each request until then is served, and the one
+    // after that is the last.
     while let Ok(answer) = within("answer", ask()).await {
         assert_eq!(answer.status(), 200);
     }
@@ -160,7 +163,8 @@ async fn a_caller_with_one_long_http2_connection_is_sent_away_as_well() {
 
 type TrySendError = hyper::client::conn::TrySendError<Request<Full<Bytes>>>;
 
-/// An answer that is read to its end; `None` if the connection takes no more requests. What was sent must not fail.
+/// An answer that is read to its end; `None` if the connection takes no more requests. What was
+/// sent must not fail.
 async fn read(
     answer: Result<http::Response<hyper::body::Incoming>, TrySendError>,
 ) -> Option<http::response::Parts> {

@@ -1,5 +1,6 @@
-//! Several activators in front of the same pods: none of these ever has more requests than it takes, none is idle while a
-//! request waits anywhere, and what one activator knows, holds or loses keeps no other from its pods.
+//! Several activators in front of the same pods: none of these ever has more requests than it
+//! takes, none is idle while a request waits anywhere, and what one activator knows, holds or loses
+//! keeps no other from its pods.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(
@@ -167,7 +168,8 @@ async fn a_pod_that_leaves_is_missed_by_nobody() {
     assert_eq!(group.pods[1].served(), 1, "only what ran on it already");
 }
 
-/// Sixty callers who send one request after the other, spread over the first `activators`, until `requests` are sent.
+/// Sixty callers who send one request after the other, spread over the first `activators`, until
+/// `requests` are sent.
 async fn run(group: &Group, activators: usize, requests: usize, work: std::ops::Range<usize>) -> Figures {
     let next = Arc::new(AtomicUsize::new(0));
     let callers = (0..60).map(|caller| {

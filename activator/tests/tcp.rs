@@ -1,4 +1,5 @@
-//! Connections that are not HTTP's: held, placed, counted while bytes flow, and told apart from the zero-scaler's probes.
+//! Connections that are not HTTP's: held, placed, counted while bytes flow, and told apart from the
+//! zero-scaler's probes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(
@@ -175,7 +176,8 @@ async fn a_stop_ends_what_rests_and_lets_what_runs_come_to_rest() {
     let mut caller = call(&harness).await;
     echoes(&mut caller, b"PING").await;
     harness.stop.cancel();
-    // The grace of the drain takes new ones still; what it waits for is the silence after an answer.
+    // The grace of the drain takes new ones still; what it waits for is the silence after an
+    // answer.
     within("the activator ends", harness.running).await.unwrap();
     ends(caller).await;
 }

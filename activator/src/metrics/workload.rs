@@ -1,7 +1,7 @@
 //! Metrics by workload.
 //!
-//! The handles of a workload are resolved with its first request, so that thousands of workloads at zero have no series.
-//! They are removed with the workload.
+//! The handles of a workload are resolved with its first request, so that thousands of workloads at
+//! zero have no series. They are removed with the workload.
 
 use std::sync::OnceLock;
 
@@ -17,7 +17,8 @@ use crate::reports::cold_start::{ColdStartPhase, ColdStartTrace};
 
 const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Buckets of the phases of a cold start, in seconds: from the milliseconds of a poke to a slow image pull.
+/// Buckets of the phases of a cold start, in seconds: from the milliseconds of a poke to a slow
+/// image pull.
 const COLD_START_BUCKETS: [f64; 14] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0];
 

@@ -1,8 +1,9 @@
 //! Connector: a TCP connection to a pod, within about a second or not at all.
 //!
-//! A pod that is starting or stopping may drop the first SYN, and the kernel repeats it only after a second. So each
-//! attempt is short (50 ms, growing), and the next one sends a new SYN; Knative's activator does the same. A refused
-//! connection fails at once: the caller ejects the pod and probes it.
+//! A pod that is starting or stopping may drop the first SYN, and the kernel repeats it only after
+//! a second. So each attempt is short (50 ms, growing), and the next one sends a new SYN; Knative's
+//! activator does the same. A refused connection fails at once: the caller ejects the pod and
+//! probes it.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Forwarder: sends requests and probes to pods.
 //!
-//! Requests of HTTP/1 clients are forwarded by HTTP/1.1, those of HTTP/2 clients by h2c. Each worker has a forwarder of its
-//! own, so that a request and its connections stay on one thread; one more sends probes. Heads are already prepared for the
-//! next hop by the gateway.
+//! Requests of HTTP/1 clients are forwarded by HTTP/1.1, those of HTTP/2 clients by h2c. Each
+//! worker has a forwarder of its own, so that a request and its connections stay on one thread; one
+//! more sends probes. Heads are already prepared for the next hop by the gateway.
 
 mod pod_connections;
 
@@ -38,8 +38,8 @@ pub enum ForwardError {
     /// No connection: nothing was sent, so the request can be sent to another pod.
     #[error("no connection to the pod: {0}")]
     Unreachable(#[source] io::Error),
-    /// The connection ended before any byte of a response. The request is idempotent (RFC 9110, 9.2.2), so it can be sent to
-    /// another pod.
+    /// The connection ended before any byte of a response. The request is idempotent (RFC 9110,
+    /// 9.2.2), so it can be sent to another pod.
     #[error("the pod closed the connection without a response: {0}")]
     Unanswered(#[source] io::Error),
     /// The request was sent, perhaps in part, and failed.
@@ -83,11 +83,12 @@ impl Forwarder {
         self.worker
     }
 
-    /// Sends a request, prepared for the next hop, to the pod at `to`; completes with the response head.
+    /// Sends a request, prepared for the next hop, to the pod at `to`; completes with the response
+    /// head.
     ///
     /// # Errors
-    /// See [`ForwardError`]. After [`ForwardError::Unreachable`] and [`ForwardError::Unanswered`], `body` is whole and the
-    /// request can be sent to another pod.
+    /// See [`ForwardError`]. After [`ForwardError::Unreachable`] and [`ForwardError::Unanswered`],
+    /// `body` is whole and the request can be sent to another pod.
     pub async fn send(
         &self,
         to: SocketAddr,
@@ -115,7 +116,8 @@ impl Forwarder {
         })
     }
 
-    /// Probes the queue-proxy at `address`. It responds once its app is ready, so this may take long.
+    /// Probes the queue-proxy at `address`. It responds once its app is ready, so this may take
+    /// long.
     ///
     /// # Errors
     /// See [`ProbeError`].

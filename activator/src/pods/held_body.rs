@@ -1,12 +1,15 @@
-//! HeldBody: a request body that can be sent to one pod after another until one reads more than its first frame.
+//! HeldBody: a request body that can be sent to one pod after another until one reads more than its
+//! first frame.
 //!
-//! An HTTP client does not return the body of a request that failed. So the body stays here, and an attempt takes it out
-//! with its first read. If the attempt ends before its second frame, the body is put back: a first frame stays in memory as
-//! long as its attempt, and most bodies have only one. So a small body can be sent again whole, and a large one as long as
-//! at most its first frame was read.
+//! An HTTP client does not return the body of a request that failed. So the body stays here, and an
+//! attempt takes it out with its first read. If the attempt ends before its second frame, the body
+//! is put back: a first frame stays in memory as long as its attempt, and most bodies have only
+//! one. So a small body can be sent again whole, and a large one as long as at most its first frame
+//! was read.
 //!
-//! While a request waits, [`HeldBody::peek`] reads its first frame, which mostly arrived with the head and is in memory in
-//! any case. An HTTP/1 server detects that a client disconnected only when nothing is left to read.
+//! While a request waits, [`HeldBody::peek`] reads its first frame, which mostly arrived with the
+//! head and is in memory in any case. An HTTP/1 server detects that a client disconnected only when
+//! nothing is left to read.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -35,7 +38,8 @@ pub struct LentBody<B: Body> {
 /// Why an attempt cannot read the body.
 #[derive(Debug, thiserror::Error)]
 pub enum HeldBodyError<E> {
-    /// Another attempt has it. Two attempts at a time would send a request twice, which must not happen.
+    /// Another attempt has it. Two attempts at a time would send a request twice, which must not
+    /// happen.
     #[error("the body was taken by another attempt")]
     Taken,
     /// The client's connection or its framing failed.
@@ -165,7 +169,8 @@ impl<B: Body + Unpin> PeekedBody<B> {
         }
     }
 
-    /// The next frame for an attempt with this progress. The first frame is kept until the second one arrives, if it is data.
+    /// The next frame for an attempt with this progress. The first frame is kept until the second
+    /// one arrives, if it is data.
     fn poll_next(&mut self, progress: &mut ReadProgress, cx: &mut Context<'_>) -> Poll<Option<ReadFrame<B>>>
     where
         B::Data: Clone,

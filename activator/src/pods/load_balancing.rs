@@ -1,7 +1,7 @@
 //! Selects the pod for a request to a workload without a container concurrency.
 //!
-//! Power of two random choices, as in Knative. It spreads load well although this activator sees only its own requests, and
-//! other activators send to the same pods.
+//! Power of two random choices, as in Knative. It spreads load well although this activator sees
+//! only its own requests, and other activators send to the same pods.
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@
 //!      └─ ejected: it refused a connection, or is no longer Ready ───────┘
 //! ```
 //!
-//! The Ready condition makes a pod usable only when it changes to true. A pod that refused a connection while it is Ready
-//! needs a probe to become usable again.
+//! The Ready condition makes a pod usable only when it changes to true. A pod that refused a
+//! connection while it is Ready needs a probe to become usable again.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,7 +1,9 @@
-//! PodStarts: when this process first saw the newest pods of a workload, before they had an address.
+//! PodStarts: when this process first saw the newest pods of a workload, before they had an
+//! address.
 //!
-//! Written from the watch of pods, read by the [trace of a cold start](crate::reports::cold_start). Times are those of this
-//! process's clock, exact to the delay of the watch; the timestamps of the objects are whole seconds.
+//! Written from the watch of pods, read by the [trace of a cold start](crate::reports::cold_start).
+//! Times are those of this process's clock, exact to the delay of the watch; the timestamps of the
+//! objects are whole seconds.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
 //! Prober: probes a pod until it takes requests.
 //!
-//! Only pods of workloads with requests in this activator are probed, so an idle cluster costs nothing. A queue-proxy holds
-//! its response back until its app is ready, so one probe is mostly enough once the sidecar runs. Before that, connections
-//! are refused, and the probe is retried after a few milliseconds.
+//! Only pods of workloads with requests in this activator are probed, so an idle cluster costs
+//! nothing. A queue-proxy holds its response back until its app is ready, so one probe is mostly
+//! enough once the sidecar runs. Before that, connections are refused, and the probe is retried
+//! after a few milliseconds.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,9 +14,11 @@ use crate::pods::forwarder::Forwarder;
 
 /// Wait between attempts at the start.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
-/// Wait between attempts when a pod has not come up for long, mostly because it pulls a large image.
+/// Wait between attempts when a pod has not come up for long, mostly because it pulls a large
+/// image.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// A pause is this fraction of the time since the first attempt, so that pauses add at most 1 % to any start.
+/// A pause is this fraction of the time since the first attempt, so that pauses add at most 1 % to
+/// any start.
 const PAUSE_FRACTION: u32 = 100;
 /// A pod whose node is lost never answers; the probe is then repeated on a new connection.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);

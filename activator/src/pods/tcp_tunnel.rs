@@ -1,8 +1,8 @@
 //! TCP tunnel: a connection to a pod through its queue-proxy, for a protocol that is not HTTP.
 //!
-//! The tunnel is opened by an HTTP upgrade, so that the queue-proxy can distinguish it from direct connections: this process
-//! has counted it already. The queue-proxy responds once the app has accepted the connection. Until then no data is sent,
-//! and another pod can be tried.
+//! The tunnel is opened by an HTTP upgrade, so that the queue-proxy can distinguish it from direct
+//! connections: this process has counted it already. The queue-proxy responds once the app has
+//! accepted the connection. Until then no data is sent, and another pod can be tried.
 
 use std::net::SocketAddr;
 

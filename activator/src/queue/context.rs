@@ -8,7 +8,8 @@ use crate::pods::forwarder::Forwarder;
 use crate::queue::hold_budget::HoldBudget;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
 
-/// Shared by every [`WorkloadThrottler`](crate::queue::workload_throttler::WorkloadThrottler) of the process.
+/// Shared by every [`WorkloadThrottler`](crate::queue::workload_throttler::WorkloadThrottler) of
+/// the process.
 #[derive(Debug)]
 pub struct ThrottlerContext {
     /// Sends probes to pods. Requests go through the forwarders of the workers.

@@ -1,11 +1,12 @@
-//! HoldBudget: how many requests the process may hold, and how many bytes they may retain, shared by all workloads.
+//! HoldBudget: how many requests the process may hold, and how many bytes they may retain, shared
+//! by all workloads.
 //!
-//! The queue of each workload is bounded by itself; these bounds are what the process can bear for all of them together.
-//! Each workload has a [share](autoscaler::fair_share) of both that others cannot use: a flood on one workload never leads
-//! to rejections on another.
+//! The queue of each workload is bounded by itself; these bounds are what the process can bear for
+//! all of them together. Each workload has a [share](autoscaler::fair_share) of both that others
+//! cannot use: a flood on one workload never leads to rejections on another.
 //!
-//! Only requests that wait need a permit. What a request retains is estimated when it begins to wait: the buffers of its
-//! connection, its head, and as much of its body as is read ahead.
+//! Only requests that wait need a permit. What a request retains is estimated when it begins to
+//! wait: the buffers of its connection, its head, and as much of its body as is read ahead.
 
 use std::sync::Arc;
 
@@ -13,9 +14,11 @@ use autoscaler::fair_share::{FairShare, Holding};
 use http::request::Parts;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Bytes that every held request retains: buffers, tasks and futures of its connection (measured by `make bench-held`).
+/// Bytes that every held request retains: buffers, tasks and futures of its connection (measured by
+/// `make bench-held`).
 const BASE_BYTES: u64 = 11 << 10;
-/// Bytes of a body that are read while its request waits, at most: one read of HTTP/1.1, or a stream's window of HTTP/2.
+/// Bytes of a body that are read while its request waits, at most: one read of HTTP/1.1, or a
+/// stream's window of HTTP/2.
 pub const BODY_READ_AHEAD: u32 = 64 << 10;
 
 /// The budget of the process. Clones share it.
@@ -53,7 +56,8 @@ pub enum BudgetExceeded {
     Bytes(u64),
 }
 
-/// Estimates the bytes that a request retains while it waits; `body` is the upper bound of its body size, if it has one.
+/// Estimates the bytes that a request retains while it waits; `body` is the upper bound of its body
+/// size, if it has one.
 pub fn retained_bytes(head: &Parts, body: Option<u64>) -> u64 {
     let fields = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     let path = head.uri.path_and_query().map_or(0, |path| path.as_str().len());

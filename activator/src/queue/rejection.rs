@@ -21,7 +21,8 @@ pub enum Rejection {
         /// Requests that may wait in this process.
         bound: u64,
     },
-    /// The held requests retain as many bytes as they may, and this workload has used up its own share.
+    /// The held requests retain as many bytes as they may, and this workload has used up its own
+    /// share.
     #[error(
         "the activator's memory for held requests is full: it may hold {bound} bytes, \
          and the workload's share is used up"

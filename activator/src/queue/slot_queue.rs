@@ -7,10 +7,11 @@
 //!            pods, limits, peers ────────────┴───────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Strictly first come, first served: a new request never overtakes a waiting one, and a request that is queued again
-//! because its pod was unreachable is ordered by its arrival. A slot is handed over inside the one lock, so that none is
-//! lost between its release and the wake-up of the waiting task. A request that is cancelled after it was granted a slot,
-//! but before its task ran, passes the slot on. Every change that may free a slot goes through
+//! Strictly first come, first served: a new request never overtakes a waiting one, and a request
+//! that is queued again because its pod was unreachable is ordered by its arrival. A slot is handed
+//! over inside the one lock, so that none is lost between its release and the wake-up of the
+//! waiting task. A request that is cancelled after it was granted a slot, but before its task ran,
+//! passes the slot on. Every change that may free a slot goes through
 //! `SlotQueue::update_and_grant`.
 
 use std::collections::BTreeMap;
@@ -31,8 +32,9 @@ use crate::slots::slot_link::LinkId;
 use crate::slots::slot_peers::SlotPeers;
 use crate::workloads::Workload;
 
-/// Requests that were granted a slot and whose tasks did not run yet. A larger burst is released in steps, so that requests
-/// of other workloads run in between, and so that later requests find the connections of the first ones idle again.
+/// Requests that were granted a slot and whose tasks did not run yet. A larger burst is released in
+/// steps, so that requests of other workloads run in between, and so that later requests find the
+/// connections of the first ones idle again.
 const MAX_GRANTED: usize = 64;
 
 /// One workload's queue.
@@ -41,8 +43,8 @@ pub struct SlotQueue {
     state: Mutex<QueueState>,
 }
 
-/// Invariant, whenever the lock is free and no `update_and_grant` is under way: the queue is empty, no slot is free, or a
-/// burst is being released.
+/// Invariant, whenever the lock is free and no `update_and_grant` is under way: the queue is empty,
+/// no slot is free, or a burst is being released.
 #[derive(Debug)]
 struct QueueState {
     pods: PodSet,
@@ -65,7 +67,8 @@ struct QueuePosition {
     ticket: u64,
 }
 
-/// A waiting request. Its position is dropped before its receiver, so that no slot is granted to a closed channel.
+/// A waiting request. Its position is dropped before its receiver, so that no slot is granted to a
+/// closed channel.
 struct QueuedRequest<'a> {
     queue: &'a Arc<SlotQueue>,
     position: QueuePosition,
@@ -126,7 +129,8 @@ impl SlotQueue {
             state.publish_waiting();
             (QueuedRequest { queue: self, position, slot }, bound)
         };
-        // The sender is dropped unsent only by the queued request itself, which lives in this very future.
+        // The sender is dropped unsent only by the queued request itself, which lives in this very
+        // future.
         (&mut request.slot).await.map_err(|_| QueueFull { bound })
     }
 
@@ -150,7 +154,8 @@ impl SlotQueue {
         !state.waiting.is_empty() && state.pods.addresses().next().is_none()
     }
 
-    /// Applies a new state of the workload, with a new bound; requests that wait already keep waiting.
+    /// Applies a new state of the workload, with a new bound; requests that wait already keep
+    /// waiting.
     pub fn set_workload(self: &Arc<Self>, workload: &Workload, bound: usize) {
         self.update_and_grant(|state| {
             state.bound = bound;
@@ -172,8 +177,8 @@ impl SlotQueue {
         self.update_and_grant(|state| state.slots.receive(from, message));
     }
 
-    /// Applies a change that may free slots, and grants them. The tasks are woken after the lock is released: a wake-up may
-    /// drop a task that holds a permit of this very queue.
+    /// Applies a change that may free slots, and grants them. The tasks are woken after the lock is
+    /// released: a wake-up may drop a task that holds a permit of this very queue.
     fn update_and_grant<T>(self: &Arc<Self>, update: impl FnOnce(&mut QueueState) -> T) -> T {
         let (result, grants) = {
             let mut state = self.lock();
@@ -213,8 +218,8 @@ impl QueueState {
         (position, receiver)
     }
 
-    /// Takes free slots for the first requests of the queue, up to [`MAX_GRANTED`]. If nothing more can be granted, sends
-    /// the number of requests that still wait to the other activators.
+    /// Takes free slots for the first requests of the queue, up to [`MAX_GRANTED`]. If nothing more
+    /// can be granted, sends the number of requests that still wait to the other activators.
     fn grant(&mut self, queue: &Arc<SlotQueue>) -> Grants {
         let mut grants = Vec::new();
         while self.granted < MAX_GRANTED
@@ -248,7 +253,8 @@ impl QueueState {
 impl Drop for QueuedRequest<'_> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
-        // Otherwise it was granted a slot, which is released with the receiver unless it was taken out of it.
+        // Otherwise it was granted a slot, which is released with the receiver unless it was taken
+        // out of it.
         if state.waiting.remove(&self.position).is_some() {
             state.publish_waiting();
         }
@@ -273,7 +279,8 @@ impl SlotPermit {
         self.waited
     }
 
-    /// Notes that the request's task runs, so that the next requests of a burst can be granted slots.
+    /// Notes that the request's task runs, so that the next requests of a burst can be granted
+    /// slots.
     pub fn mark_running(&mut self) {
         if std::mem::take(&mut self.is_granted) {
             let grants = self.queue.lock().granted_has_run(&self.queue);

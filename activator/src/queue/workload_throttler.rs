@@ -1,8 +1,9 @@
 //! WorkloadThrottler: holds the requests of one workload until one of its pods has a slot for them.
 //!
-//! Input: requests from the listeners; pods and settings from the [`Throttler`](crate::throttler::Throttler). The
-//! [`SlotQueue`] keeps the order and grants the slots. This decides which requests may wait and for how long, and probes
-//! pods that are not verified.
+//! Input: requests from the listeners; pods and settings from the
+//! [`Throttler`](crate::throttler::Throttler). The [`SlotQueue`] keeps the order and grants the
+//! slots. This decides which requests may wait and for how long, and probes pods that are not
+//! verified.
 //!
 //! Knative calls this the revision throttler.
 
@@ -44,7 +45,8 @@ pub struct WorkloadThrottler {
     workload: ArcSwap<Workload>,
     counter: Arc<RequestCounter>,
     queue: Arc<SlotQueue>,
-    /// Whether a pod is neither usable nor being probed. Read by every request, written with the pods.
+    /// Whether a pod is neither usable nor being probed. Read by every request, written with the
+    /// pods.
     has_unprobed: AtomicBool,
     admission: watch::Sender<Admission>,
     budget: WorkloadBudget,
@@ -174,7 +176,8 @@ impl WorkloadThrottler {
         self.context.limits.wake_timeout(&self.workload.load())
     }
 
-    /// Whether requests may wait. A rejected request must not be counted, for it must not wake the workload.
+    /// Whether requests may wait. A rejected request must not be counted, for it must not wake the
+    /// workload.
     ///
     /// # Errors
     /// [`Rejection::Paused`], [`Rejection::CannotStart`] and [`Rejection::WorkloadDeleted`].
@@ -195,7 +198,8 @@ impl WorkloadThrottler {
         self.queue.with_pods(|pods| pods.any_usable())
     }
 
-    /// Starts probes of pods that are not usable, if there are requests for them. To be called after a request was counted.
+    /// Starts probes of pods that are not usable, if there are requests for them. To be called
+    /// after a request was counted.
     pub fn probe_if_wanted(self: &Arc<Self>) {
         if !self.has_unprobed.load(Ordering::SeqCst) || !self.is_wanted() {
             return;
@@ -210,8 +214,9 @@ impl WorkloadThrottler {
         }
     }
 
-    /// Waits for a slot, in the order in which requests were `received`, until `deadline`; `retained` returns the bytes that
-    /// the request retains meanwhile. Dropping the future leaves the queue at once.
+    /// Waits for a slot, in the order in which requests were `received`, until `deadline`;
+    /// `retained` returns the bytes that the request retains meanwhile. Dropping the future leaves
+    /// the queue at once.
     ///
     /// # Errors
     /// See [`Rejection`].

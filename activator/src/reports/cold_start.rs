@@ -8,8 +8,9 @@
 //! ├─ hold ──────────────────────────────────────────────────────────────────────┼─ forward ──┤
 //! ```
 //!
-//! `create` covers the decision, the write of `/scale` and the controllers of Kubernetes together: this process sees what
-//! other processes do only by its result. A phase that had ended before the request arrived has no duration.
+//! `create` covers the decision, the write of `/scale` and the controllers of Kubernetes together:
+//! this process sees what other processes do only by its result. A phase that had ended before the
+//! request arrived has no duration.
 
 use std::time::Duration;
 
@@ -166,7 +167,8 @@ impl ColdStartPhase {
 // === impl SlowWakeReporter ===
 
 impl SlowWakeReporter {
-    /// Logs and returns a wake that held its request for `slow` or longer, once for all requests of that wake.
+    /// Logs and returns a wake that held its request for `slow` or longer, once for all requests of
+    /// that wake.
     pub fn check(&self, trace: &ColdStartTrace, slow: Duration, workload: &Key) -> Option<SlowWake> {
         if slow.is_zero() || trace.duration(ColdStartPhase::Hold).is_none_or(|hold| hold < slow) {
             return None;

@@ -2,10 +2,13 @@
 //!
 //! Three reports go out ahead of the periodic one, so that pods start earlier:
 //! - the *poke*: the first request of an idle workload, at once, as concurrency 1 and count 1;
-//! - the *burst*: the requests that arrived within 100 ms after the poke, so that a burst gets all of its pods at once;
-//! - the first half of each second while the panic window grows, so that pods do not wait for the second half.
+//! - the *burst*: the requests that arrived within 100 ms after the poke, so that a burst gets all
+//!   of its pods at once;
+//! - the first half of each second while the panic window grows, so that pods do not wait for the
+//!   second half.
 //!
-//! Every report goes to the [`StatReporter`], which never blocks. The counts are those of [`RequestCounter`].
+//! Every report goes to the [`StatReporter`], which never blocks. The counts are those of
+//! [`RequestCounter`].
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,10 +26,12 @@ use crate::reports::stat_reporter::StatReporter;
 
 const HALF_SECOND: Duration = Duration::from_millis(500);
 
-/// Shortest wait for the next whole second. A timer that fired early must not report a period of no length.
+/// Shortest wait for the next whole second. A timer that fired early must not report a period of no
+/// length.
 const SHORTEST_PERIOD_MS: u64 = 100;
 
-/// Wait between the poke and the report of its burst. A client that opens a thousand connections takes nearly as long.
+/// Wait between the poke and the report of its burst. A client that opens a thousand connections
+/// takes nearly as long.
 const BURST_DELAY: Duration = Duration::from_millis(100);
 
 /// Slow wakes that wait for the next report. More are only logged.
@@ -42,7 +47,8 @@ pub struct ConcurrencyReporter {
     outlet: StatReporter,
 }
 
-/// Workloads that poked, and when to report their bursts. At most one entry a workload: the next poke needs an idle second.
+/// Workloads that poked, and when to report their bursts. At most one entry a workload: the next
+/// poke needs an idle second.
 #[derive(Debug, Default)]
 struct PendingBursts {
     waiting: Mutex<VecDeque<(Instant, Arc<RequestCounter>)>>,

@@ -92,7 +92,8 @@ async fn open(address: SocketAddr, token: &ProjectedToken) -> Result<Socket, Rec
     token.authorize(request.headers_mut())?;
     let handshake = async {
         let stream = TcpStream::connect(address).await?;
-        // A poke is one small segment: it must not wait for the acknowledgement of the previous report.
+        // A poke is one small segment: it must not wait for the acknowledgement of the previous
+        // report.
         stream.set_nodelay(true)?;
         let (socket, _) = tokio_tungstenite::client_async(request, stream).await?;
         Ok(socket)

@@ -12,7 +12,8 @@ use crate::reports::poke::PokeSent;
 
 /// Reports kept for one receiver.
 const BOUND: usize = 256;
-/// Older reports are not sent after a reconnection: the next periodic report has the requests that still wait.
+/// Older reports are not sent after a reconnection: the next periodic report has the requests that
+/// still wait.
 const STALE: Duration = Duration::from_secs(2);
 
 /// One report, serialized.

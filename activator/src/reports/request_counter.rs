@@ -1,12 +1,13 @@
 //! The requests of one workload in this process, and what of them was reported early.
 //!
-//! A request counts from its arrival to the end of its response body, so a held request is concurrency as well: fifty
-//! waiting clients need as many pods as fifty running requests. The
-//! [`ConcurrencyReporter`](crate::reports::concurrency_reporter::ConcurrencyReporter) reads the counts.
+//! A request counts from its arrival to the end of its response body, so a held request is
+//! concurrency as well: fifty waiting clients need as many pods as fifty running requests. The
+//! [`ConcurrencyReporter`](crate::reports::concurrency_reporter::ConcurrencyReporter) reads the
+//! counts.
 //!
-//! A workload is *reported* from its first request until a period in which it had none. That period is still reported, as
-//! zeros; the next request pokes again. Whatever was reported ahead of the end of a period is left out of the periodic
-//! report, so that the sum over the period is right.
+//! A workload is *reported* from its first request until a period in which it had none. That period
+//! is still reported, as zeros; the next request pokes again. Whatever was reported ahead of the
+//! end of a period is left out of the periodic report, so that the sum over the period is right.
 
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ use tokio::time::Instant;
 
 use crate::reports::poke::PokeSent;
 
-/// Reports after a poke until which half seconds are reported. The default panic window has six seconds, and its average
-/// grows for as long. A seventh half, with what it holds of the first second (which counts as a whole one) and of the
-/// last, would put the window above the load.
+/// Reports after a poke until which half seconds are reported. The default panic window has six
+/// seconds, and its average grows for as long. A seventh half, with what it holds of the first
+/// second (which counts as a whole one) and of the last, would put the window above the load.
 const GROWTH_PERIODS: u32 = 6;
 
 /// The requests of one workload. Lives as long as the workload does.
@@ -46,7 +47,8 @@ pub(super) struct EarlyReport {
     pub(super) concurrency: f64,
     /// Requests that arrived in this period.
     pub(super) arrived: u64,
-    /// Whether it counts for the whole period, as a burst does, and not only for the part that had passed.
+    /// Whether it counts for the whole period, as a burst does, and not only for the part that had
+    /// passed.
     is_burst: bool,
 }
 
@@ -94,7 +96,8 @@ impl RequestCounter {
         self.lock().poke.clone()
     }
 
-    /// Counts an arrival. Returns where to note the poke if the request is the first and has to be reported at once.
+    /// Counts an arrival. Returns where to note the poke if the request is the first and has to be
+    /// reported at once.
     pub(super) fn enter(&self, now: Instant) -> Option<PokeSent> {
         let mut state = self.lock();
         if let Some(stats) = &mut state.stats {
@@ -135,8 +138,8 @@ impl RequestCounter {
         (more > 0.0).then_some(EarlyReport { concurrency: more, arrived, is_burst: true })
     }
 
-    /// What has passed of this period, if the workload may still grow and nothing of the period was reported; marks it as
-    /// reported.
+    /// What has passed of this period, if the workload may still grow and nothing of the period was
+    /// reported; marks it as reported.
     pub(super) fn take_half_period(&self, now: Instant) -> Option<EarlyReport> {
         let mut state = self.lock();
         if state.periods >= GROWTH_PERIODS || state.early != EarlyReport::default() {
@@ -165,7 +168,8 @@ impl RequestCounter {
         if was_idle {
             state.stats = None;
         }
-        // The rest of a burst counts for the whole period as well, whenever in the period it arrived.
+        // The rest of a burst counts for the whole period as well, whenever in the period it
+        // arrived.
         let burst = if early.is_burst { in_flight as f64 } else { 0.0 };
         let concurrency = report.average_concurrency.max(burst);
         let seconds = report.period.as_secs_f64();
@@ -213,7 +217,8 @@ mod tests {
         (RequestCounter::new(Key::new("shop", "web")), Instant::now())
     }
 
-    /// Plays the events with a report at each of `ticks`; returns every reported (concurrency, count), pokes as `(1, 1)`.
+    /// Plays the events with a report at each of `ticks`; returns every reported (concurrency,
+    /// count), pokes as `(1, 1)`.
     fn reports(events: &Events, ticks: &[u64]) -> Vec<(f64, f64)> {
         let (counter, start) = counter();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
@@ -255,7 +260,8 @@ mod tests {
         );
     }
 
-    /// The cases with a period of two seconds; Knative leaves the count of 1 whole, for its periods last one second.
+    /// The cases with a period of two seconds; Knative leaves the count of 1 whole, for its periods
+    /// last one second.
     #[test]
     fn divides_count_by_length_of_its_period() {
         let events = [(0, IN), (1, OUT), (1, IN), (2, OUT)];
@@ -296,7 +302,8 @@ mod tests {
         enter(20);
         let period = counter.end_period(start + Duration::from_secs(1)).unwrap();
         assert_eq!((period.concurrency, period.requests_per_second), (20.0, 20.0));
-        // The second ended between poke and burst report: all were reported as arrivals, and are still in flight.
+        // The second ended between poke and burst report: all were reported as arrivals, and are
+        // still in flight.
         assert_eq!(counter.take_burst(), burst(120.0, 0));
         let period = counter.end_period(start + Duration::from_secs(2)).unwrap();
         assert_eq!((period.concurrency, period.requests_per_second), (0.0, 0.0));

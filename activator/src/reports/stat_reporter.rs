@@ -1,11 +1,15 @@
-//! StatReporter: keeps a connection to every metrics-adapter and zero-scaler, and pushes reports to all of them.
+//! StatReporter: keeps a connection to every metrics-adapter and zero-scaler, and pushes reports to
+//! all of them.
 //!
-//! Input: the [`Push`]es of the [`ConcurrencyReporter`](crate::reports::concurrency_reporter::ConcurrencyReporter), and the
-//! addresses of both Services. Every receiver gets every push, since any of them may be the one that acts.
+//! Input: the [`Push`]es of the
+//! [`ConcurrencyReporter`](crate::reports::concurrency_reporter::ConcurrencyReporter), and the
+//! addresses of both Services. Every receiver gets every push, since any of them may be the one
+//! that acts.
 //!
-//! Nothing here waits for a receiver: each has a bounded outbox. A poke is never dropped for a periodic report. While a
-//! receiver is disconnected, only its newest report is kept, since older ones have no use. Connections do not affect the
-//! activator's readiness: it forwards requests without them.
+//! Nothing here waits for a receiver: each has a bounded outbox. A poke is never dropped for a
+//! periodic report. While a receiver is disconnected, only its newest report is kept, since older
+//! ones have no use. Connections do not affect the activator's readiness: it forwards requests
+//! without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -10,8 +10,9 @@ use crate::requests::error_response::{self, RequestError};
 
 /// The response, if the request is a probe. It names the `workload` to which the port is leased.
 ///
-/// The zero-scaler relies on an activator in the path of a workload only after this response named the workload. A probe of
-/// another component shows that EndpointSlices lead to the wrong address: it is rejected, not forwarded.
+/// The zero-scaler relies on an activator in the path of a workload only after this response named
+/// the workload. A probe of another component shows that EndpointSlices lead to the wrong address:
+/// it is rejected, not forwarded.
 pub fn respond(headers: &HeaderMap, workload: &Key) -> Option<Response<Full<Bytes>>> {
     let probe = headers.get(PROBE_HEADER);
     if probe.is_some_and(|probe| probe != PROBE_ACTIVATOR) {

@@ -1,4 +1,5 @@
-//! Error responses: problem documents (RFC 9457) that name the workload. Every error becomes a response here.
+//! Error responses: problem documents (RFC 9457) that name the workload. Every error becomes a
+//! response here.
 
 use autoscaler::Key;
 use bytes::Bytes;
@@ -51,7 +52,8 @@ pub fn respond(error: &RequestError, workload: &Key) -> Response<Full<Bytes>> {
         "reason": problem.reason,
         "workload": workload.to_string(),
     });
-    // The message of Kubernetes is in the PodAutoscaler's status; clients may not be allowed to read that.
+    // The message of Kubernetes is in the PodAutoscaler's status; clients may not be allowed to
+    // read that.
     if let (RequestError::Rejected(Rejection::CannotStart { cause }), Some(body)) =
         (error, body.as_object_mut())
     {

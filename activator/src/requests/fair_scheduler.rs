@@ -1,17 +1,19 @@
-//! FairScheduler: limits how many released requests of one workload run in one pass of a worker's task queue.
+//! FairScheduler: limits how many released requests of one workload run in one pass of a worker's
+//! task queue.
 //!
 //! ```text
 //!  a released request is ready ─► a permit is left in this pass ─► it runs
 //!                              └► none ─► it waits for the next pass ─► it runs
 //! ```
 //!
-//! All tasks of a worker run from one queue. When a burst of held requests is released, hundreds of them have a slot or a
-//! response at the same moment, and the requests of other workloads would wait until the last of them has run. With the
-//! scheduler, most of the burst is only polled, which costs next to nothing, and runs in later passes. A pass ends when
-//! every ready task has run and the sockets were polled again.
+//! All tasks of a worker run from one queue. When a burst of held requests is released, hundreds of
+//! them have a slot or a response at the same moment, and the requests of other workloads would
+//! wait until the last of them has run. With the scheduler, most of the burst is only polled, which
+//! costs next to nothing, and runs in later passes. A pass ends when every ready task has run and
+//! the sockets were polled again.
 //!
-//! The [`HttpHandler`](crate::requests::http_handler::HttpHandler) sends requests that were held through it; each worker has
-//! its own. Requests that were not held bypass it.
+//! The [`HttpHandler`](crate::requests::http_handler::HttpHandler) sends requests that were held
+//! through it; each worker has its own. Requests that were not held bypass it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -22,7 +24,8 @@ use std::task::ready;
 use tokio::sync::Semaphore;
 use tokio_util::sync::PollSemaphore;
 
-/// Polls in one pass: less than half a millisecond, since sending a request or a response takes about 20 µs.
+/// Polls in one pass: less than half a millisecond, since sending a request or a response takes
+/// about 20 µs.
 const PERMITS: usize = 16;
 
 /// The scheduler of one workload on one worker.
@@ -43,7 +46,8 @@ impl Default for FairScheduler {
 }
 
 impl FairScheduler {
-    /// Runs `work`; each poll of it needs a permit of the current pass. Dropping the future frees its place.
+    /// Runs `work`; each poll of it needs a permit of the current pass. Dropping the future frees
+    /// its place.
     pub async fn run<F: Future + Unpin>(self: &Arc<Self>, mut work: F) -> F::Output {
         let mut permit = PollSemaphore::new(self.permits.clone());
         poll_fn(|cx| {

@@ -1,9 +1,9 @@
 //! The response to a health check of a workload at zero.
 //!
-//! A health check must neither wake the workload nor be held. It must not fail either: a load balancer that removed the
-//! workload would send no more requests, and nothing would wake it. A success is correct, since a request would be served.
-//! The health checks of a workload with pods are forwarded, see
-//! [`HttpHandler`](crate::requests::http_handler::HttpHandler).
+//! A health check must neither wake the workload nor be held. It must not fail either: a load
+//! balancer that removed the workload would send no more requests, and nothing would wake it. A
+//! success is correct, since a request would be served. The health checks of a workload with pods
+//! are forwarded, see [`HttpHandler`](crate::requests::http_handler::HttpHandler).
 //!
 //! A client of the gRPC health protocol gets a response of that protocol.
 
@@ -21,8 +21,8 @@ pub type LocalBody = Either<Full<Bytes>, Box<WithTrailers<Full<Bytes>, Ready<Tra
 
 type Trailers = Option<Result<HeaderMap, Infallible>>;
 
-/// The only unary method of grpc.health.v1. The streaming method gets a plain HTTP response, which clients take as
-/// unimplemented.
+/// The only unary method of grpc.health.v1. The streaming method gets a plain HTTP response, which
+/// clients take as unimplemented.
 const GRPC_METHOD: &str = "/grpc.health.v1.Health/Check";
 const GRPC: &str = "application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

@@ -7,8 +7,8 @@
 //!                                                                                            tracked body
 //! ```
 //!
-//! The count and the slot travel in the response body and end with it. When the client disconnects, this future is dropped,
-//! and with it the request's position in the queue, its slot and its count.
+//! The count and the slot travel in the response body and end with it. When the client disconnects,
+//! this future is dropped, and with it the request's position in the queue, its slot and its count.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -41,7 +41,8 @@ use crate::requests::fair_scheduler::FairScheduler;
 use crate::requests::health_check::{self, LocalBody};
 use crate::requests::upgrade::Upgrade;
 
-/// How often a request is sent again that a pod left unanswered: a request that crashes its pod must not crash them all.
+/// How often a request is sent again that a pod left unanswered: a request that crashes its pod
+/// must not crash them all.
 const MAX_RESENDS: u32 = 3;
 
 /// The body of a pod's response, or one made by this process.
@@ -88,10 +89,11 @@ impl HttpHandler {
         Self { context, workload, pod_port, schedulers }
     }
 
-    /// The response to a request on the connection with these `addresses`, forwarded by the `forwarder` of its thread.
+    /// The response to a request on the connection with these `addresses`, forwarded by the
+    /// `forwarder` of its thread.
     ///
-    /// Each connection reserves memory for this future, and a held request keeps it in use. So values that would be moved
-    /// from function to function are boxed, and so are rare branches.
+    /// Each connection reserves memory for this future, and a held request keeps it in use. So
+    /// values that would be moved from function to function are boxed, and so are rare branches.
     pub async fn handle(
         &self,
         request: Request<Incoming>,
@@ -134,8 +136,8 @@ impl HttpHandler {
         local(error_response::respond(error, self.workload.key()))
     }
 
-    /// Neither counts nor holds the request. If there is a pod, the request is forwarded without a slot; the queue-proxy
-    /// recognizes health checks as well.
+    /// Neither counts nor holds the request. If there is a pod, the request is forwarded without a
+    /// slot; the queue-proxy recognizes health checks as well.
     async fn check_health(
         &self,
         mut request: Box<Request<Incoming>>,

@@ -1,8 +1,8 @@
 //! Listeners: one for each leased port, opened and closed with the leases.
 //!
-//! The port on which a request arrives determines its workload, so each listener has the handler of its workload, and no
-//! part of the request matters. There may be thousands of listeners: each is a task, not a thread. Closing a listener lets
-//! its requests end.
+//! The port on which a request arrives determines its workload, so each listener has the handler of
+//! its workload, and no part of the request matters. There may be thousands of listeners: each is a
+//! task, not a thread. Closing a listener lets its requests end.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -60,7 +60,8 @@ pub enum PortHandler {
 // === impl Listeners ===
 
 impl Listeners {
-    /// No listeners yet. Their connections run on `workers`. All listeners run as `tasks` and end with `stop`.
+    /// No listeners yet. Their connections run on `workers`. All listeners run as `tasks` and end
+    /// with `stop`.
     pub fn new(
         options: ServerOptions,
         workers: Workers<Forwarder>,
@@ -149,7 +150,8 @@ async fn bind_with_retry(port: u16) -> Vec<TcpListener> {
     }
 }
 
-/// An IPv6 socket accepts IPv4 as well, unless the host disables that or has no IPv6: then the second bind succeeds.
+/// An IPv6 socket accepts IPv4 as well, unless the host disables that or has no IPv6: then the
+/// second bind succeeds.
 async fn bind(port: u16) -> std::io::Result<Vec<TcpListener>> {
     let both = TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await;
     let ipv4 = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await;

@@ -6,9 +6,9 @@
 //!                                                └─ pod accepts no connection ──┘
 //! ```
 //!
-//! A connection is treated as a request and waits in the same queue. It keeps its slot until it ends, and counts as
-//! concurrency while bytes flow ([`proxy::tcp`]). There is no way to send an error: a connection that cannot be served is
-//! closed.
+//! A connection is treated as a request and waits in the same queue. It keeps its slot until it
+//! ends, and counts as concurrency while bytes flow ([`proxy::tcp`]). There is no way to send an
+//! error: a connection that cannot be served is closed.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ use crate::workloads::LeasedPort;
 
 /// Pods that may refuse one connection.
 const MAX_REFUSALS: u32 = 5;
-/// Bytes that a held connection retains in this process, about. Data of its client stays in the kernel meanwhile.
+/// Bytes that a held connection retains in this process, about. Data of its client stays in the
+/// kernel meanwhile.
 const RETAINED_BYTES: u64 = 4096;
 
 /// Handles the connections of one leased port.
@@ -69,8 +70,8 @@ impl TcpHandler {
         Self { context, workload, lease }
     }
 
-    /// Serves the connections of `listeners` on `workers` until `stop`, then waits for them, at most the drain timeout of
-    /// the options.
+    /// Serves the connections of `listeners` on `workers` until `stop`, then waits for them, at
+    /// most the drain timeout of the options.
     pub async fn serve(
         self,
         listeners: Vec<TcpListener>,
@@ -83,7 +84,8 @@ impl TcpHandler {
         let carry = move |_: Arc<Forwarder>, accepted: AcceptedConnection| {
             let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
             async move {
-                // Moved as a whole, so that it counts as an open connection until the end of this task.
+                // Moved as a whole, so that it counts as an open connection until the end of this
+                // task.
                 let accepted = accepted;
                 if let Some(client) = port.filter(accepted.stream).await {
                     handler.handle(client, stop).await;

@@ -1,9 +1,10 @@
 //! TcpProbes: the open TCP ports, and which of them the zero-scaler is about to probe.
 //!
-//! Before the last pod is removed, the zero-scaler connects to the Service to verify that an activator answers. On a TCP
-//! port its connection cannot be distinguished from that of a client, and a client's connection is counted and wakes the
-//! workload at once, because in many protocols the server sends first. So the zero-scaler announces the probe on the admin
-//! port. For a moment, the first bytes of connections to that port are then compared with the agreed ones; a match is
+//! Before the last pod is removed, the zero-scaler connects to the Service to verify that an
+//! activator answers. On a TCP port its connection cannot be distinguished from that of a client,
+//! and a client's connection is counted and wakes the workload at once, because in many protocols
+//! the server sends first. So the zero-scaler announces the probe on the admin port. For a moment,
+//! the first bytes of connections to that port are then compared with the agreed ones; a match is
 //! answered and not counted.
 
 use std::collections::HashMap;
@@ -52,8 +53,8 @@ impl TcpProbes {
         TcpProbePort { port, all: self.clone(), expected }
     }
 
-    /// The response to a request on the admin port, if it is for an open port: the name of its workload. Announces a probe of
-    /// the port.
+    /// The response to a request on the admin port, if it is for an open port: the name of its
+    /// workload. Announces a probe of the port.
     pub fn answer(&self, method: &Method, path: &str) -> Option<Response<Full<Bytes>>> {
         let port = path.strip_prefix(LEASES_PATH).filter(|_| method == Method::GET)?;
         let expected = port.parse().ok().and_then(|port: u16| self.0.lock().get(&port).cloned());
@@ -75,7 +76,8 @@ impl TcpProbes {
 // === impl TcpProbePort ===
 
 impl TcpProbePort {
-    /// Answers a connection of the zero-scaler; returns any other. Waits for data only while a probe is expected.
+    /// Answers a connection of the zero-scaler; returns any other. Waits for data only while a
+    /// probe is expected.
     pub async fn filter(&self, mut client: TcpStream) -> Option<TcpStream> {
         let Some(remaining) = self.expected.remaining() else { return Some(client) };
         let mut first = [0; TCP_PROBE.len()];

@@ -1,4 +1,5 @@
-//! Membership: the other activators, which of them share the slots, and which of them to connect to.
+//! Membership: the other activators, which of them share the slots, and which of them to connect
+//! to.
 //!
 //! ```text
 //!  behind the Service ──► awaited ──► connected ──► lost
@@ -7,10 +8,11 @@
 //!                               shares nothing   └─ connects again
 //! ```
 //!
-//! A new activator shares at once, because it counts this one as well. An activator whose connection broke has mostly
-//! died, and its slots must not be idle until Kubernetes removes its endpoint. While the views of activators differ, the
-//! limit of the queue-proxy still holds. An activator that is not behind the Service owns no slots and borrows, unless no
-//! other activator is connected.
+//! A new activator shares at once, because it counts this one as well. An activator whose
+//! connection broke has mostly died, and its slots must not be idle until Kubernetes removes its
+//! endpoint. While the views of activators differ, the limit of the queue-proxy still holds. An
+//! activator that is not behind the Service owns no slots and borrows, unless no other activator is
+//! connected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -54,7 +56,8 @@ impl Membership {
         self.own
     }
 
-    /// Sets the addresses behind the Service. Those of the other IP family belong to the same activators and are ignored.
+    /// Sets the addresses behind the Service. Those of the other IP family belong to the same
+    /// activators and are ignored.
     pub(super) fn set_members(&mut self, addresses: &BTreeSet<SocketAddr>, now: Instant) {
         let same_family = |address: &&SocketAddr| address.is_ipv4() == self.own.is_ipv4();
         let addresses: BTreeMap<IpAddr, SocketAddr> =

@@ -1,9 +1,10 @@
 //! PodSlots: the capacity of a workload's pods that this activator may use.
 //!
-//! With a container concurrency the capacity consists of slots. This activator owns its share of them, lends slots that it
-//! does not need, and borrows from the others: [`SlotLending`] decides, [`SlotPeers`] carries the messages. Shares are
-//! computed from all pods with an address, usable from here or not, so that all activators compute the same ones. Without a
-//! limit every activator uses every pod, and no messages are sent.
+//! With a container concurrency the capacity consists of slots. This activator owns its share of
+//! them, lends slots that it does not need, and borrows from the others: [`SlotLending`] decides,
+//! [`SlotPeers`] carries the messages. Shares are computed from all pods with an address, usable
+//! from here or not, so that all activators compute the same ones. Without a limit every activator
+//! uses every pod, and no messages are sent.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -84,7 +85,8 @@ impl PodSlots {
         self.lending.set_share(share.unwrap_or_default());
     }
 
-    /// Takes a slot on one of `pods`, if one is free. A used slot must be [released](Self::release).
+    /// Takes a slot on one of `pods`, if one is free. A used slot must be
+    /// [released](Self::release).
     pub(crate) fn take(&mut self, pods: &PodSet) -> Option<(Arc<PodTracker>, Option<UsedSlot>)> {
         let Some(limit) = self.limit else {
             return load_balancing::less_busy(pods.usable(), &mut rand::rng()).map(|pod| (pod.clone(), None));
@@ -112,7 +114,8 @@ impl PodSlots {
         self.lending.receive(&from, message, now);
     }
 
-    /// Sends the other activators what follows from the number of waiting requests and the arrival of the oldest one.
+    /// Sends the other activators what follows from the number of waiting requests and the arrival
+    /// of the oldest one.
     pub(crate) fn publish_waiting(&mut self, requests: usize, oldest: Option<Instant>) {
         if !self.lending.has_peers() {
             return;

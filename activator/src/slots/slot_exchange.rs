@@ -1,14 +1,16 @@
-//! SlotExchange: keeps a connection to every other activator, over which they lend slots to each other.
+//! SlotExchange: keeps a connection to every other activator, over which they lend slots to each
+//! other.
 //!
-//! Input: the addresses behind the Service `activator`, and incoming connections. Output: the other activators
-//! ([`SlotPeers`]) and their messages ([`ReceivedMessages`]), both for the [`Throttler`](crate::throttler::Throttler),
-//! which hands them to its workloads. A new connection is published in `SlotPeers` before a message is received over it.
-//! It has a new [`LinkId`]: slots lent over a connection that broke are void.
+//! Input: the addresses behind the Service `activator`, and incoming connections. Output: the other
+//! activators ([`SlotPeers`]) and their messages ([`ReceivedMessages`]), both for the
+//! [`Throttler`](crate::throttler::Throttler), which hands them to its workloads. A new connection
+//! is published in `SlotPeers` before a message is received over it. It has a new [`LinkId`]: slots
+//! lent over a connection that broke are void.
 //!
-//! Of each pair, the activator with the lower address connects. So does an activator that is not behind the Service: it is
-//! starting or stopping, so the others may not have its address, but its requests need slots as well. A connection lasts as
-//! long as both processes. Incoming connections need the token of an activator, since a false lender or borrower could make
-//! requests wait.
+//! Of each pair, the activator with the lower address connects. So does an activator that is not
+//! behind the Service: it is starting or stopping, so the others may not have its address, but its
+//! requests need slots as well. A connection lasts as long as both processes. Incoming connections
+//! need the token of an activator, since a false lender or borrower could make requests wait.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -94,7 +96,8 @@ enum LinkEvent {
     Ended { peer: IpAddr, id: LinkId },
 }
 
-/// Exchanges slots with other activators, until dropped. Without a `config` the activator uses the slots of all pods.
+/// Exchanges slots with other activators, until dropped. Without a `config` the activator uses the
+/// slots of all pods.
 pub fn exchange(
     config: Option<SlotExchangeConfig>,
     metrics: SlotExchangeMetrics,

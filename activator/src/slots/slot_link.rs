@@ -1,7 +1,7 @@
 //! One connection between two activators: a websocket on which both sides send.
 //!
-//! Each frame is a batch of messages in JSON. Both sides ping every second. A peer that is silent for three seconds is lost,
-//! whether its process hangs or its node has failed.
+//! Each frame is a batch of messages in JSON. Both sides ping every second. A peer that is silent
+//! for three seconds is lost, whether its process hangs or its node has failed.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -41,7 +41,8 @@ const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(1);
 /// Messages in one frame.
 const BATCH: usize = 256;
-/// Largest frame that is read. A message has two Kubernetes names, 316 bytes at most, and about a hundred bytes more.
+/// Largest frame that is read. A message has two Kubernetes names, 316 bytes at most, and about a
+/// hundred bytes more.
 const MAX_FRAME_BYTES: usize = 256 * 1024;
 /// Messages of one peer that are processed in a second; the connection waits beyond that.
 const MAX_MESSAGES_PER_SECOND: u32 = 50_000;
@@ -105,7 +106,8 @@ impl LinkId {
     }
 }
 
-/// Connects as the activator `own`, with retries; the first attempt waits a moment if an earlier connection broke.
+/// Connects as the activator `own`, with retries; the first attempt waits a moment if an earlier
+/// connection broke.
 pub(super) async fn connect_with_retry(
     address: SocketAddr,
     own: IpAddr,

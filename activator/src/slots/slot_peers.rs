@@ -13,11 +13,13 @@ use autoscaler::slot_lending::Word;
 use crate::slots::slot_link::LinkId;
 use crate::slots::slot_outbox::SlotOutbox;
 
-/// The activators that share slots, and those that are connected. The default is a single activator.
+/// The activators that share slots, and those that are connected. The default is a single
+/// activator.
 #[derive(Clone, Debug)]
 pub struct SlotPeers {
     own: String,
-    /// The activators among which slots are divided, by address. As text, as in the EndpointSlices, so that all hash alike.
+    /// The activators among which slots are divided, by address. As text, as in the EndpointSlices,
+    /// so that all hash alike.
     sharers: BTreeSet<String>,
     links: BTreeMap<LinkId, Arc<SlotOutbox>>,
 }
@@ -45,8 +47,8 @@ impl SlotPeers {
         }
     }
 
-    /// This activator's slots of a workload that `number` of the activators carry (0: all). The zero-scaler selects the same
-    /// activators.
+    /// This activator's slots of a workload that `number` of the activators carry (0: all). The
+    /// zero-scaler selects the same activators.
     pub fn share(
         &self,
         workload: &Key,

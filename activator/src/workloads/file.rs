@@ -1,8 +1,10 @@
-//! Changes from a file: an activator without Kubernetes, for local trials, benchmarks and reproducing bugs.
+//! Changes from a file: an activator without Kubernetes, for local trials, benchmarks and
+//! reproducing bugs.
 //!
-//! The file lists workloads, each with its ports and pods; `contents` has the format. It is read twice a second, and the
-//! differences are sent as changes. A new text takes effect when it was read twice, so that no partial write takes effect.
-//! An invalid text is logged, and the last valid one stays in effect.
+//! The file lists workloads, each with its ports and pods; `contents` has the format. It is read
+//! twice a second, and the differences are sent as changes. A new text takes effect when it was
+//! read twice, so that no partial write takes effect. An invalid text is logged, and the last valid
+//! one stays in effect.
 
 mod contents;
 

@@ -1,6 +1,7 @@
 //! WorkloadIndex: which pods belong to which workload.
 //!
-//! A selector is limited to its namespace, so a change costs one pass over the workloads or pods of one namespace.
+//! A selector is limited to its namespace, so a change costs one pass over the workloads or pods of
+//! one namespace.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,7 +24,8 @@ struct NamespaceIndex {
 // === impl WorkloadIndex ===
 
 impl WorkloadIndex {
-    /// Applies a change; returns the updates that follow. None follow from a change without a difference.
+    /// Applies a change; returns the updates that follow. None follow from a change without a
+    /// difference.
     pub fn apply(&mut self, change: ClusterChange) -> Vec<WorkloadUpdate> {
         let name = match &change {
             ClusterChange::Workload(key, _) | ClusterChange::Pod(key, _) => key.namespace.clone(),

@@ -1,8 +1,10 @@
-//! Changes from the Kubernetes API: one watch of ServerlessServices, and one of pods with a queue-proxy.
+//! Changes from the Kubernetes API: one watch of ServerlessServices, and one of pods with a
+//! queue-proxy.
 //!
-//! Of a pod only labels, address and state are kept; the rest is dropped while it is decoded. After a broken watch, all
-//! objects are listed again, and those that are missing are reported as deleted. The objects can be persisted in files, so
-//! that an activator that restarts while the API server is unavailable continues with its last state.
+//! Of a pod only labels, address and state are kept; the rest is dropped while it is decoded. After
+//! a broken watch, all objects are listed again, and those that are missing are reported as
+//! deleted. The objects can be persisted in files, so that an activator that restarts while the API
+//! server is unavailable continues with its last state.
 
 mod persisted_objects;
 
@@ -49,8 +51,8 @@ struct PodCondition {
     status: String,
 }
 
-/// Sends every ServerlessService as a change; drops `synced` after the first list. Persists them in `state_directory`, if
-/// there is one. Ends when the receiver is dropped.
+/// Sends every ServerlessService as a change; drops `synced` after the first list. Persists them in
+/// `state_directory`, if there is one. Ends when the receiver is dropped.
 pub fn follow_workloads(
     client: Client,
     state_directory: Option<&Path>,

@@ -1,4 +1,5 @@
-//! Several activators that share the pods of one workload, each in a runtime of its own, so that one can be lost as a whole.
+//! Several activators that share the pods of one workload, each in a runtime of its own, so that
+//! one can be lost as a whole.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! An activator with real sockets on loopback, and the peers it talks to: pods, callers and a receiver of its reports.
+//! An activator with real sockets on loopback, and the peers it talks to: pods, callers and a
+//! receiver of its reports.
 //!
 //! What a cluster would tell comes from the test, through the same channel as the watches'.
 
@@ -298,7 +299,8 @@ pub async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
     }
 }
 
-/// A port that is free on every address, outside of the range from which the kernel takes ports of outgoing connections.
+/// A port that is free on every address, outside of the range from which the kernel takes ports of
+/// outgoing connections.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();

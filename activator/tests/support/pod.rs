@@ -21,8 +21,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::DEADLINE;
 use super::work_log::{self, Work};
 
-/// Answers `/echo` with the request's body as it comes, `/upgrade` and `/tunnel` with an echoing tunnel, and all else with its
-/// address once it may.
+/// Answers `/echo` with the request's body as it comes, `/upgrade` and `/tunnel` with an echoing
+/// tunnel, and all else with its address once it may.
 pub struct FakePod {
     state: Arc<State>,
     _stop: DropGuard,

@@ -1,4 +1,5 @@
-//! What callers and pods wrote down of a run, and what it says of pods that were idle while requests waited.
+//! What callers and pods wrote down of a run, and what it says of pods that were idle while
+//! requests waited.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,14 +25,15 @@ pub struct Work {
 #[derive(Debug)]
 pub struct Figures {
     pub requests: usize,
-    /// For how long one request was under way while one pod was idle between two of its requests: of all such times half,
-    /// 999 of 1000, and all were no longer.
+    /// For how long one request was under way while one pod was idle between two of its requests:
+    /// of all such times half, 999 of 1000, and all were no longer.
     pub idle_while_waiting: [Duration; 3],
     /// How much more the busiest pod served than the laziest, in parts of the laziest.
     pub spread: f64,
 }
 
-/// Looks every millisecond how late it comes, until dropped: for so long the machine ran nothing that wanted to run.
+/// Looks every millisecond how late it comes, until dropped: for so long the machine ran nothing
+/// that wanted to run.
 pub struct Stalls {
     longest: Arc<Mutex<Duration>>,
     runtime: Option<Runtime>,

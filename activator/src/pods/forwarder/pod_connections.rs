@@ -1,6 +1,7 @@
 //! PodConnections: the connections to each pod, by its address.
 //!
-//! Idle connections to a pod close by age. The empty entry of such a pod is removed when the next new pod is added.
+//! Idle connections to a pod close by age. The empty entry of such a pod is removed when the next
+//! new pod is added.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,7 +14,8 @@ use hyper::body::Incoming;
 use crate::pods::held_body::LentBody;
 use parking_lot::Mutex;
 
-/// The idle time is shorter than the pods' own, so that no connection is used while the pod closes it.
+/// The idle time is shorter than the pods' own, so that no connection is used while the pod closes
+/// it.
 const POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_secs(15), max_idle: 1024 };
 /// How often a pod with open HTTP/2 streams is pinged.
 const PING: Duration = Duration::from_secs(10);

@@ -1,8 +1,9 @@
-//! PersistedObjects: the objects of a watch, in a file for a restart while the API server is unavailable.
+//! PersistedObjects: the objects of a watch, in a file for a restart while the API server is
+//! unavailable.
 //!
-//! Written by the watch, at most some seconds after a change; read once at the start. The file survives the container but
-//! not the pod: it is on a volume of the pod. Objects from the file are handled like a list, so that the first real list
-//! reports those that were deleted meanwhile.
+//! Written by the watch, at most some seconds after a change; read once at the start. The file
+//! survives the container but not the pod: it is on a volume of the pod. Objects from the file are
+//! handled like a list, so that the first real list reports those that were deleted meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs;
