@@ -1,11 +1,8 @@
-//! No zero-scaler is left: who sleeps is woken from the activator, and the held request answered.
+//! The fallback waker: without a zero-scaler, the activator scales the workload and serves its held
+//! request.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(
-    unreachable_pub,
-    missing_debug_implementations,
-    reason = "shared by test files, published to nobody"
-)]
+#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
 
 mod support;
 
@@ -29,7 +26,7 @@ use tokio::time::Instant;
 const POD: &str = "127.0.0.2";
 
 /// Deployments at zero.
-fn asleep(names: &[&str]) -> FakeApi {
+fn at_zero(names: &[&str]) -> FakeApi {
     let api = FakeApi::default();
     for name in names {
         let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": name}}});
@@ -42,7 +39,7 @@ fn deployment(name: &str) -> String {
     format!("/apis/apps/v1/namespaces/shop/deployments/{name}")
 }
 
-fn size(api: &FakeApi, name: &str) -> i64 {
+fn replicas(api: &FakeApi, name: &str) -> i64 {
     api.get(&deployment(name)).unwrap()["spec"]["replicas"].as_i64().unwrap()
 }
 
@@ -50,7 +47,7 @@ fn target(name: &str) -> Option<ScaleTargetRef> {
     Some(ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: name.into() })
 }
 
-/// An activator whose guard waits for no zero-scaler.
+/// An activator whose fallback waker acts at once.
 async fn start(api: &FakeApi) -> Harness {
     let limits = Limits { fallback_wake_after: Duration::ZERO, ..LIMITS };
     Harness::with_fallback_waker(ApiResources::new(api.client()), limits, |workload| {
@@ -60,11 +57,11 @@ async fn start(api: &FakeApi) -> Harness {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_else_wakes_for_is_answered_by_a_pod_that_the_guard_asked_for() {
-    let api = asleep(&["web"]);
+async fn serves_held_request_after_scaling_its_workload_from_zero() {
+    let api = at_zero(&["web"]);
     let harness = start(&api).await;
     let request = harness.get("/");
-    eventually("it is woken", || async { size(&api, "web") == 1 }).await;
+    eventually("it is scaled to 1", || async { replicas(&api, "web") == 1 }).await;
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, false).await;
     assert_eq!(within("answer", request).await.unwrap().status(), 200);
@@ -72,16 +69,16 @@ async fn a_request_that_nobody_else_wakes_for_is_answered_by_a_pod_that_the_guar
 }
 
 #[tokio::test]
-async fn who_is_paused_or_may_not_sleep_or_is_not_wanted_or_has_a_pod_is_not_even_looked_at() {
-    let api = asleep(&["paused", "barred", "unwanted", "started", "web"]);
+async fn reads_only_workloads_that_may_and_need_to_be_woken() {
+    let api = at_zero(&["paused", "no-target", "no-requests", "started", "web"]);
     let harness = start(&api).await;
     let paused = |workload: &mut Workload| (workload.wake_target, workload.paused) = (target("paused"), true);
     let ports = [
-        harness.another_that("paused", paused).await,
-        harness.another_that("barred", |workload| workload.wake_target = None).await,
-        harness.another_that("started", |workload| workload.wake_target = target("started")).await,
+        harness.another_with("paused", paused).await,
+        harness.another_with("no-target", |workload| workload.wake_target = None).await,
+        harness.another_with("started", |workload| workload.wake_target = target("started")).await,
     ];
-    harness.another_that("unwanted", |workload| workload.wake_target = target("unwanted")).await;
+    harness.another_with("no-requests", |workload| workload.wake_target = target("no-requests")).await;
     harness.pod_of("started", POD, false).await;
     harness.settled().await;
     let _requests = ports.map(|port| {
@@ -90,26 +87,26 @@ async fn who_is_paused_or_may_not_sleep_or_is_not_wanted_or_has_a_pod_is_not_eve
     });
     harness.until_held(2).await;
     let _wanted = harness.get("/");
-    eventually("it is woken", || async { size(&api, "web") == 1 }).await;
+    eventually("it is scaled to 1", || async { replicas(&api, "web") == 1 }).await;
     let requests = api.requests();
     assert!(requests.iter().all(|request| request.ends_with("deployments/web/scale")), "{requests:?}");
 }
 
 #[tokio::test]
-async fn while_a_zero_scaler_is_connected_the_wake_is_left_to_it() {
-    let api = asleep(&["web"]);
+async fn leaves_wakes_to_a_connected_zero_scaler() {
+    let api = at_zero(&["web"]);
     let harness = start(&api).await;
     let mut zero_scaler = Receiver::start().await;
     harness.zero_scalers.send_replace(BTreeSet::from([zero_scaler.address]));
     eventually("it is connected", || async { harness.metric("rouse_activator_push_connections") == 1.0 })
         .await;
     let _request = harness.get("/");
-    // Reports of two seconds, in which the guard looked at least once.
-    let asked = Instant::now();
-    while asked.elapsed() < Duration::from_secs(2) {
+    // Two seconds of reports, in which the fallback waker has checked at least once.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(2) {
         zero_scaler.next().await;
     }
     assert_eq!(api.requests(), Vec::<String>::new());
     harness.zero_scalers.send_replace(BTreeSet::new());
-    eventually("it is woken", || async { size(&api, "web") == 1 }).await;
+    eventually("it is scaled to 1", || async { replicas(&api, "web") == 1 }).await;
 }

@@ -1,12 +1,8 @@
-//! Requests that are held, and what ends it: a pod, a full queue, a timeout, a caller that goes
-//! away.
+//! Held requests, and what ends the hold: a pod, a full queue, a timeout, a client that
+//! disconnects.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(
-    unreachable_pub,
-    missing_debug_implementations,
-    reason = "shared by test files, published to nobody"
-)]
+#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
 
 mod support;
 
@@ -29,7 +25,7 @@ const POD: &str = "127.0.0.2";
 const OTHER_POD: &str = "127.0.0.3";
 
 #[tokio::test]
-async fn a_request_is_held_until_its_pod_answers_the_probe() {
+async fn holds_request_until_its_pod_answers_the_probe() {
     let harness = Harness::start().await;
     let request = harness.get("/");
     harness.until_held(1).await;
@@ -49,31 +45,31 @@ async fn a_request_is_held_until_its_pod_answers_the_probe() {
 }
 
 #[tokio::test]
-async fn a_pod_is_asked_again_until_its_port_is_open() {
+async fn probes_pod_until_its_port_is_open() {
     let harness = Harness::start().await;
     let request = harness.get("/");
     harness.until_held(1).await;
     harness.pod_seen(POD, false).await;
-    // Held on to, so that the next listener finds the address free only when nobody asked any more.
+    // The variable keeps the listener open until the request is answered.
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     assert_eq!(within("answer", request).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
-async fn nobody_probes_a_workload_without_requests() {
+async fn does_not_probe_workload_without_requests() {
     let harness = Harness::start().await;
     let pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, false).await;
     harness.pod_seen(POD, true).await;
     let answer = within("answer", harness.get("/")).await.unwrap();
     assert_eq!(answer.status(), 200);
-    assert_eq!(pod.probes(), 0, "a pod that is Ready is trusted");
+    assert_eq!(pod.probes(), 0, "a Ready pod needs no probe");
     assert_eq!(answer.header("server-timing"), "", "it was not held");
 }
 
 #[tokio::test]
-async fn a_pod_that_refuses_is_set_aside_and_its_request_goes_elsewhere() {
-    // With a limit of 1 the first pod in order of address is tried first: nobody listens there.
+async fn ejects_pod_that_refuses_and_sends_request_to_another() {
+    // With a limit of 1 the pod with the lowest address is tried first, which has no listener.
     let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
     let _pod = FakePod::ready(OTHER_POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
@@ -92,7 +88,7 @@ async fn a_pod_that_refuses_is_set_aside_and_its_request_goes_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_pod_never_gets_more_than_its_container_concurrency() {
+async fn never_exceeds_container_concurrency_of_a_pod() {
     let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
     let pods =
         [FakePod::ready(POD, harness.pod_port).await, FakePod::ready(OTHER_POD, harness.pod_port).await];
@@ -105,7 +101,7 @@ async fn a_pod_never_gets_more_than_its_container_concurrency() {
     harness.until_held(8).await;
     eventually("one on each", || async { pods.iter().all(|pod| pod.running() == 1) }).await;
     for pod in &pods {
-        pod.let_go(100);
+        pod.release(100);
     }
     for request in requests {
         assert_eq!(within("answer", request).await.unwrap().status(), 200);
@@ -114,7 +110,7 @@ async fn a_pod_never_gets_more_than_its_container_concurrency() {
 }
 
 #[tokio::test]
-async fn a_pod_that_leaves_lets_its_request_end_and_gives_its_place_to_nobody() {
+async fn deleted_pod_ends_its_requests_and_gets_no_more() {
     let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
     let leaving = FakePod::ready(POD, harness.pod_port).await;
     leaving.close_gate();
@@ -130,12 +126,12 @@ async fn a_pod_that_leaves_lets_its_request_end_and_gives_its_place_to_nobody() 
     let answer = within("answer of the other pod", next).await.unwrap();
     assert_eq!(answer.body, OTHER_POD);
 
-    leaving.let_go(1);
-    assert_eq!(within("answer of the pod that left", long).await.unwrap().body, POD);
+    leaving.release(1);
+    assert_eq!(within("answer of the deleted pod", long).await.unwrap().body, POD);
 }
 
 #[tokio::test]
-async fn a_full_queue_turns_callers_away() {
+async fn full_queue_rejects_requests() {
     let limits = Limits { queue_depth: 1, ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;
     let _held = harness.get("/");
@@ -147,7 +143,7 @@ async fn a_full_queue_turns_callers_away() {
 }
 
 #[tokio::test]
-async fn the_whole_process_holds_no_more_than_it_may() {
+async fn process_holds_at_most_total_queue_depth() {
     let limits = Limits { total_queue_depth: 1, ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;
     let _held = harness.get("/");
@@ -156,7 +152,7 @@ async fn the_whole_process_holds_no_more_than_it_may() {
 }
 
 #[tokio::test]
-async fn what_held_requests_keep_in_memory_is_bounded() {
+async fn memory_of_held_requests_is_bounded() {
     let limits = Limits { total_queue_bytes: 80_000, ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;
     let small = harness.get("/");
@@ -168,43 +164,43 @@ async fn what_held_requests_keep_in_memory_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_flood_on_one_workload_turns_nobody_of_another_away() {
+async fn flood_on_one_workload_rejects_no_request_of_another() {
     let limits = Limits { queue_depth: 1000, total_queue_depth: 100, ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;
     let few = harness.another("few").await;
     let flood: Vec<_> = (0..300).map(|_| harness.get("/")).collect();
-    // Of 100 places half are anybody's, and the rest is shared evenly.
+    // Half of the 100 permits are shared by all, and the rest is divided evenly.
     harness.until_held(75).await;
-    let ask = |_| {
+    let send = |_| {
         let request = Request::get(format!("http://127.0.0.1:{few}/")).body(Full::default()).unwrap();
         harness.send(request)
     };
-    let asked: Vec<_> = (0..25).map(ask).collect();
+    let few_requests: Vec<_> = (0..25).map(send).collect();
     harness.until_held(100).await;
     let refused = flood.iter().filter(|request| request.is_finished()).count();
     assert!(refused <= 225, "{refused}");
 
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_of("few", POD, true).await;
-    for request in asked {
+    for request in few_requests {
         assert_eq!(within("an answer", request).await.unwrap().status(), 200);
     }
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_frees_its_place() {
+async fn disconnected_client_leaves_the_queue() {
     let limits = Limits { queue_depth: 2, ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;
     let requests =
         ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nall"];
-    let mut callers = Vec::new();
+    let mut clients = Vec::new();
     for request in requests {
-        let mut caller = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
-        caller.write_all(request.as_bytes()).await.unwrap();
-        callers.push(caller);
+        let mut client = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+        clients.push(client);
     }
     harness.until_held(2).await;
-    drop(callers);
+    drop(clients);
     harness.until_held(0).await;
 
     let next = harness.get("/");
@@ -215,7 +211,7 @@ async fn a_caller_that_goes_away_frees_its_place() {
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_than_the_wake_timeout() {
+async fn answers_504_after_the_wake_timeout() {
     let limits = Limits { wake_timeout: Duration::from_millis(30), ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;
     let answer = within("answer", harness.get("/")).await.unwrap();
@@ -226,7 +222,7 @@ async fn nobody_waits_longer_than_the_wake_timeout() {
 }
 
 #[tokio::test]
-async fn a_workload_may_say_how_long_and_how_many_may_wait() {
+async fn workload_overrides_wake_timeout_and_queue_depth() {
     let limits = Limits { wake_timeout: Duration::from_millis(1), queue_depth: 5, ..LIMITS };
     let harness = Harness::with(limits, |workload| {
         workload.wake_timeout = Some(Duration::from_secs(3000));
@@ -236,7 +232,7 @@ async fn a_workload_may_say_how_long_and_how_many_may_wait() {
     let held = harness.get("/");
     harness.until_held(1).await;
     assert_eq!(within("refusal", harness.get("/")).await.unwrap().problem()["reason"], "QueueFull");
-    // What it no longer says is the process's again, for who comes from now on.
+    // Without overrides, the limits of the process apply to new requests.
     harness.adapt(|workload| (workload.wake_timeout, workload.queue_depth) = (None, None)).await;
     eventually("the process's own times", || async {
         within("answer", harness.get("/")).await.unwrap().status() == 504
@@ -246,7 +242,7 @@ async fn a_workload_may_say_how_long_and_how_many_may_wait() {
 }
 
 #[tokio::test]
-async fn callers_are_told_why_no_pod_starts() {
+async fn response_names_cause_when_pods_cannot_start() {
     let harness = Harness::start().await;
     let held = harness.get("/");
     harness.until_held(1).await;
@@ -263,7 +259,7 @@ async fn callers_are_told_why_no_pod_starts() {
         assert_eq!((&problem["reason"], &problem["cause"]), (&"CannotStart".into(), &"ImagePull".into()));
     }
 
-    // A pod that starts after all needs nobody's word for it.
+    // A pod that starts after all is used, although the failure is still set.
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
     eventually("it serves", || async { within("answer", harness.get("/")).await.unwrap().status() == 200 })
@@ -271,7 +267,7 @@ async fn callers_are_told_why_no_pod_starts() {
 }
 
 #[tokio::test]
-async fn a_wake_that_times_out_names_the_cause_that_was_hoped_to_pass() {
+async fn timeout_names_start_failure_that_is_not_given_up() {
     let limits = Limits { wake_timeout: Duration::from_millis(30), ..LIMITS };
     let failure = StartFailure { cause: StartCause::Unschedulable, given_up: false };
     let harness = Harness::with(limits, |workload| workload.start_failure = Some(failure)).await;
@@ -280,7 +276,7 @@ async fn a_wake_that_times_out_names_the_cause_that_was_hoped_to_pass() {
 }
 
 #[tokio::test]
-async fn a_body_streams_both_ways_after_a_hold() {
+async fn body_streams_in_both_directions_after_a_hold() {
     let harness = Harness::start().await;
     let (parts, body) = mpsc::channel::<Result<Frame<Bytes>, std::convert::Infallible>>(1);
     let body = StreamBody::new(futures::stream::unfold(body, |mut body| async {
@@ -305,7 +301,7 @@ async fn a_body_streams_both_ways_after_a_hold() {
 }
 
 #[tokio::test]
-async fn http2_callers_reach_pods_by_http2() {
+async fn forwards_http2_requests_by_http2() {
     let harness = Harness::start().await;
     let request = Request::post(harness.url("/echo")).body(Full::<Bytes>::from("all")).unwrap();
     let response = tokio::spawn(async move { http2_client().request(request).await.unwrap() });
@@ -318,22 +314,22 @@ async fn http2_callers_reach_pods_by_http2() {
 }
 
 #[tokio::test]
-async fn an_upgraded_connection_becomes_a_tunnel() {
+async fn upgraded_connection_becomes_a_tunnel() {
     let harness = Harness::start().await;
-    let mut caller = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
+    let mut client = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
     let head = "GET /upgrade HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
-    caller.write_all(head.as_bytes()).await.unwrap();
+    client.write_all(head.as_bytes()).await.unwrap();
     harness.until_held(1).await;
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, false).await;
 
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
-        answer.push(within("head", caller.read_u8()).await.unwrap());
+        answer.push(within("head", client.read_u8()).await.unwrap());
     }
     assert!(answer.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&answer));
-    caller.write_all(b"ping").await.unwrap();
+    client.write_all(b"ping").await.unwrap();
     let mut echo = [0; 4];
-    within("echo", caller.read_exact(&mut echo)).await.unwrap();
+    within("echo", client.read_exact(&mut echo)).await.unwrap();
     assert_eq!(&echo, b"ping");
 }

@@ -1,13 +1,8 @@
-//! Several activators in front of the same pods: none of these ever has more requests than it
-//! takes, none is idle while a request waits anywhere, and what one activator knows, holds or loses
-//! keeps no other from its pods.
+//! Several activators in front of the same pods: no pod exceeds its limit, no pod is idle while a
+//! request waits in any activator, and a lost activator does not keep the others from its slots.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(
-    unreachable_pub,
-    missing_debug_implementations,
-    reason = "shared by test files, published to nobody"
-)]
+#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
 
 mod support;
 
@@ -35,39 +30,39 @@ fn most(group: &Group) -> Vec<usize> {
     group.pods.iter().map(FakePod::most).collect()
 }
 
-/// knative/serving#13331: the callers of one activator were kept from the pods of the others.
+/// knative/serving#13331: requests at one activator could not use the pods of the others.
 #[tokio::test]
-async fn callers_of_one_activator_use_the_pods_of_all() {
+async fn requests_at_one_activator_use_pods_of_all() {
     let group = Group::start(3, 20, 1).await;
     group.see_pods().await;
     group.close_gates();
-    let caller = &group.members[0].harness;
-    let mut requests: Vec<_> = (0..20).map(|_| caller.get("/")).collect();
+    let busy = &group.members[0].harness;
+    let mut requests: Vec<_> = (0..20).map(|_| busy.get("/")).collect();
     group.until_each_runs(1).await;
-    requests.extend((0..5).map(|_| caller.get("/")));
-    caller.until_held(5).await;
-    group.let_go(5);
+    requests.extend((0..5).map(|_| busy.get("/")));
+    busy.until_held(5).await;
+    group.release(5);
     all_answered(requests).await;
     assert_eq!(most(&group), [1; 20]);
 }
 
 #[tokio::test]
-async fn what_was_lent_comes_back_to_whoever_wants_it_next() {
+async fn lent_slots_return_to_the_activator_that_needs_them() {
     let group = Group::start(3, 6, 2).await;
     group.see_pods().await;
     for member in &group.members {
         group.close_gates();
         let requests: Vec<_> = (0..12).map(|_| member.harness.get("/")).collect();
         group.until_each_runs(2).await;
-        group.let_go(2);
+        group.release(2);
         all_answered(requests).await;
     }
     assert_eq!(most(&group), [2; 6]);
 }
 
 #[tokio::test]
-async fn a_wake_by_an_activator_that_owns_nothing_is_served() {
-    // One of them owns the only slot, and has no request for which it would look at the pod.
+async fn activator_without_own_slots_serves_a_wake() {
+    // One of them owns the only slot, and has no request for which it would probe the pod.
     for holder in 0..3 {
         let group = Group::start(3, 1, 1).await;
         let request = group.members[holder].harness.get("/");
@@ -80,24 +75,24 @@ async fn a_wake_by_an_activator_that_owns_nothing_is_served() {
 }
 
 #[tokio::test]
-async fn slots_of_pods_that_their_owner_cannot_use_are_used_by_others() {
+async fn others_use_slots_of_pods_that_their_owner_cannot_use() {
     let group = Group::start(2, 4, 1).await;
-    let [knows, knows_not] = [&group.members[0].harness, &group.members[1].harness];
+    let [with_pods, without_pods] = [&group.members[0].harness, &group.members[1].harness];
     for pod in 1..=4 {
-        knows.pod_seen(&pod_ip(pod), true).await;
-        knows_not.pod_seen(&pod_ip(pod), false).await;
+        with_pods.pod_seen(&pod_ip(pod), true).await;
+        without_pods.pod_seen(&pod_ip(pod), false).await;
     }
-    knows.settled().await;
-    knows_not.settled().await;
+    with_pods.settled().await;
+    without_pods.settled().await;
     group.close_gates();
-    let requests: Vec<_> = (0..4).map(|_| knows.get("/")).collect();
+    let requests: Vec<_> = (0..4).map(|_| with_pods.get("/")).collect();
     group.until_each_runs(1).await;
-    group.let_go(1);
+    group.release(1);
     all_answered(requests).await;
 }
 
 #[tokio::test]
-async fn an_activator_that_is_lost_leaves_its_slots_to_the_others() {
+async fn others_take_over_slots_of_a_lost_activator() {
     let mut group = Group::start(3, 12, 1).await;
     group.see_pods().await;
     group.close_gates();
@@ -108,16 +103,16 @@ async fn an_activator_that_is_lost_leaves_its_slots_to_the_others() {
     // Kubernetes has not noticed yet: the address stays behind the Service.
     drop(group.members.pop());
     lost.into_iter().for_each(|request| request.abort());
-    eventually("its requests are gone", || async { running(&group) == 0 }).await;
+    eventually("its requests have ended", || async { running(&group) == 0 }).await;
     let requests: Vec<_> = (0..12).map(|_| group.members[0].harness.get("/")).collect();
     group.until_each_runs(1).await;
-    group.let_go(2);
+    group.release(2);
     all_answered(requests).await;
     assert_eq!(most(&group), [1; 12]);
 }
 
 #[tokio::test]
-async fn an_activator_that_comes_shares_with_the_others() {
+async fn new_activator_shares_slots_with_the_others() {
     let mut group = Group::start(1, 9, 1).await;
     group.join().await;
     group.join().await;
@@ -127,13 +122,13 @@ async fn an_activator_that_comes_shares_with_the_others() {
         group.close_gates();
         let requests: Vec<_> = (0..9).map(|_| member.harness.get("/")).collect();
         group.until_each_runs(1).await;
-        group.let_go(1);
+        group.release(1);
         all_answered(requests).await;
     }
 }
 
 #[tokio::test]
-async fn an_activator_that_stops_borrows_for_what_it_holds() {
+async fn stopping_activator_borrows_slots_for_held_requests() {
     let group = Group::start(2, 2, 1).await;
     let stopping = &group.members[0];
     let requests: Vec<_> = (0..4).map(|_| stopping.harness.get("/")).collect();
@@ -149,7 +144,7 @@ async fn an_activator_that_stops_borrows_for_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_pod_that_leaves_is_missed_by_nobody() {
+async fn deleted_pod_does_not_block_other_slots() {
     let group = Group::start(2, 3, 1).await;
     group.see_pods().await;
     group.close_gates();
@@ -157,23 +152,23 @@ async fn a_pod_that_leaves_is_missed_by_nobody() {
     group.until_each_runs(1).await;
     let next: Vec<_> = (0..4).map(|_| group.members[1].harness.get("/")).collect();
     group.members[1].harness.until_held(4).await;
-    // The one that owns it and the one that uses it hear of it in turn.
+    // Its owner and its borrower see the deletion one after the other.
     for member in &group.members {
         member.harness.pod_gone(&pod_ip(2)).await;
         member.harness.settled().await;
     }
-    group.let_go(10);
+    group.release(10);
     all_answered(first).await;
     all_answered(next).await;
-    assert_eq!(group.pods[1].served(), 1, "only what ran on it already");
+    assert_eq!(group.pods[1].served(), 1, "only the request that already ran on it");
 }
 
-/// Sixty callers who send one request after the other, spread over the first `activators`, until
-/// `requests` are sent.
+/// Sixty clients send one request after the other to the first `activators`, until `requests` are
+/// sent.
 async fn run(group: &Group, activators: usize, requests: usize, work: std::ops::Range<usize>) -> Figures {
     let next = Arc::new(AtomicUsize::new(0));
-    let callers = (0..60).map(|caller| {
-        let url = group.members[caller % activators].harness.url("/");
+    let clients = (0..60).map(|client| {
+        let url = group.members[client % activators].harness.url("/");
         let (next, work) = (next.clone(), work.clone());
         tokio::spawn(async move {
             let (client, mut sent) = (client(), Vec::new());
@@ -182,52 +177,52 @@ async fn run(group: &Group, activators: usize, requests: usize, work: std::ops::
                 if number >= requests {
                     return sent;
                 }
-                // Any that is not the same in turn.
+                // Varies from request to request.
                 let takes = work.start + number * 7919 % work.len();
-                let asked = Request::get(&url).header(NUMBER, number).header(TAKES, takes);
+                let request = Request::get(&url).header(NUMBER, number).header(TAKES, takes);
                 sent.push((number, Instant::now()));
-                let answer = client.request(asked.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+                let answer = client.request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
                 assert_eq!(answer.status(), 200);
                 answer.into_body().collect().await.unwrap();
             }
         })
     });
     let mut sent = vec![Instant::now(); requests];
-    for caller in callers.collect::<Vec<_>>() {
-        for (number, at) in caller.await.unwrap() {
+    for client in clients.collect::<Vec<_>>() {
+        for (number, at) in client.await.unwrap() {
             sent[number] = at;
         }
     }
     let logs: Vec<_> = group.pods.iter().map(FakePod::log).collect();
-    let words: Vec<_> =
+    let messages: Vec<_> =
         group.members.iter().map(|m| m.harness.metric("rouse_activator_slot_messages_total")).collect();
     let figures = Figures::of(&logs, &sent);
-    println!("{figures:?}, words {words:?}");
+    println!("{figures:?}, messages {messages:?}");
     figures
 }
 
 #[tokio::test]
-async fn under_load_no_pod_sees_two_and_all_are_used() {
+async fn no_pod_exceeds_its_limit_under_load_and_all_are_used() {
     let group = Group::start(3, 20, 1).await;
     group.see_pods().await;
     let figures = run(&group, 3, 1_200, 10..30).await;
     assert_eq!((figures.requests, most(&group)), (1_200, vec![1; 20]));
-    // On a machine that does much else. What it should be is measured by the next one.
+    // Wide bounds, for a busy machine. The ignored test below checks the real ones.
     assert!(figures.spread < 1.0, "{figures:?}");
     assert!(figures.idle_while_waiting[2] < Duration::from_secs(2), "{figures:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes two minutes, and a machine that does nothing else: cargo test -p activator --test shared_slots -- --ignored"]
-async fn for_a_minute_no_pod_is_idle_while_a_request_waits() {
-    // Callers of all activators, and of one alone.
+#[ignore = "takes two minutes on an otherwise idle machine: cargo test -p activator --test shared_slots -- --ignored"]
+async fn no_pod_is_idle_for_a_minute_while_a_request_waits() {
+    // Clients of all activators, then of one only.
     for activators in [3, 1] {
         let group = Group::start(3, 20, 1).await;
         group.see_pods().await;
         let stalls = Stalls::watch();
         let figures = run(&group, activators, 12_000, 50..150).await;
         let stalled = stalls.longest();
-        println!("the machine stood still for up to {stalled:?}");
+        println!("the machine was stalled for up to {stalled:?}");
         assert_eq!((figures.requests, most(&group)), (12_000, vec![1; 20]));
         assert!(figures.spread <= 0.1, "{figures:?}");
         let idle = figures.idle_while_waiting[2].saturating_sub(stalled);

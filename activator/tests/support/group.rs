@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use activator::slots::slot_exchange::SlotExchangeConfig;
-use runtime::auth::ProjectedToken;
-use runtime::auth::TokenGuard;
+use runtime::auth::{ProjectedToken, TokenGuard};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -19,7 +18,7 @@ pub struct Group {
     pub pods: Vec<FakePod>,
     container_concurrency: u32,
     pod_port: u16,
-    /// What the Service of the activators leads to.
+    /// The addresses behind the Service of the activators.
     addresses: watch::Sender<BTreeSet<SocketAddr>>,
 }
 
@@ -31,7 +30,7 @@ pub struct Member {
 }
 
 impl Group {
-    /// Activators that are connected to each other, and pods that they do not know yet.
+    /// Activators that are connected to each other, and pods that they have not seen yet.
     pub async fn start(activators: usize, pods: u8, container_concurrency: u32) -> Self {
         let pod_port = free_port();
         let mut group = Self {
@@ -74,7 +73,7 @@ impl Group {
         });
     }
 
-    /// Comes back when everybody is connected to everybody and knows what it was told.
+    /// Completes when all activators are connected to each other and have applied all changes.
     pub async fn connected(&self) {
         for member in &self.members {
             let others = (self.members.len() - 1) as f64;
@@ -88,7 +87,7 @@ impl Group {
         }
     }
 
-    /// Tells everybody of all pods.
+    /// Sends all pods to all activators.
     pub async fn see_pods(&self) {
         for member in &self.members {
             for pod in 1..=self.pods.len() {
@@ -109,11 +108,11 @@ impl Group {
         self.pods.iter().for_each(FakePod::close_gate);
     }
 
-    pub fn let_go(&self, each: usize) {
-        self.pods.iter().for_each(|pod| pod.let_go(each));
+    pub fn release(&self, each: usize) {
+        self.pods.iter().for_each(|pod| pod.release(each));
     }
 
-    /// Comes back when every pod has so many requests.
+    /// Completes when every pod has so many requests.
     pub async fn until_each_runs(&self, count: usize) {
         let running = || self.pods.iter().map(FakePod::running).collect::<Vec<_>>();
         eventually("all pods run", || async { running().iter().all(|running| *running == count) }).await;

@@ -1,7 +1,5 @@
-//! An activator with real sockets on loopback, and the peers it talks to: pods, callers and a
-//! receiver of its reports.
-//!
-//! What a cluster would tell comes from the test, through the same channel as the watches'.
+//! An activator with real sockets on loopback, and its peers: pods, clients and receivers of
+//! reports. The test sends the changes of the cluster, through the channel of the watches.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -77,7 +75,7 @@ impl Harness {
         Self::at(None, free_port(), limits, adapt).await
     }
 
-    /// One that may wake by this client.
+    /// An activator with a fallback waker.
     pub async fn with_fallback_waker(
         resources: ApiResources,
         limits: Limits,
@@ -150,10 +148,10 @@ impl Harness {
 
     /// Another workload of one port, which is returned.
     pub async fn another(&self, name: &str) -> u16 {
-        self.another_that(name, |_| {}).await
+        self.another_with(name, |_| {}).await
     }
 
-    pub async fn another_that(&self, name: &str, adapt: impl FnOnce(&mut Workload)) -> u16 {
+    pub async fn another_with(&self, name: &str, adapt: impl FnOnce(&mut Workload)) -> u16 {
         let port = free_port();
         let mut workload = self.workload.clone();
         adapt(&mut workload);
@@ -168,7 +166,7 @@ impl Harness {
         port
     }
 
-    /// Comes back when all that it was told so far is in force.
+    /// Completes when all changes so far are applied.
     pub async fn settled(&self) {
         let last = free_port();
         let lease = LeasedPort { activator_port: last, pod_port: self.pod_port, protocol: Protocol::Http };
@@ -281,20 +279,20 @@ fn pod_key(ip: &str) -> Key {
     Key::new("shop", format!("web-{ip}"))
 }
 
-/// Looks again until it is so.
-pub async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
-    let looked = async {
-        while !is_so().await {
+/// Polls a condition until it is true.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut is_true: impl FnMut() -> F) {
+    let polled = async {
+        while !is_true().await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    assert!(tokio::time::timeout(DEADLINE, looked).await.is_ok(), "not within {DEADLINE:?}: {what}");
+    assert!(tokio::time::timeout(DEADLINE, polled).await.is_ok(), "not within {DEADLINE:?}: {what}");
 }
 
-/// The outcome of something that must come.
-pub async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(DEADLINE, coming).await {
-        Ok(come) => come,
+/// The result of a future that must complete in time.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(DEADLINE, future).await {
+        Ok(result) => result,
         Err(_) => panic!("not within {DEADLINE:?}: {what}"),
     }
 }

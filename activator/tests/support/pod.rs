@@ -24,11 +24,11 @@ use super::work_log::{self, Work};
 /// Answers `/echo` with the request's body as it comes, `/upgrade` and `/tunnel` with an echoing
 /// tunnel, and all else with its address once it may.
 pub struct FakePod {
-    state: Arc<State>,
+    state: Arc<PodState>,
     _stop: DropGuard,
 }
 
-struct State {
+struct PodState {
     ip: String,
     ready: watch::Sender<bool>,
     /// One permit for each request that may be answered.
@@ -40,7 +40,7 @@ struct State {
     log: Mutex<Vec<Work>>,
 }
 
-/// A pod with a runtime of its own, as one in a process of its own: all of its sockets end at once.
+/// A pod with its own runtime, so that all of its sockets end at once, as with a process.
 pub struct MortalPod {
     pod: FakePod,
     runtime: Option<Runtime>,
@@ -57,7 +57,7 @@ impl MortalPod {
         Self { pod, runtime: Some(runtime) }
     }
 
-    /// Comes back when nobody listens any more.
+    /// Completes when its ports are closed.
     pub async fn kill(mut self) {
         let runtime = self.runtime.take().unwrap();
         tokio::task::spawn_blocking(|| runtime.shutdown_timeout(DEADLINE)).await.unwrap();
@@ -84,7 +84,7 @@ impl FakePod {
     /// Its app is not ready yet; its requests are answered at once when it is.
     pub async fn start(ip: &str, port: u16) -> Self {
         let listener = TcpListener::bind((ip, port)).await.unwrap();
-        let state = Arc::new(State {
+        let state = Arc::new(PodState {
             ip: ip.to_owned(),
             ready: watch::Sender::new(false),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
@@ -116,12 +116,12 @@ impl FakePod {
         self.state.ready.send_replace(true);
     }
 
-    /// Requests wait from now on until they are let go.
+    /// Requests wait from now on until they are released.
     pub fn close_gate(&self) {
         self.state.gate.forget_permits(usize::MAX);
     }
 
-    pub fn let_go(&self, count: usize) {
+    pub fn release(&self, count: usize) {
         self.state.gate.add_permits(count);
     }
 
@@ -148,10 +148,10 @@ impl FakePod {
     }
 }
 
-impl State {
+impl PodState {
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
-        if let Some(asked) = request.headers().get(PROBE_HEADER) {
-            assert_eq!(asked, "queue-proxy");
+        if let Some(probe) = request.headers().get(PROBE_HEADER) {
+            assert_eq!(probe, "queue-proxy");
             self.probes.fetch_add(1, Ordering::SeqCst);
             self.ready.subscribe().wait_for(|ready| *ready).await.unwrap();
             return Response::new(Either::Left(Full::from("queue-proxy")));
@@ -162,13 +162,13 @@ impl State {
         match request.uri().path() {
             "/echo" => Response::new(Either::Right(request.into_body())),
             "/upgrade" | TUNNEL_PATH => upgrade(request, running),
-            _ => self.when_let_go(request).await,
+            _ => self.when_release(request).await,
         }
     }
 
-    async fn when_let_go(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn when_release(&self, request: Request<Incoming>) -> Response<Body> {
         self.gate.acquire().await.unwrap().forget();
-        if let Some((number, takes)) = work_log::asked_of(&request) {
+        if let Some((number, takes)) = work_log::number_and_work(&request) {
             let _logged = Logged { log: &self.log, number, began: Instant::now() };
             tokio::time::sleep(takes).await;
         }
@@ -181,7 +181,7 @@ impl State {
     }
 }
 
-/// Writes down a request when it ends.
+/// Logs a request when it ends.
 struct Logged<'a> {
     log: &'a Mutex<Vec<Work>>,
     number: usize,
@@ -195,10 +195,10 @@ impl Drop for Logged<'_> {
     }
 }
 
-struct Running(Arc<State>);
+struct Running(Arc<PodState>);
 
 impl Running {
-    fn new(state: Arc<State>) -> Self {
+    fn new(state: Arc<PodState>) -> Self {
         let now = state.running.fetch_add(1, Ordering::SeqCst) + 1;
         state.most.fetch_max(now, Ordering::SeqCst);
         Self(state)

@@ -1,4 +1,5 @@
-//! A metrics-adapter or zero-scaler, as far as it takes reports.
+//! A receiver of reports: the part of a metrics-adapter or zero-scaler that an activator connects
+//! to.
 
 use autoscaler::stats::Push;
 use futures::StreamExt;
@@ -37,7 +38,7 @@ impl Receiver {
         super::within("a push", self.pushes.recv()).await.unwrap()
     }
 
-    /// What has come and was not looked at.
+    /// The pushes that were received and not read yet.
     pub fn rest(&mut self) -> Vec<Push> {
         std::iter::from_fn(|| self.pushes.try_recv().ok()).collect()
     }

@@ -1,5 +1,4 @@
-//! What callers and pods wrote down of a run, and what it says of pods that were idle while
-//! requests waited.
+//! Logs of clients and pods, and the idle time of pods while requests waited.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +20,7 @@ pub struct Work {
     pub ended: Instant,
 }
 
-/// What a run was like.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Figures {
     pub requests: usize,
@@ -32,8 +31,8 @@ pub struct Figures {
     pub spread: f64,
 }
 
-/// Looks every millisecond how late it comes, until dropped: for so long the machine ran nothing
-/// that wanted to run.
+/// Measures every millisecond how late a timer fires, until dropped: the longest stall of the
+/// machine.
 pub struct Stalls {
     longest: Arc<Mutex<Duration>>,
     runtime: Option<Runtime>,
@@ -70,7 +69,7 @@ impl Drop for Stalls {
 }
 
 /// Number and work of a request that has them.
-pub fn asked_of<B>(request: &Request<B>) -> Option<(usize, Duration)> {
+pub fn number_and_work<B>(request: &Request<B>) -> Option<(usize, Duration)> {
     let read = |name| request.headers().get(name)?.to_str().ok()?.parse::<u64>().ok();
     Some((read(NUMBER)? as usize, Duration::from_millis(read(TAKES)?)))
 }

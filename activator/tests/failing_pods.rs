@@ -1,11 +1,8 @@
-//! Pods that die under their requests: what may be sent to another pod is, and nothing else.
+//! Pods that are killed with requests in flight: only requests that are safe to repeat are sent to
+//! another pod.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(
-    unreachable_pub,
-    missing_debug_implementations,
-    reason = "shared by test files, published to nobody"
-)]
+#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
 
 mod support;
 
@@ -24,18 +21,18 @@ use tokio::net::TcpListener;
 const POD: &str = "127.0.0.2";
 const OTHER_POD: &str = "127.0.0.3";
 const PODS: [&str; 4] = [POD, OTHER_POD, "127.0.0.4", "127.0.0.5"];
-const CALLERS: usize = 16;
-/// Answers between two deaths.
+const CLIENTS: usize = 16;
+/// Responses between two kills.
 const ANSWERS: usize = 100;
 
 fn request(url: &str, method: Method, body: &'static str) -> Request<Full<Bytes>> {
     Request::builder().method(method).uri(url).body(Full::from(body)).unwrap()
 }
 
-/// Calls again and again until it is told to stop.
-async fn call(url: String, http2: bool, answers: Arc<AtomicUsize>, stop: Arc<AtomicBool>) {
+/// Sends requests until `stop` is set.
+async fn send_requests(url: String, http2: bool, answers: Arc<AtomicUsize>, stop: Arc<AtomicBool>) {
     let client = if http2 { http2_client() } else { client() };
-    // Over HTTP/2 the head of an answer may be there when the pod dies, and its body may not.
+    // Over HTTP/2 a pod may be killed between the head and the body of a response.
     let method = if http2 { Method::HEAD } else { Method::GET };
     while !stop.load(Ordering::SeqCst) {
         let mut request = request(&url, method.clone(), "");
@@ -56,18 +53,18 @@ async fn no_get_fails_while_pods_are_killed_and_come_back() {
         harness.pod_seen(ip, true).await;
     }
     let (answers, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|n| tokio::spawn(call(harness.url("/"), n % 2 == 0, answers.clone(), stop.clone())))
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|n| tokio::spawn(send_requests(harness.url("/"), n % 2 == 0, answers.clone(), stop.clone())))
         .collect();
     let more = async || {
         let before = answers.load(Ordering::SeqCst);
-        eventually("callers get answers", || async {
-            callers.iter().any(|caller| caller.is_finished())
+        eventually("clients get responses", || async {
+            clients.iter().any(|client| client.is_finished())
                 || answers.load(Ordering::SeqCst) >= before + ANSWERS
         })
         .await;
     };
-    // Kubernetes notices nothing of it.
+    // The pods stay Ready in Kubernetes.
     for (pod, ip) in pods.iter_mut().zip(PODS) {
         more().await;
         pod.take().unwrap().kill().await;
@@ -76,16 +73,16 @@ async fn no_get_fails_while_pods_are_killed_and_come_back() {
     }
     more().await;
     stop.store(true, Ordering::SeqCst);
-    for caller in callers {
-        within("the last answer", caller).await.unwrap();
+    for client in clients {
+        within("the last answer", client).await.unwrap();
     }
     assert_eq!(harness.held(), 0);
 }
 
 #[tokio::test]
-async fn only_what_may_be_sent_twice_goes_from_a_dead_pod_to_another() {
-    for (method, goes_on) in [(Method::PUT, true), (Method::DELETE, true), (Method::POST, false)] {
-        // With a limit of 1 the first pod in order of address is tried first.
+async fn sends_only_idempotent_requests_of_killed_pod_to_another() {
+    for (method, is_resent) in [(Method::PUT, true), (Method::DELETE, true), (Method::POST, false)] {
+        // With a limit of 1 the pod with the lowest address is tried first.
         let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
         let dying = MortalPod::start(POD, harness.pod_port).await;
         dying.close_gate();
@@ -97,7 +94,7 @@ async fn only_what_may_be_sent_twice_goes_from_a_dead_pod_to_another() {
         eventually("it runs", || async { dying.running() == 1 }).await;
         dying.kill().await;
         let answer = within("answer", answer).await.unwrap();
-        if goes_on {
+        if is_resent {
             assert_eq!((answer.status(), answer.body.as_ref()), (200, b"all of it".as_slice()), "{method}");
         } else {
             assert_eq!((answer.status(), other.served()), (502, 0), "{method}");
@@ -107,21 +104,21 @@ async fn only_what_may_be_sent_twice_goes_from_a_dead_pod_to_another() {
 }
 
 #[tokio::test]
-async fn what_kills_whoever_gets_it_is_given_up() {
+async fn gives_up_request_that_crashes_every_pod() {
     let harness = Harness::start().await;
     let listener = TcpListener::bind((POD, harness.pod_port)).await.unwrap();
     let killed = Arc::new(AtomicUsize::new(0));
-    tokio::spawn(dies_of_requests(listener, killed.clone()));
+    tokio::spawn(crash_on_requests(listener, killed.clone()));
     harness.pod_seen(POD, true).await;
     let answer = within("answer", harness.get("/")).await.unwrap();
     assert_eq!((answer.status(), &answer.problem()["reason"]), (502, &"PodFailed".into()));
-    // Each time perhaps on the connection of the probe and on one of its own.
+    // Each attempt may use the connection of the probe and one of its own.
     let killed = killed.load(Ordering::SeqCst);
     assert!((4..=8).contains(&killed), "{killed}");
 }
 
-/// A pod that answers probes only, and ends its connection with any request.
-async fn dies_of_requests(listener: TcpListener, killed: Arc<AtomicUsize>) {
+/// A pod that answers probes only, and closes the connection of any request.
+async fn crash_on_requests(listener: TcpListener, killed: Arc<AtomicUsize>) {
     while let Ok((mut connection, _)) = listener.accept().await {
         let killed = killed.clone();
         tokio::spawn(async move {

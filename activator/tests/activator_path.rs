@@ -1,11 +1,7 @@
-//! How an activator comes into the path of a workload, tells about it, and gets out of the way.
+//! The activator in the path of a workload: reports, health checks, reconnects and draining.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(
-    unreachable_pub,
-    missing_debug_implementations,
-    reason = "shared by test files, published to nobody"
-)]
+#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
 
 mod support;
 
@@ -34,7 +30,7 @@ async fn with_receivers(harness: &Harness) -> [Receiver; 2] {
 }
 
 #[tokio::test]
-async fn the_first_request_pokes_every_receiver_once() {
+async fn first_request_pokes_every_receiver_once() {
     let harness = Harness::start().await;
     let receivers = with_receivers(&harness).await;
     let requests = [harness.get("/"), harness.get("/")];
@@ -43,12 +39,12 @@ async fn the_first_request_pokes_every_receiver_once() {
         assert_eq!(poke.activator, "activator-1");
         let [message] = poke.messages.as_slice() else { panic!("{poke:?}") };
         assert_eq!(message.key, key());
-        let told = (message.stat.average_concurrent_requests, message.stat.request_count);
-        assert_eq!(told, (1.0, 1.0));
+        let poke = (message.stat.average_concurrent_requests, message.stat.request_count);
+        assert_eq!(poke, (1.0, 1.0));
 
-        // Two are there, and one of them was told; of the next second some half is told, and then
-        // the rest.
-        let told = within("two requests told", async {
+        // Two requests are in flight, and the poke has reported one. One of the next seconds is
+        // reported in two halves.
+        let halves = within("two requests reported", async {
             loop {
                 let half = receiver.next().await.messages[0].stat.clone();
                 assert!(half.is_plausible(), "{half:?}");
@@ -57,7 +53,7 @@ async fn the_first_request_pokes_every_receiver_once() {
                 }
             }
         });
-        let (half, rest) = told.await;
+        let (half, rest) = halves.await;
         let second = half.average_concurrent_requests + rest.average_concurrent_requests;
         assert!((second - 2.0).abs() < 0.01, "{half:?} {rest:?}");
         assert_eq!(rest.request_count, 0.0);
@@ -72,14 +68,14 @@ async fn the_first_request_pokes_every_receiver_once() {
 }
 
 #[tokio::test]
-async fn a_workload_is_told_as_idle_once_and_pokes_again() {
+async fn idle_workload_is_reported_once_and_pokes_again() {
     let harness = Harness::start().await;
     let [mut receiver, _other] = with_receivers(&harness).await;
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
     within("answer", harness.get("/")).await.unwrap();
     receiver.next().await;
-    // The period of the request, of which the poke told everything already, and one of silence.
+    // The period of the request, which the poke has reported already, and one without requests.
     for _ in 0..2 {
         assert!(receiver.next().await.messages[0].stat.is_idle());
     }
@@ -90,14 +86,13 @@ async fn a_workload_is_told_as_idle_once_and_pokes_again() {
 }
 
 #[tokio::test]
-async fn a_paused_workload_says_so_and_does_not_wake() {
+async fn paused_workload_rejects_requests_and_does_not_poke() {
     let harness = Harness::with(support::LIMITS, |workload| workload.paused = true).await;
     let [mut receiver, _other] = with_receivers(&harness).await;
     let answer = within("answer", harness.get("/")).await.unwrap();
     assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"Paused".into()));
 
-    // Pushes come in order: had the refused request poked, that would be first, and would have come
-    // for it alone.
+    // Pushes are ordered: a poke of the rejected request would have arrived first, for it alone.
     harness.adapt(|workload| workload.paused = false).await;
     let request = within("a held request", eventually_held(&harness)).await;
     let poke = receiver.next().await;
@@ -105,15 +100,15 @@ async fn a_paused_workload_says_so_and_does_not_wake() {
     assert!(receiver.rest().iter().all(|push| push.messages[0].stat.request_count == 0.0));
 
     harness.adapt(|_| {}).await;
-    let answer = within("the held caller is told", request).await.unwrap();
+    let answer = within("rejection of the held request", request).await.unwrap();
     assert_eq!(answer.problem()["reason"], "Paused");
 }
 
-/// A request that is held; those that came while the workload was still paused are repeated.
+/// A held request; repeats requests that were rejected while the workload was still paused.
 async fn eventually_held(harness: &Harness) -> tokio::task::JoinHandle<support::Answer> {
     loop {
         let request = harness.get("/");
-        eventually("held or refused", || async { harness.held() == 1 || request.is_finished() }).await;
+        eventually("held or rejected", || async { harness.held() == 1 || request.is_finished() }).await;
         if !request.is_finished() {
             return request;
         }
@@ -121,7 +116,7 @@ async fn eventually_held(harness: &Harness) -> tokio::task::JoinHandle<support::
 }
 
 #[tokio::test]
-async fn callers_are_sent_away_when_the_workload_serves() {
+async fn closes_client_connections_when_service_leads_to_pods() {
     let harness = Harness::start().await;
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
@@ -136,7 +131,7 @@ async fn callers_are_sent_away_when_the_workload_serves() {
 }
 
 #[tokio::test]
-async fn a_caller_with_one_long_http2_connection_is_sent_away_as_well() {
+async fn ends_long_http2_connection_when_service_leads_to_pods() {
     let harness = Harness::start().await;
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
@@ -145,17 +140,17 @@ async fn a_caller_with_one_long_http2_connection_is_sent_away_as_well() {
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
     let connection = tokio::spawn(connection);
-    let mut ask = async || {
-        let asked = Request::get(url.clone()).body(Full::<Bytes>::default()).unwrap();
-        sender.send_request(asked).await
+    let mut send = async || {
+        let request = Request::get(url.clone()).body(Full::<Bytes>::default()).unwrap();
+        sender.send_request(request).await
     };
     for _ in 0..2 {
-        assert_eq!(within("answer", ask()).await.unwrap().status(), 200);
+        assert_eq!(within("answer", send()).await.unwrap().status(), 200);
     }
     harness.adapt(|workload| workload.serving = true).await;
-    // The activator hears of it a moment later. Each request until then is served, and the one
-    // after that is the last.
-    while let Ok(answer) = within("answer", ask()).await {
+    // The change takes effect a moment later. Every request until then is served, and the next one
+    // is the last.
+    while let Ok(answer) = within("answer", send()).await {
         assert_eq!(answer.status(), 200);
     }
     within("the connection's end", connection).await.unwrap().unwrap();
@@ -163,7 +158,7 @@ async fn a_caller_with_one_long_http2_connection_is_sent_away_as_well() {
 
 type TrySendError = hyper::client::conn::TrySendError<Request<Full<Bytes>>>;
 
-/// An answer that is read to its end; `None` if the connection takes no more requests. What was
+/// Reads a response to its end; `None` if the connection takes no more requests. A request that was
 /// sent must not fail.
 async fn read(
     answer: Result<http::Response<hyper::body::Incoming>, TrySendError>,
@@ -182,7 +177,7 @@ async fn read(
     }
 }
 
-/// Asks until it is sent away, and tells how many answers it got.
+/// Sends requests until the connection closes; returns the number of responses.
 async fn client_of_http1(port: u16) -> usize {
     let stream = TokioIo::new(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
@@ -226,7 +221,7 @@ async fn client_of_http2(port: u16) -> usize {
 }
 
 #[tokio::test]
-async fn clients_that_keep_their_connections_leave_without_a_failed_request() {
+async fn clients_with_keepalive_reconnect_without_a_failed_request() {
     let harness = Harness::start().await;
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
@@ -235,46 +230,46 @@ async fn clients_that_keep_their_connections_leave_without_a_failed_request() {
         clients.spawn(client_of_http1(harness.port));
         clients.spawn(client_of_http2(harness.port));
     }
-    eventually("they are at work", || async { harness.metric("rouse_activator_requests_total") > 500.0 })
+    eventually("requests are served", || async { harness.metric("rouse_activator_requests_total") > 500.0 })
         .await;
     harness.adapt(|workload| workload.serving = true).await;
     let mut answers = 0;
-    while let Some(ended) = within("everybody leaves", clients.join_next()).await {
+    while let Some(ended) = within("every client ends", clients.join_next()).await {
         answers += ended.unwrap();
     }
     assert!(answers > 500, "{answers}");
 }
 
 #[tokio::test]
-async fn health_checks_neither_wake_a_workload_nor_call_it_dead() {
+async fn health_check_of_workload_at_zero_succeeds_without_a_poke() {
     let harness = Harness::start().await;
     let [mut receiver, _other] = with_receivers(&harness).await;
     let check = |path: &str| {
         let request = Request::get(harness.url(path)).header("user-agent", "LoadBalancer/1.0");
         harness.send(request.body(Full::default()).unwrap())
     };
-    let asleep = within("answer", check("/healthz")).await.unwrap();
-    assert_eq!((asleep.status(), asleep.body.as_ref()), (200, b"ok".as_slice()));
-    assert!(receiver.rest().is_empty(), "nobody is woken");
+    let at_zero = within("answer", check("/healthz")).await.unwrap();
+    assert_eq!((at_zero.status(), at_zero.body.as_ref()), (200, b"ok".as_slice()));
+    assert!(receiver.rest().is_empty(), "no poke");
 
-    // With a pod it is the app's to say, still uncounted.
+    // With a pod, the check is forwarded to the app, and still not counted.
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
-    eventually("the app is asked", || async { within("answer", check("/")).await.unwrap().body == POD })
+    eventually("the app responds", || async { within("answer", check("/")).await.unwrap().body == POD })
         .await;
     assert!(receiver.rest().is_empty());
     assert_eq!(harness.metric("rouse_activator_requests_total"), 0.0);
 
     harness.pod_gone(POD).await;
     harness.adapt(|workload| workload.paused = true).await;
-    eventually("a paused workload is not well", || async {
+    eventually("a paused workload is unhealthy", || async {
         within("answer", check("/")).await.unwrap().status() == 503
     })
     .await;
 }
 
 #[tokio::test]
-async fn probes_are_answered_without_being_counted() {
+async fn answers_probes_without_counting_them() {
     let harness = Harness::start().await;
     let [mut receiver, _other] = with_receivers(&harness).await;
     let probe =
@@ -287,7 +282,7 @@ async fn probes_are_answered_without_being_counted() {
 }
 
 #[tokio::test]
-async fn a_workload_that_is_deleted_is_served_until_nobody_leads_here_and_then_ends_what_waits() {
+async fn serves_deleted_workload_for_a_while_then_rejects_held_requests() {
     let harness = Harness::start().await;
     let request = harness.get("/");
     harness.until_held(1).await;
@@ -304,7 +299,7 @@ async fn a_workload_that_is_deleted_is_served_until_nobody_leads_here_and_then_e
 }
 
 #[tokio::test]
-async fn a_drain_serves_what_is_held() {
+async fn drain_serves_held_requests() {
     let harness = Harness::start().await;
     let request = harness.get("/");
     harness.until_held(1).await;

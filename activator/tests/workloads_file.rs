@@ -1,11 +1,7 @@
-//! The compiled activator with `--workloads`: no Kubernetes, no other part of Rouse.
+//! The compiled activator with `--workloads`, without Kubernetes and other components.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(
-    unreachable_pub,
-    missing_debug_implementations,
-    reason = "shared by test files, published to nobody"
-)]
+#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
 
 mod support;
 
@@ -20,7 +16,7 @@ use support::{client, eventually, free_port, within};
 
 const POD: &str = "127.0.0.2";
 
-/// An activator that reads a file, both gone with this.
+/// An activator with a workloads file; dropping this ends both.
 struct Activator {
     file: PathBuf,
     process: Child,
@@ -34,7 +30,7 @@ impl Activator {
         Self { file, process }
     }
 
-    /// As editors and ConfigMaps do it.
+    /// Replaces the file by a rename, as editors and ConfigMaps do.
     fn replace(&self, workloads: &str) {
         let new = self.file.with_extension("new");
         std::fs::write(&new, workloads).unwrap();
@@ -67,57 +63,57 @@ fn workload(name: &str, listen: u16, pod: u16) -> String {
     format!("- name: shop/{name}\n  ports: [{{listen: {listen}, pod: {pod}}}]\n  pods: [{{ip: {POD}}}]\n")
 }
 
-/// The body of the answer; nobody answers before the port is open.
-async fn ask(port: u16) -> Option<Bytes> {
+/// The body of the response; `None` before the port is open.
+async fn get(port: u16) -> Option<Bytes> {
     let request = Request::get(format!("http://127.0.0.1:{port}/")).body(Full::<Bytes>::default()).unwrap();
     let response = client().request(request).await.ok()?;
     Some(response.into_body().collect().await.unwrap().to_bytes())
 }
 
 #[tokio::test]
-async fn requests_are_held_until_the_pod_answers_its_probe() {
+async fn holds_requests_until_the_pod_answers_its_probe() {
     let (listen, pod_port) = (free_port(), free_port());
     let pod = FakePod::start(POD, pod_port).await;
     let _activator = Activator::start("held", &format!("workloads:\n{}", workload("web", listen, pod_port)));
     let answer = tokio::spawn(async move {
         loop {
-            if let Some(answer) = ask(listen).await {
+            if let Some(answer) = get(listen).await {
                 return answer;
             }
         }
     });
-    eventually("the pod is asked", || async { pod.probes() > 0 }).await;
+    eventually("the pod is probed", || async { pod.probes() > 0 }).await;
     assert_eq!((pod.served(), answer.is_finished()), (0, false));
     pod.becomes_ready();
     assert_eq!(within("an answer", answer).await.unwrap(), POD);
 }
 
 #[tokio::test]
-async fn a_file_that_changes_is_read_again_and_one_that_makes_no_sense_changes_nothing() {
+async fn applies_changed_file_and_ignores_invalid_one() {
     let (web, api, pod_port) = (free_port(), free_port(), free_port());
     let _pod = FakePod::ready(POD, pod_port).await;
     let first = format!("workloads:\n{}", workload("web", web, pod_port));
     let activator = Activator::start("changes", &first);
-    eventually("web answers", || async { ask(web).await.is_some() }).await;
+    eventually("web answers", || async { get(web).await.is_some() }).await;
 
     activator.replace("workloads: [{name: shop/web}]");
     activator.replace(&format!("{first}{}", workload("api", api, pod_port)));
-    eventually("api answers", || async { ask(api).await.is_some() }).await;
-    assert!(ask(web).await.is_some());
+    eventually("api answers", || async { get(api).await.is_some() }).await;
+    assert!(get(web).await.is_some());
 
     activator.replace(&format!("workloads:\n{}", workload("api", api, pod_port)));
-    eventually("web is gone", || async { ask(web).await.is_none() }).await;
+    eventually("the port of web is closed", || async { get(web).await.is_none() }).await;
 }
 
 #[test]
-fn a_bad_file_is_a_clear_error() {
+fn invalid_file_at_start_is_an_error_with_its_position() {
     let file = file("bad", "workloads:\n- name: shop/web\n  ports:\n  - {listen: 70000, pod: 8012}\n");
     let admin = free_port().to_string();
     let Output { status, stderr, .. } = command(&file).args(["--admin-port", &admin]).output().unwrap();
     std::fs::remove_file(&file).unwrap();
-    let said = String::from_utf8(stderr).unwrap();
-    assert!(!status.success(), "{said}");
+    let message = String::from_utf8(stderr).unwrap();
+    assert!(!status.success(), "{message}");
     for part in [file.to_str().unwrap(), "workloads[0].ports[0].listen", "line 4"] {
-        assert!(said.contains(part), "no {part:?} in {said}");
+        assert!(message.contains(part), "no {part:?} in {message}");
     }
 }
