@@ -167,8 +167,8 @@ async fn deleted_pod_does_not_block_other_slots() {
 /// sent.
 async fn run(group: &Group, activators: usize, requests: usize, work: std::ops::Range<usize>) -> Figures {
     let next = Arc::new(AtomicUsize::new(0));
-    let clients = (0..60).map(|client| {
-        let url = group.members[client % activators].harness.url("/");
+    let clients = (0..60).map(|number| {
+        let url = group.members[number % activators].harness.url("/");
         let (next, work) = (next.clone(), work.clone());
         tokio::spawn(async move {
             let (client, mut sent) = (client(), Vec::new());
