@@ -239,13 +239,13 @@ impl App {
 
     async fn run_fallback_waker(
         &self,
-        kinds: Option<ApiResources>,
+        resources: Option<ApiResources>,
         zero_scalers: Addresses,
         queries: mpsc::Sender<StrandedQuery>,
     ) {
-        let Some(kinds) = kinds else { return };
+        let Some(resources) = resources else { return };
         let metrics = self.throttlers.metrics.fallback_waker.clone();
-        let waker = FallbackWaker::new(kinds, self.limits.fallback_wake_after, metrics);
+        let waker = FallbackWaker::new(resources, self.limits.fallback_wake_after, metrics);
         waker.run(|| self.outlet.reaches_any(&zero_scalers.borrow()), queries).await;
     }
 

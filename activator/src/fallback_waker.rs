@@ -18,8 +18,7 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::api::ScaleTargetRef;
 use futures::StreamExt;
-use runtime::kubernetes;
-use runtime::kubernetes::ApiResources;
+use runtime::kubernetes::{self, ApiResources, ObjectScale, ScaleFromZeroResult};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -54,7 +53,7 @@ pub type StrandedQuery = oneshot::Sender<Vec<StrandedWorkload>>;
 /// Scales stranded workloads from zero to one.
 #[derive(Debug)]
 pub struct FallbackWaker {
-    kinds: ApiResources,
+    resources: ApiResources,
     schedule: WakeSchedule,
     metrics: FallbackWakerMetrics,
     /// Whether the missing permission was logged.
@@ -69,15 +68,6 @@ struct WakeSchedule {
     unreachable_since: Option<Instant>,
     /// Workloads that are left alone, and until when.
     deferred: HashMap<Key, Instant>,
-}
-
-/// Result of one attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WakeResult {
-    Scaled,
-    AboveZero,
-    /// The object changed between read and write, perhaps by another activator.
-    Conflict,
 }
 
 /// Why a target could not be read or scaled.
@@ -98,9 +88,9 @@ enum WakeError {
 
 impl FallbackWaker {
     /// Acts when no zero-scaler was connected for `after`.
-    pub fn new(kinds: ApiResources, after: Duration, metrics: FallbackWakerMetrics) -> Self {
+    pub fn new(resources: ApiResources, after: Duration, metrics: FallbackWakerMetrics) -> Self {
         let schedule = WakeSchedule { after, unreachable_since: None, deferred: HashMap::new() };
-        Self { kinds, schedule, metrics, forbidden_logged: false }
+        Self { resources, schedule, metrics, forbidden_logged: false }
     }
 
     /// Runs until dropped; `is_reached` returns whether a zero-scaler is connected now.
@@ -115,10 +105,11 @@ impl FallbackWaker {
 
     async fn wake_stranded(&mut self, queries: &mpsc::Sender<StrandedQuery>) {
         let due = self.schedule.due(stranded(queries).await, Instant::now());
-        let kinds = &self.kinds;
+        let resources = &self.resources;
         let results: Vec<_> = futures::stream::iter(due)
             .map(|stranded| async move {
-                let result = tokio::time::timeout(REQUEST_TIMEOUT, scale_from_zero(kinds, &stranded)).await;
+                let result =
+                    tokio::time::timeout(REQUEST_TIMEOUT, scale_from_zero(resources, &stranded)).await;
                 (stranded.key, result.unwrap_or(Err(WakeError::Timeout)))
             })
             .buffer_unordered(MAX_CONCURRENT_WAKES)
@@ -129,9 +120,9 @@ impl FallbackWaker {
         }
     }
 
-    fn record(&mut self, key: Key, result: Result<WakeResult, WakeError>) {
+    fn record(&mut self, key: Key, result: Result<ScaleFromZeroResult, WakeError>) {
         let pause = match result {
-            Ok(WakeResult::Scaled) => {
+            Ok(ScaleFromZeroResult::Scaled) => {
                 self.metrics.scaled();
                 tracing::warn!(
                     workload = %key,
@@ -140,8 +131,9 @@ impl FallbackWaker {
                 );
                 AFTER_WAKE
             }
-            Ok(WakeResult::AboveZero) => AFTER_FAILURE,
-            Ok(WakeResult::Conflict) => return,
+            Ok(ScaleFromZeroResult::AboveZero) => AFTER_FAILURE,
+            // Perhaps another activator has scaled it.
+            Ok(ScaleFromZeroResult::Conflict) => return,
             Err(error) => {
                 self.metrics.failed();
                 self.log_failure(&key, &error);
@@ -169,20 +161,12 @@ async fn stranded(queries: &mpsc::Sender<StrandedQuery>) -> Vec<StrandedWorkload
 }
 
 async fn scale_from_zero(
-    kinds: &ApiResources,
+    resources: &ApiResources,
     StrandedWorkload { key, target }: &StrandedWorkload,
-) -> Result<WakeResult, WakeError> {
-    let objects = kinds.api(&key.namespace, &target.api_version, &target.kind).await?;
-    let scale = objects.get_scale(&target.name).await?;
-    if scale.spec.and_then(|spec| spec.replicas).unwrap_or(0) > 0 {
-        return Ok(WakeResult::AboveZero);
-    }
-    let Some(version) = scale.metadata.resource_version else { return Ok(WakeResult::Conflict) };
-    match kubernetes::write_scale(&objects, &target.name, 1, Some(&version), FIELD_MANAGER).await {
-        Ok(_) => Ok(WakeResult::Scaled),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(WakeResult::Conflict),
-        Err(error) => Err(error.into()),
-    }
+) -> Result<ScaleFromZeroResult, WakeError> {
+    let objects = resources.api(&key.namespace, &target.api_version, &target.kind).await?;
+    let scale = ObjectScale { objects, name: &target.name, field_manager: FIELD_MANAGER };
+    Ok(kubernetes::scale_from_zero(&scale, None, 1).await?)
 }
 
 // === impl WakeSchedule ===

@@ -10,4 +10,6 @@ mod scale;
 pub use api_resources::ApiResources;
 pub use client::{ClientError, client};
 pub use peers::watch_peers;
-pub use scale::write_scale;
+pub use scale::{
+    ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, scale_from_zero, write_scale,
+};

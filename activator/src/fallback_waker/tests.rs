@@ -133,10 +133,14 @@ async fn retries_after_api_server_outage() {
 #[tokio::test(start_paused = true)]
 async fn one_of_two_concurrent_writes_succeeds() {
     let (fixture, stranded) = (Fixture::start(0), web());
-    let kinds = ApiResources::new(fixture.api.client());
-    let (one, two) = tokio::join!(scale_from_zero(&kinds, &stranded), scale_from_zero(&kinds, &stranded));
+    let resources = ApiResources::new(fixture.api.client());
+    let (one, two) =
+        tokio::join!(scale_from_zero(&resources, &stranded), scale_from_zero(&resources, &stranded));
     let mut results = [one.unwrap(), two.unwrap()];
-    results.sort_by_key(|result| *result == WakeResult::Scaled);
-    assert!(results[0] != WakeResult::Scaled && results[1] == WakeResult::Scaled, "{results:?}");
+    results.sort_by_key(|result| *result == ScaleFromZeroResult::Scaled);
+    assert!(
+        results[0] != ScaleFromZeroResult::Scaled && results[1] == ScaleFromZeroResult::Scaled,
+        "{results:?}"
+    );
     assert_eq!(fixture.size(), 1);
 }

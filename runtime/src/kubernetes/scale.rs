@@ -1,20 +1,97 @@
-//! Writes a workload's size through its `/scale` subresource.
+//! Replica counts, through the `/scale` subresource of any object that has one.
 //!
-//! Used by zero-scaler for scaling to and from zero, and by the activator's fallback waker. Like
-//! the HPA it replaces the whole Scale, which contains only the size. The API server takes a sixth
-//! less time for that than for a patch, and a held request waits for it.
+//! The objects come from [`ApiResources`](super::ApiResources). Used by the zero-scaler, and by the
+//! activator while no zero-scaler is reachable.
+//!
+//! Writes replace the Scale, as the HPA does. That takes the API server a sixth less time than a
+//! patch, and a request waits for it.
 
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec};
 use kube::Api;
 use kube::api::{DynamicObject, ObjectMeta, PostParams};
 
-/// Writes `replicas`, recorded in managed fields under `field_manager`. With `version` the write
-/// fails if the object has changed since.
+/// A replica count, and the resource version on which a write can depend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedReplicas {
+    /// The replica count of the spec.
+    pub replicas: i32,
+    /// `None` makes the next write unconditional. The API server always sends one.
+    pub resource_version: Option<String>,
+}
+
+/// Result of one attempt to scale from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScaleFromZeroResult {
+    /// The replica count was written.
+    Scaled,
+    /// The replica count was above zero already.
+    AboveZero,
+    /// The object changed between read and write.
+    Conflict,
+}
+
+/// The `/scale` of one object. A trait, so that a caller can read from its cache.
+pub trait ScaleSubresource: Sync {
+    /// Why a read or a write failed.
+    type Error: Send;
+
+    /// Reads the replica count.
+    fn read(&self) -> impl Future<Output = Result<ObservedReplicas, Self::Error>> + Send;
+
+    /// Writes the replica count; with a `version`, only if the object did not change since.
+    fn write(
+        &self,
+        replicas: i32,
+        version: Option<&str>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Whether a write failed because the object has another version.
+    fn is_conflict(error: &Self::Error) -> bool;
+}
+
+/// The `/scale` of one object, without a cache.
+#[derive(Clone, Debug)]
+pub struct ObjectScale<'a> {
+    /// The objects of its kind and namespace.
+    pub objects: Api<DynamicObject>,
+    /// Its name.
+    pub name: &'a str,
+    /// The writer's name in managed fields.
+    pub field_manager: &'a str,
+}
+
+/// Writes a replica count where it is zero, in one attempt.
+///
+/// `observed` is the replica count as last seen by the caller; without one it is read first.
 ///
 /// # Errors
-/// The API server's response: 409 if the object has changed.
+/// Those of the subresource, except conflicts.
+pub async fn scale_from_zero<S: ScaleSubresource>(
+    target: &S,
+    observed: Option<ObservedReplicas>,
+    replicas: i32,
+) -> Result<ScaleFromZeroResult, S::Error> {
+    let observed = match observed {
+        Some(observed) => observed,
+        None => target.read().await?,
+    };
+    if observed.replicas > 0 {
+        return Ok(ScaleFromZeroResult::AboveZero);
+    }
+    match target.write(replicas, observed.resource_version.as_deref()).await {
+        Ok(()) => Ok(ScaleFromZeroResult::Scaled),
+        Err(error) if S::is_conflict(&error) => Ok(ScaleFromZeroResult::Conflict),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a replica count, under the writer's name in managed fields; with a `version`, only if the
+/// object did not change since.
+///
+/// # Errors
+/// Those of the API server: status 409 if the object has another version.
 pub async fn write_scale(
-    api: &Api<DynamicObject>,
+    objects: &Api<DynamicObject>,
     name: &str,
     replicas: i32,
     version: Option<&str>,
@@ -22,11 +99,33 @@ pub async fn write_scale(
 ) -> Result<Scale, kube::Error> {
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
-        namespace: api.namespace().map(str::to_owned),
+        namespace: objects.namespace().map(str::to_owned),
         resource_version: version.map(str::to_owned),
         ..ObjectMeta::default()
     };
     let scale = Scale { metadata, spec: Some(ScaleSpec { replicas: Some(replicas) }), status: None };
     let params = PostParams { field_manager: Some(field_manager.to_owned()), ..PostParams::default() };
-    api.replace_scale(name, &params, &scale).await
+    objects.replace_scale(name, &params, &scale).await
+}
+
+// === impl ObjectScale ===
+
+impl ScaleSubresource for ObjectScale<'_> {
+    type Error = kube::Error;
+
+    async fn read(&self) -> Result<ObservedReplicas, kube::Error> {
+        let scale = self.objects.get_scale(self.name).await?;
+        Ok(ObservedReplicas {
+            replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),
+            resource_version: scale.metadata.resource_version,
+        })
+    }
+
+    async fn write(&self, replicas: i32, version: Option<&str>) -> Result<(), kube::Error> {
+        write_scale(&self.objects, self.name, replicas, version, self.field_manager).await.map(drop)
+    }
+
+    fn is_conflict(error: &kube::Error) -> bool {
+        matches!(error, kube::Error::Api(status) if status.code == 409)
+    }
 }
