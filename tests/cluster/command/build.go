@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rouse.dev/cluster/artifact"
+	"rouse.dev/cluster/build/artifact"
 )
 
 func build() *cobra.Command {

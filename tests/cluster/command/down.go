@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/host/state"
 	"rouse.dev/cluster/supervisor"
 )
 

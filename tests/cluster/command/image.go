@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rouse.dev/cluster/containerd"
-	"rouse.dev/cluster/image"
+	"rouse.dev/cluster/build/image"
+	"rouse.dev/cluster/node/containerd"
 	"rouse.dev/cluster/supervisor"
 )
 

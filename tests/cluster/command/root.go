@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/host/state"
 )
 
 // silent is an exit code that needs no words.

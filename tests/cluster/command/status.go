@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rouse.dev/cluster/host/state"
 	"rouse.dev/cluster/node"
-	"rouse.dev/cluster/state"
 )
 
 // status is what `cluster status` tells.

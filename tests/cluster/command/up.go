@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"rouse.dev/cluster/artifact"
-	"rouse.dev/cluster/cgroup"
-	"rouse.dev/cluster/debian"
-	"rouse.dev/cluster/event"
+	"rouse.dev/cluster/build/artifact"
+	"rouse.dev/cluster/build/debian"
+	"rouse.dev/cluster/host/cgroup"
+	"rouse.dev/cluster/host/state"
 	"rouse.dev/cluster/node"
-	"rouse.dev/cluster/state"
 	"rouse.dev/cluster/supervisor"
+	"rouse.dev/cluster/supervisor/event"
 )
 
 func (c *cluster) up() *cobra.Command {

@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"rouse.dev/cluster/pki"
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/host/state"
+	"rouse.dev/cluster/node/pki"
 )
 
 // pollPeriod is short beside the seconds that a start takes, and long beside what a request costs.

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rouse.dev/cluster/containerd"
-	"rouse.dev/cluster/event"
+	"rouse.dev/cluster/node/containerd"
+	"rouse.dev/cluster/supervisor/event"
 )
 
 // restartDelay keeps a component that cannot start from taking the machine with it.

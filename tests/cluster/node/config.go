@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	"rouse.dev/cluster/pki"
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/host/state"
+	"rouse.dev/cluster/node/pki"
 )
 
 // Addresses are the same in every cluster: each has a network namespace of its own.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/host/state"
 )
 
 func config(t *testing.T) Config {

@@ -1,6 +1,6 @@
 package node
 
-import "rouse.dev/cluster/cgroup"
+import "rouse.dev/cluster/host/cgroup"
 
 func (c Config) containerd() component {
 	return component{"containerd", "containerd", append([]string{

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"rouse.dev/cluster/containerd"
+	"rouse.dev/cluster/host/state"
 	"rouse.dev/cluster/node"
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/node/containerd"
 )
 
 // Images returns the image store of the cluster with the given pid 1. Its socket is on the cluster's own /run, which the

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"rouse.dev/cluster/artifact"
+	"rouse.dev/cluster/build/artifact"
 )
 
 // The image is named in two places: where it is packed and where it is deployed.

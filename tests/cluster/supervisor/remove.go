@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
-	"rouse.dev/cluster/cgroup"
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/host/cgroup"
+	"rouse.dev/cluster/host/state"
 )
 
 // patience is how long a killed process or its cgroup may take to go.

@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"syscall"
 
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/host/state"
 )
 
 // Spawn starts a supervisor that outlives the caller, hands it the held lock, and returns where its events are read.

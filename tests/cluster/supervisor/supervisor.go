@@ -19,10 +19,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rouse.dev/cluster/event"
+	"rouse.dev/cluster/host/state"
 	"rouse.dev/cluster/node"
-	"rouse.dev/cluster/pki"
-	"rouse.dev/cluster/state"
+	"rouse.dev/cluster/node/pki"
+	"rouse.dev/cluster/supervisor/event"
 )
 
 // The files that are inherited after the three standard ones: events to report to by both processes, and then the

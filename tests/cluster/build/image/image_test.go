@@ -18,7 +18,7 @@ import (
 func program(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pause")
-	command := exec.Command("go", "build", "-o", file, "rouse.dev/cluster/pause")
+	command := exec.Command("go", "build", "-o", file, "rouse.dev/cluster/programs/pause")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)

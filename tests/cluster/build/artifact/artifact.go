@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"rouse.dev/cluster/image"
+	"rouse.dev/cluster/build/image"
 )
 
 // Version is the Kubernetes that is built, as its module is required in kubernetes/go.mod.

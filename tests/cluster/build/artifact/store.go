@@ -16,14 +16,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"rouse.dev/cluster/image"
+	"rouse.dev/cluster/build/image"
 )
 
 // Store is the cache of built artifacts: a folder NAME-HASH each, complete or not there at all.
 type Store struct {
 	// Root is the folder of the cache.
 	Root string
-	// Source is the folder of this module.
+	// Source is the folder with one folder per program.
 	Source string
 	// Report is where progress is shown.
 	Report io.Writer
@@ -46,15 +46,15 @@ func Open(report io.Writer) (Store, error) {
 	return Store{Root: filepath.Join(cache, "cluster"), Source: source, Report: report}, nil
 }
 
-// findSource looks for the folder of this module: where this program was compiled, else around the working directory.
-// The nested modules cannot be embedded, since embedding stops at a module's border.
+// findSource returns the folder of the programs: where this tool was compiled, else near the working directory.
+// The programs cannot be embedded, because embedding stops at the border of a module.
 func findSource() (string, error) {
 	complete := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, Kubernetes.Name, "go.mod"))
 		return err == nil
 	}
 	if _, file, _, ok := runtime.Caller(0); ok {
-		if dir := filepath.Dir(filepath.Dir(file)); filepath.IsAbs(dir) && complete(dir) {
+		if dir := filepath.Join(filepath.Dir(file), "..", "..", "programs"); filepath.IsAbs(dir) && complete(dir) {
 			return dir, nil
 		}
 	}
@@ -63,7 +63,7 @@ func findSource() (string, error) {
 		return "", err
 	}
 	for {
-		for _, candidate := range []string{dir, filepath.Join(dir, "tests", "cluster")} {
+		for _, candidate := range []string{filepath.Join(dir, "programs"), filepath.Join(dir, "tests", "cluster", "programs")} {
 			if complete(candidate) {
 				return candidate, nil
 			}

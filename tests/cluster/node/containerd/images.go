@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"rouse.dev/cluster/image"
+	"rouse.dev/cluster/build/image"
 )
 
 // Images is the image store that the kubelet sees.
