@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// store holds a tiny program in place of the large ones.
+// store returns a Store with a tiny program instead of the large ones.
 func store(t *testing.T) (Store, Artifact) {
 	t.Helper()
 	source := t.TempDir()
@@ -48,16 +48,16 @@ func TestBuildsOncePerSource(t *testing.T) {
 		t.Fatalf("%v %v", again, err)
 	}
 	if later, _ := os.Stat(again.Program()); !later.ModTime().Equal(info.ModTime()) {
-		t.Error("built again without a reason")
+		t.Error("built again without a change")
 	}
 	write(t, filepath.Join(s.Source, "tiny", "main.go"), "package main\n\nfunc main() { println() }\n")
 	changed, err := s.Get(context.Background(), a)
 	if err != nil || changed.Dir == first.Dir {
-		t.Errorf("a change made no new version: %v %v", changed, err)
+		t.Errorf("the version did not change with the source: %v %v", changed, err)
 	}
 	a.flags = []string{"-ldflags", "-s"}
 	if flagged, err := s.Get(context.Background(), a); err != nil || flagged.Dir == changed.Dir {
-		t.Errorf("a flag made no new version: %v %v", flagged, err)
+		t.Errorf("the version did not change with the flags: %v %v", flagged, err)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	write(t, filepath.Join(s.Source, "tiny", "main.go"), "package main\n\nfunc main() { nonsense }\n")
 	_, err := s.Get(context.Background(), a)
 	if err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("%v does not show what the compiler said", err)
+		t.Errorf("%v lacks the compiler output", err)
 	}
 	left, _ := filepath.Glob(filepath.Join(s.Root, "tiny-*"))
 	half, _ := filepath.Glob(filepath.Join(s.Root, "*.building"))
@@ -75,7 +75,7 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestPruneKeepsWhatIsNewOrUsed(t *testing.T) {
+func TestPruneKeepsNewAndUsedVersions(t *testing.T) {
 	s, a := store(t)
 	for i, age := range []time.Duration{0, time.Hour, 20 * 24 * time.Hour, 21 * 24 * time.Hour, 24 * time.Hour} {
 		dir := filepath.Join(s.Root, "tiny-"+string(rune('a'+i)))

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compile runs the Go compiler and shows how far it is.
+// compile runs the Go compiler and reports progress.
 func (s Store) compile(ctx context.Context, target Built) error {
 	dir := filepath.Join(s.Source, target.Name)
 	if target.cost != "" {
-		fmt.Fprintf(s.Report, "%s: building it from Go modules; the first time this takes %s\n", target.Name, target.cost)
+		fmt.Fprintf(s.Report, "%s: building from Go modules; the first build takes %s\n", target.Name, target.cost)
 	}
 	expected := countPackages(ctx, dir, target.flags)
 	if err := ctx.Err(); err != nil {
@@ -27,10 +27,10 @@ func (s Store) compile(ctx context.Context, target Built) error {
 	}
 	progress := watch(s.Report, target.Name, expected)
 	defer progress.stop()
-	// -v names each package as it is compiled; those in the build cache are not named.
+	// -v prints each package as it is compiled, except those in the build cache.
 	args := append([]string{"build", "-v"}, target.buildFlags()...)
 	command := goCommand(ctx, dir, append(args, "-o", target.Program(), ".")...)
-	// Go leaves its temporary files when it is interrupted, up to a gigabyte of them. In here they go with the half build.
+	// An interrupted Go leaves its temporary files, up to a gigabyte. Here they are removed with the incomplete build.
 	temporary := filepath.Join(target.Dir, "temporary")
 	if err := os.Mkdir(temporary, 0o755); err != nil {
 		return err
@@ -44,32 +44,32 @@ func (s Store) compile(ctx context.Context, target Built) error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	var complaints bytes.Buffer
+	var messages bytes.Buffer
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if line := lines.Text(); isPackage(line) {
 			progress.compiled.Add(1)
 		} else {
-			fmt.Fprintln(&complaints, line)
+			fmt.Fprintln(&messages, line)
 		}
 	}
 	if err := command.Wait(); err != nil {
-		return fmt.Errorf("go build in %s: %w\n%s", dir, err, tail(complaints.String(), 20))
+		return fmt.Errorf("go build in %s: %w\n%s", dir, err, tail(messages.String(), 20))
 	}
 	return nil
 }
 
-// goCommand keeps the caller's settings for modules and caches, and none that change what is built.
+// goCommand keeps the caller's settings for modules and caches, and overrides those that affect the binary.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
-	// Interrupted rather than killed, it takes the compilers and linkers along that it has started.
+	// An interrupted Go also ends the compilers and linkers that it has started; a killed one does not.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 10 * time.Second
 	return command
 }
 
-// countPackages returns how many packages a program consists of, or 0 if that cannot be told.
+// countPackages returns the number of packages of a program, or 0 if it cannot be determined.
 func countPackages(ctx context.Context, dir string, flags []string) int {
 	output, err := goCommand(ctx, dir, append(append([]string{"list", "-deps"}, flags...), ".")...).Output()
 	if err != nil {
@@ -78,7 +78,7 @@ func countPackages(ctx context.Context, dir string, flags []string) int {
 	return bytes.Count(output, []byte("\n"))
 }
 
-// isPackage tells the import paths that go build -v prints from what it complains about.
+// isPackage distinguishes the import paths that go build -v prints from its error messages.
 func isPackage(line string) bool {
 	return line != "" && !strings.ContainsAny(line, " \t:#")
 }
@@ -88,7 +88,7 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// progress shows a line about a build: on a terminal always the current one, elsewhere one now and then.
+// progress prints the state of a build: on a terminal a line updated every second, elsewhere a line every 20 s.
 type progress struct {
 	compiled atomic.Int64
 	done     chan struct{}
@@ -116,7 +116,7 @@ func watch(report interface{ Write([]byte) (int, error) }, name string, expected
 			case <-ticker.C:
 				show("")
 			case <-p.done:
-				show(", over")
+				show(", done")
 				if after == "" {
 					fmt.Fprintln(report)
 				}

@@ -19,13 +19,13 @@ import (
 	"rouse.dev/cluster/build/image"
 )
 
-// Store is the cache of built artifacts: a folder NAME-HASH each, complete or not there at all.
+// Store is the cache of built artifacts: one complete folder NAME-HASH each.
 type Store struct {
 	// Root is the folder of the cache.
 	Root string
 	// Source is the folder with one folder per program.
 	Source string
-	// Report is where progress is shown.
+	// Report receives progress.
 	Report io.Writer
 }
 
@@ -35,7 +35,7 @@ func Open(report io.Writer) (Store, error) {
 	if cache == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return Store{}, fmt.Errorf("find a place for built binaries: %w; set ROUSE_CACHE", err)
+			return Store{}, fmt.Errorf("find a directory for built binaries: %w; set ROUSE_CACHE", err)
 		}
 		cache = filepath.Join(base, "rouse")
 	}
@@ -69,13 +69,13 @@ func findSource() (string, error) {
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("cannot find the source of the cluster's components: run this inside the repository")
+			return "", errors.New("source of the cluster's components not found; run this inside the repository")
 		}
 		dir = filepath.Dir(dir)
 	}
 }
 
-// Get returns an artifact, and builds it first if this version of it was never built.
+// Get returns an artifact, and builds it if this version is not in the cache.
 func (s Store) Get(ctx context.Context, a Artifact) (Built, error) {
 	hash, err := s.hash(ctx, a)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s Store) Get(ctx context.Context, a Artifact) (Built, error) {
 		return Built{}, err
 	}
 	defer release()
-	if s.use(built) { // the one who held the lock built it
+	if s.use(built) { // built by the process that held the lock
 		return built, nil
 	}
 	if err := s.build(ctx, built); err != nil {
@@ -103,7 +103,7 @@ func (s Store) Get(ctx context.Context, a Artifact) (Built, error) {
 	return built, nil
 }
 
-// use tells whether an artifact is there, and notes that it is needed. Where the cache is another user's, it cannot.
+// use reports whether an artifact is in the cache and updates its time of use, unless another user owns the cache.
 func (s Store) use(built Built) bool {
 	if _, err := os.Stat(built.Dir); err != nil {
 		return false
@@ -113,12 +113,12 @@ func (s Store) use(built Built) bool {
 	return true
 }
 
-// hash names a version of an artifact by everything that decides what comes out.
+// hash identifies a version of an artifact by all inputs of its build.
 func (s Store) hash(ctx context.Context, a Artifact) (string, error) {
 	dir := filepath.Join(s.Source, a.Name)
 	version, err := goCommand(ctx, dir, "env", "GOVERSION").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask for the version of Go: %w; is Go installed and in PATH?", err)
+		return "", fmt.Errorf("get the version of Go: %w; is Go installed and in PATH?", err)
 	}
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\x00%s\x00", strings.TrimSpace(string(version)), strings.Join(a.identity(), "\x00"))
@@ -140,7 +140,7 @@ func (s Store) hash(ctx context.Context, a Artifact) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
 }
 
-// lock makes two builders of the same artifact wait for each other rather than do the work twice.
+// lock serializes builds of the same artifact, so that only one process builds it.
 func (s Store) lock(ctx context.Context, a Artifact) (release func(), err error) {
 	file, err := os.OpenFile(filepath.Join(s.Root, a.Name+".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package debian gets the programs that a node needs and Go modules cannot give: the container runtime and the tools
-// that the kubelet and kube-proxy call.
+// Package debian installs the programs of a node that are not Go modules: the container runtime and the tools that
+// the kubelet and kube-proxy run.
 package debian
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// need is a program, and the package that has it.
+// need is a program and its package.
 type need struct{ program, pack string }
 
 var needs = []need{
@@ -26,10 +26,10 @@ var needs = []need{
 	{"ip", "iproute2"},
 }
 
-// pluginsPackage has the container network plugins, which are in no PATH.
+// pluginsPackage has the container network plugins, which are not in PATH.
 const pluginsPackage = "containernetworking-plugins"
 
-// pluginDirs are where distributions put them.
+// pluginDirs are the directories of the plugins in different distributions.
 var pluginDirs = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
 // Plugins returns the directory of the container network plugins, or "" if there is none.
@@ -42,8 +42,7 @@ func Plugins() string {
 	return ""
 }
 
-// Missing returns the packages that have yet to be installed. It looks for programs, so that it is content with those of
-// another distribution too.
+// Missing returns the packages to install. It checks for programs, so it accepts those of other distributions.
 func Missing() []string {
 	var missing []string
 	for _, need := range needs {
@@ -57,7 +56,7 @@ func Missing() []string {
 	return missing
 }
 
-// Ensure installs what is missing, if the caller may.
+// Ensure installs the missing packages, which needs root and Debian.
 func Ensure(ctx context.Context, report io.Writer) error {
 	missing := Missing()
 	if len(missing) == 0 {
@@ -68,7 +67,7 @@ func Ensure(ctx context.Context, report io.Writer) error {
 		return fmt.Errorf("a node needs programs that are not installed; as root, on Debian, run: apt-get update && %s", strings.Join(install, " "))
 	}
 	fmt.Fprintf(report, "installing %s\n", strings.Join(missing, " "))
-	// An old package list names files that are gone, an empty one names none: then, and only then, get a new one.
+	// A package list that is outdated or empty makes the installation fail. Only then is it updated.
 	first := run(ctx, install)
 	if first != nil {
 		if err := run(ctx, []string{"apt-get", "update"}); err != nil {
@@ -79,7 +78,7 @@ func Ensure(ctx context.Context, report io.Writer) error {
 		}
 	}
 	if still := Missing(); len(still) > 0 {
-		return fmt.Errorf("installed, but still not found: %s", strings.Join(still, " "))
+		return fmt.Errorf("not found after installation: %s", strings.Join(still, " "))
 	}
 	return nil
 }
@@ -93,7 +92,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// has also looks where root's programs are: the PATH of an ordinary user leaves them out.
+// has also checks the directories of root's programs, which the PATH of other users lacks.
 func has(program string) bool {
 	if _, err := exec.LookPath(program); err == nil {
 		return true

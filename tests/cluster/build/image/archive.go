@@ -1,5 +1,5 @@
-// Package image packs one static binary as a container image. Nothing else is in it, and the same binary always gives the
-// same bytes.
+// Package image packs one static binary as a container image with nothing else in it. The same binary always gives
+// the same bytes.
 package image
 
 import (
@@ -21,13 +21,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// NonRoot is who runs in an image unless somebody else is named. It is a number: the kubelet cannot prove of a name that
-// it is not root's.
+// NonRoot is the default user of an image. It is numeric, because the kubelet cannot verify that a named user is not
+// root.
 const NonRoot = "65532:65532"
 
-// Image is what to pack.
+// Image describes an image to pack.
 type Image struct {
-	// Name is the image's name, as pods will give it.
+	// Name is the image's name, as in pod specs.
 	Name string
 	// Binary is the file to pack. It must be statically linked: the image has no loader.
 	Binary string
@@ -47,7 +47,7 @@ func (i Image) Write(file string) error {
 	if err != nil {
 		return fmt.Errorf("pack %s: %w", i.Binary, err)
 	}
-	// The next file takes the place of the last in one step: a reader never sees half an image.
+	// Renaming replaces the file atomically.
 	next := file + ".next"
 	if err := tarball.WriteToFile(next, tag, packed); err != nil {
 		os.Remove(next)
@@ -61,7 +61,7 @@ func (i Image) pack() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not compressed: the tarball goes from one disk to the same one.
+	// Not compressed, because the tarball stays on one disk.
 	layer := static.NewLayer(content, types.DockerUncompressedLayer)
 	packed, err := mutate.AppendLayers(empty.Image, layer)
 	if err != nil {
@@ -91,7 +91,7 @@ func (i Image) pack() (v1.Image, error) {
 	return mutate.ConfigFile(packed, file)
 }
 
-// layer is the whole file system: the binary, and a /tmp for those who want one.
+// layer returns the file system: the binary and an empty /tmp.
 func (i Image) layer() ([]byte, error) {
 	binary, err := os.ReadFile(i.Binary)
 	if err != nil {
@@ -102,7 +102,7 @@ func (i Image) layer() ([]byte, error) {
 	}
 	var layer bytes.Buffer
 	files := tar.NewWriter(&layer)
-	// Times stay zero and owners root's.
+	// Zero times and root as owner make the bytes reproducible.
 	if err := files.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}); err != nil {
 		return nil, err
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// ErrSeveral says that a tarball has not one image with one name.
+// ErrSeveral reports that a tarball does not have exactly one image with one name.
 var ErrSeveral = errors.New("not one image with one name")
 
-// Identify returns the name and the id of the image in a tarball. The id is the digest of its configuration, which names
-// every byte of its layers.
+// Identify returns the name and the id of the image in a tarball. The id is the digest of its configuration, which
+// includes the digests of its layers.
 func Identify(file string) (name, id string, err error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(file) })
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// program builds the smallest static program at hand.
+// program builds a small static program.
 func program(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pause")
@@ -30,7 +30,7 @@ func TestSameBinaryGivesTheSameBytes(t *testing.T) {
 	packed := Image{Name: "rouse/activator:v0.1.0", Binary: program(t), User: NonRoot}
 	var files [2][]byte
 	for i := range files {
-		// A binary that was touched is still the same.
+		// A changed modification time must not change the bytes.
 		later := time.Now().Add(time.Duration(i) * time.Hour)
 		if err := os.Chtimes(packed.Binary, later, later); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// The kubelet looks an image up by the name that the pod gives, so the tarball has to have that very name.
+// The kubelet finds an image by the name in the pod spec, so the tarball needs exactly that name.
 func TestIdentity(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "image.tar")
 	if err := (Image{Name: "rouse/activator:v0.1.0", Binary: program(t), User: NonRoot}).Write(file); err != nil {
@@ -92,12 +92,12 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-func TestRefusesWhatCannotRun(t *testing.T) {
+func TestRejectsBinariesThatCannotRun(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// The shell stands for any dynamically linked program.
+	// The shell is a dynamically linked program.
 	shell, err := filepath.EvalSymlinks("/bin/sh")
 	if err != nil {
 		t.Skip("no shell")

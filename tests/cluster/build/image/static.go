@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// checkStatic refuses a binary that needs a loader. In an image without one it would fail as "no such file or directory",
-// which sends people looking for the wrong file.
+// checkStatic rejects a binary that needs a loader. In an image without a loader it would fail with "no such file or
+// directory", which does not name the missing file.
 func checkStatic(binary []byte) error {
 	file, err := elf.NewFile(bytes.NewReader(binary))
 	if err != nil {
@@ -15,7 +15,7 @@ func checkStatic(binary []byte) error {
 	}
 	for _, segment := range file.Progs {
 		if segment.Type == elf.PT_INTERP {
-			return fmt.Errorf("dynamically linked, and the image holds nothing but the binary: link it statically (Rust: a -musl target, Go: CGO_ENABLED=0)")
+			return fmt.Errorf("dynamically linked, but the image has no loader and no libraries: link it statically (Rust: a -musl target, Go: CGO_ENABLED=0)")
 		}
 	}
 	return nil

@@ -1,8 +1,8 @@
-// Package cgroup makes and removes the part of the cgroup tree that belongs to a cluster: one group under the root, in
-// which the kubelet makes its pods' groups, and beside them a leaf for the components.
+// Package cgroup creates and removes the cgroups of a cluster: one group under the root, with the pods' groups of the
+// kubelet and a leaf for the components.
 //
-// The tree is also how a cluster's processes are found again after its supervisor was killed: membership outlives
-// parents, sessions and names.
+// The groups also identify the processes of a cluster after its supervisor was killed, because membership does not
+// depend on parents, sessions or names.
 package cgroup
 
 import (
@@ -18,22 +18,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount is where every distribution mounts the cgroup file systems.
+// Mount is the mount point of the cgroup file systems in every distribution.
 const Mount = "/sys/fs/cgroup"
 
-// leaf is the group of the components. Under version 2 a group with controllers for its children may hold no process
-// itself.
+// leaf is the group of the components. In version 2, a group with controllers for its children must not have
+// processes of its own.
 const leaf = "components"
 
-// Tree is one cluster's part of the cgroup file systems.
+// Tree is the cgroups of one cluster.
 type Tree struct {
 	mount string
 	name  string
-	// unified tells version 2, where one hierarchy has all controllers.
+	// unified is set for version 2, where one hierarchy has all controllers.
 	unified bool
 }
 
-// Of returns the part of the named cluster below a mount point, whether or not it exists.
+// Of returns the cgroups of the named cluster below a mount point, whether or not they exist.
 func Of(mount, cluster string) (Tree, error) {
 	tree := Tree{mount: mount, name: prefix + cluster}
 	if exists(filepath.Join(mount, "cgroup.controllers")) {
@@ -46,7 +46,7 @@ func Of(mount, cluster string) (Tree, error) {
 	return tree, nil
 }
 
-// prefix marks the groups of this program among those of others.
+// prefix distinguishes the groups of this program from those of others.
 const prefix = "rouse-cluster-"
 
 // Clusters returns the names of the clusters that have a group below the mount point.
@@ -66,10 +66,10 @@ func Clusters(mount string) []string {
 	return clusters
 }
 
-// Path is the group's path as the kubelet wants its cgroupRoot: from the root of each hierarchy.
+// Path is the group's path from the root of each hierarchy, as the kubelet expects its cgroupRoot.
 func (t Tree) Path() string { return "/" + t.name }
 
-// Create makes the cluster's groups.
+// Create creates the cluster's groups.
 func (t Tree) Create() error {
 	if t.unified {
 		return t.createUnified()
@@ -77,7 +77,7 @@ func (t Tree) Create() error {
 	return t.createPerController()
 }
 
-// Join moves the calling process, and so every child it will have, into the components' group.
+// Join moves the calling process into the components' group; later children inherit it.
 func (t Tree) Join() error {
 	for _, path := range t.leaves() {
 		if err := write(filepath.Join(path, "cgroup.procs"), "0"); err != nil {
@@ -106,10 +106,10 @@ func (t Tree) Processes() []int {
 	return pids
 }
 
-// Remove ends what still runs in the cluster's groups and removes them, innermost first. A group stays busy for some
-// milliseconds after its last process has died, so Remove tries again until it runs out of patience.
-func (t Tree) Remove(patience time.Duration) error {
-	deadline := time.Now().Add(patience)
+// Remove kills the processes in the cluster's groups and removes the groups, innermost first. A group stays busy for
+// some milliseconds after its last process has died, so Remove retries until the timeout.
+func (t Tree) Remove(timeout time.Duration) error {
+	deadline := time.Now().Add(timeout)
 	for {
 		groups := t.groups()
 		if len(groups) == 0 {
@@ -139,8 +139,7 @@ func (t Tree) Remove(patience time.Duration) error {
 func (t Tree) groups() []string {
 	roots := []string{filepath.Join(t.mount, t.name)}
 	if !t.unified {
-		// Not only those that Create made: the runtime also makes groups in a version 2 hierarchy that some systems
-		// mount beside version 1.
+		// The container runtime also creates groups in a version 2 hierarchy, which some systems mount beside version 1.
 		roots, _ = filepath.Glob(filepath.Join(t.mount, "*", t.name))
 	}
 	var groups []string
@@ -149,7 +148,7 @@ func (t Tree) groups() []string {
 			if err == nil && entry.IsDir() {
 				groups = append(groups, path)
 			}
-			return nil // a group that vanished meanwhile is what we want
+			return nil // the group may have been removed meanwhile
 		})
 	}
 	sort.Slice(groups, func(i, j int) bool { return len(groups[i]) > len(groups[j]) })
@@ -161,7 +160,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// write writes a value to a control file. Such files take no truncation and want the whole value at once.
+// write writes a value to a control file, in one write and without truncation, as the kernel requires.
 func write(path, value string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

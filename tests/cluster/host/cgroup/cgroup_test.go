@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// fake makes a tree of files that stands for the cgroup file systems. Unlike the kernel it fills no new group with control
-// files, so what is to be written has to be made first; that also proves that nothing else is written.
+// fake creates a tree of files in place of the cgroup file systems. Unlike the kernel, it creates no control files in
+// a new group, so each file to be written must exist. That also verifies that nothing else is written.
 func fake(t *testing.T, files map[string]string) string {
 	t.Helper()
 	mount := t.TempDir()
@@ -84,7 +84,7 @@ func TestUnified(t *testing.T) {
 	mount := fake(t, map[string]string{
 		"cgroup.controllers":                     all,
 		"cgroup.subtree_control":                 "cpu memory pids\n",
-		"rouse-cluster-a/cgroup.controllers":     "cpuset cpu memory pids\n", // io and hugetlb are not to be had here
+		"rouse-cluster-a/cgroup.controllers":     "cpuset cpu memory pids\n", // without io and hugetlb
 		"rouse-cluster-a/cgroup.subtree_control": "",
 	})
 	tree, err := Of(mount, "a")
@@ -94,7 +94,7 @@ func TestUnified(t *testing.T) {
 	if err := tree.Create(); err != nil {
 		t.Fatal(err)
 	}
-	// The fake keeps what was written last to the start of the file: the last controller of each list.
+	// Each write to the fake starts at the beginning of the file, so it has the last controller of each list.
 	if got := content(t, mount, "cgroup.subtree_control"); !strings.HasPrefix(got, "+hugetlb") {
 		t.Errorf("at the root: %q", got)
 	}
@@ -123,7 +123,7 @@ func TestNoCgroups(t *testing.T) {
 	}
 }
 
-func TestRemoveTakesAllOfOneClusterAndNothingElse(t *testing.T) {
+func TestRemoveRemovesAllGroupsOfOneClusterOnly(t *testing.T) {
 	mount := fake(t, map[string]string{"pids/cgroup.procs": "", "memory/cgroup.procs": ""})
 	for _, group := range []string{
 		"pids/rouse-cluster-a/components", "pids/rouse-cluster-a/kubepods/besteffort/pod1", "memory/rouse-cluster-a/kubepods",
@@ -140,7 +140,7 @@ func TestRemoveTakesAllOfOneClusterAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time there is nothing, and that is fine
+	for range 2 { // the second time there is nothing to remove
 		if err := tree.Remove(time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -150,8 +150,8 @@ func TestRemoveTakesAllOfOneClusterAndNothingElse(t *testing.T) {
 	}
 }
 
-// A group that will not go must not hold a removal up for ever.
-func TestRemoveGivesUp(t *testing.T) {
+// A group that cannot be removed must not block forever.
+func TestRemoveTimesOut(t *testing.T) {
 	mount := fake(t, map[string]string{"pids/cgroup.procs": "", "pids/rouse-cluster-a/stuck": ""})
 	tree, err := Of(mount, "a")
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// createPerController makes the cluster's group in every hierarchy of version 1, the named one of systemd included: the
-// kubelet refuses a root that is missing in any of them.
+// createPerController creates the cluster's group in every hierarchy of version 1, including the named one of systemd:
+// the kubelet rejects a root that is missing in any of them.
 func (t Tree) createPerController() error {
 	for _, hierarchy := range t.hierarchies() {
 		group := filepath.Join(hierarchy, t.name)
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return fmt.Errorf("make the cluster's cgroup: %w", err)
 		}
-		// A new cpuset is empty, and an empty one takes no process.
+		// A new cpuset is empty, and an empty cpuset rejects processes.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(hierarchy, file))
 			if os.IsNotExist(err) {
@@ -37,8 +37,8 @@ func (t Tree) createPerController() error {
 	return nil
 }
 
-// hierarchies returns the mounted hierarchies of version 1. Distributions link controllers that share one (cpu and
-// cpuacct) under both names; a version 2 hierarchy mounted beside them has no use for the kubelet.
+// hierarchies returns the mounted hierarchies of version 1. Symbolic links for controllers that share a hierarchy (cpu
+// and cpuacct) are skipped, and so is a version 2 hierarchy, which the kubelet does not use here.
 func (t Tree) hierarchies() []string {
 	entries, _ := os.ReadDir(t.mount)
 	var hierarchies []string
@@ -51,8 +51,8 @@ func (t Tree) hierarchies() []string {
 	return hierarchies
 }
 
-// leaves returns the components' groups. Under version 1 one hierarchy is enough to find the processes again, and pids
-// is the one that needs no settings: in the others the components stay where the caller was, under the caller's limits.
+// leaves returns the components' groups. In version 1, one hierarchy is enough to identify the processes, and pids
+// needs no settings. In the other hierarchies the components stay in the caller's group, with the caller's limits.
 func (t Tree) leaves() []string {
 	if t.unified {
 		return []string{filepath.Join(t.mount, t.name, leaf)}

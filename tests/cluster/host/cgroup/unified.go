@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needed are the controllers without which the kubelet or the runtime refuses to work.
+// needed are the controllers that the kubelet and the container runtime require.
 var needed = []string{"cpu", "cpuset", "memory", "pids"}
 
-// wanted are those they use where the kernel has them.
+// wanted are the controllers that they use if the kernel has them.
 var wanted = []string{"io", "hugetlb"}
 
-// createUnified makes the cluster's group in the one hierarchy of version 2 and hands every controller down to it: a
-// group has only those that its parent enables for its children.
+// createUnified creates the cluster's group in the hierarchy of version 2 and enables the controllers for it. A group
+// has only the controllers that its parent enables for its children.
 func (t Tree) createUnified() error {
 	group := filepath.Join(t.mount, t.name)
 	if err := os.MkdirAll(group, 0o755); err != nil {
@@ -34,7 +34,7 @@ func (t Tree) createUnified() error {
 	return nil
 }
 
-// delegate enables controllers for the children of a group, those that are not enabled yet.
+// delegate enables the missing controllers for the children of a group.
 func delegate(group string) error {
 	available, err := controllers(group, "cgroup.controllers")
 	if err != nil {
@@ -46,7 +46,7 @@ func delegate(group string) error {
 	}
 	for _, controller := range needed {
 		if !available[controller] {
-			return fmt.Errorf("cgroup %s lacks the %s controller: boot a kernel that has it, or have it delegated to this machine", group, controller)
+			return fmt.Errorf("cgroup %s lacks the %s controller: boot a kernel that has it, or delegate it to this machine", group, controller)
 		}
 	}
 	for _, controller := range append(append([]string(nil), needed...), wanted...) {
@@ -55,7 +55,7 @@ func delegate(group string) error {
 		}
 		err := write(filepath.Join(group, "cgroup.subtree_control"), "+"+controller)
 		if errors.Is(err, unix.EBUSY) {
-			return fmt.Errorf("cgroup %s holds processes itself and cannot pass controllers on: inside a container, give it the host's cgroup namespace: %w", group, err)
+			return fmt.Errorf("cgroup %s has processes of its own and cannot enable controllers for children; in a container, use the host's cgroup namespace: %w", group, err)
 		}
 		if err != nil {
 			return fmt.Errorf("enable the %s controller below %s: %w", controller, group, err)

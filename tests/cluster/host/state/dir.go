@@ -1,6 +1,6 @@
-// Package state knows where a cluster keeps its files, who holds it, and which processes are its own.
+// Package state has the files, the lock and the processes of a cluster.
 //
-// Everything on disk lies in one directory per cluster, so that removing a cluster is removing that directory.
+// All files are in one directory per cluster, so that removing a cluster means removing that directory.
 package state
 
 import (
@@ -16,11 +16,11 @@ type Dir struct {
 	Path string
 }
 
-// names keeps a cluster's name usable as a file, a cgroup and a host name.
+// names are the valid cluster names: valid as file name, cgroup name and host name.
 var names = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// Base is the directory that holds the directories of all clusters, below CLUSTER_STATE or a place that fits the user. It
-// has a name of its own in any case: what lies in it is removed without asking.
+// Base is the parent of all cluster directories, below CLUSTER_STATE or a default for the user. It always has a name of
+// its own, because its content is removed without confirmation.
 func Base() string {
 	return filepath.Join(parent(), "rouse-cluster")
 }
@@ -41,7 +41,7 @@ func parent() string {
 // Of returns the directory of the named cluster, which need not exist.
 func Of(name string) (Dir, error) {
 	if !names.MatchString(name) {
-		return Dir{}, fmt.Errorf("cluster name %q: use at most 40 small letters, digits and inner dashes", name)
+		return Dir{}, fmt.Errorf("cluster name %q: use at most 40 lower-case letters, digits and inner dashes", name)
 	}
 	path, err := filepath.Abs(filepath.Join(Base(), name))
 	return Dir{Name: name, Path: path}, err
@@ -69,55 +69,55 @@ func (d Dir) join(elements ...string) string {
 	return filepath.Join(append([]string{d.Path}, elements...)...)
 }
 
-// Environment tells a process that is started for this cluster where the directory is, whatever its user and working
+// Environment is the setting that gives a child process the same directory, independent of its user and working
 // directory.
 func (d Dir) Environment() string {
 	return "CLUSTER_STATE=" + filepath.Dir(filepath.Dir(d.Path))
 }
 
-// Config is the file with the node.Config that the cluster was started with.
+// Config is the file with the node.Config of the running cluster.
 func (d Dir) Config() string { return d.join("config.json") }
 
-// Lock is the file that the supervisor holds while it lives, with its pid inside.
+// Lock is the file that the supervisor locks while it runs. It contains the pid.
 func (d Dir) Lock() string { return d.join("supervisor.lock") }
 
-// Record is the file in which the supervisor tells what it started.
+// Record is the file in which the supervisor records the started processes.
 func (d Dir) Record() string { return d.join("record.json") }
 
-// Kubeconfig is the administrator's, for programs on the host.
+// Kubeconfig is the administrator's kubeconfig for programs on the host.
 func (d Dir) Kubeconfig() string { return d.join("kubeconfig") }
 
-// PKI holds keys and certificates, and the kubeconfigs of the components.
+// PKI has keys, certificates and the kubeconfigs of the components.
 func (d Dir) PKI(file ...string) string { return d.join(append([]string{"pki"}, file...)...) }
 
-// Logs holds one file per component.
+// Logs has one file per component.
 func (d Dir) Logs() string { return d.join("log") }
 
 // Log is the log of one component.
 func (d Dir) Log(component string) string { return d.join("log", component+".log") }
 
-// Etcd holds etcd's data.
+// Etcd has the data of etcd.
 func (d Dir) Etcd() string { return d.join("etcd") }
 
-// Components holds the rendered configuration files of components.
+// Components has the rendered configuration files of components.
 func (d Dir) Components(file ...string) string {
 	return d.join(append([]string{"config"}, file...)...)
 }
 
-// Containerd is containerd's root: images and snapshots.
+// Containerd is the root of containerd: images and snapshots.
 func (d Dir) Containerd() string { return d.join("containerd") }
 
-// Kubelet appears as /var/lib/kubelet inside the cluster.
+// Kubelet is mounted as /var/lib/kubelet inside the cluster.
 func (d Dir) Kubelet() string { return d.join("kubelet") }
 
-// CNI appears as /var/lib/cni inside the cluster.
+// CNI is mounted as /var/lib/cni inside the cluster.
 func (d Dir) CNI() string { return d.join("cni") }
 
-// PodLogs appears as /var/log inside the cluster.
+// PodLogs is mounted as /var/log inside the cluster.
 func (d Dir) PodLogs() string { return d.join("var-log") }
 
-// Plugins is an empty directory for the volume plugins that nobody has.
+// Plugins is an empty directory for volume plugins.
 func (d Dir) Plugins() string { return d.join("volume-plugins") }
 
-// Cache is where kubectl keeps what it learned about the API.
+// Cache is kubectl's cache of API discovery.
 func (d Dir) Cache() string { return d.join("kubectl-cache") }

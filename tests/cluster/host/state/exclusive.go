@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exclusive keeps all other starts and removals of clusters waiting until it is released: one that cleans up what another
-// is just making would leave a mess.
+// Exclusive blocks all other starts and removals of clusters until it is released. A removal must not delete the files
+// of a concurrent start.
 func Exclusive() (release func(), err error) {
 	for {
 		if err := os.MkdirAll(Base(), 0o755); err != nil {
@@ -26,18 +26,18 @@ func Exclusive() (release func(), err error) {
 			base.Close()
 			return nil, fmt.Errorf("lock the directory of clusters: %w", err)
 		}
-		if still(base) {
+		if isCurrent(base) {
 			return func() {
-				os.Remove(Base()) // where this was the last cluster; it fails where it was not
+				os.Remove(Base()) // succeeds only without clusters
 				base.Close()
 			}, nil
 		}
-		base.Close() // the one before us removed it: ours is the lock of nothing
+		base.Close() // the previous holder removed the directory, so this lock is useless
 	}
 }
 
-// still tells whether an open directory is the one that is found under its name.
-func still(base *os.File) bool {
+// isCurrent reports whether an open directory still has its name.
+func isCurrent(base *os.File) bool {
 	held, err := base.Stat()
 	if err != nil {
 		return false

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrHeld says that another process has the cluster.
-var ErrHeld = errors.New("the cluster has a supervisor already")
+// ErrHeld reports that another process holds the lock of the cluster.
+var ErrHeld = errors.New("the cluster already has a supervisor")
 
-// Hold makes the calling process the cluster's holder for as long as the returned file is open, here or in a process that
-// inherited it. The kernel gives the lock back however the last of them ends, so a held lock is proof of life where a pid
-// in a file is none.
+// Hold locks the cluster while the returned file is open, here or in a process that inherited it. The kernel releases
+// the lock when the last of them ends, in whatever way, so a held lock means a running process. A pid in a file does
+// not.
 func (d Dir) Hold() (*os.File, error) {
 	file, err := os.OpenFile(d.Lock(), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -35,8 +35,8 @@ func (d Dir) Hold() (*os.File, error) {
 	return file, nil
 }
 
-// Sign writes the calling process into the lock that it holds. One who inherited the lock signs for itself: between the
-// two there is no moment in which nobody holds the cluster.
+// Sign writes the pid of the calling process into the lock that it holds. A process that inherited the lock signs it
+// too, so that the cluster is locked without a gap.
 func Sign(held *os.File) error {
 	err := held.Truncate(0)
 	if err == nil {
@@ -48,7 +48,7 @@ func Sign(held *os.File) error {
 	return nil
 }
 
-// Supervisor returns the pid of the process that holds the cluster, or 0 when none does.
+// Supervisor returns the pid of the process that holds the lock, or 0.
 func (d Dir) Supervisor() int {
 	file, err := os.Open(d.Lock())
 	if err != nil {

@@ -14,24 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is a process that can be told from a later one of the same pid by when it started.
+// Process identifies a process by pid and start time, because pids are reused.
 type Process struct {
 	PID int `json:"pid"`
-	// Start is in clock ticks since the machine's boot, as the kernel tells it.
+	// Start is the start time in clock ticks since boot.
 	Start uint64 `json:"start"`
 }
 
-// Record is what a supervisor started, for those who come after it.
+// Record describes the processes of a supervisor, for later commands.
 type Record struct {
-	// Init is pid 1 of the cluster, as seen from the host: all of the cluster dies with it.
+	// Init is pid 1 of the cluster, with its pid on the host. The kernel kills all other processes with it.
 	Init Process `json:"init"`
-	// Address is where the API server is reached from the host.
+	// Address is the address of the API server on the host.
 	Address string `json:"address"`
-	// Ready tells that the start has ended well.
+	// Ready is set after a successful start.
 	Ready bool `json:"ready"`
 }
 
-// Identify returns the process that has the pid now.
+// Identify returns the process that currently has the pid.
 func Identify(pid int) (Process, error) {
 	start, _, err := stat(pid)
 	if err != nil {
@@ -40,33 +40,33 @@ func Identify(pid int) (Process, error) {
 	return Process{PID: pid, Start: start}, nil
 }
 
-// Alive tells whether this very process is still there. One that has ended and waits to be reaped is not.
+// Alive reports whether this process still runs. A zombie does not count.
 func (p Process) Alive() bool {
 	start, status, err := stat(p.PID)
 	return err == nil && p.PID > 0 && start == p.Start && status != "Z" && status != "X"
 }
 
-// Kill ends the process if it is still the one that was identified, and waits for its end.
-func (p Process) Kill(patience time.Duration) error {
-	for deadline := time.Now().Add(patience); p.Alive(); time.Sleep(5 * time.Millisecond) {
+// Kill kills the process if it is still the identified one, and waits for its end.
+func (p Process) Kill(timeout time.Duration) error {
+	for deadline := time.Now().Add(timeout); p.Alive(); time.Sleep(5 * time.Millisecond) {
 		if err := unix.Kill(p.PID, unix.SIGKILL); err != nil && err != unix.ESRCH {
 			return fmt.Errorf("kill process %d: %w", p.PID, err)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("process %d did not end within %s of being killed", p.PID, patience)
+			return fmt.Errorf("process %d did not end within %s after SIGKILL", p.PID, timeout)
 		}
 	}
 	return nil
 }
 
-// stat returns when the process started and its one-letter state.
+// stat returns the start time of a process and its one-letter state.
 func stat(pid int) (start uint64, status string, err error) {
 	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, "", err
 	}
-	// The second field is the program's name in parentheses and may hold anything: count from its end. What follows
-	// starts with field 3, the state; field 22 is the start.
+	// The second field is the program's name in parentheses, with any characters, so parsing begins after its end:
+	// field 3 is the state, field 22 the start time.
 	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
 	if len(fields) < 20 {
 		return 0, "", fmt.Errorf("short stat of process %d", pid)
@@ -75,7 +75,7 @@ func stat(pid int) (start uint64, status string, err error) {
 	return start, fields[0], err
 }
 
-// Children returns the processes that the given one started and that still run: name (how the program was called) to pid.
+// Children returns the running children of a process: argv[0] to pid.
 func Children(parent int) map[string]int {
 	children := map[string]int{}
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
@@ -94,7 +94,7 @@ func Children(parent int) map[string]int {
 	return children
 }
 
-// InPIDNamespace returns the processes that live in the same pid namespace as the given one, that one included.
+// InPIDNamespace returns the processes in the pid namespace of the given one, including that one.
 func InPIDNamespace(pid int) []int {
 	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	if err != nil {
@@ -113,16 +113,16 @@ func InPIDNamespace(pid int) []int {
 	return pids
 }
 
-// ReadRecord returns what the last supervisor wrote, or a zero Record when there is none.
+// ReadRecord returns the record of the last supervisor, or a zero Record.
 func (d Dir) ReadRecord() Record {
 	var record Record
 	if content, err := os.ReadFile(d.Record()); err == nil {
-		_ = json.Unmarshal(content, &record) // a torn file tells as little as none
+		_ = json.Unmarshal(content, &record) // an incomplete file counts as none
 	}
 	return record
 }
 
-// WriteRecord replaces the record in one step, so that no reader sees half of it.
+// WriteRecord replaces the record atomically.
 func (d Dir) WriteRecord(record Record) error {
 	content, err := json.Marshal(record)
 	if err != nil {

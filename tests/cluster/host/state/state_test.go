@@ -21,19 +21,19 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What is removed without asking must never be a directory of somebody else.
-func TestClustersHaveADirectoryOfTheirOwn(t *testing.T) {
+// A removal needs no confirmation, so it must never affect another directory.
+func TestClusterDirectoryIsNeverAnExistingOne(t *testing.T) {
 	t.Setenv("CLUSTER_STATE", "/")
 	dir, err := Of("home")
 	if err != nil || dir.Path != "/rouse-cluster/home" {
 		t.Errorf("%v %v", dir, err)
 	}
 	if dir.Environment() != "CLUSTER_STATE=/" {
-		t.Errorf("handed on as %s", dir.Environment())
+		t.Errorf("environment %s", dir.Environment())
 	}
 }
 
-func TestLockTellsWhoLives(t *testing.T) {
+func TestLockReportsTheRunningSupervisor(t *testing.T) {
 	t.Setenv("CLUSTER_STATE", t.TempDir())
 	dir, err := Of("a")
 	if err != nil {
@@ -90,7 +90,7 @@ func TestExclusiveRemovesAnEmptyBase(t *testing.T) {
 }
 
 func TestProcess(t *testing.T) {
-	// A name with a parenthesis and spaces, as a hostile stat line has it.
+	// A name with a parenthesis and spaces, to test the parser of the stat file.
 	program := filepath.Join(t.TempDir(), "a) b (")
 	if err := os.Symlink("/bin/sleep", program); err != nil {
 		t.Fatal(err)
@@ -106,10 +106,10 @@ func TestProcess(t *testing.T) {
 	}
 	other := Process{PID: process.PID, Start: process.Start + 1}
 	if !process.Alive() || other.Alive() || (Process{}).Alive() {
-		t.Error("cannot tell the process from another that had its pid")
+		t.Error("a process of the same pid and another start time counts as the same")
 	}
 	if err := other.Kill(time.Second); err != nil || !process.Alive() {
-		t.Errorf("killed a process that was not meant: %v", err)
+		t.Errorf("killed another process: %v", err)
 	}
 	if err := process.Kill(5 * time.Second); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package event is what the parts of a starting cluster tell each other: one JSON object a line, from pid 1 of the
-// cluster to its supervisor, and from there to the `cluster up` that waits.
+// Package event has the messages of a starting cluster: one JSON object per line, from pid 1 of the cluster to its
+// supervisor, and from there to the waiting `cluster up`.
 package event
 
 import (
@@ -10,54 +10,54 @@ import (
 	"time"
 )
 
-// Kind says what happened.
+// Kind is the type of an event.
 type Kind string
 
 const (
-	// Step is progress worth a line, such as a component that answers.
+	// Step reports progress, such as a component that became ready.
 	Step Kind = "step"
-	// Ready ends a start: the cluster can be used.
+	// Ready ends a successful start.
 	Ready Kind = "ready"
-	// Failed ends a start too, or tells that a running cluster is over.
+	// Failed ends a failed start, or reports that a running cluster ended.
 	Failed Kind = "failed"
-	// Restarted tells that a component ended after the start and was run again.
+	// Restarted reports that a component ended after the start and is started again.
 	Restarted Kind = "restarted"
 )
 
-// Event is one thing that happened.
+// Event is one message.
 type Event struct {
 	Kind Kind      `json:"kind"`
 	At   time.Time `json:"at"`
-	// Text is for people.
+	// Text is for display.
 	Text string `json:"text"`
-	// Component names the log that explains a failure; empty where none does.
+	// Component names the log that explains a failure; empty without one.
 	Component string `json:"component,omitempty"`
 }
 
-// Writer sends events. Any number of goroutines may use it.
+// Writer sends events. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
 	encoder *json.Encoder
 }
 
-// NewWriter returns a Writer whose events appear on w, each in one write.
+// NewWriter returns a Writer that sends each event to w in one write.
 func NewWriter(w io.Writer) *Writer { return &Writer{encoder: json.NewEncoder(w)} }
 
-// Send writes an event that happens now. The error is that of the underlying writer: a reader may go away at any time,
-// and whether that matters is the caller's to know.
+// Send writes an event with the current time. The error is that of the underlying writer: the reader may close at any
+// time, and the caller decides whether that matters.
 func (w *Writer) Send(kind Kind, component, text string) error {
 	return w.Forward(Event{Kind: kind, At: time.Now(), Component: component, Text: text})
 }
 
-// Forward writes an event that happened elsewhere, as it was.
+// Forward writes an event of another process unchanged.
 func (w *Writer) Forward(e Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.encoder.Encode(e)
 }
 
-// Read calls handle for each event until the writing end is closed. Lines that are no event are left out: the other end
-// may have died in the middle of one.
+// Read calls handle for each event until the writing end is closed. It skips invalid lines, because the writer may have
+// died in the middle of one.
 func Read(r io.Reader, handle func(Event)) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestReadOverATornLine(t *testing.T) {
+func TestReadSkipsAnIncompleteLine(t *testing.T) {
 	var stream bytes.Buffer
 	w := NewWriter(&stream)
 	if err := w.Send(Step, "", "one"); err != nil {
