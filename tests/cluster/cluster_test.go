@@ -15,16 +15,15 @@ import (
 	"time"
 )
 
-// These tests start real clusters. They take minutes, need root and a machine that may be used so, and therefore run only
-// when they are asked for.
-const asked = "CLUSTER_TEST"
+// These tests start real clusters, take minutes and need root, so they run only with this environment variable.
+const enabled = "CLUSTER_TEST"
 
 // tool is the program under test, built once.
 var tool string
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asked) == "" {
-		fmt.Println("no clusters are started: set " + asked + "=1 to test with real ones")
+	if os.Getenv(enabled) == "" {
+		fmt.Println("tests with real clusters skipped; set " + enabled + "=1 to run them")
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "cluster-test-")
@@ -45,27 +44,27 @@ func TestMain(m *testing.M) {
 func compile(output, path string) error {
 	command := exec.Command("go", "build", "-o", output, path)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w: %s", path, err, said)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", path, err, output)
 	}
 	return nil
 }
 
-// testCluster is a cluster that does not outlive its test.
+// testCluster is a cluster that is removed after its test.
 type testCluster struct {
 	*testing.T
 	name string
-	// before is what the host had before the test.
+	// before is the state of the host before the test.
 	before trace
 }
 
 func newCluster(t *testing.T, name string) *testCluster {
 	t.Helper()
-	if os.Getenv(asked) == "" {
-		t.Skip(asked + " is not set")
+	if os.Getenv(enabled) == "" {
+		t.Skip(enabled + " is not set")
 	}
 	name = "test-" + name
-	c := &testCluster{t, name, look(t, name)}
+	c := &testCluster{t, name, traces(t, name)}
 	t.Cleanup(func() { _ = c.command("down").Run() })
 	return c
 }
@@ -74,7 +73,7 @@ func (c *testCluster) command(args ...string) *exec.Cmd {
 	return exec.Command(tool, append([]string{"--name", c.name}, args...)...)
 }
 
-// run returns what a command said; it has to end well.
+// run runs a command that must succeed, and returns its output.
 func (c *testCluster) run(args ...string) string {
 	c.Helper()
 	command := c.command(args...)
@@ -99,32 +98,32 @@ func (c *testCluster) status() (found struct {
 	return found
 }
 
-// eventually waits for what takes a moment.
+// eventually waits until a condition holds.
 func (c *testCluster) eventually(what string, holds func() bool) {
 	c.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			c.Fatal("in vain waited for: " + what)
+			c.Fatal("timeout: " + what)
 		}
 	}
 }
 
-// trace is what there is on the host of a cluster, or what a cluster may have left there without its name.
+// trace is the traces of a cluster on the host, and the directories that clusters may leave there.
 type trace struct {
 	processes, mounts, cgroups, directories []string
 }
 
-// builtIn are directories that components make where nobody keeps them from it.
+// builtIn are directories that components create on a host by default.
 var builtIn = []string{"/var/lib/kubelet", "/var/lib/cni", "/run/netns", "/run/containerd", "/etc/cni", "/usr/libexec/kubernetes"}
 
-func look(t *testing.T, name string) trace {
+func traces(t *testing.T, name string) trace {
 	t.Helper()
 	var found trace
 	state := "rouse-cluster/" + name + "/"
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {
 		line, _ := os.ReadFile(filepath.Join(process, "cmdline"))
-		// A process of the cluster sees the cluster's files mounted; a container's own root is one of them.
+		// A process of the cluster has mounts of the cluster's files, such as the root of a container.
 		mounts, _ := os.ReadFile(filepath.Join(process, "mountinfo"))
 		command := strings.ReplaceAll(string(line), "\x00", " ")
 		if strings.Contains(command, state) || strings.Contains(command, "--name "+name+" ") || bytes.Contains(mounts, []byte(state)) {
@@ -152,10 +151,10 @@ func look(t *testing.T, name string) trace {
 	return found
 }
 
-// leavesNothing fails unless the host is as it was before the test.
+// leavesNothing fails if the cluster left traces on the host.
 func (c *testCluster) leavesNothing() {
 	c.Helper()
-	after := look(c.T, c.name)
+	after := traces(c.T, c.name)
 	for what, lists := range map[string][2][]string{
 		"processes":   {c.before.processes, after.processes},
 		"mounts":      {c.before.mounts, after.mounts},
@@ -173,25 +172,25 @@ func (c *testCluster) leavesNothing() {
 	}
 }
 
-func TestPodsServicesNamesAndStreams(t *testing.T) {
+func TestPodsServicesDNSAndStreams(t *testing.T) {
 	c := newCluster(t, "pods")
-	said := c.run("up", "--hpa-sync-period=2s")
-	if !strings.Contains(said, "node Ready in ") {
-		t.Errorf("up said %s", said)
+	output := c.run("up", "--hpa-sync-period=2s")
+	if !strings.Contains(output, "node Ready in ") {
+		t.Errorf("up printed %s", output)
 	}
 	binary, tarball := filepath.Join(t.TempDir(), "hello"), filepath.Join(t.TempDir(), "hello.tar")
 	if err := compile(binary, "./testdata/hello"); err != nil {
 		t.Fatal(err)
 	}
 	c.run("image", "--output", tarball, "--name", "rouse-cluster-test/hello:v1", binary)
-	if said := c.run("load", tarball); !strings.HasPrefix(said, "loaded") {
-		t.Errorf("first load: %s", said)
+	if output := c.run("load", tarball); !strings.HasPrefix(output, "loaded") {
+		t.Errorf("first load: %s", output)
 	}
-	if said := c.run("load", tarball); !strings.HasPrefix(said, "there already") {
-		t.Errorf("second load: %s", said)
+	if output := c.run("load", tarball); !strings.HasPrefix(output, "already loaded") {
+		t.Errorf("second load: %s", output)
 	}
 
-	// A stream that is open before anything happens sees what happens.
+	// An open watch receives later changes.
 	watch := c.command("kubectl", "get", "pods", "--watch", "--output=name")
 	var seen bytes.Buffer
 	watch.Stdout = &seen
@@ -207,17 +206,17 @@ func TestPodsServicesNamesAndStreams(t *testing.T) {
 	}
 
 	ip := strings.TrimSpace(c.run("kubectl", "get", "service", "hello", "--output=jsonpath={.spec.clusterIP}"))
-	c.eventually("an answer from the Service", func() bool {
-		answer, _ := c.command("exec", binary, "http://"+ip).Output()
-		return string(answer) == "hello\n"
+	c.eventually("a response from the Service", func() bool {
+		response, _ := c.command("exec", binary, "http://"+ip).Output()
+		return string(response) == "hello\n"
 	})
 	if log := c.run("kubectl", "logs", "deployment/hello"); !strings.Contains(log, "serving") {
 		t.Errorf("log %q", log)
 	}
 	c.run("kubectl", "rollout", "status", "--namespace=kube-system", "deployment/coredns", "--timeout=30s")
-	c.eventually("an answer under the Service's name, from inside of a pod, by its own Service", func() bool {
-		answer, _ := c.command("kubectl", "exec", "deployment/hello", "--", "/hello", "http://hello.default.svc.cluster.local").Output()
-		return string(answer) == "hello\n"
+	c.eventually("a response to a pod through the name of its own Service", func() bool {
+		response, _ := c.command("kubectl", "exec", "deployment/hello", "--", "/hello", "http://hello.default.svc.cluster.local").Output()
+		return string(response) == "hello\n"
 	})
 	if resources := c.run("kubectl", "get", "--raw=/apis/admissionregistration.k8s.io/v1"); !strings.Contains(resources, `"MutatingAdmissionPolicy"`) {
 		t.Error("mutating admission policies are not served")
@@ -233,15 +232,15 @@ func TestPodsServicesNamesAndStreams(t *testing.T) {
 	})
 
 	// Seven components, pid 1 and the supervisor, and two pods of a shim, a pause and a program.
-	if running := look(t, c.name); len(running.processes) != 15 || len(running.mounts) != 0 || len(running.cgroups) == 0 {
-		t.Errorf("unlike what a running cluster is expected to be: %+v", running)
+	if running := traces(t, c.name); len(running.processes) != 15 || len(running.mounts) != 0 || len(running.cgroups) == 0 {
+		t.Errorf("unexpected traces of a running cluster: %+v", running)
 	}
 	c.run("down")
 	c.leavesNothing()
-	c.run("down") // nothing to do, and that is no error
+	c.run("down") // without a cluster, down succeeds
 }
 
-func TestAKilledSupervisorTakesItsClusterAlong(t *testing.T) {
+func TestKilledSupervisorEndsItsCluster(t *testing.T) {
 	c := newCluster(t, "orphan")
 	c.run("up")
 	pid1 := c.status().Components["kubelet"]
@@ -250,15 +249,15 @@ func TestAKilledSupervisorTakesItsClusterAlong(t *testing.T) {
 	}
 	c.eventually("the kubelet's end", func() bool { return errors.Is(syscall.Kill(pid1, 0), syscall.ESRCH) })
 	if err := c.command("status").Run(); err == nil {
-		t.Error("status says that it runs")
+		t.Error("status reports a running cluster")
 	}
-	c.run("up") // over the remains
+	c.run("up") // removes the remaining files
 	c.run("down")
 	c.leavesNothing()
 }
 
-// However far a start has come, what is there can be removed.
-func TestAStartThatWasCutOff(t *testing.T) {
+// A start can be removed at any stage.
+func TestInterruptedStartIsRemovable(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		signal syscall.Signal
@@ -287,11 +286,11 @@ func TestAStartThatWasCutOff(t *testing.T) {
 	}
 }
 
-func TestAStartThatFailsShowsWhy(t *testing.T) {
+func TestFailedStartShowsTheReason(t *testing.T) {
 	c := newCluster(t, "failing")
-	said, err := c.command("up", "--component-arg", "kube-apiserver=--no-such-flag").CombinedOutput()
-	if err == nil || !strings.Contains(string(said), "unknown flag: --no-such-flag") {
-		t.Errorf("%v\n%s", err, said)
+	output, err := c.command("up", "--component-arg", "kube-apiserver=--no-such-flag").CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "unknown flag: --no-such-flag") {
+		t.Errorf("%v\n%s", err, output)
 	}
 	found := c.status()
 	if found.Running || found.Supervisor != 0 {
@@ -304,17 +303,17 @@ func TestAStartThatFailsShowsWhy(t *testing.T) {
 	c.leavesNothing()
 }
 
-func TestTwoSideBySide(t *testing.T) {
+func TestTwoClustersRunInParallel(t *testing.T) {
 	a, b := newCluster(t, "left"), newCluster(t, "right")
 	a.run("up")
 	b.run("up")
 	a.run("kubectl", "create", "configmap", "mark")
 	if err := b.command("kubectl", "get", "configmap", "mark").Run(); err == nil {
-		t.Error("both names lead to one cluster")
+		t.Error("both names refer to one cluster")
 	}
 	a.run("down")
 	if found := b.status(); found.Node != "Ready" {
-		t.Errorf("the other is gone too: %+v", found)
+		t.Errorf("the other cluster ended too: %+v", found)
 	}
 	b.run("down")
 	b.leavesNothing()
@@ -326,7 +325,7 @@ func TestControlPlaneOnly(t *testing.T) {
 	if found := c.status(); len(found.Components) != 3 || found.Node != "none" {
 		t.Errorf("%+v", found)
 	}
-	// The controllers work: a Deployment gets its pod, which nobody schedules.
+	// The controllers run: a Deployment gets its pod, which is not scheduled.
 	c.run("kubectl", "apply", "-f", "testdata/hello.yaml")
 	c.eventually("a pod", func() bool {
 		pods, _ := c.command("kubectl", "get", "pods", "--output=name").Output()

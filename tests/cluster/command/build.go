@@ -12,7 +12,7 @@ import (
 func build() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build",
-		Short: "Build what runs in a cluster, where this has not been done yet",
+		Short: "Build the programs of a cluster that are not in the cache",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			store, err := artifact.Open(os.Stderr)

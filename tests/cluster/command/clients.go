@@ -40,10 +40,10 @@ func (c *cluster) kubectl() *cobra.Command {
 				return err
 			}
 			kubectl := supervisor.Kubectl(command.Context(), config, args...)
-			return unix.Exec(kubectl.Path, kubectl.Args, kubectl.Environ()) // Environ lets the last of two settings win
+			return unix.Exec(kubectl.Path, kubectl.Args, kubectl.Environ()) // in Environ, the later of two settings wins
 		},
 	}
-	command.Flags().SetInterspersed(false) // from the first word on, all flags are kubectl's
+	command.Flags().SetInterspersed(false) // flags after the first argument are kubectl's
 	return command
 }
 

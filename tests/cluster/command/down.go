@@ -15,8 +15,8 @@ func (c *cluster) down() *cobra.Command {
 	var all bool
 	command := &cobra.Command{
 		Use:   "down",
-		Short: "Remove the cluster and everything of it",
-		Long:  "down removes the cluster: processes, mounts, networks, cgroups and files, of a running cluster and of what a crash left.\nIt does nothing where there is nothing.",
+		Short: "Remove the cluster with its processes and files",
+		Long:  "down removes the processes, mounts, networks, cgroups and files of a running cluster or of a crashed one.\nWithout a cluster it does nothing.",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			dirs := make([]state.Dir, 1)
@@ -32,7 +32,7 @@ func (c *cluster) down() *cobra.Command {
 			return down(dirs)
 		},
 	}
-	command.Flags().BoolVar(&all, "all", false, "every cluster of this tool")
+	command.Flags().BoolVar(&all, "all", false, "remove every cluster of this tool")
 	return command
 }
 
@@ -44,8 +44,8 @@ func down(dirs []state.Dir) error {
 	defer release()
 	for _, dir := range dirs {
 		start := time.Now()
-		if wrong := supervisor.Remove(dir); wrong != nil {
-			err = errors.Join(err, fmt.Errorf("cluster %s: %w", dir.Name, wrong))
+		if failure := supervisor.Remove(dir); failure != nil {
+			err = errors.Join(err, fmt.Errorf("cluster %s: %w", dir.Name, failure))
 			continue
 		}
 		fmt.Printf("cluster %s down in %d ms\n", dir.Name, time.Since(start).Milliseconds())

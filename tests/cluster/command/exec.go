@@ -15,8 +15,8 @@ func (c *cluster) exec() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "exec -- COMMAND [ARGUMENT...]",
 		Short: "Run a program of the host in the cluster's network",
-		Long: "exec runs a program of the host in the cluster's network namespace, and in no other of its namespaces: pods and Services\n" +
-			"can be reached, and files and cgroups are the host's. KUBECONFIG is set to one that works from there.",
+		Long: "exec runs a program of the host in the cluster's network namespace only: it reaches pods and Services, and has the\n" +
+			"files and cgroups of the host. KUBECONFIG is set to a kubeconfig for that network.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, record, err := c.running()
@@ -38,15 +38,15 @@ func (c *cluster) exec() *cobra.Command {
 			if err := os.Setenv("KUBECONFIG", dir.PKI("admin.kubeconfig")); err != nil {
 				return err
 			}
-			// From this very thread, which alone has entered: the others end with it.
+			// Only this thread has entered the namespace. Exec ends the other threads.
 			return fmt.Errorf("run %s: %w", program, unix.Exec(program, args, os.Environ()))
 		},
 	}
-	command.Flags().SetInterspersed(false) // from the first word on, all flags are the program's
+	command.Flags().SetInterspersed(false) // flags after the first argument are the program's
 	return command
 }
 
-// enterNetwork moves the calling thread, and keeps the goroutine on it.
+// enterNetwork moves the calling thread into the network namespace of a process, and locks the goroutine to it.
 func enterNetwork(pid int) error {
 	runtime.LockOSThread()
 	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
@@ -60,8 +60,8 @@ func enterNetwork(pid int) error {
 	return nil
 }
 
-// throughUserNamespace wraps a command for an ordinary user, whose cluster's network belongs to a user namespace. That one
-// has to be entered first, and the kernel lets no program do so that has threads, as every Go program has.
+// throughUserNamespace wraps a command for a user without root, whose cluster's network belongs to a user namespace. A
+// process with threads, as every Go process, cannot enter a user namespace, so nsenter does.
 func throughUserNamespace(pid int, args []string) []string {
 	return append([]string{"nsenter", "--preserve-credentials", "--user", "--net", "--target", strconv.Itoa(pid), "--"}, args...)
 }

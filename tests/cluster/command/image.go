@@ -23,11 +23,11 @@ func packImage() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVarP(&file, "output", "o", "", "the tarball to write")
+	flags.StringVarP(&file, "output", "o", "", "tarball to write")
 	flags.StringVar(&packed.User, "user", image.NonRoot, "UID:GID to run as")
-	flags.StringSliceVar(&packed.Entrypoint, "entrypoint", nil, "the command line, with commas between words (default the binary alone)")
-	// Not the cluster's name: here, as in every image tool, it is the image's.
-	flags.StringVar(&packed.Name, "name", "", "the image's name, as pods give it")
+	flags.StringSliceVar(&packed.Entrypoint, "entrypoint", nil, "command line, separated by commas (default: the binary)")
+	// Here --name is the image's name, as in other image tools, and not the cluster's.
+	flags.StringVar(&packed.Name, "name", "", "image name, as in pod specs")
 	_ = command.MarkFlagRequired("output")
 	_ = command.MarkFlagRequired("name")
 	return command
@@ -36,7 +36,7 @@ func packImage() *cobra.Command {
 func (c *cluster) load() *cobra.Command {
 	return &cobra.Command{
 		Use:   "load FILE...",
-		Short: "Give images to the running cluster",
+		Short: "Load images into the running cluster",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, files []string) error {
 			_, record, err := c.running()
@@ -62,7 +62,7 @@ func loadOne(command *cobra.Command, images containerd.Images, file string) erro
 	if imported {
 		fmt.Println("loaded", file)
 	} else {
-		fmt.Println("there already:", file)
+		fmt.Println("already loaded:", file)
 	}
 	return nil
 }

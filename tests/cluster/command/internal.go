@@ -9,7 +9,7 @@ import (
 	"rouse.dev/cluster/supervisor"
 )
 
-// supervise and init are for this program itself: it becomes the supervisor and then pid 1 by running anew.
+// supervise and init are internal commands: the tool runs itself as the supervisor and as pid 1.
 
 func (c *cluster) supervise() *cobra.Command {
 	return &cobra.Command{
@@ -43,7 +43,7 @@ func (c *cluster) init() *cobra.Command {
 				return err
 			}
 			node.Run(config, events, host)
-			return errors.New("the start has failed")
+			return errors.New("start failed")
 		},
 	}
 }

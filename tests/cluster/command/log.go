@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// lastLines returns the end of a log. It reads no more than the last 64 KB: some lines are long, and the file may be longer.
+// lastLines returns the last lines of a log. It reads at most 64 KB, because logs and lines can be long.
 func lastLines(path string, count int) string {
 	file, err := os.Open(path)
 	if err != nil {

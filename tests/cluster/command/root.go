@@ -1,4 +1,4 @@
-// Package command is the command line of the cluster tool, one file a command.
+// Package command is the command line of the cluster tool.
 package command
 
 import (
@@ -14,7 +14,7 @@ import (
 	"rouse.dev/cluster/host/state"
 )
 
-// silent is an exit code that needs no words.
+// silent is an exit code without an error message.
 type silent int
 
 func (s silent) Error() string { return fmt.Sprintf("exit code %d", int(s)) }
@@ -38,12 +38,12 @@ func Execute() int {
 	return 1
 }
 
-// cluster is the one that all commands are about, as named by --name.
+// cluster is the cluster of a command, selected by --name.
 type cluster struct{ name string }
 
 func (c *cluster) dir() (state.Dir, error) { return state.Of(c.name) }
 
-// running returns the directory of the cluster, or an error that says how to get a running one.
+// running returns the directory and record of the cluster, or an error if it is not running.
 func (c *cluster) running() (state.Dir, state.Record, error) {
 	dir, err := c.dir()
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *cluster) running() (state.Dir, state.Record, error) {
 	}
 	record := dir.ReadRecord()
 	if dir.Supervisor() == 0 || !record.Init.Alive() {
-		return dir, record, fmt.Errorf("cluster %s is not running: start it with `cluster up`", dir.Name)
+		return dir, record, fmt.Errorf("cluster %s is not running; start it with `cluster up`", dir.Name)
 	}
 	return dir, record, nil
 }
@@ -60,8 +60,8 @@ func root() *cobra.Command {
 	c := &cluster{}
 	command := &cobra.Command{
 		Use:           "cluster",
-		Short:         "A real one-node Kubernetes for tests and demos",
-		Long:          "cluster runs a real one-node Kubernetes in namespaces of its own: nothing of it is on the host but files and cgroups,\nand `cluster down` removes those.",
+		Short:         "Run a real one-node Kubernetes for tests and demos",
+		Long:          "cluster runs a real one-node Kubernetes in namespaces of its own. On the host it has only files and cgroups, which\n`cluster down` removes.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -69,7 +69,7 @@ func root() *cobra.Command {
 	if name == "" {
 		name = "rouse"
 	}
-	command.PersistentFlags().StringVar(&c.name, "name", name, "which cluster; CLUSTER_NAME is the default's default")
+	command.PersistentFlags().StringVar(&c.name, "name", name, "name of the cluster (environment: CLUSTER_NAME)")
 	command.AddCommand(
 		c.up(), c.down(), c.status(),
 		c.kubeconfig(), c.kubectl(), c.kubectlPath(), c.exec(),

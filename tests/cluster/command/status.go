@@ -13,7 +13,7 @@ import (
 	"rouse.dev/cluster/node"
 )
 
-// status is what `cluster status` tells.
+// status is the output of `cluster status`.
 type status struct {
 	Name       string `json:"name"`
 	Running    bool   `json:"running"`
@@ -23,9 +23,9 @@ type status struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	State      string `json:"state"`
 	Supervisor int    `json:"supervisor,omitempty"`
-	// Components are the host's pids.
+	// Components are the pids of components on the host.
 	Components map[string]int `json:"components,omitempty"`
-	// Processes counts all of the cluster's, pods included.
+	// Processes is the number of all processes, including those of pods.
 	Processes int `json:"processes"`
 }
 
@@ -33,25 +33,25 @@ func (c *cluster) status() *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Tell what runs; exit code 0 if the cluster does, 1 if not",
+		Short: "Show the state of the cluster; exit code 0 if it runs, else 1",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := c.dir()
 			if err != nil {
 				return err
 			}
-			found := look(dir)
+			current := inspect(dir)
 			switch output {
 			case "json":
 				encoder := json.NewEncoder(os.Stdout)
 				encoder.SetIndent("", "  ")
-				err = encoder.Encode(found)
+				err = encoder.Encode(current)
 			case "":
-				err = found.print()
+				err = current.print()
 			default:
-				err = fmt.Errorf("output %q: json is the one there is", output)
+				err = fmt.Errorf("output %q: use json", output)
 			}
-			if err == nil && !found.Running {
+			if err == nil && !current.Running {
 				return silent(1)
 			}
 			return err
@@ -61,8 +61,8 @@ func (c *cluster) status() *cobra.Command {
 	return command
 }
 
-// look asks the kernel rather than files what runs.
-func look(dir state.Dir) status {
+// inspect reads the state from the kernel, because files can be outdated.
+func inspect(dir state.Dir) status {
 	s := status{Name: dir.Name, State: dir.Path, Supervisor: dir.Supervisor()}
 	record := dir.ReadRecord()
 	if s.Supervisor == 0 || !record.Init.Alive() {
@@ -75,7 +75,7 @@ func look(dir state.Dir) status {
 	s.Processes = len(state.InPIDNamespace(record.Init.PID))
 	s.Components = map[string]int{}
 	for name, pid := range state.Children(record.Init.PID) {
-		if slices.Contains(node.Components(), name) { // the others are orphans of containers
+		if slices.Contains(node.Components(), name) { // other children are orphans of containers
 			s.Components[name] = pid
 		}
 	}

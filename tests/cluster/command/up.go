@@ -44,22 +44,22 @@ func (c *cluster) up() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&settings.ControlPlaneOnly, "control-plane-only", false, "etcd, API server and controllers (the HPA is one), without a node")
-	flags.DurationVar(&settings.HPASyncPeriod, "hpa-sync-period", 15*time.Second, "how often the HPA looks; 15s is stock")
-	flags.DurationVar(&settings.KubeProxyMinSyncPeriod, "kube-proxy-min-sync-period", 20*time.Millisecond, "least time between two changes of Service rules; 1s is stock")
+	flags.BoolVar(&settings.ControlPlaneOnly, "control-plane-only", false, "start etcd, API server and controllers (including the HPA) without a node")
+	flags.DurationVar(&settings.HPASyncPeriod, "hpa-sync-period", 15*time.Second, "sync period of the HPA (default of Kubernetes: 15s)")
+	flags.DurationVar(&settings.KubeProxyMinSyncPeriod, "kube-proxy-min-sync-period", 20*time.Millisecond, "minimum time between two changes of Service rules (default of Kubernetes: 1s)")
 	flags.StringSliceVar(&gates, "feature-gates", nil, "NAME=true or NAME=false, for all Kubernetes components")
-	flags.StringArrayVar(&arguments, "component-arg", nil, "COMPONENT=ARGUMENT, such as kube-apiserver=--v=4; can be given again; "+strings.Join(node.Components(), ", "))
-	flags.DurationVar(&settings.Timeout, "timeout", 2*time.Minute, "how long the start may take, once everything is built")
+	flags.StringArrayVar(&arguments, "component-arg", nil, "COMPONENT=ARGUMENT, such as kube-apiserver=--v=4 (repeatable); components: "+strings.Join(node.Components(), ", "))
+	flags.DurationVar(&settings.Timeout, "timeout", 2*time.Minute, "timeout of the start, without builds")
 	return command
 }
 
-// up is the whole way from nothing to a cluster.
+// up builds, starts and waits for the cluster.
 func up(ctx context.Context, dir state.Dir, settings node.Settings) error {
 	if dir.Supervisor() != 0 {
 		if !dir.ReadRecord().Ready {
-			return fmt.Errorf("cluster %s is being started; `cluster down` stops that", dir.Name)
+			return fmt.Errorf("cluster %s is starting; to stop it, run `cluster down`", dir.Name)
 		}
-		fmt.Printf("cluster %s is running already, with the settings it was started with; `cluster down` to start over\n", dir.Name)
+		fmt.Printf("cluster %s is already running with the settings of its start; to change them, run `cluster down` first\n", dir.Name)
 		return nil
 	}
 	config, err := prepare(ctx, dir, settings)
@@ -83,7 +83,7 @@ func up(ctx context.Context, dir state.Dir, settings node.Settings) error {
 	return errors.Join(failure, stop(dir))
 }
 
-// stop leaves the files of a failed start, so that its logs can be read.
+// stop stops a failed start and keeps its files, so that its logs can be read.
 func stop(dir state.Dir) error {
 	release, err := state.Exclusive()
 	if err != nil {
@@ -100,11 +100,11 @@ func goal(settings node.Settings) string {
 	return "node Ready"
 }
 
-// prepare gets what a start needs and that may take long: packages and binaries.
+// prepare installs the packages and builds the binaries of a start.
 func prepare(ctx context.Context, dir state.Dir, settings node.Settings) (node.Config, error) {
 	config := node.Config{Settings: settings, Dir: dir, Rootless: os.Geteuid() != 0}
 	if config.Rootless && !settings.ControlPlaneOnly {
-		return config, fmt.Errorf("a node needs root; an ordinary user can have --control-plane-only")
+		return config, fmt.Errorf("a node needs root; without root, use --control-plane-only")
 	}
 	store, err := artifact.Open(os.Stderr)
 	if err != nil {
@@ -133,8 +133,8 @@ func imageOf(ctx context.Context, store artifact.Store, wanted artifact.Artifact
 	return node.Image{Name: wanted.Image, File: built.ImageFile()}, err
 }
 
-// snapshotter returns how to stack image layers. An overlay cannot be stacked on an overlay, as the disk of a container
-// is one: there every layer is a copy, which is slower and works.
+// snapshotter returns the snapshotter of containerd. An overlay cannot be mounted on an overlay, which the file system
+// of a container is. There every layer is copied, which is slower.
 func snapshotter() string {
 	var filesystem unix.Statfs_t
 	if unix.Statfs("/var/lib", &filesystem) == nil && filesystem.Type == unix.OVERLAYFS_SUPER_MAGIC {
@@ -143,7 +143,7 @@ func snapshotter() string {
 	return "overlayfs"
 }
 
-// launch makes the cluster's files and groups and starts its supervisor, while no other start or removal is under way.
+// launch creates the cluster's files and cgroups and starts its supervisor, while it excludes other starts and removals.
 func launch(config node.Config, clock *stopwatch) (*os.File, error) {
 	release, err := state.Exclusive()
 	if err != nil {
@@ -151,7 +151,7 @@ func launch(config node.Config, clock *stopwatch) (*os.File, error) {
 	}
 	defer release()
 	if config.Dir.Supervisor() != 0 {
-		return nil, fmt.Errorf("cluster %s was started by somebody else meanwhile", config.Dir.Name)
+		return nil, fmt.Errorf("cluster %s was started by another process meanwhile", config.Dir.Name)
 	}
 	if err := supervisor.Remove(config.Dir); err != nil {
 		return nil, fmt.Errorf("clean up after an earlier cluster: %w", err)
@@ -180,13 +180,13 @@ func launch(config node.Config, clock *stopwatch) (*os.File, error) {
 	return supervisor.Spawn(config.Dir, held)
 }
 
-// loadModules asks for kernel modules that a network namespace cannot load itself. Where they are built in, or cannot be
-// had, this does nothing, and what lacks one later says so.
+// loadModules loads the kernel modules that cannot be loaded from a network namespace. A failure is ignored: the modules
+// may be built in, and otherwise the component that needs one fails with an error.
 func loadModules() {
 	_ = exec.Command("modprobe", "--all", "overlay", "br_netfilter", "nf_tables", "nf_conntrack", "veth").Run()
 }
 
-// follow prints what happens until the cluster is ready, and returns why it will not be.
+// follow prints the events of a start until the cluster is ready. It returns the reason of a failure.
 func follow(ctx context.Context, dir state.Dir, events *os.File, clock *stopwatch) error {
 	over := make(chan error, 1)
 	go func() {
@@ -200,7 +200,7 @@ func follow(ctx context.Context, dir state.Dir, events *os.File, clock *stopwatc
 				over <- explain(dir, e)
 			}
 		})
-		over <- explain(dir, event.Event{Component: "supervisor", Text: "the supervisor is gone"})
+		over <- explain(dir, event.Event{Component: "supervisor", Text: "the supervisor ended"})
 	}()
 	select {
 	case err := <-over:
@@ -210,7 +210,7 @@ func follow(ctx context.Context, dir state.Dir, events *os.File, clock *stopwatc
 	}
 }
 
-// explain turns a failure into an error with the end of the log that has the reason.
+// explain returns an error with the last lines of the log of the failed component.
 func explain(dir state.Dir, e event.Event) error {
 	if e.Component == "" {
 		return fmt.Errorf("%s (logs: %s)", e.Text, dir.Logs())
@@ -219,7 +219,7 @@ func explain(dir state.Dir, e event.Event) error {
 	return fmt.Errorf("%s; the end of %s:\n%s", e.Text, file, lastLines(file, 12))
 }
 
-// stopwatch prints steps with the time since it was started.
+// stopwatch prints steps with the time since the start.
 type stopwatch struct{ start time.Time }
 
 func (s *stopwatch) elapsed(at time.Time) int64 { return at.Sub(s.start).Milliseconds() }
@@ -233,7 +233,7 @@ func parseGates(pairs []string) (map[string]bool, error) {
 	for _, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
 		if value != "true" && value != "false" {
-			return nil, fmt.Errorf("feature gate %q: write NAME=true or NAME=false", pair)
+			return nil, fmt.Errorf("feature gate %q: use NAME=true or NAME=false", pair)
 		}
 		gates[name] = value == "true"
 	}
@@ -245,7 +245,7 @@ func parseArguments(pairs []string) (map[string][]string, error) {
 	for _, pair := range pairs {
 		component, argument, found := strings.Cut(pair, "=")
 		if !found || !slices.Contains(node.Components(), component) {
-			return nil, fmt.Errorf("component argument %q: write COMPONENT=ARGUMENT, with one of %s", pair, strings.Join(node.Components(), ", "))
+			return nil, fmt.Errorf("component argument %q: use COMPONENT=ARGUMENT with one of %s", pair, strings.Join(node.Components(), ", "))
 		}
 		arguments[component] = append(arguments[component], argument)
 	}

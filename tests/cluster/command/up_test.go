@@ -18,7 +18,7 @@ func TestArguments(t *testing.T) {
 	}
 	for _, wrong := range []string{"apiserver=--v=4", "kube-apiserver", "--v=4"} {
 		if _, err := parseArguments([]string{wrong}); err == nil || !strings.Contains(err.Error(), "kube-apiserver") {
-			t.Errorf("%q: %v names no component to choose", wrong, err)
+			t.Errorf("%q: %v does not list the components", wrong, err)
 		}
 	}
 }
@@ -30,7 +30,7 @@ func TestGates(t *testing.T) {
 	}
 	for _, wrong := range []string{"A", "A=yes"} {
 		if _, err := parseGates([]string{wrong}); err == nil {
-			t.Errorf("took %q", wrong)
+			t.Errorf("accepted %q", wrong)
 		}
 	}
 }

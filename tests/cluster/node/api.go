@@ -14,10 +14,10 @@ import (
 	"rouse.dev/cluster/node/pki"
 )
 
-// pollPeriod is short beside the seconds that a start takes, and long beside what a request costs.
+// pollPeriod is short compared with a start of some seconds, and long compared with a request.
 const pollPeriod = 25 * time.Millisecond
 
-// api asks the API server the few questions that a start has.
+// api is a client for the few API requests of a start.
 type api struct {
 	client http.Client
 	server string
@@ -35,7 +35,7 @@ func newAPI(dir state.Dir, address string) (*api, error) {
 	}
 	authority, err := os.ReadFile(dir.PKI("ca.crt"))
 	if err != nil {
-		return nil, fmt.Errorf("read the authority: %w", err)
+		return nil, fmt.Errorf("read the CA: %w", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
@@ -48,11 +48,11 @@ func newAPI(dir state.Dir, address string) (*api, error) {
 	}, nil
 }
 
-// await asks until the answer is yes or the context is over.
-func await(ctx context.Context, question func(context.Context) bool) error {
+// await polls a condition until it is true or the context is done.
+func await(ctx context.Context, condition func(context.Context) bool) error {
 	ticker := time.NewTicker(pollPeriod)
 	defer ticker.Stop()
-	for !question(ctx) {
+	for !condition(ctx) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -62,10 +62,10 @@ func await(ctx context.Context, question func(context.Context) bool) error {
 	return nil
 }
 
-// serving tells whether the API server is ready, bootstrapped roles included.
+// serving reports whether the API server is ready, including its bootstrapped roles.
 func (a *api) serving(ctx context.Context) bool { return a.get(ctx, "/readyz", nil) }
 
-// nodeReady tells whether the node takes pods.
+// nodeReady reports whether the node is Ready.
 func (a *api) nodeReady(ctx context.Context) bool {
 	var node struct {
 		Status struct {
@@ -83,8 +83,8 @@ func (a *api) nodeReady(ctx context.Context) bool {
 	return false
 }
 
-// takesPods tells whether a pod may be created in the default namespace: a bare pod is refused until the namespace has
-// its service account.
+// takesPods reports whether a pod can be created in the default namespace: a bare pod is rejected until the namespace
+// has its service account.
 func (a *api) takesPods(ctx context.Context) bool {
 	return a.get(ctx, "/api/v1/namespaces/default/serviceaccounts/default", nil)
 }
@@ -105,14 +105,14 @@ func (a *api) get(ctx context.Context, path string, into any) bool {
 	return into == nil || json.NewDecoder(response.Body).Decode(into) == nil
 }
 
-// Condition tells in a word how the node of a running cluster is, for people.
+// Condition describes the node of a running cluster, for display.
 func Condition(dir state.Dir, address string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	client, err := newAPI(dir, address)
 	switch {
 	case err != nil || !client.serving(ctx):
-		return "API server does not answer"
+		return "API server does not respond"
 	case client.nodeReady(ctx):
 		return "Ready"
 	case client.get(ctx, "/api/v1/nodes/"+Name, nil):

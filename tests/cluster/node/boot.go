@@ -16,10 +16,10 @@ import (
 	"rouse.dev/cluster/supervisor/event"
 )
 
-// restartDelay keeps a component that cannot start from taking the machine with it.
+// restartDelay limits the load of a component that fails to start.
 const restartDelay = time.Second
 
-// failure is an error whose reason stands in a component's log.
+// failure is an error whose reason is in the log of a component.
 type failure struct {
 	component string
 	err       error
@@ -28,19 +28,19 @@ type failure struct {
 func (f failure) Error() string { return f.component + " " + f.err.Error() }
 func (f failure) Unwrap() error { return f.err }
 
-// node is the running inside of a cluster.
+// node is the running cluster inside its namespaces.
 type node struct {
 	config Config
 	events *event.Writer
 	reaper *reaper
-	// abort ends the start with a cause.
+	// abort cancels the start with a cause.
 	abort context.CancelCauseFunc
-	// up tells that the start is over: from then on a component that ends is run again.
+	// up is set after the start. From then on, a component that ends is restarted.
 	up atomic.Bool
 }
 
-// Run is the life of pid 1 in the cluster's namespaces. It returns only if the start fails; a cluster that is up ends by
-// the death of this process, which the kernel turns into that of all others.
+// Run is pid 1 in the cluster's namespaces. It returns only if the start fails. A running cluster ends when this process
+// is killed, because the kernel then kills all processes of the pid namespace.
 func Run(config Config, events *event.Writer, host net.Listener) {
 	start, abort := context.WithCancelCause(context.Background())
 	n := &node{config: config, events: events, reaper: newReaper(), abort: abort}
@@ -59,11 +59,11 @@ func Run(config Config, events *event.Writer, host net.Listener) {
 	select {}
 }
 
-var errTimeout = errors.New("did not get ready in time")
+var errTimeout = errors.New("was not ready in time")
 
-// start brings everything up, in the order of what needs what.
+// start starts the components in the order of their dependencies.
 func (n *node) start(ctx context.Context, host net.Listener) error {
-	if err := n.settle(); err != nil {
+	if err := n.prepareNamespaces(); err != nil {
 		return err
 	}
 	go forward(host, API)
@@ -87,7 +87,7 @@ func (n *node) start(ctx context.Context, host net.Listener) error {
 		return err
 	}
 	n.step("API server ready")
-	// Only now: without its bootstrapped roles these would be refused, and the controller manager would give up.
+	// Only after the bootstrapped roles exist: without them, the controller manager is unauthorized and exits.
 	if err := n.launch(n.config.controllerManager()); err != nil {
 		return err
 	}
@@ -106,8 +106,8 @@ func (n *node) start(ctx context.Context, host net.Listener) error {
 	return n.await(ctx, "kube-controller-manager", client.takesPods)
 }
 
-// settle makes the namespaces of this process a place for a node.
-func (n *node) settle() error {
+// prepareNamespaces sets up host name, cgroups, mounts and network.
+func (n *node) prepareNamespaces() error {
 	if err := unix.Sethostname([]byte(Name)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
@@ -132,7 +132,7 @@ func (n *node) settle() error {
 	return allowForwarding()
 }
 
-// importPause waits for containerd and gives it the one image that no pod can start without.
+// importPause waits for containerd and imports the pause image, which every pod needs.
 func (n *node) importPause(ctx context.Context) error {
 	answers := func(context.Context) bool {
 		connection, err := net.Dial("unix", ContainerdSocket)
@@ -159,7 +159,7 @@ func (n *node) importPause(ctx context.Context) error {
 	select {
 	case status := <-ended:
 		if status != 0 {
-			return failure{"containerd", fmt.Errorf("took no image: ctr %s", describe(status))}
+			return failure{"containerd", fmt.Errorf("did not import the image: ctr %s", describe(status))}
 		}
 		n.step("pause image loaded")
 		return nil
@@ -168,9 +168,9 @@ func (n *node) importPause(ctx context.Context) error {
 	}
 }
 
-// await blames the component that is waited for when time runs out; a component that died is its own culprit.
-func (n *node) await(ctx context.Context, component string, question func(context.Context) bool) error {
-	err := await(ctx, question)
+// await attributes a timeout to the awaited component. A component that ended is reported itself.
+func (n *node) await(ctx context.Context, component string, condition func(context.Context) bool) error {
+	err := await(ctx, condition)
 	if errors.Is(err, errTimeout) {
 		return failure{component, fmt.Errorf("%w (%s)", err, n.config.Timeout)}
 	}
@@ -193,7 +193,7 @@ func (n *node) launch(components ...component) error {
 	return nil
 }
 
-// ended deals with a component that nobody told to end.
+// ended handles the unexpected end of a component.
 func (n *node) ended(c component, status syscall.WaitStatus) {
 	if !n.up.Load() {
 		n.abort(failure{c.name, errors.New(describe(status))})

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// component is one long-running process of the cluster.
+// component is a long-running process of the cluster.
 type component struct {
 	name string
-	// program is the file to run; it is called by the component's name.
+	// program is the file to run, with the component's name as argv[0].
 	program string
 	args    []string
 }
 
-// Components returns the names that may get arguments of their own.
+// Components returns the names that --component-arg accepts.
 func Components() []string {
 	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "containerd", "kubelet", "kube-proxy"}
 }
 
-// kubernetes returns a component of the multi-call binary, with the feature gates and the user's arguments last: of a
-// flag given twice the later one counts.
+// kubernetes returns a component of the multi-call binary. The feature gates and the user's arguments are last, because
+// the later of two equal flags wins.
 func (c Config) kubernetes(name string, args ...string) component {
 	if gates := c.featureGates(); gates != "" {
 		args = append(args, "--feature-gates="+gates)
@@ -39,7 +39,7 @@ func (c Config) featureGates() string {
 	return strings.Join(gates, ",")
 }
 
-// Environment is all that pid 1 and the components see of an environment: a cluster must not depend on who started it.
+// Environment is the environment of pid 1 and the components. It does not depend on the caller.
 func Environment() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

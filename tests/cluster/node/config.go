@@ -1,4 +1,4 @@
-// Package node is the inside of a cluster: what pid 1 of the cluster's namespaces sets up and runs.
+// Package node runs inside the namespaces of a cluster: its pid 1, which sets up and runs the components.
 package node
 
 import (
@@ -11,7 +11,7 @@ import (
 	"rouse.dev/cluster/node/pki"
 )
 
-// Addresses are the same in every cluster: each has a network namespace of its own.
+// Addresses are the same in every cluster, because each has a network namespace of its own.
 const (
 	Name        = "node1"
 	NodeIP      = "10.80.0.1"
@@ -20,40 +20,40 @@ const (
 	serviceIP   = "10.96.0.1"
 	dnsIP       = "10.96.0.10"
 	podCIDR     = "10.244.0.0/24"
-	// API is where components and pods of the host network reach the API server.
+	// API is the address of the API server for components and pods of the host network.
 	API = NodeIP + ":6443"
 )
 
-// Settings are what the user of a cluster may choose.
+// Settings are the options of `cluster up`.
 type Settings struct {
-	// ControlPlaneOnly leaves out the node: objects, controllers and the HPA, but no pod ever runs.
+	// ControlPlaneOnly starts no node: there are controllers, including the HPA, but pods do not run.
 	ControlPlaneOnly bool `json:"controlPlaneOnly,omitempty"`
-	// HPASyncPeriod is how often the HPA looks; the stock value is 15 s.
+	// HPASyncPeriod is the sync period of the HPA; the default of Kubernetes is 15 s.
 	HPASyncPeriod time.Duration `json:"hpaSyncPeriod"`
-	// KubeProxyMinSyncPeriod is the least time between two changes of a node's rules; the stock value is 1 s.
+	// KubeProxyMinSyncPeriod is the minimum time between two changes of a node's rules; the default of Kubernetes is 1 s.
 	KubeProxyMinSyncPeriod time.Duration `json:"kubeProxyMinSyncPeriod"`
-	// FeatureGates go to all Kubernetes components: Name to true or false.
+	// FeatureGates are set on all Kubernetes components.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// Arguments are added to those of a component, by its name, and win over them.
+	// Arguments are appended to those of a component and override them.
 	Arguments map[string][]string `json:"arguments,omitempty"`
-	// Timeout bounds the start.
+	// Timeout is the timeout of the start.
 	Timeout time.Duration `json:"timeout"`
 }
 
-// Config is all that the inside of a cluster has to know. It crosses two process borders as a file.
+// Config is the configuration of pid 1. It is passed through two processes as a file.
 type Config struct {
 	Settings
 	Dir state.Dir `json:"dir"`
 	// Kubernetes is the binary of all Kubernetes components and etcd.
 	Kubernetes string `json:"kubernetes"`
-	// Pause is the image of a pod's sandbox, and CoreDNS what its name says; both are empty without a node.
+	// Pause and CoreDNS are images; both are empty without a node.
 	Pause   Image `json:"pause"`
 	CoreDNS Image `json:"coreDNS"`
 	// CNIPlugins is the directory of the container network plugins.
 	CNIPlugins string `json:"cniPlugins,omitempty"`
-	// Snapshotter is how containerd stacks image layers.
+	// Snapshotter is the snapshotter of containerd.
 	Snapshotter string `json:"snapshotter,omitempty"`
-	// Rootless tells that uid 0 of the cluster is an ordinary user of the host.
+	// Rootless is set if uid 0 of the cluster is a user without root on the host.
 	Rootless bool `json:"rootless,omitempty"`
 }
 
@@ -63,8 +63,8 @@ type Image struct {
 	File string `json:"file"`
 }
 
-// Write makes the cluster's directory with everything that is known before it starts: certificates, the components'
-// configuration, and the Config itself.
+// Write creates the cluster's directory with the certificates, the configuration of the components and the Config
+// itself.
 func (c Config) Write() error {
 	dir := c.Dir
 	for _, path := range []string{dir.Path, dir.Logs(), dir.Etcd(), dir.Components("cni"), dir.Containerd(), dir.Kubelet(), dir.CNI(), dir.PodLogs(), dir.Plugins()} {
@@ -88,7 +88,7 @@ func (c Config) Write() error {
 	return os.WriteFile(dir.Config(), content, 0o600)
 }
 
-// Read returns the Config that Write wrote.
+// Read returns the Config written by Write.
 func Read(dir state.Dir) (Config, error) {
 	var config Config
 	content, err := os.ReadFile(dir.Config())

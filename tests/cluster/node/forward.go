@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// forward carries connections from the host to the API server.
+// forward forwards connections from the host to the API server.
 //
-// A socket belongs to the network namespace that it was made in, whoever holds it: the listener was made on the host's
-// loopback interface and handed in, and the other side is dialled from here. So nobody has to change namespaces.
+// A socket belongs to the network namespace in which it was created. The inherited listener is on the host's loopback
+// interface, and the other side is dialled from this namespace, so no process changes namespaces.
 func forward(listener net.Listener, address string) error {
 	for {
 		outer, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		if err != nil { // out of files, or a client that left in the queue
+		if err != nil { // no file descriptors, or a client that closed in the queue
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -25,7 +25,7 @@ func forward(listener net.Listener, address string) error {
 			defer outer.Close()
 			inner, err := net.DialTimeout("tcp", address, 5*time.Second)
 			if err != nil {
-				return // the client sees a closed connection, as it would of an API server that is down
+				return // the client sees a closed connection, as from an API server that is down
 			}
 			defer inner.Close()
 			join(outer.(*net.TCPConn), inner.(*net.TCPConn))
@@ -33,8 +33,8 @@ func forward(listener net.Listener, address string) error {
 	}
 }
 
-// join copies both ways until both directions have ended. The end of one is passed on by itself: exec and attach close
-// theirs long before the other.
+// join copies in both directions until both have ended. The end of one direction is forwarded at once: exec and attach
+// close one direction long before the other.
 func join(a, b *net.TCPConn) {
 	done := make(chan struct{})
 	go func() {
@@ -47,7 +47,7 @@ func join(a, b *net.TCPConn) {
 
 func pump(from, to *net.TCPConn) {
 	if _, err := io.Copy(to, from); err != nil {
-		// Broken rather than ended: the other direction has nobody to talk to.
+		// After an error, the other direction is useless.
 		from.Close()
 		to.Close()
 		return

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletSysctls are settings of the whole machine that the kubelet overwrites with these values. It is shown files that
-// hold them already.
+// kubeletSysctls are settings of the whole machine that the kubelet would set to these values. It gets bind-mounted files
+// that already have them.
 var kubeletSysctls = map[string]string{
 	"vm/overcommit_memory":      "1",
 	"vm/panic_on_oom":           "0",
@@ -20,9 +20,8 @@ var kubeletSysctls = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 }
 
-// mount turns the copy of the host's mounts into the cluster's own view: same files, but a /proc of the cluster's
-// processes, and empty or own directories wherever a component has a path built in. The host sees none of it, and all of
-// it goes with the last process of the cluster.
+// mount changes the copy of the host's mounts: a /proc of the cluster's processes, and directories of the cluster at the
+// fixed paths of components. The host does not see these mounts, and they end with the last process of the cluster.
 func (c Config) mount() error {
 	steps := mounting{}
 	steps.do("", "/", "", unix.MS_REC|unix.MS_PRIVATE)
@@ -31,8 +30,8 @@ func (c Config) mount() error {
 	if c.ControlPlaneOnly {
 		return steps.err
 	}
-	// The kubelet and the network plugins insist on directories in /var/lib, which the host need not have. Making them
-	// there would leave them behind, so all of /var/lib is covered, and what the cluster needs of it is put back.
+	// The kubelet and the network plugins need directories in /var/lib that the host may lack. Creating them there would
+	// leave them behind, so /var/lib is covered by a tmpfs, and the directories of the cluster are moved back into it.
 	c.coverVarLib(&steps)
 	steps.bind(c.Dir.Kubelet(), "/var/lib/kubelet")
 	steps.bind(c.Dir.CNI(), "/var/lib/cni")
@@ -40,13 +39,13 @@ func (c Config) mount() error {
 	for name, value := range kubeletSysctls {
 		setting := filepath.Join("/proc/sys", name)
 		if _, err := os.Stat(setting); err != nil {
-			continue // not every kernel has every one
+			continue // not every kernel has every setting
 		}
 		fake := filepath.Join("/run/sysctl", strings.ReplaceAll(name, "/", "."))
 		steps.file(fake, value+"\n")
 		steps.do(fake, setting, "", unix.MS_BIND)
 	}
-	// Mount propagation from pods to the node, which the kubelet expects of a node.
+	// The kubelet expects mount propagation from pods to the node.
 	steps.do("", "/", "", unix.MS_REC|unix.MS_SHARED)
 	return steps.err
 }
@@ -69,7 +68,7 @@ func (c Config) coverVarLib(steps *mounting) {
 	}
 }
 
-// mounting carries the first error through a list of mounts.
+// mounting keeps the first error of a list of mounts.
 type mounting struct{ err error }
 
 func (m *mounting) do(source, target, kind string, flags uintptr) {

@@ -11,11 +11,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// connect gives the cluster's network namespace the node's address.
+// connect assigns the node's address in the cluster's network namespace.
 //
-// The address sits on one end of a pair whose other end is here too: the kernel wants an interface that is up, and not
-// every kernel has dummy ones. The default route leads nowhere; without one the node itself could reach no Service, since
-// an address is routed before kube-proxy's rules rewrite it.
+// The address is on one end of a veth pair whose other end is in the same namespace: the kernel needs an interface that is
+// up, and not every kernel has dummy interfaces. The default route has no gateway. Without it the node could not reach
+// Services, because an address is routed before kube-proxy's rules rewrite it.
 func connect() error {
 	loopback, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -50,13 +50,13 @@ func connect() error {
 	return nil
 }
 
-// allowForwarding lets packets of pods through, in this network namespace only, and through kube-proxy's rules even
-// where bridge and pod are neighbours.
+// allowForwarding enables forwarding of pods' packets in this network namespace, and kube-proxy's rules for packets
+// between pods of one bridge.
 func allowForwarding() error {
 	for _, name := range []string{"ipv4/ip_forward", "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"} {
 		err := os.WriteFile(filepath.Join("/proc/sys/net", name), []byte("1"), 0)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the kernel has no net/%s: load the module br_netfilter", name)
+			return fmt.Errorf("the kernel has no net/%s; load the module br_netfilter", name)
 		}
 		if err != nil {
 			return fmt.Errorf("set net/%s: %w", name, err)

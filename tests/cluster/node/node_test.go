@@ -69,15 +69,15 @@ func TestSettingsReachTheirComponents(t *testing.T) {
 			}
 		}
 		if strings.Contains(string(content), "<no value>") {
-			t.Errorf("%s has a hole:\n%s", file, content)
+			t.Errorf("%s has an empty template value:\n%s", file, content)
 		}
 		if filepath.Ext(file) == ".conflist" && !json.Valid(content) {
-			t.Errorf("%s is no JSON:\n%s", file, content)
+			t.Errorf("%s is not JSON:\n%s", file, content)
 		}
 	}
 }
 
-func TestConfigSurvivesTheWayToPid1(t *testing.T) {
+func TestConfigRoundTrips(t *testing.T) {
 	c := config(t)
 	if err := c.Write(); err != nil {
 		t.Fatal(err)
@@ -92,8 +92,8 @@ func TestConfigSurvivesTheWayToPid1(t *testing.T) {
 	}
 }
 
-// exec and port-forward close one direction and go on with the other.
-func TestForwardPassesTheEndOfOneDirection(t *testing.T) {
+// exec and port-forward close one direction and continue with the other.
+func TestForwardForwardsTheEndOfOneDirection(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestForwardPassesTheEndOfOneDirection(t *testing.T) {
 			return
 		}
 		defer connection.Close()
-		request, _ := io.ReadAll(connection) // returns only when the client's end has come through
+		request, _ := io.ReadAll(connection) // returns only after the client's end was forwarded
 		_, _ = connection.Write(append([]byte("got "), request...))
 	}()
 	host, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,7 +126,7 @@ func TestForwardPassesTheEndOfOneDirection(t *testing.T) {
 	if err := client.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := io.ReadAll(client); err != nil || string(answer) != "got this" {
-		t.Errorf("%q %v", answer, err)
+	if response, err := io.ReadAll(client); err != nil || string(response) != "got this" {
+		t.Errorf("%q %v", response, err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// reaper is the duty of pid 1: to wait for every process that ends, its own children and those that lost their parents.
+// reaper waits for every process that ends, as pid 1 must: its own children and orphans.
 //
-// It takes the exits of all, so nobody in this process may wait in the usual way; who starts a child here gets a channel
-// for its end instead.
+// It reaps all of them, so no other code of this process may wait for a child. Instead, start returns a channel for the
+// end of the child.
 type reaper struct {
 	mu       sync.Mutex
 	children map[int]chan<- syscall.WaitStatus
@@ -20,7 +20,7 @@ type reaper struct {
 
 func newReaper() *reaper {
 	r := &reaper{children: map[int]chan<- syscall.WaitStatus{}}
-	exits := make(chan os.Signal, 1) // one waiting signal is enough: reap takes all that have ended
+	exits := make(chan os.Signal, 1) // one pending signal is enough: reap handles all ended processes
 	signal.Notify(exits, syscall.SIGCHLD)
 	go func() {
 		for range exits {
@@ -30,8 +30,8 @@ func newReaper() *reaper {
 	return r
 }
 
-// start runs a command and returns a channel that gets its end. The lock is held meanwhile: a child may end before Start
-// has even returned, and would be reaped as nobody's.
+// start starts a command and returns a channel for its exit status. The lock is held meanwhile: a child may end before
+// Start returns, and would be reaped as an orphan.
 func (r *reaper) start(command *exec.Cmd) (<-chan syscall.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *reaper) reap() {
 	}
 }
 
-// describe tells how a process ended.
+// describe returns an exit status as text.
 func describe(status syscall.WaitStatus) string {
 	if status.Signaled() {
 		return fmt.Sprintf("was killed (%s)", status.Signal())

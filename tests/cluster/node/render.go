@@ -11,16 +11,16 @@ import (
 //go:embed config
 var templates embed.FS
 
-// ContainerdSocket is on the cluster's own /run.
+// ContainerdSocket is the socket of containerd, on the cluster's own /run.
 const ContainerdSocket = "/run/containerd/containerd.sock"
 
-// values is what a template may name.
+// values is the data of the templates.
 type values struct {
 	Config
 	Node, NodeIP, PodCIDR, DNSIP, CgroupRoot, Socket string
 }
 
-// render writes the configuration files of those components that want files.
+// render writes the configuration files of the components that need files.
 func (c Config) render() error {
 	all, err := template.ParseFS(templates, "config/*")
 	if err != nil {

@@ -18,14 +18,14 @@ func (c Config) kubelet() component {
 	)
 }
 
-// proxy takes its gates from its file: with a file, kube-proxy ignores most flags.
+// proxy has its feature gates in its file, because kube-proxy ignores most flags with a file.
 func (c Config) proxy() component {
 	return component{"kube-proxy", c.Kubernetes, append([]string{
 		"--config=" + c.Dir.Components("kube-proxy.yaml"),
 	}, c.Arguments["kube-proxy"]...)}
 }
 
-// cgroups is the cluster's part of the cgroup tree.
+// cgroups returns the cgroups of the cluster.
 func (c Config) cgroups() (cgroup.Tree, error) { return cgroup.Of(cgroup.Mount, c.Dir.Name) }
 
 func (c Config) cgroupRoot() string {

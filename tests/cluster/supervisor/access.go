@@ -12,13 +12,13 @@ import (
 	"rouse.dev/cluster/node/containerd"
 )
 
-// Images returns the image store of the cluster with the given pid 1. Its socket is on the cluster's own /run, which the
-// host reaches through that process.
+// Images returns the image store of the cluster with the given pid 1. Its socket is on the cluster's own /run, which is
+// reachable through /proc.
 func Images(init int) containerd.Images {
 	return containerd.Images{Socket: filepath.Join("/proc", strconv.Itoa(init), "root", node.ContainerdSocket)}
 }
 
-// Kubectl returns a command of the administrator on the host. It is the kubectl of the cluster's own version.
+// Kubectl returns a kubectl command of the cluster's version, with the administrator's kubeconfig.
 func Kubectl(ctx context.Context, config node.Config, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, config.Kubernetes, args...)
 	command.Args[0] = "kubectl"
@@ -26,8 +26,7 @@ func Kubectl(ctx context.Context, config node.Config, args ...string) *exec.Cmd 
 	return command
 }
 
-// kubectlEnvironment points kubectl to the cluster, and keeps its notes in the cluster's directory rather than in the
-// user's home.
+// kubectlEnvironment sets the kubeconfig, and a cache in the cluster's directory instead of the user's home.
 func kubectlEnvironment(dir state.Dir) []string {
 	return append(os.Environ(), "KUBECONFIG="+dir.Kubeconfig(), "KUBECACHEDIR="+dir.Cache())
 }

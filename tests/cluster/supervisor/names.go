@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// coreDNS is what makes Services known by name.
+// coreDNS has the manifests of CoreDNS.
 //
 //go:embed coredns.yaml
 var coreDNS []byte
 
-// addNames deploys CoreDNS into a cluster that is up. Its image is large, so it comes after the start and not in its way.
-func (s *supervisor) addNames() {
+// addDNS deploys CoreDNS after the start, because importing its large image would delay the start.
+func (s *supervisor) addDNS() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.deployCoreDNS(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "names of Services will not resolve:", err)
+		fmt.Fprintln(os.Stderr, "CoreDNS not deployed, names of Services do not resolve:", err)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"rouse.dev/cluster/build/artifact"
 )
 
-// The image is named in two places: where it is packed and where it is deployed.
-func TestCoreDNSRunsTheImageThatIsPacked(t *testing.T) {
+// The image is named in two places: the artifact and the manifest.
+func TestCoreDNSRunsThePackedImage(t *testing.T) {
 	if !bytes.Contains(coreDNS, []byte("image: "+artifact.CoreDNS.Image+"\n")) {
 		t.Errorf("coredns.yaml does not run %s", artifact.CoreDNS.Image)
 	}

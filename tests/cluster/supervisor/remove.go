@@ -10,31 +10,31 @@ import (
 	"rouse.dev/cluster/host/state"
 )
 
-// patience is how long a killed process or its cgroup may take to go.
-const patience = 10 * time.Second
+// stopTimeout is the timeout for the end of a killed process and its cgroups.
+const stopTimeout = 10 * time.Second
 
-// Stop ends all processes of a cluster and removes its cgroups. Files stay, so that logs can be read. It starts from
-// whatever is there: a cluster that runs, one whose supervisor was killed, half of one, or none.
+// Stop kills all processes of a cluster and removes its cgroups. It keeps the files, so that logs can be read. The cluster
+// may be running, partly started, crashed, or absent.
 func Stop(dir state.Dir) error {
-	// Nothing inside is worth a graceful end, so the supervisor has nothing to do that its death does not. Again until
-	// nobody holds the cluster: a start that was under way may have handed it on meanwhile.
-	for deadline := time.Now().Add(patience); ; {
+	// No process needs a graceful end. Retried until the lock is free, because a concurrent start may have passed the
+	// lock to another process.
+	for deadline := time.Now().Add(stopTimeout); ; {
 		pid := dir.Supervisor()
 		if pid == 0 {
 			break
 		}
 		if supervisor, err := state.Identify(pid); err == nil {
-			if err := supervisor.Kill(patience); err != nil {
+			if err := supervisor.Kill(stopTimeout); err != nil {
 				return err
 			}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s stays locked, and not by process %d that it names", dir.Lock(), pid)
+			return fmt.Errorf("%s stays locked by a process other than %d, which it names", dir.Lock(), pid)
 		}
 	}
 	record := dir.ReadRecord()
-	// It dies of its parent's death; the end of pid 1 is the end of all, and only then the kernel lets go of mounts.
-	if err := record.Init.Kill(patience); err != nil {
+	// pid 1 is killed with its parent, and all other processes with pid 1. Only then does the kernel release the mounts.
+	if err := record.Init.Kill(stopTimeout); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
@@ -42,9 +42,9 @@ func Stop(dir state.Dir) error {
 	}
 	cgroups, err := cgroup.Of(cgroup.Mount, dir.Name)
 	if err != nil {
-		return nil // without a cgroup file system there is nothing of ours in it
+		return nil // no cgroup file system, so no cgroups
 	}
-	return cgroups.Remove(patience)
+	return cgroups.Remove(stopTimeout)
 }
 
 // Remove stops a cluster and removes its files.
@@ -52,8 +52,8 @@ func Remove(dir state.Dir) error {
 	if err := Stop(dir); err != nil {
 		return err
 	}
-	// A snapshot can be busy for a moment after its last user has died.
-	deadline := time.Now().Add(patience)
+	// A snapshot can be busy for a moment after its last process has died.
+	deadline := time.Now().Add(stopTimeout)
 	for {
 		err := os.RemoveAll(dir.Path)
 		if err == nil {
@@ -67,7 +67,7 @@ func Remove(dir state.Dir) error {
 	return nil
 }
 
-// All returns every cluster of which something is left: files, or cgroups of a cluster whose files are gone.
+// All returns every cluster that has files or cgroups.
 func All() ([]state.Dir, error) {
 	dirs, err := state.List()
 	seen := map[string]bool{}
@@ -75,11 +75,11 @@ func All() ([]state.Dir, error) {
 		seen[dir.Name] = true
 	}
 	for _, name := range cgroup.Clusters(cgroup.Mount) {
-		dir, wrong := state.Of(name)
-		if wrong == nil && !seen[name] {
+		dir, invalid := state.Of(name)
+		if invalid == nil && !seen[name] {
 			dirs = append(dirs, dir)
 		}
-		err = errors.Join(err, wrong)
+		err = errors.Join(err, invalid)
 	}
 	return dirs, err
 }

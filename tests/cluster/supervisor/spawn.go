@@ -9,7 +9,7 @@ import (
 	"rouse.dev/cluster/host/state"
 )
 
-// Spawn starts a supervisor that outlives the caller, hands it the held lock, and returns where its events are read.
+// Spawn starts a supervisor that outlives the caller, passes it the held lock, and returns the pipe of its events.
 func Spawn(dir state.Dir, held *os.File) (*os.File, error) {
 	log, err := os.OpenFile(dir.Log("supervisor"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -27,7 +27,7 @@ func Spawn(dir state.Dir, held *os.File) (*os.File, error) {
 	command.Env = append(os.Environ(), dir.Environment())
 	command.Stdout, command.Stderr = log, log
 	command.ExtraFiles = []*os.File{write, held} // in the order of the constants in supervisor.go
-	// A session of its own: no terminal, and no Ctrl-C that is meant for `cluster up`.
+	// A separate session: no terminal, and no Ctrl-C of `cluster up`.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		events.Close()

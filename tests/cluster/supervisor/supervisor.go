@@ -1,11 +1,11 @@
-// Package supervisor is the outside of a cluster: the process that stays behind `cluster up` and holds the cluster's pid
-// 1, and what starts and removes it.
+// Package supervisor runs outside the namespaces of a cluster: the process that starts pid 1 and stays after `cluster up`,
+// and the functions that start and remove it.
 //
 //	cluster up ──► supervisor ──► pid 1 of new namespaces ──► etcd, kube-apiserver, containerd, kubelet ...
 //	 (returns)      (detached)     (dies with its parent, and the kernel kills the rest)
 //
-// Whatever way the supervisor ends, the processes, mounts and network of the cluster end with it. What can be left are
-// cgroups and files, and those Remove finds by their names.
+// However the supervisor ends, the processes, mounts and network of the cluster end with it. Cgroups and files may remain;
+// Remove finds them by name.
 package supervisor
 
 import (
@@ -25,21 +25,21 @@ import (
 	"rouse.dev/cluster/supervisor/event"
 )
 
-// The files that are inherited after the three standard ones: events to report to by both processes, and then the
-// cluster's lock by the supervisor and the listener for the host's clients by pid 1.
+// The files that are inherited after the three standard ones. Both processes inherit the pipe for events; the supervisor
+// also inherits the cluster's lock, and pid 1 the listener for clients on the host.
 const (
 	eventsFile   = 3
 	lockFile     = 4
 	listenerFile = 4
 )
 
-// inherit takes over a file, and keeps it from those that this process will start.
+// inherit opens an inherited file, and closes it for the children of this process.
 func inherit(number uintptr, name string) *os.File {
 	unix.CloseOnExec(int(number))
 	return os.NewFile(number, name)
 }
 
-// Run is the life of the supervisor.
+// Run runs the supervisor until the cluster ends.
 func Run(dir state.Dir) error {
 	report := event.NewWriter(inherit(eventsFile, "events"))
 	held := inherit(lockFile, "lock")
@@ -50,7 +50,7 @@ func Run(dir state.Dir) error {
 		err = s.run()
 	}
 	if err != nil {
-		// Sent in vain when `cluster up` has gone, which is why errors of reports are nobody's.
+		// Fails if `cluster up` has ended, so the errors of reports are ignored.
 		_ = report.Send(event.Failed, "supervisor", err.Error())
 		return err
 	}
@@ -105,11 +105,11 @@ func (s *supervisor) run() error {
 	}
 }
 
-// writeKubeconfig makes the administrator's kubeconfig for programs on the host.
+// writeKubeconfig writes the administrator's kubeconfig for programs on the host.
 func (s *supervisor) writeKubeconfig(address string) error {
 	authority, err := os.ReadFile(s.dir.PKI("ca.crt"))
 	if err != nil {
-		return fmt.Errorf("read the authority: %w", err)
+		return fmt.Errorf("read the CA: %w", err)
 	}
 	admin, err := pki.ReadPair(s.dir.PKI(), "admin")
 	if err != nil {
@@ -126,7 +126,8 @@ func (s *supervisor) writeKubeconfig(address string) error {
 
 // startInit starts pid 1 in namespaces of its own, with the listener for the host's clients.
 //
-// The kernel ties the death signal to the thread that made the child: the calling goroutine keeps its thread for good.
+// The kernel sends the death signal when the thread that created the child ends, so the calling goroutine is locked to
+// its thread.
 func (s *supervisor) startInit(host *net.TCPListener) (*exec.Cmd, *os.File, error) {
 	runtime.LockOSThread()
 	listener, err := host.File()
@@ -134,7 +135,7 @@ func (s *supervisor) startInit(host *net.TCPListener) (*exec.Cmd, *os.File, erro
 		return nil, nil, err
 	}
 	defer listener.Close()
-	defer host.Close() // pid 1 has it from here on: a second holder would keep clients waiting after pid 1's end
+	defer host.Close() // pid 1 has it: with a second copy, clients would hang after the end of pid 1
 	events, write, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -156,14 +157,14 @@ func (s *supervisor) startInit(host *net.TCPListener) (*exec.Cmd, *os.File, erro
 	}
 	if err := command.Start(); err != nil {
 		if s.config.Rootless {
-			err = fmt.Errorf("%w; as an ordinary user this takes a kernel that allows user namespaces", err)
+			err = fmt.Errorf("%w; without root this needs a kernel that allows user namespaces", err)
 		}
 		return nil, nil, fmt.Errorf("start pid 1 of the cluster: %w", err)
 	}
 	return command, events, nil
 }
 
-// handle takes an event from pid 1.
+// handle handles an event from pid 1.
 func (s *supervisor) handle(e event.Event) {
 	fmt.Fprintln(os.Stderr, e.At.Format("15:04:05.000"), e.Kind, e.Component, e.Text)
 	if e.Kind == event.Ready {
@@ -172,13 +173,13 @@ func (s *supervisor) handle(e event.Event) {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		if !s.config.ControlPlaneOnly {
-			go s.addNames()
+			go s.addDNS()
 		}
 	}
 	_ = s.report.Forward(e)
 }
 
-// Inherited returns what startInit handed to pid 1.
+// Inherited returns the files that startInit passed to pid 1.
 func Inherited() (*event.Writer, net.Listener, error) {
 	file := inherit(listenerFile, "listener")
 	defer file.Close()

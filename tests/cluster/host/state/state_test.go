@@ -57,7 +57,7 @@ func TestLockReportsTheRunningSupervisor(t *testing.T) {
 	}
 	held.Close()
 	if pid := dir.Supervisor(); pid != 0 {
-		t.Errorf("the pid in the file, %d, counts though nobody holds the lock", pid)
+		t.Errorf("the pid in the file, %d, counts without a held lock", pid)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package containerd gets images into a cluster's containerd, by its own command line client.
+// Package containerd imports images into a cluster's containerd, with its command line client ctr.
 package containerd
 
 import (
@@ -12,18 +12,18 @@ import (
 	"rouse.dev/cluster/build/image"
 )
 
-// Images is the image store that the kubelet sees.
+// Images is the image store of the kubelet.
 type Images struct {
-	// Socket is containerd's. A path through /proc/PID/root reaches one in another mount namespace.
+	// Socket is the socket of containerd. A path through /proc/PID/root reaches another mount namespace.
 	Socket string
 }
 
-// Import returns the command that imports an image tarball. A caller who may not wait for children runs it its own way.
+// Import returns the command that imports an image tarball. pid 1 runs it through its reaper.
 func (i Images) Import(tarball string) *exec.Cmd {
 	return i.client(context.Background(), "images", "import", tarball)
 }
 
-// Load imports an image tarball unless the very same image has its name already, and tells whether it had to.
+// Load imports an image tarball, unless its name already refers to the same image. It returns whether it imported.
 func (i Images) Load(ctx context.Context, tarball string) (bool, error) {
 	if present, err := i.present(ctx, tarball); err != nil || present {
 		return false, err
@@ -31,12 +31,12 @@ func (i Images) Load(ctx context.Context, tarball string) (bool, error) {
 	return true, run(i.client(ctx, "images", "import", tarball))
 }
 
-// present compares ids. containerd keeps a second reference to each image, named by the id; it leads to the same digest as
-// the name if, and only if, the name means that image.
+// present compares ids. containerd keeps a second reference to each image, named by the id. It has the same digest as the
+// name if and only if the name refers to that image.
 func (i Images) present(ctx context.Context, tarball string) (bool, error) {
 	name, id, err := image.Identify(tarball)
 	if errors.Is(err, image.ErrSeveral) {
-		return false, nil // importing again what is there does no harm
+		return false, nil // importing it again is harmless
 	}
 	if err != nil {
 		return false, err
@@ -56,7 +56,7 @@ func (i Images) present(ctx context.Context, tarball string) (bool, error) {
 		switch reference, digest := fields[0], fields[2]; {
 		case reference == id:
 			byID = digest
-		// containerd completes a short name with a registry in front.
+		// containerd prefixes a short name with a registry.
 		case reference == name || strings.HasSuffix(reference, "/"+name):
 			byName = digest
 		}
@@ -65,15 +65,15 @@ func (i Images) present(ctx context.Context, tarball string) (bool, error) {
 }
 
 func (i Images) client(ctx context.Context, args ...string) *exec.Cmd {
-	// The kubelet's images are those of this one namespace.
+	// The kubelet uses the namespace k8s.io.
 	return exec.CommandContext(ctx, "ctr", append([]string{"--address", i.Socket, "--namespace", "k8s.io"}, args...)...)
 }
 
 func run(command *exec.Cmd) error {
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(command.Args, " "), err, strings.TrimSpace(complaint.String()))
+		return fmt.Errorf("%s: %w: %s", strings.Join(command.Args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package pki makes the keys and certificates of a cluster. They live as long as the cluster does, a day or two, so there
-// is no rotation and no revocation.
+// Package pki creates the keys and certificates of a cluster. A cluster runs for a day or two, so there is no rotation and
+// no revocation.
 package pki
 
 import (
@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// lifetime is long enough for a demo cluster that somebody forgot.
+// lifetime exceeds that of any test or demo cluster.
 const lifetime = 365 * 24 * time.Hour
 
-// leeway forgives a clock that is set back after the certificates were made.
+// leeway allows a clock that is set back after the certificates were created.
 const leeway = time.Hour
 
 // Pair is a certificate and its key, both PEM.
@@ -31,17 +31,17 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// Subject is whom a certificate names.
+// Subject is the subject of a certificate.
 type Subject struct {
 	// CommonName is the user's name, for a client.
 	CommonName string
 	// Organizations are the user's groups.
 	Organizations []string
-	// Hosts are names and IP addresses that a server is reached by. A subject without any is a client only.
+	// Hosts are the names and IP addresses of a server. A subject without hosts is a client only.
 	Hosts []string
 }
 
-// NewAuthority makes a self-signed authority.
+// NewAuthority creates a self-signed CA.
 func NewAuthority(name string) (*Authority, error) {
 	template, err := newTemplate(pkix.Name{CommonName: name})
 	if err != nil {
@@ -65,7 +65,7 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{Pair{encode("CERTIFICATE", der), encodedKey}, certificate, key}, nil
 }
 
-// Issue makes a certificate, for a client and, if the subject has hosts, for a server.
+// Issue issues a certificate for a client and, if the subject has hosts, for a server.
 func (a *Authority) Issue(subject Subject) (Pair, error) {
 	template, err := newTemplate(pkix.Name{CommonName: subject.CommonName, Organization: subject.Organizations})
 	if err != nil {

@@ -7,27 +7,27 @@ import (
 	"path/filepath"
 )
 
-// Cluster is what the certificates of a cluster have to name.
+// Cluster has the names and addresses in the certificates of a cluster.
 type Cluster struct {
 	Name string
 	// Node is the node's name and NodeIP its address.
 	Node, NodeIP string
-	// ServiceIP is the first address of the service range: pods reach the API server by it.
+	// ServiceIP is the first address of the Service range, the address of the API server for pods.
 	ServiceIP string
 	// Server is the API server's URL for the components.
 	Server string
 }
 
-// certificate is one to issue, and the name of its files.
+// certificate is a certificate to issue and the name of its files.
 type certificate struct {
 	file    string
 	subject Subject
 }
 
-// servers are the certificates that components show to each other.
+// servers are the certificates between components.
 func (c Cluster) servers() []certificate {
 	return []certificate{
-		// 127.0.0.1 is how programs on the host reach it.
+		// 127.0.0.1 is the address for programs on the host.
 		{"apiserver", Subject{CommonName: "kube-apiserver", Hosts: []string{
 			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 			"localhost", "127.0.0.1", c.NodeIP, c.ServiceIP,
@@ -37,7 +37,7 @@ func (c Cluster) servers() []certificate {
 	}
 }
 
-// clients are those of the API server; each gets a kubeconfig.
+// clients are the clients of the API server; each has a kubeconfig.
 func (c Cluster) clients() []certificate {
 	return []certificate{
 		{"admin", Subject{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}}},
@@ -48,8 +48,8 @@ func (c Cluster) clients() []certificate {
 	}
 }
 
-// Write makes everything and writes it into a directory: NAME.crt and NAME.key of both authorities (ca, front-proxy-ca)
-// and of each certificate, sa.key and sa.pub for service accounts, and NAME.kubeconfig of each client.
+// Write creates all files in a directory: NAME.crt and NAME.key of both CAs (ca, front-proxy-ca) and of each certificate,
+// sa.key and sa.pub for service accounts, and NAME.kubeconfig of each client.
 func (c Cluster) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory for certificates: %w", err)
@@ -58,7 +58,7 @@ func (c Cluster) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	// An authority of its own: whoever holds a certificate of this one may name any user in a header.
+	// A separate CA, because a client with a certificate of this one may name any user in a header.
 	frontProxy, err := NewAuthority("rouse-cluster-" + c.Name + "-front-proxy")
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (c Cluster) Write(dir string) error {
 	return nil
 }
 
-// ReadPair reads what Write wrote under a name.
+// ReadPair reads a pair written by Write.
 func ReadPair(dir, name string) (Pair, error) {
 	certificate, err := os.ReadFile(filepath.Join(dir, name+".crt"))
 	if err != nil {
@@ -116,7 +116,7 @@ func ReadPair(dir, name string) (Pair, error) {
 	return Pair{certificate, key}, nil
 }
 
-// signingKey returns the two halves of the key that signs the tokens of service accounts.
+// signingKey returns the key pair that signs the tokens of service accounts.
 func signingKey() (private, public []byte, err error) {
 	key, private, err := newKey()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"text/template"
 )
 
-// kubeconfig is written as text: a client library for one small file would be most of this program.
+// kubeconfig is a text template, because a client library for one small file would be most of this program.
 var kubeconfig = template.Must(template.New("").Funcs(template.FuncMap{"base64": base64.StdEncoding.EncodeToString}).Parse(
 	`apiVersion: v1
 kind: Config
@@ -28,7 +28,7 @@ contexts:
 current-context: {{ .Cluster }}
 `))
 
-// Kubeconfig is how a client reaches an API server and who it is there.
+// Kubeconfig has the address of an API server and the identity of a client.
 type Kubeconfig struct {
 	Cluster   string
 	Server    string

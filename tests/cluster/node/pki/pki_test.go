@@ -41,7 +41,7 @@ func pool(certificate *x509.Certificate) *x509.CertPool {
 	return roots
 }
 
-func TestServersAreTrustedUnderEveryNameTheyAreCalledBy(t *testing.T) {
+func TestServerCertificatesCoverAllTheirNames(t *testing.T) {
 	dir := written(t)
 	roots := pool(certificateIn(t, dir, "ca"))
 	for server, hosts := range map[string][]string{
@@ -57,15 +57,15 @@ func TestServersAreTrustedUnderEveryNameTheyAreCalledBy(t *testing.T) {
 	}
 }
 
-func TestClientsAreNoServers(t *testing.T) {
+func TestClientCertificatesAreNotValidForServers(t *testing.T) {
 	dir := written(t)
 	_, err := certificateIn(t, dir, "admin").Verify(x509.VerifyOptions{Roots: pool(certificateIn(t, dir, "ca")), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	if err == nil {
-		t.Error("the administrator's certificate would do for a server")
+		t.Error("the administrator's certificate is valid for a server")
 	}
 }
 
-func TestFrontProxyHasAnAuthorityOfItsOwn(t *testing.T) {
+func TestFrontProxyHasASeparateCA(t *testing.T) {
 	dir := written(t)
 	client := certificateIn(t, dir, "front-proxy-client")
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -73,11 +73,11 @@ func TestFrontProxyHasAnAuthorityOfItsOwn(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := client.Verify(x509.VerifyOptions{Roots: pool(certificateIn(t, dir, "ca")), KeyUsages: usage}); err == nil {
-		t.Error("the cluster's authority vouches for the front proxy, so any of its clients could pose as one")
+		t.Error("the cluster's CA also signs the front proxy, so any client could impersonate it")
 	}
 }
 
-func TestKeysFitTheirCertificatesAndAreSecret(t *testing.T) {
+func TestKeysMatchTheirCertificatesAndArePrivate(t *testing.T) {
 	dir := written(t)
 	keys, _ := filepath.Glob(filepath.Join(dir, "*.key"))
 	for _, key := range keys {
@@ -85,7 +85,7 @@ func TestKeysFitTheirCertificatesAndAreSecret(t *testing.T) {
 			t.Errorf("%s has mode %v (%v)", key, info.Mode(), err)
 		}
 		if filepath.Base(key) == "sa.key" {
-			continue // its other half is no certificate
+			continue // its public half is not a certificate
 		}
 		if _, err := tls.LoadX509KeyPair(strings.TrimSuffix(key, ".key")+".crt", key); err != nil {
 			t.Errorf("%s: %v", key, err)
@@ -124,7 +124,7 @@ func TestKubeconfigsCarryTheComponentsIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		if certificate.Subject.CommonName != want {
-			t.Errorf("%s.kubeconfig is %s's", name, certificate.Subject.CommonName)
+			t.Errorf("%s.kubeconfig has the identity %s", name, certificate.Subject.CommonName)
 		}
 	}
 }

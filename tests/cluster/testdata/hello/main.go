@@ -1,4 +1,4 @@
-// Command hello is a workload for the tests: it serves, and with an argument it asks another.
+// Command hello is a workload for the tests: a server, or with a URL as argument a client.
 package main
 
 import (
