@@ -1,4 +1,5 @@
-//! Takes orders over HTTP and answers with one JSON line a request, as they end. A caller that goes away ends its order.
+//! The client: receives load commands over HTTP, and streams one line of JSON for each request. A
+//! disconnect ends the load.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -14,47 +15,47 @@ use hyper::body::Incoming;
 use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 
-use crate::order::Order;
+use crate::load_command::LoadCommand;
 use crate::send;
 
-/// Where to listen.
+/// Arguments of the client.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Port for orders.
+    /// Port for commands
     #[arg(long, default_value_t = 8081)]
     port: u16,
 }
 
-/// Takes orders until a signal comes.
+/// Serves until a termination signal.
 pub(crate) async fn run(args: Args) -> Result<()> {
     let stop = runtime::shutdown::on_signal()?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;
-    let service = |request: Request<Incoming>, _: &_| std::future::ready(Ok(take(&request)));
+    let service = |request: Request<Incoming>, _: &_| std::future::ready(Ok(respond(&request)));
     server::serve(listener, service, ServerOptions::default(), stop).await;
     Ok(())
 }
 
-fn take(request: &Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
+fn respond(request: &Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
     if request.uri().path() != "/send" {
-        return refuse(StatusCode::NOT_FOUND, "there is /send");
+        return error_response(StatusCode::NOT_FOUND, "the only path is /send");
     }
-    let order = Order::from_query(request.uri().query().unwrap_or_default());
-    match order.and_then(send::start) {
-        Ok(answers) => {
+    let command = LoadCommand::from_query(request.uri().query().unwrap_or_default());
+    match command.and_then(send::start) {
+        Ok(results) => {
             let lines =
-                futures::stream::unfold(answers, async |mut answers| Some((answers.recv().await?, answers)));
-            let frames = lines.filter_map(async |answer| {
-                let mut line = serde_json::to_vec(&answer).ok()?;
+                futures::stream::unfold(results, async |mut results| Some((results.recv().await?, results)));
+            let frames = lines.filter_map(async |result| {
+                let mut line = serde_json::to_vec(&result).ok()?;
                 line.push(b'\n');
                 Some(Ok(Frame::data(Bytes::from(line))))
             });
             Response::new(BoxBody::new(StreamBody::new(frames)))
         }
-        Err(error) => refuse(StatusCode::BAD_REQUEST, &format!("{error:#}")),
+        Err(error) => error_response(StatusCode::BAD_REQUEST, &format!("{error:#}")),
     }
 }
 
-fn refuse(status: StatusCode, text: &str) -> Response<BoxBody<Bytes, Infallible>> {
+fn error_response(status: StatusCode, text: &str) -> Response<BoxBody<Bytes, Infallible>> {
     let mut response = Response::new(Full::new(Bytes::from(format!("{text}\n"))).boxed());
     *response.status_mut() = status;
     response

@@ -1,13 +1,14 @@
-//! The app that the demo and the tests scale, and the client that sends its requests: one small static binary for both.
+//! The app that the demo and the tests scale, and the client that sends its requests: one small
+//! static binary.
 
 mod client;
-mod order;
+mod load_command;
 mod send;
 mod serve;
 
 use clap::{Parser, Subcommand};
 
-/// A tiny app to be scaled, and its client.
+/// A small HTTP app and its client
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
@@ -17,12 +18,13 @@ struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Answer every request 200, after as long as it asks for (`?work=MILLISECONDS`).
+    /// Respond to every request with 200, after `?work=MILLISECONDS`
     Serve(serve::Args),
-    /// Take orders to send requests: GET /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..
+    /// Receive commands to send load: GET
+    /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..
     Client(client::Args),
-    /// Send requests now and print one JSON line for each.
-    Send(order::Order),
+    /// Send a load now and print one line of JSON for each request
+    Send(load_command::LoadCommand),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -30,7 +32,7 @@ async fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Serve(args) => serve::run(args).await,
         Command::Client(args) => client::run(args).await,
-        Command::Send(order) => send::print(order).await,
+        Command::Send(command) => send::print(command).await,
     }
 }
 
@@ -45,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_has_one_pace() {
+    fn load_has_either_rate_or_concurrency() {
         Args::command().debug_assert();
         assert!(is_accepted("sample-app send --url http://a/ --rate 5 --seconds 2 --work 7"));
         assert!(is_accepted(

@@ -1,4 +1,4 @@
-//! Sends an order's requests and tells each one's fate.
+//! Sends a load's requests and reports the result of each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,81 +14,86 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::order::{MOST_IN_FLIGHT, Order, Pace};
+use crate::load_command::{LoadCommand, LoadShape, MAX_IN_FLIGHT};
 
-/// Largest answer that is read.
-const LARGEST_ANSWER: usize = 64 * 1024;
+/// Maximum size of a response body.
+const MAX_BODY: usize = 64 * 1024;
 
-/// One request's fate.
+/// The result of one request.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer {
-    /// Unix milliseconds when it was sent.
+pub(crate) struct RequestResult {
+    /// Unix milliseconds when the request was sent.
     sent_ms: f64,
-    /// Milliseconds until its last byte.
+    /// Milliseconds until the last byte of the response.
     ms: f64,
-    /// HTTP status; 0 when there was no answer.
+    /// HTTP status; 0 without a response.
     status: u16,
-    /// The pod that answered.
+    /// The pod that sent the response.
     pod: String,
-    /// Unix milliseconds when that pod's app began; 0 when it did not say.
+    /// Unix milliseconds when that pod's app started; 0 if the response has no such header.
     started_ms: f64,
-    /// Why there was no answer.
+    /// Why there was no response.
     error: String,
-    /// The answer's Server-Timing header.
+    /// The response's Server-Timing header.
     server_timing: String,
 }
 
 /// Sends from the command line.
-pub(crate) async fn print(order: Order) -> Result<()> {
-    let mut answers = start(order)?;
+pub(crate) async fn print(command: LoadCommand) -> Result<()> {
+    let mut results = start(command)?;
     let (mut sent, mut failed) = (0, 0);
-    while let Some(answer) = answers.recv().await {
+    while let Some(result) = results.recv().await {
         sent += 1;
-        failed += usize::from(answer.status != 200);
-        println!("{}", serde_json::to_string(&answer)?);
+        failed += usize::from(result.status != 200);
+        println!("{}", serde_json::to_string(&result)?);
     }
     println!("{}", serde_json::json!({"requests": sent, "not200": failed}));
     Ok(())
 }
 
-/// Starts sending. The answers end when the last request has; dropping them ends the sending.
-pub(crate) fn start(order: Order) -> Result<mpsc::Receiver<Answer>> {
-    let pace = order.pace()?;
-    let (answers, receiver) = mpsc::channel(1024);
-    let sender = Arc::new(Sender::new(&order)?);
-    let end = Instant::now() + order.duration();
-    match pace {
-        Pace::Every(interval) => {
-            tokio::spawn(open_loop(sender, interval, end, answers));
+/// Starts sending. The results end after the last request; dropping the receiver ends the load.
+pub(crate) fn start(command: LoadCommand) -> Result<mpsc::Receiver<RequestResult>> {
+    let shape = command.shape()?;
+    let (results, receiver) = mpsc::channel(1024);
+    let sender = Arc::new(Sender::new(&command)?);
+    let end = Instant::now() + command.duration();
+    match shape {
+        LoadShape::Every(interval) => {
+            tokio::spawn(open_loop(sender, interval, end, results));
         }
-        Pace::Callers(callers) => {
-            for _ in 0..callers {
-                tokio::spawn(closed_loop(sender.clone(), end, answers.clone()));
+        LoadShape::Clients(clients) => {
+            for _ in 0..clients {
+                tokio::spawn(closed_loop(sender.clone(), end, results.clone()));
             }
         }
     }
     Ok(receiver)
 }
 
-async fn open_loop(sender: Arc<Sender>, interval: Duration, end: Instant, answers: mpsc::Sender<Answer>) {
-    let in_flight = Arc::new(Semaphore::new(MOST_IN_FLIGHT));
+async fn open_loop(
+    sender: Arc<Sender>,
+    interval: Duration,
+    end: Instant,
+    results: mpsc::Sender<RequestResult>,
+) {
+    let in_flight = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    while ticks.tick().await < end && !answers.is_closed() {
+    while ticks.tick().await < end && !results.is_closed() {
         let Ok(slot) = in_flight.clone().acquire_owned().await else { return };
-        let (sender, answers) = (sender.clone(), answers.clone());
+        let (sender, results) = (sender.clone(), results.clone());
         tokio::spawn(async move {
-            // Nobody listens any more: the order was withdrawn.
-            let _ = answers.send(sender.send().await).await;
+            // Fails only when the receiver was dropped, which ends the load.
+            let _ = results.send(sender.send().await).await;
             drop(slot);
         });
     }
 }
 
-async fn closed_loop(sender: Arc<Sender>, end: Instant, answers: mpsc::Sender<Answer>) {
+async fn closed_loop(sender: Arc<Sender>, end: Instant, results: mpsc::Sender<RequestResult>) {
     while Instant::now() < end {
-        if answers.send(sender.send().await).await.is_err() {
+        if results.send(sender.send().await).await.is_err() {
             return;
         }
     }
@@ -103,49 +108,52 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(order: &Order) -> Result<Self> {
+    fn new(command: &LoadCommand) -> Result<Self> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        let idle = if order.new_connections { 0 } else { MOST_IN_FLIGHT };
+        let idle = if command.new_connections { 0 } else { MAX_IN_FLIGHT };
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(idle).build(connector);
-        let uri = if order.work > 0 {
-            format!("{}?work={}", order.url, order.work).parse()?
+        let uri = if command.work > 0 {
+            format!("{}?work={}", command.url, command.work).parse()?
         } else {
-            order.url.clone()
+            command.url.clone()
         };
-        let timeout = Duration::try_from_secs_f64(order.timeout)?;
-        Ok(Self { client, uri, header: order.header.clone(), timeout })
+        let timeout = Duration::try_from_secs_f64(command.timeout)?;
+        Ok(Self { client, uri, header: command.header.clone(), timeout })
     }
 
-    async fn send(&self) -> Answer {
+    async fn send(&self) -> RequestResult {
         let (sent_ms, began) = (runtime::clock::since_epoch().as_secs_f64() * 1000.0, Instant::now());
         let outcome = tokio::time::timeout(self.timeout, self.exchange()).await;
-        let mut answer = match outcome {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Answer { error: format!("{error:#}"), ..Answer::default() },
-            Err(_) => Answer { error: format!("no answer within {:?}", self.timeout), ..Answer::default() },
+        let mut result = match outcome {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => RequestResult { error: format!("{error:#}"), ..RequestResult::default() },
+            Err(_) => RequestResult {
+                error: format!("no response within {:?}", self.timeout),
+                ..RequestResult::default()
+            },
         };
-        answer.sent_ms = sent_ms;
-        answer.ms = began.elapsed().as_secs_f64() * 1000.0;
-        answer
+        result.sent_ms = sent_ms;
+        result.ms = began.elapsed().as_secs_f64() * 1000.0;
+        result
     }
 
-    async fn exchange(&self) -> Result<Answer> {
+    async fn exchange(&self) -> Result<RequestResult> {
         let mut request = Request::get(self.uri.clone()).body(Empty::new())?;
         request.headers_mut().extend(self.header.clone());
         let (head, body) = self.client.request(request).await?.into_parts();
-        let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(anyhow::Error::from_boxed)?;
-        let mut answer = Answer {
+        let body = Limited::new(body, MAX_BODY).collect().await.map_err(anyhow::Error::from_boxed)?;
+        let mut result = RequestResult {
             status: head.status.as_u16(),
             pod: header(&head.headers, crate::serve::POD_HEADER),
             started_ms: header(&head.headers, crate::serve::STARTED_HEADER).parse().unwrap_or_default(),
             server_timing: header(&head.headers, "server-timing"),
-            ..Answer::default()
+            ..RequestResult::default()
         };
         if !head.status.is_success() {
-            answer.error = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+            result.error = String::from_utf8_lossy(&body.to_bytes()).into_owned();
         }
-        Ok(answer)
+        Ok(result)
     }
 }
 
