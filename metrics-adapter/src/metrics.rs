@@ -18,7 +18,7 @@ pub fn describe() -> Vec<MetricDescription> {
 fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
     runtime::metrics::register_build_info(&registry, "metrics-adapter", env!("CARGO_PKG_VERSION"))?;
-    Leadership::always_leading().register(&registry)?;
+    Leadership::always_leading().register(&registry, "metrics-adapter")?;
     let metrics = Metrics::register(&registry)?;
     metrics.api_responses.with_label_values(&["200"]).inc();
     metrics.api_service_owned.with_label_values(&["v1beta1.external.metrics.k8s.io"]).set(1);
