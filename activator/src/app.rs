@@ -232,7 +232,7 @@ impl App {
             self.drain(readiness, &close, &connections).await;
         };
         tokio::select! {
-            _ = work => tracing::error!("a task that never ends has ended"),
+            _ = work => tracing::error!("a task ended unexpectedly, stopping"),
             () = end => {}
         }
     }
@@ -257,6 +257,6 @@ impl App {
         connections.close();
         // Each listener bounds its own end.
         connections.wait().await;
-        tracing::info!("drained");
+        tracing::info!("drain completed");
     }
 }

@@ -64,7 +64,7 @@ impl Throttler {
         }
     }
 
-    /// Applies its inputs, for ever. When all inputs have ended, open ports stay open: the data
+    /// Applies its inputs; never completes. When all inputs have ended, open ports stay open: the data
     /// plane continues with its last state.
     pub async fn run(
         mut self,

@@ -76,7 +76,7 @@ fn web() -> StrandedWorkload {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scales_workload_from_zero_when_no_zero_scaler_was_reachable_for_long() {
+async fn scales_workload_when_no_zero_scaler_was_reachable_for_long() {
     let fixture = Fixture::start(0);
     assert_eq!(fixture.at(29).await.size(), 0);
     assert_eq!(fixture.api.requests(), Vec::<String>::new());

@@ -83,7 +83,7 @@ impl PodSet {
         }
     }
 
-    /// Removes the pod of this name, which takes no more requests.
+    /// Removes the pod of this name.
     pub fn remove(&mut self, name: &str) {
         if let Some(entry) = self.by_name.remove(name) {
             entry.tracker.mark_removed();

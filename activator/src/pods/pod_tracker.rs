@@ -61,12 +61,12 @@ impl PodTracker {
         self.verified.get_or_init(|| now);
     }
 
-    /// Marks it as no destination any more, which ends its probes.
+    /// Marks it as removed, which ends its probes.
     pub(crate) fn mark_removed(&self) {
         self.removed.cancel();
     }
 
-    /// Completes when the pod is no destination any more.
+    /// Completes when the pod is removed.
     pub async fn removed(&self) {
         self.removed.cancelled().await;
     }

@@ -47,6 +47,7 @@ enum ReceiverConnectionError {
 }
 
 /// Sends the reports of the outbox, with reconnects, until dropped.
+#[tracing::instrument(name = "receiver", skip_all, fields(%address))]
 pub(super) async fn keep(
     address: SocketAddr,
     outbox: Arc<ReportOutbox>,
@@ -58,13 +59,13 @@ pub(super) async fn keep(
     loop {
         match open(address, &token).await {
             Ok(socket) => {
-                tracing::info!(%address, "receiver connected");
+                tracing::info!("receiver connected");
                 (retry, rejection_logged) = (FIRST_RETRY, false);
                 let _connected = metrics.connected();
                 outbox.connected(Instant::now());
                 let error = push(socket, &outbox).await;
                 outbox.disconnected();
-                tracing::info!(%address, %error, "receiver disconnected, reconnecting");
+                tracing::info!(%error, "receiver disconnected, reconnecting");
             }
             // Logged once: it is retried every two seconds.
             Err(ReceiverConnectionError::WebSocket(tungstenite::Error::Http(response)))
@@ -73,13 +74,12 @@ pub(super) async fn keep(
                 rejection_logged = true;
                 let detail = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
                 tracing::error!(
-                    %address,
                     status = %response.status(),
                     detail = detail.trim(),
                     "connection rejected by receiver, retrying"
                 );
             }
-            Err(error) => tracing::debug!(%address, %error, "connection to receiver failed, retrying"),
+            Err(error) => tracing::debug!(%error, "connection to receiver failed, retrying"),
         }
         // Jitter of up to a half, so that activators do not reconnect all at once.
         tokio::time::sleep(retry.mul_f64(rand::random_range(0.5..=1.0))).await;

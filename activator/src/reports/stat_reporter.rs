@@ -87,7 +87,7 @@ impl StatReporter {
     fn send(&self, push: &Push, poke: Option<PokeSent>) {
         let text = match serde_json::to_string(push) {
             Ok(text) => Utf8Bytes::from(text),
-            Err(error) => return tracing::error!(%error, "report not serialized"),
+            Err(error) => return tracing::error!(%error, "report could not be serialized"),
         };
         for outbox in self.lock().values() {
             let report = QueuedReport { text: text.clone(), poke: poke.clone(), queued: Instant::now() };

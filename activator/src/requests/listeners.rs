@@ -71,7 +71,7 @@ impl Listeners {
         Self { options, open: HashMap::new(), ports: HashMap::new(), workers, stop, tasks }
     }
 
-    /// Opens the ports that the workload leases, and closes those that it leases no more.
+    /// Opens the ports that the workload leases, and closes those that it no longer leases.
     pub fn set_ports(
         &mut self,
         key: &Key,

@@ -29,6 +29,7 @@ use runtime::readiness::ReadinessLatch;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::{ClusterChange, LeasedPort, Pod, StartFailure, Workload};
 
@@ -63,7 +64,8 @@ pub fn follow_workloads(
     let events = watch(api, watcher::Config::default()).default_backoff().modify(trim);
     let persisted = PersistedObjects::new(state_directory, "serverlessservices");
     let read = |service: &ServerlessService| Some((api::key_of(service)?, workload(service)));
-    follow(events, read, ClusterChange::Workload, persisted, |_| {}, changes, synced)
+    let span = tracing::info_span!("watch", resource = "serverlessservices");
+    follow(events, read, ClusterChange::Workload, persisted, |_| {}, changes, synced).instrument(span)
 }
 
 /// Sends every pod with a queue-proxy as a change, like [`follow_workloads`].
@@ -79,7 +81,8 @@ pub fn follow_pods(
     let events = watch(api, config).default_backoff().modify(trim);
     let persisted = PersistedObjects::new(state_directory, "pods");
     let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
-    follow(events, read, ClusterChange::Pod, persisted, clear_conditions, changes, synced)
+    let span = tracing::info_span!("watch", resource = "pods");
+    follow(events, read, ClusterChange::Pod, persisted, clear_conditions, changes, synced).instrument(span)
 }
 
 /// Drops what this process does not read; managed fields are large.

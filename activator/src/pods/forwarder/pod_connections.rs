@@ -38,7 +38,6 @@ pub(super) struct PodConnection {
 impl PodConnections {
     /// The connections to the pod at `address`.
     pub(super) fn to(&self, address: SocketAddr) -> Arc<PodConnection> {
-        // Every update is whole before anything can fail.
         let mut by_pod = self.by_pod.lock();
         if let Some(pod) = by_pod.get(&address) {
             return pod.clone();
