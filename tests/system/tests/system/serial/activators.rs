@@ -14,6 +14,8 @@ use system_tests::traffic::load::{self, Load, until_activators_respond};
 use system_tests::workloads::workload::{Workload, until_mode, until_replicas};
 use tokio::time::sleep;
 
+/// The stock grace period: reports pause while activators are replaced, and must not lead to zero.
+const STOCK_GRACE: &str = "30s";
 /// Time until activators respond for a new workload at zero.
 const PROXIED: Duration = Duration::from_secs(60);
 /// Number of held requests.
@@ -35,6 +37,7 @@ const MAX_PROXIED: f64 = 0.01;
 async fn rolling_restart_of_activators_loses_no_held_request() -> Result<()> {
     let namespace = begin_exclusive("restart").await?;
     let client = namespace.client.clone();
+    installation::set_grace_period(&client, STOCK_GRACE).await?;
     let workload = Workload { replicas: 0, start: START, target: "100".to_owned(), ..Workload::new("slow") };
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
@@ -59,6 +62,7 @@ async fn rolling_restart_of_activators_loses_no_held_request() -> Result<()> {
 async fn kept_connections_reach_pods_ten_seconds_after_route_change() -> Result<()> {
     let namespace = begin_exclusive("switch").await?;
     let client = namespace.client.clone();
+    installation::set_grace_period(&client, STOCK_GRACE).await?;
     let workload =
         Workload { replicas: 0, attached: true, target: "100".to_owned(), ..Workload::new("kept") };
     let workload = workload.annotated("target-burst-capacity", "0");
