@@ -43,24 +43,24 @@ async fn adapter_trusts_identity_headers_of_front_proxy_only() -> Result<()> {
     let namespace = begin_exclusive("aggregation").await?;
     let client = namespace.client.clone();
     let adapter = Adapter::any(&client).await?;
-    handshakes(&adapter).await.context("check 1: handshakes")?;
-    untrusted_certificates(&adapter).await.context("check 1: certificates")?;
+    check_handshakes(&adapter).await.context("check 1: handshakes")?;
+    check_untrusted_certificates(&adapter).await.context("check 1: certificates")?;
     let ca = TestCa::publish(&client).await?;
-    let result = checks_with_a_certificate(&namespace, &adapter, &ca).await;
+    let result = check_trusted_certificates(&namespace, &adapter, &ca).await;
     ca.withdraw(&client).await?;
     result?;
-    headers_of_a_token(&namespace, &adapter).await.context("check 8: smuggled headers")?;
+    check_identity_of_token(&namespace, &adapter).await.context("check 8: smuggled headers")?;
     namespace.delete().await
 }
 
-async fn checks_with_a_certificate(namespace: &TestNamespace, adapter: &Adapter, ca: &TestCa) -> Result<()> {
-    rotation(adapter, ca).await.context("check 2: the CA")?;
+async fn check_trusted_certificates(namespace: &TestNamespace, adapter: &Adapter, ca: &TestCa) -> Result<()> {
+    check_ca_rotation(adapter, ca).await.context("check 2: the CA")?;
     let mut proxy = adapter.connect(Some(ca.client("front-proxy-client")?)).await?;
     let index = proxy.get_as("system:aggregator", &[], "/openapi/v3").await?;
     ensure!(index.status == StatusCode::OK, "check 3: a user without groups got {index:?}");
-    masters(adapter, &mut proxy).await.context("check 4: masters")?;
-    reviews(namespace, adapter, &mut proxy).await.context("check 5: reviews")?;
-    entity_tags(&mut proxy).await.context("check 7: discovery")?;
+    check_masters(adapter, &mut proxy).await.context("check 4: masters")?;
+    check_reviews(namespace, adapter, &mut proxy).await.context("check 5: reviews")?;
+    check_entity_tags(&mut proxy).await.context("check 7: discovery")?;
     let client = &namespace.client;
     let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
     let subjects = bindings.get(DELEGATOR).await?.subjects;
@@ -69,7 +69,7 @@ async fn checks_with_a_certificate(namespace: &TestNamespace, adapter: &Adapter,
         async move { bindings.patch(DELEGATOR, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop) }
     };
     bind(json!([])).await?;
-    let result = unavailable_reviews(&mut proxy).await.context("check 6: unavailable reviews");
+    let result = check_unavailable_reviews(&mut proxy).await.context("check 6: unavailable reviews");
     bind(json!(subjects)).await?;
     result?;
     wait::until("the adapter to get reviews again", CACHE_EXPIRED, || async {
@@ -81,7 +81,7 @@ async fn checks_with_a_certificate(namespace: &TestNamespace, adapter: &Adapter,
 }
 
 /// All versions of TLS and HTTP that a front proxy may use, by the DNS name that it uses.
-async fn handshakes(adapter: &Adapter) -> Result<()> {
+async fn check_handshakes(adapter: &Adapter) -> Result<()> {
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         for protocol in ["h2", "http/1.1"] {
             let mut connection = adapter.connect_by(version, protocol, None).await?;
@@ -94,7 +94,7 @@ async fn handshakes(adapter: &Adapter) -> Result<()> {
 
 /// Without a certificate, and with one of an unpublished CA, a client is anonymous, whatever its
 /// headers contain.
-async fn untrusted_certificates(adapter: &Adapter) -> Result<()> {
+async fn check_untrusted_certificates(adapter: &Adapter) -> Result<()> {
     let mut anonymous = adapter.connect(None).await?;
     let mut untrusted = adapter.connect(Some(TestCa::new()?.client("front-proxy-client")?)).await?;
     for peer in [&mut anonymous, &mut untrusted] {
@@ -107,7 +107,7 @@ async fn untrusted_certificates(adapter: &Adapter) -> Result<()> {
 
 /// The adapter accepts a CA once it is published, without a restart, and only for the published
 /// names.
-async fn rotation(adapter: &Adapter, ca: &TestCa) -> Result<()> {
+async fn check_ca_rotation(adapter: &Adapter, ca: &TestCa) -> Result<()> {
     let restarts = adapter.restarts().await?;
     wait::until("the new CA to be accepted", PUBLISHED, || async {
         let mut proxy = adapter.connect(Some(ca.client("front-proxy-client")?)).await?;
@@ -122,7 +122,7 @@ async fn rotation(adapter: &Adapter, ca: &TestCa) -> Result<()> {
     Ok(())
 }
 
-async fn masters(adapter: &Adapter, proxy: &mut direct::Connection) -> Result<()> {
+async fn check_masters(adapter: &Adapter, proxy: &mut direct::Connection) -> Result<()> {
     let before = adapter.reviews().await?;
     for i in 0..REQUESTS {
         let response = proxy.get_as(&format!("master-{i}"), &["system:masters"], API).await?;
@@ -135,7 +135,11 @@ async fn masters(adapter: &Adapter, proxy: &mut direct::Connection) -> Result<()
 
 /// A review is about one user, verb, metric and namespace, and its result is cached for ten
 /// seconds.
-async fn reviews(namespace: &TestNamespace, adapter: &Adapter, proxy: &mut direct::Connection) -> Result<()> {
+async fn check_reviews(
+    namespace: &TestNamespace,
+    adapter: &Adapter,
+    proxy: &mut direct::Connection,
+) -> Result<()> {
     let here = format!("{API}/namespaces/{}", namespace.name);
     let before = adapter.reviews().await?;
     for _ in 0..REQUESTS {
@@ -198,7 +202,7 @@ async fn allow(namespace: &TestNamespace, verb: &str) -> Result<()> {
 }
 
 /// Requests that need a review fail while reviews are unavailable; all others succeed.
-async fn unavailable_reviews(proxy: &mut direct::Connection) -> Result<()> {
+async fn check_unavailable_reviews(proxy: &mut direct::Connection) -> Result<()> {
     let mut refused = None;
     for i in 0..100 {
         let response = proxy.get_as(&format!("unknown-{i}"), &[], API).await?;
@@ -218,7 +222,7 @@ async fn unavailable_reviews(proxy: &mut direct::Connection) -> Result<()> {
 }
 
 /// The list of metrics is constant, and so is its entity tag.
-async fn entity_tags(proxy: &mut direct::Connection) -> Result<()> {
+async fn check_entity_tags(proxy: &mut direct::Connection) -> Result<()> {
     let as_aggregator = |tag: Option<String>| {
         let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList".to_owned();
         let mut headers = vec![
@@ -242,7 +246,7 @@ async fn entity_tags(proxy: &mut direct::Connection) -> Result<()> {
 }
 
 /// A client with a token has the token's identity, whatever its headers contain.
-async fn headers_of_a_token(namespace: &TestNamespace, adapter: &Adapter) -> Result<()> {
+async fn check_identity_of_token(namespace: &TestNamespace, adapter: &Adapter) -> Result<()> {
     let token = direct::token_without_permissions(namespace).await?;
     let mut connection = adapter.connect(None).await?;
     let metric = format!("{API}/namespaces/{}/concurrency?labelSelector=service%3Dx", namespace.name);
