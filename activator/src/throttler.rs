@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::slot_lending::{Message, Word};
+use autoscaler::routing::slot_lending::{SlotMessage, WorkloadSlotMessage};
 use autoscaler::{Key, Protocol};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -103,9 +103,9 @@ impl Throttler {
             match (self.workloads.get(&message.workload), &message.message) {
                 (Some(workload), _) => workload.receive(from, message.message),
                 // A slot lent to a workload that does not exist here goes back to its owner.
-                (None, Message::Lend(pod)) => {
-                    let returned = Message::Return(*pod);
-                    self.peers.send(from, Word { message: returned, ..message });
+                (None, SlotMessage::Lend(pod)) => {
+                    let returned = SlotMessage::Return(*pod);
+                    self.peers.send(from, WorkloadSlotMessage { message: returned, ..message });
                 }
                 (None, _) => {}
             }

@@ -17,8 +17,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use autoscaler::api::ScaleTargetRef;
-use autoscaler::pod_start::StartCause;
-use autoscaler::selector::Selector;
+use autoscaler::contract::selector::Selector;
+use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::{Key, Protocol};
 
 pub use index::WorkloadIndex;

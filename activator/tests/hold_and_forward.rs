@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use activator::args::Limits;
 use activator::workloads::StartFailure;
-use autoscaler::pod_start::StartCause;
+use autoscaler::scaling::pod_start::StartCause;
 use bytes::Bytes;
 use http::{Request, Version};
 use http_body_util::{BodyExt, Full, StreamBody};

@@ -19,12 +19,13 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use autoscaler::breaker::{Breaker, Limit};
-use autoscaler::collection::{Collection, Measure, Windows};
-use autoscaler::config::AutoscalerConfig;
-use autoscaler::decider::{Decider, DeciderSpec};
-use autoscaler::endpoint_subset::endpoint_subset;
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::routing::breaker::{Breaker, ConcurrencyLimit};
+use autoscaler::routing::endpoint_subset::endpoint_subset;
+use autoscaler::scaling::decider::{Decider, DeciderSpec};
+use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::{Aggregation, Settings};
+use autoscaler::stats::collection::{Collection, WindowSpec};
 use autoscaler::stats::{RequestStats, Stat};
 use criterion::{Bencher, Criterion};
 
@@ -151,7 +152,7 @@ fn stat() -> Stat {
 fn full_collection(aggregation: Aggregation) -> Collection {
     let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
     settings.aggregation = aggregation;
-    let mut collection = Collection::new(Windows::from(&settings));
+    let mut collection = Collection::new(WindowSpec::from(&settings));
     (0..=120).for_each(|second| collection.record(at(second), &stat()));
     collection
 }
@@ -172,7 +173,7 @@ fn decide(bencher: &mut Bencher<'_>, aggregation: Aggregation, silence: u64, del
     let mut decider = Decider::new(&spec, 1, T0);
     let now = at(120 + silence);
     bencher.iter(|| {
-        let averages = black_box(&collection).averages(Measure::Concurrency, black_box(now));
+        let averages = black_box(&collection).averages(MetricName::Concurrency, black_box(now));
         decider.decide(black_box(&spec), averages, 1, now)
     });
 }
@@ -203,12 +204,12 @@ fn request_under_lock(bencher: &mut Bencher<'_>) {
 }
 
 fn breaker_try(bencher: &mut Bencher<'_>) {
-    let breaker = Breaker::new(Limit::AtMost(100), 1000);
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(100), 1000);
     bencher.iter(|| drop(breaker.try_acquire()));
 }
 
 fn breaker_acquire(bencher: &mut Bencher<'_>) {
-    let breaker = Breaker::new(Limit::AtMost(100), 1000);
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(100), 1000);
     let mut context = Context::from_waker(Waker::noop());
     bencher.iter(|| match pin!(breaker.acquire()).poll(&mut context) {
         Poll::Ready(permit) => drop(permit),
@@ -217,7 +218,7 @@ fn breaker_acquire(bencher: &mut Bencher<'_>) {
 }
 
 fn breaker_hand_over(bencher: &mut Bencher<'_>) {
-    let breaker = Breaker::new(Limit::AtMost(1), 1000);
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 1000);
     let mut context = Context::from_waker(Waker::noop());
     bencher.iter(|| {
         let running = breaker.try_acquire();

@@ -4,11 +4,13 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use autoscaler::collection::{Collection, Measure, Windows};
-use autoscaler::config::AutoscalerConfig;
-use autoscaler::decider::{Decider, DeciderSpec};
+use autoscaler::contract::metric_name::MetricName;
+
+use autoscaler::scaling::decider::{Decider, DeciderSpec};
+use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::Settings;
 use autoscaler::stats::Stat;
+use autoscaler::stats::collection::{Collection, WindowSpec};
 
 use table::{Row, print_rows};
 
@@ -41,7 +43,7 @@ fn main() -> ExitCode {
 fn run(settings: &Settings) -> (Collection, Decider) {
     let spec = DeciderSpec::default();
     let start = Duration::from_secs(1_600_000_000);
-    let mut collection = Collection::new(Windows::from(settings));
+    let mut collection = Collection::new(WindowSpec::from(settings));
     let mut decider = Decider::new(&spec, 1, start);
     for second in 0..SECONDS {
         let now = start + Duration::from_secs(second);
@@ -49,7 +51,7 @@ fn run(settings: &Settings) -> (Collection, Decider) {
         let stat = Stat { average_concurrent_requests: load, request_count: 10.0 * load, ..Stat::default() };
         collection.record(now, &stat);
         if second % 2 == 0 {
-            black_box(decider.decide(&spec, collection.averages(Measure::Concurrency, now), 1, now));
+            black_box(decider.decide(&spec, collection.averages(MetricName::Concurrency, now), 1, now));
         }
     }
     (collection, decider)

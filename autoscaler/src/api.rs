@@ -17,14 +17,14 @@ mod serverless_service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use metric::{Metric, MetricSpec};
-pub use pod_autoscaler::{
-    MetricName, PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, ScaleTargetRef, Scaler,
-};
+pub use pod_autoscaler::{PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, ScaleTargetRef, Scaler};
 pub use serverless_service::{
-    Mode, PortLease, ServerlessService, ServerlessServiceSpec, ServerlessServiceStatus, StartFailure,
+    PortLease, ServerlessService, ServerlessServiceSpec, ServerlessServiceStatus, StartFailure,
 };
 
 use crate::Key;
+pub use crate::contract::metric_name::MetricName;
+pub use crate::routing::sks_mode::SksMode;
 
 /// The workload an object belongs to: its own namespace and name, which all objects of a workload share.
 pub fn key_of<K: kube::Resource>(object: &K) -> Option<Key> {

@@ -3,9 +3,15 @@
 //! Every value here is visible from outside: a port in a manifest, a label on a pod, a header on the wire. Changing one
 //! breaks running clusters, so each stands here once and nowhere else.
 
+pub mod key;
+pub mod metric_name;
+pub mod protocol;
+pub mod quantity;
+pub mod selector;
+
 use std::time::Duration;
 
-use crate::Key;
+use key::Key;
 
 /// API group of the custom resources, and prefix (with `/`) of labels and annotations.
 pub const GROUP: &str = "autoscaling.rouse.dev";

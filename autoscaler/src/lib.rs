@@ -1,53 +1,40 @@
-//! Rouse's brain: everything that decides, and the types that cross a process border.
+//! The autoscaler: every decision of Rouse, and the types that its processes exchange.
 //!
 //! ```text
 //!  requests ──► stats::RequestStats ──► Stat ─┬─ scraped from queue-proxies ─┐
 //!                                             └─ pushed by activators ───────┤
 //!                                                                            ▼
-//!                              Collection (stable and panic windows) ──► averages(now)
+//!              stats::collection (stable and panic windows) ──► averages(now)
 //!                                                                            │
 //!                                                                            ▼
-//!                                                                   Decider ──► Decision
+//!                                          scaling::decider::Decider ──► Decision
 //!                                                                            │
-//!                                   scale_to_zero, activation, sks_mode  ◄───┘
+//!           scaling::{scale_to_zero, active_condition}, routing::sks_mode ◄──┘
 //! ```
 //!
-//! Input comes from the four binaries, which observe, call in here, and act on the answer. Nothing in this crate does
-//! IO, reads a clock or draws a random number: instants and generators are arguments, so hours of traffic are tested
-//! in milliseconds. The manifest proves it: there is no hyper, no kube client and no tokio timer to call.
+//! | module | contents |
+//! |---|---|
+//! | [`contract`] | names, ports and text formats that the processes, the manifests and users share |
+//! | [`settings`] | the ConfigMap `config-autoscaler` and the annotations of a workload |
+//! | [`stats`] | what a process reports about its requests, and the windows over these reports |
+//! | [`scaling`] | how many pods a workload should have, zero included |
+//! | [`routing`] | which pods and activators a request may use, and how many at a time |
+//! | `api` | the custom resources (feature `api`) |
 //!
-//! The custom resources live here too, behind the feature `api`, because all control-plane binaries share them;
-//! queue-proxy builds without that feature and holds no kube at all.
+//! The four binaries observe, call this crate, and act on the result. This crate does no IO, reads no clock and draws no
+//! random number: instants and generators are arguments, so a test of hours of traffic takes milliseconds. `Cargo.toml`
+//! enforces this: the crate has no HTTP, no Kubernetes client and no timer among its dependencies.
+//!
+//! The custom resources are behind the feature `api`. queue-proxy builds without it and thus without kube.
 
-pub mod activation;
 #[cfg(feature = "api")]
 pub mod api;
-pub mod breaker;
-pub mod collection;
-pub mod config;
 pub mod contract;
-pub mod decider;
-pub mod decision;
-pub mod endpoint_subset;
-pub mod fair_share;
-mod key;
-pub mod pod_assignment;
-pub mod pod_start;
-pub mod port_lease;
-pub mod protocol;
-pub mod quantity;
-pub mod reachability;
-pub mod replay;
-pub mod scale_bounds;
-pub mod scale_to_zero;
-pub mod selector;
+pub mod routing;
+pub mod scaling;
 pub mod settings;
-pub mod sks_mode;
-pub mod slot_lending;
 pub mod stats;
-pub mod target;
-pub mod window;
 
-pub use decision::{Decision, DecisionEvent};
-pub use key::Key;
-pub use protocol::Protocol;
+pub use contract::key::Key;
+pub use contract::protocol::Protocol;
+pub use scaling::decision::{Decision, DecisionEvent};

@@ -15,7 +15,7 @@ use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use autoscaler::stats::{Report, RequestStats};
+use autoscaler::stats::{RequestStats, RequestStatsReport};
 
 const LIVES: u64 = 10_000_000;
 const THREADS: u64 = 4;
@@ -71,10 +71,10 @@ fn the_reports_of_ten_million_lives_add_up_to_the_time_they_took() {
     });
     assert_eq!(shared.stats.lock().unwrap().in_flight(), 0);
     assert!(reports.len() > 10, "only {} reports", reports.len());
-    let time = |average: fn(&Report) -> f64| -> f64 {
+    let time = |average: fn(&RequestStatsReport) -> f64| -> f64 {
         reports.iter().map(|report| average(report) * report.period.as_nanos() as f64).sum()
     };
-    let count = |count: fn(&Report) -> u64| -> u64 { reports.iter().map(count).sum() };
+    let count = |count: fn(&RequestStatsReport) -> u64| -> u64 { reports.iter().map(count).sum() };
     assert_eq!((count(|report| report.request_count), all.lives), (LIVES, LIVES));
     assert_eq!(count(|report| report.proxied_request_count), proxied.lives);
     assert_close(time(|report| report.average_concurrency), all.nanos);
@@ -86,7 +86,7 @@ fn assert_close(reported: f64, exact: u128) {
     assert!(off <= 1e-6, "{reported} ns instead of {exact}: off by {off}");
 }
 
-fn report_until(shared: &Shared, over: &AtomicBool) -> Vec<Report> {
+fn report_until(shared: &Shared, over: &AtomicBool) -> Vec<RequestStatsReport> {
     let mut reports = Vec::new();
     loop {
         let last = over.load(Ordering::Acquire);

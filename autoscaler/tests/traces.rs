@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use autoscaler::replay::{Answer, EPOCH, Line, Replay, Weighing};
+use autoscaler::scaling::replay::{EPOCH, Replay, TraceAggregation, TraceDecision, TraceLine};
 use autoscaler::settings::Aggregation;
-use autoscaler::window::{MaxWindow, Window};
+use autoscaler::stats::window::{MaxWindow, Window};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -20,17 +20,18 @@ fn decisions_agree_with_knative() {
     assert!(traces.len() >= 24, "{} traces", traces.len());
     let mut decisions = 0;
     for path in traces {
-        let expected = read::<Answer>(&path.with_file_name(name(&path).replace(".trace.", ".expected.")));
+        let expected =
+            read::<TraceDecision>(&path.with_file_name(name(&path).replace(".trace.", ".expected.")));
         decisions += expected.len();
         let weighted = fs::read_to_string(&path).unwrap().contains(r#""aggregation":"weighted""#);
         let mut expected = expected.into_iter();
         let mut replay = Replay::new();
-        for (number, line) in (1..).zip(read::<Line>(&path)) {
+        for (number, line) in (1..).zip(read::<TraceLine>(&path)) {
             let place = format!("{}:{number}", name(&path));
             let outcome = replay.take(line).unwrap_or_else(|error| panic!("{place}: {error}"));
             if let Some(outcome) = outcome {
                 let expected = expected.next().unwrap_or_else(|| panic!("{place}: one decision too many"));
-                let got = Answer::from(&outcome);
+                let got = TraceDecision::from(&outcome);
                 assert!(agree(&got, &expected, weighted), "{place}: {got:?} instead of {expected:?}");
             }
         }
@@ -42,7 +43,7 @@ fn decisions_agree_with_knative() {
 #[derive(Deserialize)]
 struct WindowSequence {
     id: u32,
-    kind: Weighing,
+    kind: TraceAggregation,
     window: u64,
     granularity: u64,
     ops: Vec<WindowOp>,
@@ -105,12 +106,13 @@ fn sliding_maxima_agree_with_knative() {
     }
 }
 
-fn agree(got: &Answer, expected: &Answer, weighted: bool) -> bool {
+fn agree(got: &TraceDecision, expected: &TraceDecision, weighted: bool) -> bool {
     let same = |got: Option<f64>, expected: Option<f64>| match (got, expected) {
         (Some(got), Some(expected)) => same(got, expected, weighted),
         (got, expected) => got == expected,
     };
-    Answer { stable: None, panic: None, ..*got } == Answer { stable: None, panic: None, ..*expected }
+    TraceDecision { stable: None, panic: None, ..*got }
+        == TraceDecision { stable: None, panic: None, ..*expected }
         && same(got.stable, expected.stable)
         && same(got.panic, expected.panic)
 }

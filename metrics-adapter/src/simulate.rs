@@ -1,7 +1,7 @@
 //! `metrics-adapter simulate`: replays a recorded workload and prints the decisions.
 //!
 //! ```text
-//!  file | stdin ─► trace_lines ─► autoscaler::replay ─► json_lines  (default, as in the recorded traces)
+//!  file | stdin ─► trace_lines ─► autoscaler::scaling::replay ─► json_lines  (default, as in the recorded traces)
 //!                                                     ├► table       (--human)
 //!                                                     └► plot        (--plot)
 //! ```
@@ -23,7 +23,7 @@ use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoscaler::replay::Replay;
+use autoscaler::scaling::replay::Replay;
 use outcome_writer::OutcomeWriter;
 use trace_lines::{LineError, ReadTraceError, TraceLines};
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::DecisionEvent;
-use autoscaler::collection::Measure;
 use autoscaler::contract::STATS_AUDIENCE;
+use autoscaler::contract::metric_name::MetricName;
 use autoscaler::stats::Stat;
 use fake_api::FakeApi;
 use futures::{SinkExt, StreamExt};
@@ -85,12 +85,12 @@ async fn records_stats_of_scraped_pods() {
     });
     adapter.pods.apply(Event::Apply(serde_json::from_value(object).unwrap()));
     let mut waited = 0;
-    while adapter.collector.averages(&key(), Measure::Concurrency).is_none() {
+    while adapter.collector.averages(&key(), MetricName::Concurrency).is_none() {
         waited += 1;
         assert!(waited < 50, "no stat recorded");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let averages = adapter.collector.averages(&key(), Measure::Concurrency).unwrap();
+    let averages = adapter.collector.averages(&key(), MetricName::Concurrency).unwrap();
     assert_eq!(averages.stable, 3.0);
     assert_eq!(adapter.metrics.scrapes.failed.get(), 0);
 }

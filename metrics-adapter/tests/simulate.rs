@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use autoscaler::replay::Answer;
+use autoscaler::scaling::replay::TraceDecision;
 
 /// The first line of a trace: target 70, windows of 60 s and 6 s, one pod.
 const FIRST: &str = concat!(
@@ -57,7 +57,7 @@ fn traces() -> Vec<PathBuf> {
     traces
 }
 
-fn answers(text: &str) -> Vec<Answer> {
+fn answers(text: &str) -> Vec<TraceDecision> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
 }
 
@@ -81,7 +81,7 @@ fn replays_every_trace_to_the_recorded_decisions() {
         let (got, expected) = (answers(stdout(&output)), answers(&expected));
         assert_eq!(got.len(), expected.len(), "{name}");
         for (got, expected) in got.iter().zip(&expected) {
-            let exact = |answer: &Answer| Answer { stable: None, panic: None, ..*answer };
+            let exact = |answer: &TraceDecision| TraceDecision { stable: None, panic: None, ..*answer };
             let agree = exact(got) == exact(expected)
                 && close(got.stable, expected.stable, weighted)
                 && close(got.panic, expected.panic, weighted);

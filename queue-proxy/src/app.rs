@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use autoscaler::Protocol;
-use autoscaler::breaker::Breaker;
+use autoscaler::routing::breaker::Breaker;
 use http::Request;
 use hyper::body::Incoming;
 use prometheus::Registry;

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use autoscaler::breaker::Limit;
+use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::settings::parse_duration;
 use autoscaler::{Protocol, contract};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
@@ -173,8 +173,8 @@ impl Args {
         }
     }
 
-    pub(crate) fn limit(&self) -> Limit {
-        Limit::of_container_concurrency(self.container_concurrency)
+    pub(crate) fn limit(&self) -> ConcurrencyLimit {
+        ConcurrencyLimit::of_container_concurrency(self.container_concurrency)
     }
 
     /// Queue places; without a limit no request waits, so the value has no effect.
@@ -231,14 +231,14 @@ mod tests {
         let args = parse(&[]).unwrap();
         assert_eq!(args.listen.port(), 8012);
         assert_eq!(args.app_address().to_string(), "127.0.0.1:8080");
-        assert_eq!((args.limit(), args.queue_bound()), (Limit::Unlimited, 0));
+        assert_eq!((args.limit(), args.queue_bound()), (ConcurrencyLimit::Unlimited, 0));
         assert_eq!(args.drain_quiet_period, Duration::from_secs(3));
     }
 
     #[test]
     fn derives_queue_depth_from_the_limit_unless_set() {
         let args = parse(&["--container-concurrency", "3", "--app-port", "9000"]).unwrap();
-        assert_eq!((args.limit(), args.queue_bound()), (Limit::AtMost(3), 30));
+        assert_eq!((args.limit(), args.queue_bound()), (ConcurrencyLimit::AtMost(3), 30));
         assert_eq!(args.app_address().port(), 9000);
         assert_eq!(parse(&["--container-concurrency=3", "--queue-depth=0"]).unwrap().queue_bound(), 0);
     }

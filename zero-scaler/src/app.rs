@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use autoscaler::config::AutoscalerConfig;
 use autoscaler::contract::{STATS_AUDIENCE, STATS_PORT_NAME};
+use autoscaler::settings::AutoscalerConfig;
 use prometheus::Registry;
 use runtime::auth::KubernetesReviewer;
 use runtime::auth::ProjectedToken;

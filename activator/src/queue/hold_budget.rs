@@ -2,7 +2,7 @@
 //! by all workloads.
 //!
 //! The queue of each workload is bounded by itself; these bounds are what the process can bear for
-//! all of them together. Each workload has a [share](autoscaler::fair_share) of both that others
+//! all of them together. Each workload has a [share](autoscaler::routing::fair_share) of both that others
 //! cannot use: a flood on one workload never leads to rejections on another.
 //!
 //! Only requests that wait need a permit. What a request retains is estimated when it begins to
@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use autoscaler::fair_share::{FairShare, Holding};
+use autoscaler::routing::fair_share::{FairShare, ShareHolding};
 use http::request::Parts;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -37,7 +37,7 @@ struct Shares {
 #[derive(Debug)]
 pub struct WorkloadBudget {
     process: HoldBudget,
-    held: Mutex<(Holding, Holding)>,
+    held: Mutex<(ShareHolding, ShareHolding)>,
 }
 
 /// Permits one request to wait, until dropped.
@@ -111,7 +111,7 @@ impl WorkloadBudget {
         Ok(HoldPermit { of: self, bytes })
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Holding, Holding)> {
+    fn lock(&self) -> MutexGuard<'_, (ShareHolding, ShareHolding)> {
         self.held.lock()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use autoscaler::pod_start::StartCause;
+use autoscaler::scaling::pod_start::StartCause;
 
 /// Why a request is not held, or no longer. The text is the `detail` of the error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -19,8 +19,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use autoscaler::breaker::QueueFull;
-use autoscaler::slot_lending::Message;
+use autoscaler::routing::breaker::QueueFull;
+use autoscaler::routing::slot_lending::SlotMessage;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -173,7 +173,7 @@ impl SlotQueue {
     }
 
     /// Applies a message of another activator.
-    pub(crate) fn receive(self: &Arc<Self>, from: LinkId, message: Message<IpAddr>) {
+    pub(crate) fn receive(self: &Arc<Self>, from: LinkId, message: SlotMessage<IpAddr>) {
         self.update_and_grant(|state| state.slots.receive(from, message));
     }
 

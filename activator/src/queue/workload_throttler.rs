@@ -15,8 +15,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use autoscaler::Key;
 use autoscaler::contract::QUEUE_PROXY_PORT;
-use autoscaler::pod_start::StartCause;
-use autoscaler::slot_lending::Message;
+use autoscaler::routing::slot_lending::SlotMessage;
+use autoscaler::scaling::pod_start::StartCause;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -146,7 +146,7 @@ impl WorkloadThrottler {
     }
 
     /// Applies a message of another activator.
-    pub fn receive(&self, from: LinkId, message: Message<IpAddr>) {
+    pub fn receive(&self, from: LinkId, message: SlotMessage<IpAddr>) {
         self.queue.receive(from, message);
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::stats::{Push, SlowWake, Stat, StatMessage};
+use autoscaler::stats::{ActivatorReport, SlowWake, Stat, StatMessage};
 use parking_lot::Mutex;
 use runtime::clock;
 use tokio::sync::Notify;
@@ -111,13 +111,13 @@ impl ConcurrencyReporter {
         }
     }
 
-    fn send(&self, push: &Push) {
+    fn send(&self, push: &ActivatorReport) {
         if !push.messages.is_empty() || !push.slow_wakes.is_empty() {
             self.outlet.report(push);
         }
     }
 
-    fn half_periods(&self, now: Instant) -> Push {
+    fn half_periods(&self, now: Instant) -> ActivatorReport {
         let messages = self
             .reported
             .lock()
@@ -128,7 +128,7 @@ impl ConcurrencyReporter {
     }
 
     /// Ends the period of every reported workload; those that were idle are reported a last time.
-    fn end_periods(&self, now: Instant) -> Push {
+    fn end_periods(&self, now: Instant) -> ActivatorReport {
         let mut messages = Vec::new();
         self.reported.lock().retain(|key, counter| {
             let Some(period) = counter.end_period(now) else { return false };
@@ -139,7 +139,7 @@ impl ConcurrencyReporter {
         self.push(messages, std::mem::take(&mut self.slow_wakes.lock()))
     }
 
-    fn early_push(&self, counter: &RequestCounter, early: EarlyReport) -> Push {
+    fn early_push(&self, counter: &RequestCounter, early: EarlyReport) -> ActivatorReport {
         self.push(vec![self.early_message(counter, early)], Vec::new())
     }
 
@@ -158,8 +158,8 @@ impl ConcurrencyReporter {
         }
     }
 
-    fn push(&self, messages: Vec<StatMessage>, slow_wakes: Vec<SlowWake>) -> Push {
-        Push { activator: self.activator.clone(), messages, slow_wakes }
+    fn push(&self, messages: Vec<StatMessage>, slow_wakes: Vec<SlowWake>) -> ActivatorReport {
+        ActivatorReport { activator: self.activator.clone(), messages, slow_wakes }
     }
 }
 

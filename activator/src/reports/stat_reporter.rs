@@ -1,7 +1,7 @@
 //! StatReporter: keeps a connection to every metrics-adapter and zero-scaler, and pushes reports to
 //! all of them.
 //!
-//! Input: the [`Push`]es of the
+//! Input: the [`ActivatorReport`]s of the
 //! [`ConcurrencyReporter`](crate::reports::concurrency_reporter::ConcurrencyReporter), and the
 //! addresses of both Services. Every receiver gets every push, since any of them may be the one
 //! that acts.
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use autoscaler::stats::Push;
+use autoscaler::stats::ActivatorReport;
 use parking_lot::{Mutex, MutexGuard};
 use runtime::auth::ProjectedToken;
 use tokio::sync::watch;
@@ -55,12 +55,12 @@ impl StatReporter {
     }
 
     /// Sends a poke; `sent` is set when the first connection has sent it.
-    pub fn poke(&self, push: &Push, sent: PokeSent) {
+    pub fn poke(&self, push: &ActivatorReport, sent: PokeSent) {
         self.send(push, Some(sent));
     }
 
     /// Sends a report.
-    pub fn report(&self, push: &Push) {
+    pub fn report(&self, push: &ActivatorReport) {
         self.send(push, None);
     }
 
@@ -84,7 +84,7 @@ impl StatReporter {
         }
     }
 
-    fn send(&self, push: &Push, poke: Option<PokeSent>) {
+    fn send(&self, push: &ActivatorReport, poke: Option<PokeSent>) {
         let text = match serde_json::to_string(push) {
             Ok(text) => Utf8Bytes::from(text),
             Err(error) => return tracing::error!(%error, "report could not be serialized"),

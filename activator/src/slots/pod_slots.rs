@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::slot_lending::{Filling, Message, Slot, SlotLending, Waiting, Word};
+use autoscaler::routing::slot_lending::{
+    LoadBalancingPolicy, Slot, SlotLending, SlotMessage, WaitingRequests, WorkloadSlotMessage,
+};
 use tokio::time::Instant;
 
 use crate::pods::load_balancing;
@@ -91,7 +93,7 @@ impl PodSlots {
         let Some(limit) = self.limit else {
             return load_balancing::less_busy(pods.usable(), &mut rand::rng()).map(|pod| (pod.clone(), None));
         };
-        let slot = self.lending.take(Filling::of_container_concurrency(limit))?;
+        let slot = self.lending.take(LoadBalancingPolicy::of_container_concurrency(limit))?;
         match pods.usable_at(slot.pod) {
             Some(pod) => Some((pod.clone(), Some(slot))),
             None => {
@@ -109,7 +111,7 @@ impl PodSlots {
     }
 
     /// Applies a message of another activator.
-    pub(crate) fn receive(&mut self, from: LinkId, message: Message<IpAddr>) {
+    pub(crate) fn receive(&mut self, from: LinkId, message: SlotMessage<IpAddr>) {
         let now = self.now();
         self.lending.receive(&from, message, now);
     }
@@ -124,7 +126,7 @@ impl PodSlots {
         // Without a limit no request waits for a slot.
         let requests = if self.limit.is_some() { u32::try_from(requests).unwrap_or(u32::MAX) } else { 0 };
         let oldest = oldest.map_or(now, |since| since.saturating_duration_since(self.epoch));
-        self.lending.set_waiting(Waiting { requests, oldest });
+        self.lending.set_waiting(WaitingRequests { requests, oldest });
         for (to, message) in self.lending.settle(now) {
             self.send(to, message);
         }
@@ -135,15 +137,15 @@ impl PodSlots {
         self.lending.set_peers(&BTreeSet::new());
         let links = self.peers.links();
         for link in &links {
-            self.send(*link, Message::Begin);
+            self.send(*link, SlotMessage::Begin);
         }
         if self.limit.is_some() {
             self.lending.set_peers(&links);
         }
     }
 
-    fn send(&self, to: LinkId, message: Message<IpAddr>) {
-        self.peers.send(to, Word { workload: self.key.clone(), message });
+    fn send(&self, to: LinkId, message: SlotMessage<IpAddr>) {
+        self.peers.send(to, WorkloadSlotMessage { workload: self.key.clone(), message });
     }
 
     fn now(&self) -> Duration {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
-use autoscaler::slot_lending::Word;
+use autoscaler::routing::slot_lending::WorkloadSlotMessage;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use http::{Request, Response, StatusCode};
@@ -60,7 +60,7 @@ pub struct ReceivedMessages {
     /// The connection over which they were received.
     pub from: LinkId,
     /// In order.
-    pub messages: Vec<Word<IpAddr>>,
+    pub messages: Vec<WorkloadSlotMessage<IpAddr>>,
 }
 
 /// Why a connection could not be made, or has ended.
@@ -257,7 +257,7 @@ async fn receive(
             .await
             .map_err(|_| SlotLinkError::PeerTimeout)?;
         let Message::Text(text) = frame.ok_or(SlotLinkError::Closed)?? else { continue };
-        let messages: Vec<Word<IpAddr>> = serde_json::from_str(&text)?;
+        let messages: Vec<WorkloadSlotMessage<IpAddr>> = serde_json::from_str(&text)?;
         metrics.received(messages.len());
         limit.wait(messages.len()).await;
         received.send(ReceivedMessages { from: id, messages }).await.map_err(|_| SlotLinkError::Stopping)?;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use autoscaler::slot_lending::Word;
+use autoscaler::routing::slot_lending::WorkloadSlotMessage;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
@@ -18,7 +18,7 @@ pub(super) struct SlotOutbox {
 
 #[derive(Debug, Default)]
 struct OutboxState {
-    messages: Vec<Word<IpAddr>>,
+    messages: Vec<WorkloadSlotMessage<IpAddr>>,
     closed: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Overflow;
 
 impl SlotOutbox {
     /// Appends a message.
-    pub(super) fn put(&self, message: Word<IpAddr>) {
+    pub(super) fn put(&self, message: WorkloadSlotMessage<IpAddr>) {
         let mut state = self.lock();
         if state.messages.len() >= BOUND {
             state.close();
@@ -41,7 +41,7 @@ impl SlotOutbox {
     }
 
     /// All messages since the last call, at least one.
-    pub(super) async fn next(&self) -> Result<Vec<Word<IpAddr>>, Overflow> {
+    pub(super) async fn next(&self) -> Result<Vec<WorkloadSlotMessage<IpAddr>>, Overflow> {
         loop {
             {
                 let mut state = self.lock();
@@ -78,12 +78,15 @@ impl OutboxState {
 #[cfg(test)]
 mod tests {
     use autoscaler::Key;
-    use autoscaler::slot_lending::Message;
+    use autoscaler::routing::slot_lending::SlotMessage;
 
     use super::*;
 
-    fn message(requests: u32) -> Word<IpAddr> {
-        Word { workload: Key::new("shop", "web"), message: Message::Want { requests, oldest_millis: 0 } }
+    fn message(requests: u32) -> WorkloadSlotMessage<IpAddr> {
+        WorkloadSlotMessage {
+            workload: Key::new("shop", "web"),
+            message: SlotMessage::Want { requests, oldest_millis: 0 },
+        }
     }
 
     #[tokio::test]

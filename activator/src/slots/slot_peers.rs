@@ -6,9 +6,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::endpoint_subset::endpoint_subset;
-use autoscaler::pod_assignment;
-use autoscaler::slot_lending::Word;
+use autoscaler::routing::endpoint_subset::endpoint_subset;
+use autoscaler::routing::pod_assignment;
+use autoscaler::routing::slot_lending::WorkloadSlotMessage;
 
 use crate::slots::slot_link::LinkId;
 use crate::slots::slot_outbox::SlotOutbox;
@@ -41,7 +41,7 @@ impl SlotPeers {
     }
 
     /// Sends a message, unless the connection has ended.
-    pub fn send(&self, to: LinkId, message: Word<IpAddr>) {
+    pub fn send(&self, to: LinkId, message: WorkloadSlotMessage<IpAddr>) {
         if let Some(outbox) = self.links.get(&to) {
             outbox.put(message);
         }
@@ -62,7 +62,7 @@ impl SlotPeers {
         let all = self.sharers.iter().map(String::as_str).collect();
         let size = if number == 0 { usize::MAX } else { number };
         let sharers = endpoint_subset(&all, &workload, size);
-        let share = pod_assignment::share(&workload, &names, &sharers, container_concurrency, &self.own);
+        let share = pod_assignment::slot_share(&workload, &names, &sharers, container_concurrency, &self.own);
         share.into_iter().filter_map(|(name, slots)| Some((*named.get(name)?, slots))).collect()
     }
 }

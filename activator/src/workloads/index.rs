@@ -94,7 +94,7 @@ impl NamespaceIndex {
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::selector::Selector;
+    use autoscaler::contract::selector::Selector;
 
     use super::*;
     use crate::workloads::PodEndpoint;

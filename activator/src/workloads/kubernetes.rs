@@ -13,9 +13,9 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
-use autoscaler::api::{self, Mode, PortLease, ServerlessService};
+use autoscaler::api::{self, PortLease, ServerlessService, SksMode};
+use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY_ADMIN_PORT};
-use autoscaler::selector::Selector;
 use autoscaler::{Key, Protocol};
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as CorePod;
@@ -208,7 +208,7 @@ fn workload(service: &ServerlessService) -> Workload {
             .and_then(|status| status.start_failure.as_ref())
             .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
         wake_target: spec.wake_target.clone(),
-        serving: status.and_then(|status| status.mode) == Some(Mode::Serve),
+        serving: status.and_then(|status| status.mode) == Some(SksMode::Serve),
         ports: leases.iter().map(lease).collect(),
     }
 }

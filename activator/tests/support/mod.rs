@@ -19,7 +19,7 @@ use activator::args::Limits;
 use activator::requests::tcp_probes::TcpProbes;
 use activator::slots::slot_exchange::SlotExchangeConfig;
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
-use autoscaler::selector::Selector;
+use autoscaler::contract::selector::Selector;
 use autoscaler::{Key, Protocol};
 use bytes::Bytes;
 use http::{Request, Response};

@@ -1,7 +1,7 @@
 //! A receiver of reports: the part of a metrics-adapter or zero-scaler that an activator connects
 //! to.
 
-use autoscaler::stats::Push;
+use autoscaler::stats::ActivatorReport;
 use futures::StreamExt;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 pub struct Receiver {
     pub address: SocketAddr,
-    pushes: mpsc::UnboundedReceiver<Push>,
+    pushes: mpsc::UnboundedReceiver<ActivatorReport>,
 }
 
 impl Receiver {
@@ -34,12 +34,12 @@ impl Receiver {
         Self { address, pushes }
     }
 
-    pub async fn next(&mut self) -> Push {
+    pub async fn next(&mut self) -> ActivatorReport {
         super::within("a push", self.pushes.recv()).await.unwrap()
     }
 
     /// The pushes that were received and not read yet.
-    pub fn rest(&mut self) -> Vec<Push> {
+    pub fn rest(&mut self) -> Vec<ActivatorReport> {
         std::iter::from_fn(|| self.pushes.try_recv().ok()).collect()
     }
 }

@@ -11,12 +11,11 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Mode;
-use crate::collection::Measure;
-use crate::config::AutoscalerConfig;
-use crate::reachability::State;
-use crate::settings::{GivenSizes, SettingError, Settings};
-use crate::target::{Target, TargetError};
+use crate::contract::metric_name::MetricName;
+use crate::routing::sks_mode::SksMode;
+use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
+use crate::scaling::workload_state::WorkloadState;
+use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBounds};
 
 /// Scales one workload on live concurrency. Made from an HPA, or written by a user who has none.
 ///
@@ -131,16 +130,6 @@ pub enum Scaler {
     Direct,
 }
 
-/// What is averaged and divided by the target. Absent: what the annotation `metric` says, else the concurrency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MetricName {
-    /// Requests in flight or held.
-    Concurrency,
-    /// Requests that arrive in a second.
-    RequestsPerSecond,
-}
-
 /// What the zero-scaler last saw and did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -150,7 +139,7 @@ pub struct PodAutoscalerStatus {
     pub observed_generation: Option<i64>,
     /// What use the workload is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
+    pub state: Option<WorkloadState>,
     /// `spec.replicas` of the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
@@ -162,7 +151,7 @@ pub struct PodAutoscalerStatus {
     pub not_at_zero: Option<String>,
     /// Where the Service's requests go: Proxy is through activators, Serve directly to pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
+    pub mode: Option<SksMode>,
     /// Ready, Active, ScaleTargetInitialized, HPAAccepted, ActivatorInPath, PodsCanStart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -179,7 +168,7 @@ impl PodAutoscalerSpec {
         annotations: &BTreeMap<String, String>,
     ) -> (Settings, Vec<SettingError>) {
         let size = |replicas: Option<i32>| replicas.map(|n| u32::try_from(n).unwrap_or(0).max(1));
-        let sizes = GivenSizes {
+        let sizes = SpecReplicaBounds {
             min: size(self.min_replicas),
             max: size(self.max_replicas),
             limited: self.scaler == Scaler::Direct,
@@ -187,20 +176,20 @@ impl PodAutoscalerSpec {
         Settings::resolve_given(config, annotations, sizes)
     }
 
-    /// What is measured.
-    pub fn measure(&self, settings: &Settings) -> Measure {
-        self.metric.map(Measure::from).or(settings.measure).unwrap_or(Measure::Concurrency)
+    /// The metric in force: the spec's, else the annotation's, else the concurrency.
+    pub fn metric_name(&self, settings: &Settings) -> MetricName {
+        self.metric.or(settings.metric).unwrap_or(MetricName::Concurrency)
     }
 
     /// What one pod should and can carry.
     ///
     /// # Errors
     /// When the spec gives a target that is none.
-    pub fn target(&self, settings: &Settings) -> Result<Target, TargetError> {
-        let measure = self.measure(settings);
+    pub fn target(&self, settings: &Settings) -> Result<MetricTarget, MetricTargetError> {
+        let metric = self.metric_name(settings);
         match &self.target {
-            Some(given) => Target::given(given, measure, self.container_concurrency, settings),
-            None => Ok(Target::resolve(measure, self.container_concurrency, settings)),
+            Some(given) => MetricTarget::given(given, metric, self.container_concurrency, settings),
+            None => Ok(MetricTarget::resolve(metric, self.container_concurrency, settings)),
         }
     }
 }
@@ -231,10 +220,10 @@ mod tests {
         let (settings, errors) = spec(json!({})).settings(&config, &given);
         assert_eq!(errors, []);
         assert_eq!((settings.min_scale, settings.max_scale), (2, 9));
-        assert_eq!(spec(json!({})).measure(&settings), Measure::RequestsPerSecond);
-        assert_eq!(spec(json!({})).target(&settings), Ok(Target { target: 210.0, total: 300.0 }));
+        assert_eq!(spec(json!({})).metric_name(&settings), MetricName::RequestsPerSecond);
+        assert_eq!(spec(json!({})).target(&settings), Ok(MetricTarget { target: 210.0, total: 300.0 }));
         let (settings, _) = spec(json!({})).settings(&AutoscalerConfig::default(), &BTreeMap::new());
-        assert_eq!(spec(json!({})).target(&settings), Ok(Target { target: 70.0, total: 100.0 }));
+        assert_eq!(spec(json!({})).target(&settings), Ok(MetricTarget { target: 70.0, total: 100.0 }));
         assert_eq!((settings.min_scale, settings.max_scale), (0, 0));
     }
 
@@ -246,8 +235,8 @@ mod tests {
         let (settings, errors) = spec.settings(&AutoscalerConfig::default(), &given);
         assert_eq!(errors, []);
         assert_eq!((settings.min_scale, settings.max_scale), (4, 50));
-        assert_eq!(spec.measure(&settings), Measure::Concurrency);
-        assert_eq!(spec.target(&settings), Ok(Target { target: 7.0, total: 10.0 }));
+        assert_eq!(spec.metric_name(&settings), MetricName::Concurrency);
+        assert_eq!(spec.target(&settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ScaleTargetRef;
 use crate::Protocol;
-use crate::pod_start::StartCause;
+use crate::routing::sks_mode::SksMode;
+use crate::scaling::pod_start::StartCause;
 
 /// Steers the requests of one Service. Made by the zero-scaler from the PodAutoscaler of the same name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +46,7 @@ pub struct ServerlessServiceSpec {
     /// The workload's pods, as a label selector's text.
     pub selector: String,
     /// Where requests should go.
-    pub mode: Mode,
+    pub mode: SksMode,
     /// How many activators should be in the path in Proxy mode.
     #[schemars(range(min = 1))]
     pub num_activators: u32,
@@ -69,15 +70,6 @@ pub struct ServerlessServiceSpec {
     pub wake_target: Option<ScaleTargetRef>,
 }
 
-/// Where requests go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Mode {
-    /// To activators, which hold them while there is no pod.
-    Proxy,
-    /// To the pods.
-    Serve,
-}
-
 /// What is in force.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -87,7 +79,7 @@ pub struct ServerlessServiceStatus {
     pub observed_generation: Option<i64>,
     /// The mode of the slices as written; differs from the wanted one when there is nobody to serve or to proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
+    pub mode: Option<SksMode>,
     /// Activators in the slices.
     #[serde(default)]
     pub activators: u32,

@@ -23,23 +23,23 @@ const STAT: u8 = 1;
 
 /// Asks for the last finished period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct StatQuery {
     /// Chosen by who asks; nobody else can know it.
     pub nonce: u64,
 }
 
 /// What is answered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct StatResponse {
     /// The question's.
     pub nonce: u64,
     /// The last finished period, without the pod's name; `None` before the first has ended.
     pub stat: Option<Stat>,
 }
 
-// === impl Question ===
+// === impl StatQuery ===
 
-impl Question {
+impl StatQuery {
     /// As it is sent.
     pub fn encode(self) -> Vec<u8> {
         let mut bytes = head(QUESTION, self.nonce);
@@ -56,9 +56,9 @@ impl Question {
     }
 }
 
-// === impl Answer ===
+// === impl StatResponse ===
 
-impl Answer {
+impl StatResponse {
     /// As it is sent.
     pub fn encode(nonce: u64, stat: Option<&Stat>) -> Vec<u8> {
         let mut bytes = head(ANSWER, nonce);
@@ -145,29 +145,29 @@ mod tests {
             timestamp: -1,
         };
         for stat in [Some(stat), None] {
-            let bytes = Answer::encode(u64::MAX - 1, stat.as_ref());
+            let bytes = StatResponse::encode(u64::MAX - 1, stat.as_ref());
             assert_eq!(bytes.len(), LENGTH);
-            assert_eq!(Answer::decode(&bytes), Some(Answer { nonce: u64::MAX - 1, stat }));
-            assert_eq!(Question::decode(&bytes), None);
+            assert_eq!(StatResponse::decode(&bytes), Some(StatResponse { nonce: u64::MAX - 1, stat }));
+            assert_eq!(StatQuery::decode(&bytes), None);
         }
-        let question = Question { nonce: 7 }.encode();
+        let question = StatQuery { nonce: 7 }.encode();
         assert_eq!(question.len(), LENGTH, "whoever forges a sender sends as much as that one gets");
-        assert_eq!(Question::decode(&question), Some(Question { nonce: 7 }));
-        assert_eq!(Answer::decode(&question), None);
+        assert_eq!(StatQuery::decode(&question), Some(StatQuery { nonce: 7 }));
+        assert_eq!(StatResponse::decode(&question), None);
     }
 
     #[test]
     fn another_version_is_not_understood() {
-        for mut bytes in [Question { nonce: 7 }.encode(), Answer::encode(7, None)] {
+        for mut bytes in [StatQuery { nonce: 7 }.encode(), StatResponse::encode(7, None)] {
             bytes[4] += 1;
-            assert_eq!((Question::decode(&bytes), Answer::decode(&bytes)), (None, None));
+            assert_eq!((StatQuery::decode(&bytes), StatResponse::decode(&bytes)), (None, None));
         }
     }
 
     /// Bytes at random, and an answer of which some are changed.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let change = |changes: Vec<(usize, u8)>| {
-            let mut bytes = Answer::encode(7, Some(&Stat::default()));
+            let mut bytes = StatResponse::encode(7, Some(&Stat::default()));
             changes.into_iter().for_each(|(at, byte)| bytes[at] = byte);
             bytes
         };
@@ -178,11 +178,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_taken(bytes in bytes()) {
-            if let Some(Answer { nonce, stat: Some(stat) }) = Answer::decode(&bytes) {
-                prop_assert_eq!(Answer::encode(nonce, Some(&stat)), bytes.clone());
+            if let Some(StatResponse { nonce, stat: Some(stat) }) = StatResponse::decode(&bytes) {
+                prop_assert_eq!(StatResponse::encode(nonce, Some(&stat)), bytes.clone());
             }
-            if let Some(question) = Question::decode(&bytes) {
-                prop_assert_eq!(Question::decode(&question.encode()), Some(question));
+            if let Some(question) = StatQuery::decode(&bytes) {
+                prop_assert_eq!(StatQuery::decode(&question.encode()), Some(question));
             }
         }
     }

@@ -26,7 +26,7 @@ pub struct RequestStats {
 
 /// What happened since the report before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct RequestStatsReport {
     /// Requests in flight, averaged over the period; includes the proxied ones.
     pub average_concurrency: f64,
     /// The part that an activator forwarded.
@@ -81,11 +81,11 @@ impl RequestStats {
     }
 
     /// Ends the period at `now` and starts the next.
-    pub fn report(&mut self, now: Instant) -> Report {
+    pub fn report(&mut self, now: Instant) -> RequestStatsReport {
         self.passed(now);
         let period = self.latest.saturating_duration_since(self.since);
         self.since = self.latest;
-        Report {
+        RequestStatsReport {
             average_concurrency: self.all.take_average(period),
             average_proxied_concurrency: self.proxied.take_average(period),
             request_count: std::mem::take(&mut self.all.arrived),

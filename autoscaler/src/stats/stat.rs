@@ -41,7 +41,7 @@ pub struct StatMessage {
 /// One websocket text message of an activator: everything it carries, once a second, and one workload at once when it goes
 /// from idle to waiting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Push {
+pub struct ActivatorReport {
     /// Name of the activator's pod.
     pub activator: String,
     /// The workloads that it carries or has just stopped to carry.

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::collection::{Averages, Collection, Measure, Round, Windows};
+use autoscaler::contract::metric_name::MetricName;
 use autoscaler::stats::StatMessage;
+use autoscaler::stats::collection::{Collection, ScrapeResult, WindowAverages, WindowSpec};
 use parking_lot::{Mutex, RwLock};
 
 use crate::collection::window_clock::WindowClock;
@@ -27,7 +28,7 @@ pub struct Collector {
 /// One workload's collection. The lock is held for a few additions, never across an await.
 #[derive(Debug)]
 struct Entry {
-    windows: Mutex<Windows>,
+    windows: Mutex<WindowSpec>,
     collection: Mutex<Collection>,
 }
 
@@ -55,7 +56,7 @@ impl Collector {
     }
 
     /// Starts to collect a workload, or resizes its windows.
-    pub fn create_or_update(&self, key: &Key, windows: Windows) {
+    pub fn create_or_update(&self, key: &Key, windows: WindowSpec) {
         if let Some(entry) = self.entry(key) {
             entry.resize(windows, self.clock.now());
             return;
@@ -85,14 +86,14 @@ impl Collector {
     }
 
     /// Records one scrape of a workload's pods, for the second `at`.
-    pub fn record_round(&self, key: &Key, at: Duration, round: &Round) {
+    pub fn record_scrape(&self, key: &Key, at: Duration, round: &ScrapeResult) {
         let Some(entry) = self.entry(key) else { return };
         let activators = self.connected_activators() > 0;
-        entry.collection.lock().record_round(at, round, activators);
+        entry.collection.lock().record_scrape(at, round, activators);
     }
 
     /// A workload's current averages; `None` without data.
-    pub fn averages(&self, key: &Key, measure: Measure) -> Option<Averages> {
+    pub fn averages(&self, key: &Key, measure: MetricName) -> Option<WindowAverages> {
         let entry = self.entry(key)?;
         let now = self.clock.now();
         entry.collection.lock().averages(measure, now)
@@ -133,7 +134,7 @@ impl Collector {
 // === impl Entry ===
 
 impl Entry {
-    fn resize(&self, windows: Windows, now: Duration) {
+    fn resize(&self, windows: WindowSpec, now: Duration) {
         let mut current = self.windows.lock();
         if *current == windows {
             return;
@@ -165,8 +166,8 @@ mod tests {
 
     use super::*;
 
-    fn windows() -> Windows {
-        Windows {
+    fn windows() -> WindowSpec {
+        WindowSpec {
             stable: Duration::from_secs(60),
             panic: Duration::from_secs(6),
             aggregation: Aggregation::Linear,
@@ -191,8 +192,8 @@ mod tests {
         let message = StatMessage { key: key.clone(), stat: stat(7.0, 0.0, second) };
         assert_eq!(collector.record_push(&message), PushOutcome::Recorded);
         let at = Duration::from_secs(second.unsigned_abs());
-        collector.record_round(&key, at, &Round::Heard { total: stat(10.0, 6.0, 0), idle: false });
-        assert_eq!(collector.averages(&key, Measure::Concurrency).unwrap().stable, 11.0);
+        collector.record_scrape(&key, at, &ScrapeResult::Complete { total: stat(10.0, 6.0, 0), idle: false });
+        assert_eq!(collector.averages(&key, MetricName::Concurrency).unwrap().stable, 11.0);
         assert_eq!(collector.idle_since(&key), None);
     }
 
@@ -202,13 +203,13 @@ mod tests {
         let key = Key::new("shop", "web");
         let message = StatMessage { key: key.clone(), stat: stat(1.0, 0.0, 0) };
         assert_eq!(collector.record_push(&message), PushOutcome::UnknownWorkload);
-        assert_eq!(collector.averages(&key, Measure::Concurrency), None); // C7 of Knative's collector_test.go
+        assert_eq!(collector.averages(&key, MetricName::Concurrency), None); // C7 of Knative's collector_test.go
         collector.create_or_update(&key, windows());
         for bad in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
             let message = StatMessage { key: key.clone(), stat: stat(bad, 0.0, 0) };
             assert_eq!(collector.record_push(&message), PushOutcome::Implausible);
         }
-        assert_eq!(collector.averages(&key, Measure::Concurrency), None);
+        assert_eq!(collector.averages(&key, MetricName::Concurrency), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -216,7 +217,7 @@ mod tests {
         let collector = Arc::new(Collector::default());
         let key = Key::new("shop", "web");
         collector.create_or_update(&key, windows());
-        let round = || collector.record_round(&key, collector.clock().now(), &Round::NoPods);
+        let round = || collector.record_scrape(&key, collector.clock().now(), &ScrapeResult::NoPods);
         round();
         assert_eq!(collector.idle_since(&key), None, "no activator is connected");
         let activator = collector.activator_connected();

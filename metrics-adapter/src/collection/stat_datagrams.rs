@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::stats::Stat;
-use autoscaler::stats::datagram::{Answer, LENGTH, Question};
+use autoscaler::stats::datagram::{LENGTH, StatQuery, StatResponse};
 use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use socket2::SockRef;
@@ -91,7 +91,7 @@ impl StatDatagrams {
             if ip.is_ipv4() { &self.ipv4 } else { &self.ipv6 }.as_ref().ok_or(DatagramError::NoAnswer)?;
         let (reply, mut answer) = oneshot::channel();
         let (nonce, _slot) = self.add_pending(reply).ok_or(DatagramError::Overloaded)?;
-        let query = Question { nonce }.encode();
+        let query = StatQuery { nonce }.encode();
         for timeout in ATTEMPTS {
             let start = Instant::now();
             let sent = socket.send_to(&query, SocketAddr::new(ip, self.port)).await;
@@ -128,7 +128,7 @@ impl StatDatagrams {
         for _ in 0..RECEIVE_BATCH {
             match socket.try_recv(buffer) {
                 Ok(length) => {
-                    if let Some(answer) = buffer.get(..length).and_then(Answer::decode) {
+                    if let Some(answer) = buffer.get(..length).and_then(StatResponse::decode) {
                         self.complete(answer);
                     }
                 }
@@ -141,7 +141,7 @@ impl StatDatagrams {
     }
 
     /// Completes the pending query. Late, duplicate and forged answers match none and are dropped.
-    fn complete(&self, Answer { nonce, stat }: Answer) {
+    fn complete(&self, StatResponse { nonce, stat }: StatResponse) {
         let index = usize::try_from(nonce & ((1 << INDEX_BITS) - 1)).unwrap_or(usize::MAX);
         // The waiting task removes the entry.
         let reply = self.lock().get_mut(index).filter(|it| it.nonce == nonce).and_then(|it| it.reply.take());
@@ -202,13 +202,16 @@ mod tests {
             loop {
                 let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
                 received += 1;
-                let Question { nonce } = Question::decode(&buffer[..length]).unwrap();
+                let StatQuery { nonce } = StatQuery::decode(&buffer[..length]).unwrap();
                 let stat = Stat { timestamp: 42, ..Stat::default() };
                 for _ in 0..if received > lost { times } else { 0 } {
                     // Datagrams that match no query are dropped.
                     socket.send_to(b"hello", from).await.unwrap();
-                    socket.send_to(&Answer::encode(nonce ^ (1 << 60), Some(&stat)), from).await.unwrap();
-                    socket.send_to(&Answer::encode(nonce, Some(&stat)), from).await.unwrap();
+                    socket
+                        .send_to(&StatResponse::encode(nonce ^ (1 << 60), Some(&stat)), from)
+                        .await
+                        .unwrap();
+                    socket.send_to(&StatResponse::encode(nonce, Some(&stat)), from).await.unwrap();
                 }
             }
         });

@@ -17,7 +17,7 @@ use std::time::Duration;
 use autoscaler::contract::{
     ACTIVATOR_ACCOUNT, DECISIONS_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, RELAY_PATH, ZERO_SCALER_ACCOUNT,
 };
-use autoscaler::stats::Push;
+use autoscaler::stats::ActivatorReport;
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
@@ -143,7 +143,7 @@ impl StatServer {
 
     /// Records one frame of an activator.
     fn record(&self, text: &str) {
-        let push: Push = match serde_json::from_str(text) {
+        let push: ActivatorReport = match serde_json::from_str(text) {
             Ok(push) => push,
             Err(error) => {
                 self.metrics.pushes.bad_frames.inc();

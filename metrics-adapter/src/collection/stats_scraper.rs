@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::collection::Round;
+use autoscaler::stats::collection::ScrapeResult;
 use autoscaler::stats::{Stat, extrapolate, outliers, sample_size, widened_sample};
 use futures::StreamExt;
 use futures::future::{join_all, try_join};
@@ -107,14 +107,14 @@ impl StatsScraper {
         let key = &workload.key;
         match scraped {
             Ok((round, outliers)) => {
-                self.collector.record_round(key, due, &round);
+                self.collector.record_scrape(key, due, &round);
                 if last.failing {
                     tracing::info!(workload = %key, "scraping recovered");
                 }
                 RoundResult { failing: false, outliers }
             }
             Err(shortfall) => {
-                self.collector.record_round(key, due, &Round::Incomplete);
+                self.collector.record_scrape(key, due, &ScrapeResult::Incomplete);
                 if !last.failing {
                     tracing::warn!(workload = %key, %shortfall, "scraping failed, discarding seconds until it recovers");
                 }
@@ -130,9 +130,9 @@ impl StatsScraper {
         last_outliers: &[IpAddr],
         now: Duration,
         stable_window: Duration,
-    ) -> Result<(Round, Vec<IpAddr>), Shortfall> {
+    ) -> Result<(ScrapeResult, Vec<IpAddr>), Shortfall> {
         if ready.is_empty() {
-            return Ok((Round::NoPods, Vec::new()));
+            return Ok((ScrapeResult::NoPods, Vec::new()));
         }
         let (outliers, others): (Vec<_>, Vec<_>) =
             ready.into_iter().partition(|pod| pod.ip.is_some_and(|ip| last_outliers.contains(&ip)));
@@ -146,7 +146,7 @@ impl StatsScraper {
         let sampled = outliers.and(others);
         // A pod that is too young has no stat yet, so it may be busy.
         let idle = sampled.too_young == 0 && sampled.stats.iter().all(Stat::is_idle);
-        Ok((Round::Heard { total, idle }, sampled.outliers()))
+        Ok((ScrapeResult::Complete { total, idle }, sampled.outliers()))
     }
 
     /// Scrapes each of these pods; one failure is a shortfall.
@@ -307,7 +307,7 @@ mod tests {
         let all = Stat { average_concurrent_requests: 20.0, ..Stat::default() };
         assert_eq!(
             scrape(5, 4).await.unwrap(),
-            Round::Heard { total: all, idle: false },
+            ScrapeResult::Complete { total: all, idle: false },
             "S5: the fifth pod replaces the failed one"
         );
         let shortfall = scrape(4, 3).await.unwrap_err(); // S6
@@ -315,7 +315,7 @@ mod tests {
             matches!(shortfall, Shortfall::Pods { answered: 3, wanted: 4, population: 4, .. }),
             "three stats are not extrapolated to four pods: {shortfall}"
         );
-        assert_eq!(scrape(0, 0).await.unwrap(), Round::NoPods, "S9");
+        assert_eq!(scrape(0, 0).await.unwrap(), ScrapeResult::NoPods, "S9");
     }
 
     #[tokio::test]
@@ -325,7 +325,7 @@ mod tests {
             let hot = pods[0].ip;
             let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
             let (round, outliers) = scraper.scrape(pods.clone(), &[], now, window).await.unwrap();
-            let Round::Heard { total, .. } = round else { panic!("{round:?}") };
+            let ScrapeResult::Complete { total, .. } = round else { panic!("{round:?}") };
             // The first sample contains the hot pod or not; its load is not multiplied in either case.
             assert!(total.average_concurrent_requests <= 55.0, "{total:?}");
             let found: Vec<_> = hot.into_iter().filter(|_| total.average_concurrent_requests > 0.0).collect();
@@ -335,7 +335,7 @@ mod tests {
             let known: Vec<_> = hot.into_iter().collect();
             let (round, outliers) = scraper.scrape(pods, &known, now, window).await.unwrap();
             let total = Stat { average_concurrent_requests: 50.0, ..Stat::default() };
-            assert_eq!((round, outliers), (Round::Heard { total, idle: false }, known));
+            assert_eq!((round, outliers), (ScrapeResult::Complete { total, idle: false }, known));
         }
     }
 }

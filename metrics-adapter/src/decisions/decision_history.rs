@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::collection::Averages;
-use autoscaler::decider::Verdict;
+use autoscaler::scaling::decider::ScaleResult;
+use autoscaler::stats::collection::WindowAverages;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::watches::workloads::Workload;
@@ -34,11 +34,11 @@ pub struct DecisionRecord {
     /// Ready pods.
     pub ready: u32,
     /// Averages of the windows; `None` without data.
-    pub averages: Option<Averages>,
+    pub averages: Option<WindowAverages>,
     /// Since when all pods and activators reported it as idle, in Unix milliseconds.
     pub idle_since: Option<i64>,
     /// The decision; `None` without data.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<ScaleResult>,
     /// Whether the decider was in panic after the decision.
     pub panicking: bool,
     /// In panic: for how long the load had stayed below the panic threshold.

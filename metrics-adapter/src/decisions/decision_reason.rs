@@ -3,15 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use autoscaler::decider::{DeciderSpec, Rule, Verdict};
-use autoscaler::replay::Outcome;
+use autoscaler::scaling::decider::{DeciderSpec, DecisionRule, ScaleResult};
+use autoscaler::scaling::replay::ReplayedDecision;
 
 use crate::decisions::readable::CompactNumber;
 
 /// The data that explain a decision; displays as one short phrase.
 pub(crate) struct DecisionReason<'a> {
     /// The decision; `None` without data.
-    pub(crate) verdict: Option<&'a Verdict>,
+    pub(crate) verdict: Option<&'a ScaleResult>,
     /// The settings it was made with.
     pub(crate) spec: &'a DeciderSpec,
     /// In panic: for how long the load has stayed below the panic threshold.
@@ -22,9 +22,9 @@ pub(crate) struct DecisionReason<'a> {
 
 // === impl DecisionReason ===
 
-impl<'a> From<&'a Outcome> for DecisionReason<'a> {
-    fn from(outcome: &'a Outcome) -> Self {
-        let Outcome { verdict, spec, calm, heard, .. } = outcome;
+impl<'a> From<&'a ReplayedDecision> for DecisionReason<'a> {
+    fn from(outcome: &'a ReplayedDecision) -> Self {
+        let ReplayedDecision { result: verdict, spec, calm, has_data: heard, .. } = outcome;
         Self { verdict: verdict.as_ref(), spec, calm: *calm, has_data: *heard }
     }
 }
@@ -38,19 +38,25 @@ impl fmt::Display for DecisionReason<'_> {
 }
 
 impl DecisionReason<'_> {
-    fn write_rule(&self, verdict: &Verdict, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { desired, averages, .. } = verdict;
+    fn write_rule(&self, verdict: &ScaleResult, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ScaleResult { desired, averages, .. } = verdict;
         let target = CompactNumber(self.spec.target);
         match verdict.rule {
-            Rule::Stable => write!(f, "stable {} of {target} → {desired}", CompactNumber(averages.stable)),
-            Rule::Panic => write!(f, "panic {} of {target} → {desired}", CompactNumber(averages.panic)),
-            Rule::ScaleUpRate => write!(f, "limited by max-scale-up-rate {}", self.spec.max_scale_up_rate),
-            Rule::ScaleDownRate => {
+            DecisionRule::Stable => {
+                write!(f, "stable {} of {target} → {desired}", CompactNumber(averages.stable))
+            }
+            DecisionRule::Panic => {
+                write!(f, "panic {} of {target} → {desired}", CompactNumber(averages.panic))
+            }
+            DecisionRule::ScaleUpRate => {
+                write!(f, "limited by max-scale-up-rate {}", self.spec.max_scale_up_rate)
+            }
+            DecisionRule::ScaleDownRate => {
                 write!(f, "limited by max-scale-down-rate {}", self.spec.max_scale_down_rate)
             }
-            Rule::ActivationScale => f.write_str("raised to activation-scale"),
-            Rule::PanicHold => self.write_panic_hold(f),
-            Rule::ScaleDownDelay => f.write_str("held by scale-down-delay"),
+            DecisionRule::ActivationScale => f.write_str("raised to activation-scale"),
+            DecisionRule::PanicHold => self.write_panic_hold(f),
+            DecisionRule::ScaleDownDelay => f.write_str("held by scale-down-delay"),
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::decider::Decider;
+use autoscaler::scaling::decider::Decider;
 use autoscaler::{Decision, Key};
 use runtime::kubernetes::lease::Leadership;
 use tokio::sync::mpsc;

@@ -62,12 +62,12 @@ impl Pokes {
 
     /// To call when the pods of this workload were scraped.
     pub fn on_scrape(&self, key: &Key) {
-        self.poke_if(key, Self::is_overtaken);
+        self.poke_if(key, Self::is_outdated);
     }
 
     /// Whether the next tick is too late for this workload.
     pub fn is_urgent(&self, workload: &Workload) -> bool {
-        self.is_at_zero(&workload.key) || self.is_overtaken(workload)
+        self.is_at_zero(&workload.key) || self.is_outdated(workload)
     }
 
     /// Whether the newest decision is zero pods, or there is none yet.
@@ -76,10 +76,10 @@ impl Pokes {
     }
 
     /// Whether the load recorded since the newest decision needs more pods than that one has.
-    fn is_overtaken(&self, workload: &Workload) -> bool {
+    fn is_outdated(&self, workload: &Workload) -> bool {
         let Workload { key, spec, measure, .. } = workload;
         let Some(averages) = self.collector.averages(key, *measure) else { return false };
-        self.decisions.read(key, |newest| newest.is_overtaken(averages, spec)).unwrap_or(false)
+        self.decisions.read(key, |newest| newest.is_outdated(averages, spec)).unwrap_or(false)
     }
 
     fn poke_if(&self, key: &Key, is_urgent: impl Fn(&Self, &Workload) -> bool) {

@@ -3,7 +3,7 @@
 //! An external metric needs exactly `service=<name>`; a metric of an object must have no selector.
 
 use autoscaler::contract::SERVICE_SELECTOR;
-use autoscaler::selector::{ParseSelectorError, Requirement, Selector};
+use autoscaler::contract::selector::{ParseSelectorError, Requirement, Selector};
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use http::Uri;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use autoscaler::Decision;
-use autoscaler::collection::{Averages, Round};
-use autoscaler::decider::{Decider, Rule, Verdict};
+use autoscaler::scaling::decider::{Decider, DecisionRule, ScaleResult};
 use autoscaler::stats::Stat;
+use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
 use fake_api::FakeApi;
 use futures::future::BoxFuture;
 use http::Request;
@@ -175,12 +175,17 @@ impl Fixture {
     fn report(&self, concurrency: f64) {
         let total = Stat { average_concurrent_requests: concurrency, ..Stat::default() };
         let now = self.values.collector.clock().now();
-        self.values.collector.record_round(&workload().key, now, &Round::Heard { total, idle: false });
+        self.values.collector.record_scrape(
+            &workload().key,
+            now,
+            &ScrapeResult::Complete { total, idle: false },
+        );
     }
 
     fn decide(&self, desired: u32, held: bool) {
-        let (averages, at) = (Averages::default(), runtime::clock::unix_millis());
-        let verdict = Verdict { desired, excess_burst_capacity: 0, averages, rule: Rule::Stable, held };
+        let (averages, at) = (WindowAverages::default(), runtime::clock::unix_millis());
+        let verdict =
+            ScaleResult { desired, excess_burst_capacity: 0, averages, rule: DecisionRule::Stable, held };
         self.values.history.record(DecisionRecord {
             at,
             workload: Arc::new(workload()),
@@ -242,7 +247,7 @@ async fn why_explains_decisions_to_users_who_may_read_them() {
     fixture.report(140.0);
     let mut decider = Decider::new(&workload().spec, 1, Duration::ZERO);
     for (at, stable) in [(1_000, 140.0), (3_000, 70.0)] {
-        let averages = Some(Averages { stable, panic: stable });
+        let averages = Some(WindowAverages { stable, panic: stable });
         let verdict = decider.decide(&workload().spec, averages, 1, Duration::from_millis(at));
         fixture.values.history.record(DecisionRecord {
             at: i64::try_from(at).unwrap(),
@@ -363,7 +368,7 @@ async fn workload_without_pods_is_zero_when_an_activator_is_connected() {
 
     let collector = &fixture.values.collector;
     let _activator = collector.activator_connected();
-    collector.record_round(&workload().key, collector.clock().now(), &Round::NoPods);
+    collector.record_scrape(&workload().key, collector.clock().now(), &ScrapeResult::NoPods);
     for metric in ["concurrency", "requests-per-second", "desired-replicas"] {
         let (status, body) = fixture.metric(metric).await;
         assert_eq!((status, value(&body)), (StatusCode::OK, "0"), "{metric}");

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::collection::Measure;
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::contract::quantity::{format_milli, milli_from_f64};
 use autoscaler::contract::{METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SERVICE_SELECTOR};
-use autoscaler::quantity::{format_milli, milli_from_f64};
 use serde::Serialize;
 
 use crate::collection::collector::Collector;
@@ -88,7 +88,7 @@ pub(super) struct MetricSample {
 /// A served metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServedMetric {
-    Average(Measure),
+    Average(MetricName),
     Desired,
 }
 
@@ -168,7 +168,7 @@ impl MetricValues {
     }
 
     /// The average of a measure, in thousandths.
-    pub(super) fn average(&self, workload: &Workload, measure: Measure) -> Result<i64, MissingData> {
+    pub(super) fn average(&self, workload: &Workload, measure: MetricName) -> Result<i64, MissingData> {
         let Some(averages) = self.collector.averages(&workload.key, measure) else {
             return self.confirm_at_zero(workload).map(|()| 0);
         };
@@ -214,8 +214,8 @@ impl MetricValues {
 impl ServedMetric {
     fn parse(metric: &str) -> Option<Self> {
         match metric {
-            METRIC_CONCURRENCY => Some(Self::Average(Measure::Concurrency)),
-            METRIC_RPS | RPS_ALIAS => Some(Self::Average(Measure::RequestsPerSecond)),
+            METRIC_CONCURRENCY => Some(Self::Average(MetricName::Concurrency)),
+            METRIC_RPS | RPS_ALIAS => Some(Self::Average(MetricName::RequestsPerSecond)),
             METRIC_DESIRED => Some(Self::Desired),
             _ => None,
         }

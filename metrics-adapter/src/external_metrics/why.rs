@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::collection::Measure;
-use autoscaler::decider::{DeciderSpec, Rule};
-use autoscaler::quantity::format_milli;
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::contract::quantity::format_milli;
+use autoscaler::scaling::decider::{DeciderSpec, DecisionRule};
 use http::{HeaderMap, Uri, header};
 use serde_json::{Value, json};
 
@@ -106,8 +106,8 @@ impl WhyReport {
 
     fn metric(&self) -> &'static str {
         match self.workload.measure {
-            Measure::Concurrency => autoscaler::contract::METRIC_CONCURRENCY,
-            Measure::RequestsPerSecond => autoscaler::contract::METRIC_RPS,
+            MetricName::Concurrency => autoscaler::contract::METRIC_CONCURRENCY,
+            MetricName::RequestsPerSecond => autoscaler::contract::METRIC_RPS,
         }
     }
 }
@@ -177,15 +177,15 @@ fn reason(record: &DecisionRecord) -> String {
     reason
 }
 
-fn rule(rule: Rule) -> &'static str {
+fn rule(rule: DecisionRule) -> &'static str {
     match rule {
-        Rule::Stable => "stable",
-        Rule::Panic => "panic",
-        Rule::ScaleUpRate => "max-scale-up-rate",
-        Rule::ScaleDownRate => "max-scale-down-rate",
-        Rule::ActivationScale => "activation-scale",
-        Rule::PanicHold => "panic-hold",
-        Rule::ScaleDownDelay => "scale-down-delay",
+        DecisionRule::Stable => "stable",
+        DecisionRule::Panic => "panic",
+        DecisionRule::ScaleUpRate => "max-scale-up-rate",
+        DecisionRule::ScaleDownRate => "max-scale-down-rate",
+        DecisionRule::ActivationScale => "activation-scale",
+        DecisionRule::PanicHold => "panic-hold",
+        DecisionRule::ScaleDownDelay => "scale-down-delay",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use autoscaler::replay::{Answer, Outcome};
+use autoscaler::scaling::replay::{ReplayedDecision, TraceDecision};
 
 use crate::simulate::outcome_writer::OutcomeWriter;
 
@@ -12,8 +12,8 @@ pub(super) struct JsonLines;
 // === impl JsonLines ===
 
 impl OutcomeWriter for JsonLines {
-    fn write(&mut self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, &Answer::from(outcome))?;
+    fn write(&mut self, outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, &TraceDecision::from(outcome))?;
         out.write_all(b"\n")
     }
 

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use autoscaler::replay::Outcome;
+use autoscaler::scaling::replay::ReplayedDecision;
 
 /// Writes outcomes in one format.
 pub(super) trait OutcomeWriter {
     /// Writes one outcome, or keeps it for the end.
-    fn write(&mut self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()>;
+    fn write(&mut self, outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()>;
 
     /// Writes what was kept for the end.
     fn end(&mut self, out: &mut dyn Write) -> io::Result<()>;

@@ -15,7 +15,7 @@ mod timeline;
 
 use std::io::{self, Write};
 
-use autoscaler::replay::Outcome;
+use autoscaler::scaling::replay::ReplayedDecision;
 use canvas::{Cell, Ink, write_row};
 use timeline::{Column, Timeline};
 
@@ -112,7 +112,7 @@ impl Plot {
 }
 
 impl OutcomeWriter for Plot {
-    fn write(&mut self, outcome: &Outcome, _: &mut dyn Write) -> io::Result<()> {
+    fn write(&mut self, outcome: &ReplayedDecision, _: &mut dyn Write) -> io::Result<()> {
         self.summary.count(outcome);
         self.timeline.add(outcome);
         Ok(())

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use autoscaler::replay::Outcome;
+use autoscaler::scaling::replay::ReplayedDecision;
 
 use crate::decisions::readable::CompactNumber;
 
 /// The differences between the specs of two outcomes; empty if they are equal.
-pub(super) fn spec_change(before: &Outcome, after: &Outcome) -> String {
+pub(super) fn spec_change(before: &ReplayedDecision, after: &ReplayedDecision) -> String {
     let (old, new) = (&before.spec, &after.spec);
     let seconds = |window: Duration| format!("{} s", window.as_secs());
     let numbers = [

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use autoscaler::replay::Outcome;
+use autoscaler::scaling::replay::ReplayedDecision;
 
 use crate::decisions::readable::ClockTime;
 
@@ -33,7 +33,7 @@ struct LastOutcome {
 // === impl SimulationSummary ===
 
 impl SimulationSummary {
-    pub(super) fn count(&mut self, outcome: &Outcome) {
+    pub(super) fn count(&mut self, outcome: &ReplayedDecision) {
         self.decisions += 1;
         match self.last {
             None => self.start = outcome.t,
@@ -41,7 +41,7 @@ impl SimulationSummary {
             Some(_) => {}
         }
         self.last = Some(LastOutcome { t: outcome.t, panicking: outcome.panicking });
-        match outcome.verdict {
+        match outcome.result {
             None => self.without_data += 1,
             Some(verdict) => self.count_size(verdict.desired, outcome.t),
         }

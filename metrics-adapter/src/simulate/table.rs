@@ -5,8 +5,8 @@
 
 use std::io::{self, Write};
 
-use autoscaler::decider::Verdict;
-use autoscaler::replay::Outcome;
+use autoscaler::scaling::decider::ScaleResult;
+use autoscaler::scaling::replay::ReplayedDecision;
 
 use crate::decisions::decision_reason::DecisionReason;
 use crate::decisions::readable::{ClockTime, CompactNumber};
@@ -18,7 +18,7 @@ use crate::simulate::summary::SimulationSummary;
 #[derive(Default)]
 pub(super) struct DecisionTable {
     summary: SimulationSummary,
-    last: Option<Outcome>,
+    last: Option<ReplayedDecision>,
     /// Rows not written because they differ from the last written one only in time.
     folded: u64,
 }
@@ -26,7 +26,7 @@ pub(super) struct DecisionTable {
 // === impl DecisionTable ===
 
 impl OutcomeWriter for DecisionTable {
-    fn write(&mut self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    fn write(&mut self, outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
         self.summary.count(outcome);
         if self.last.as_ref().is_some_and(|last| differs_only_in_time(last, outcome)) {
             self.folded += 1;
@@ -50,7 +50,7 @@ impl OutcomeWriter for DecisionTable {
 
 impl DecisionTable {
     /// Writes the lines before a row: the column names, or the changes of the spec.
-    fn write_heading(&self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    fn write_heading(&self, outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
         let Some(last) = &self.last else {
             return columns(["time", "stable", "panic", "ready", "desired", "mode", "burst", "reason"], out);
         };
@@ -69,8 +69,9 @@ impl DecisionTable {
     }
 }
 
-fn row(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    let cell = |show: fn(&Verdict) -> String| outcome.verdict.as_ref().map_or_else(|| "-".to_owned(), show);
+fn row(outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
+    let cell =
+        |show: fn(&ScaleResult) -> String| outcome.result.as_ref().map_or_else(|| "-".to_owned(), show);
     columns(
         [
             &ClockTime(outcome.t).to_string(),
@@ -94,6 +95,6 @@ fn columns(cells: [&str; 8], out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-fn differs_only_in_time(last: &Outcome, next: &Outcome) -> bool {
-    *last == Outcome { t: last.t, calm: last.calm, ..next.clone() }
+fn differs_only_in_time(last: &ReplayedDecision, next: &ReplayedDecision) -> bool {
+    *last == ReplayedDecision { t: last.t, calm: last.calm, ..next.clone() }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use autoscaler::replay::{Line, ReplayError};
+use autoscaler::scaling::replay::{ReplayError, TraceLine};
 
 /// Longest line in bytes, including its end. The format needs a few hundred.
 const MAX_LINE: usize = 64 << 10;
@@ -59,7 +59,7 @@ impl<R: Read> TraceLines<R> {
     }
 
     /// The next line that is not blank; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Line>, ReadTraceError> {
+    pub(super) fn next(&mut self) -> Result<Option<TraceLine>, ReadTraceError> {
         while self.read()? {
             let text = self.line.trim_ascii();
             if !text.is_empty() {
@@ -99,7 +99,7 @@ impl LineError {
     }
 }
 
-fn parse(text: &[u8]) -> Result<Line, LineError> {
+fn parse(text: &[u8]) -> Result<TraceLine, LineError> {
     if !text.starts_with(b"{") {
         return Err(LineError::NoObject);
     }

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, key_of};
-use autoscaler::collection::Windows;
-use autoscaler::config::AutoscalerConfig;
 use autoscaler::contract::CONFIG_MAP;
-use autoscaler::decider::DeciderSpec;
-use autoscaler::selector::Selector;
+use autoscaler::contract::selector::Selector;
+use autoscaler::scaling::decider::DeciderSpec;
+use autoscaler::scaling::metric_target::MetricTargetError;
+use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::{Aggregation, Settings};
-use autoscaler::target::TargetError;
+use autoscaler::stats::collection::WindowSpec;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -80,9 +80,9 @@ enum DirtyWorkloads {
 #[derive(Debug, thiserror::Error)]
 enum InvalidWorkload {
     #[error("invalid selector in the Metric: {0}")]
-    Selector(#[from] autoscaler::selector::ParseSelectorError),
+    Selector(#[from] autoscaler::contract::selector::ParseSelectorError),
     #[error("invalid target in the PodAutoscaler: {0}")]
-    Target(#[from] TargetError),
+    Target(#[from] MetricTargetError),
 }
 
 // === impl MetricWatch ===
@@ -311,19 +311,19 @@ fn workload(
         service: metric.service.clone(),
         selector: Selector::parse(&metric.selector)?,
         windows: windows(metric),
-        measure: spec.measure(settings),
+        measure: spec.metric_name(settings),
         target_milli: target.milli(),
         spec: DeciderSpec::new(settings, target),
     })
 }
 
-fn windows(metric: &MetricSpec) -> Windows {
+fn windows(metric: &MetricSpec) -> WindowSpec {
     let aggregation = match metric.aggregation.as_str() {
         "weighted-exponential" => Aggregation::WeightedExponential,
         // The zero-scaler writes one of these two values.
         _ => Aggregation::Linear,
     };
-    Windows {
+    WindowSpec {
         stable: Duration::from_secs(metric.stable_window_seconds.clamp(1, 3600).into()),
         panic: Duration::from_secs(metric.panic_window_seconds.clamp(1, 3600).into()),
         aggregation,
@@ -332,7 +332,7 @@ fn windows(metric: &MetricSpec) -> Windows {
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::collection::Measure;
+    use autoscaler::contract::metric_name::MetricName;
     use serde_json::{Value, json};
 
     use super::*;
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!((workload.target_milli, workload.spec.target), (700, 0.7));
         assert_eq!(workload.spec.total, 1.0);
         assert!(workload.spec.reachable);
-        assert_eq!(workload.measure, Measure::RequestsPerSecond);
+        assert_eq!(workload.measure, MetricName::RequestsPerSecond);
         assert_eq!(workload.windows.panic, Duration::from_secs(6));
     }
 
@@ -383,11 +383,11 @@ mod tests {
             "autoscaling.rouse.dev/reachability": "Unreachable",
         });
         let workload = build_of(json!({}), annotations, "app=web").unwrap();
-        assert_eq!(workload.measure, Measure::RequestsPerSecond);
+        assert_eq!(workload.measure, MetricName::RequestsPerSecond);
         assert_eq!((workload.target_milli, workload.spec.total), (210_000, 300.0));
         assert!(!workload.spec.reachable);
         let plain = build_of(json!({"containerConcurrency": 10}), json!({}), "app=web").unwrap();
-        assert_eq!(plain.measure, Measure::Concurrency);
+        assert_eq!(plain.measure, MetricName::Concurrency);
         assert_eq!((plain.target_milli, plain.spec.total), (7000, 10.0));
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::INJECT_LABEL;
-use autoscaler::selector::{Requirement, Selector};
+use autoscaler::contract::selector::{Requirement, Selector};
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
 use kube::runtime::watcher::Event;

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::collection::{Measure, Windows};
-use autoscaler::decider::DeciderSpec;
-use autoscaler::selector::Selector;
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::contract::selector::Selector;
+use autoscaler::scaling::decider::DeciderSpec;
+use autoscaler::stats::collection::WindowSpec;
 use tokio::sync::watch;
 
 /// Receives the newest table.
@@ -25,9 +26,9 @@ pub struct Workload {
     /// Selects its pods.
     pub selector: Selector,
     /// The averaging windows.
-    pub windows: Windows,
+    pub windows: WindowSpec,
     /// The measure that decisions use.
-    pub measure: Measure,
+    pub measure: MetricName,
     /// Target value per pod, in thousandths.
     pub target_milli: i64,
     /// Settings of the decider.
@@ -54,8 +55,8 @@ impl Workload {
             key: Key::new("shop", name),
             service: name.to_owned(),
             selector: Selector::parse("app=web").unwrap(),
-            windows: Windows { stable, panic, aggregation },
-            measure: Measure::Concurrency,
+            windows: WindowSpec { stable, panic, aggregation },
+            measure: MetricName::Concurrency,
             target_milli: 1000,
             spec: DeciderSpec::default(),
         }

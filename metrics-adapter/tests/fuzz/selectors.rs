@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::selector::Selector;
+use autoscaler::contract::selector::Selector;
 use fuzzing::Campaign;
 
 const WORDS: &[&[u8]] = &[

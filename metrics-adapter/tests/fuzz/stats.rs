@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use autoscaler::collection::{Collection, Measure, Windows};
+use autoscaler::contract::metric_name::MetricName;
+
 use autoscaler::settings::Aggregation;
-use autoscaler::stats::datagram::{Answer, Question};
-use autoscaler::stats::{Push, Stat, extrapolate, widened_sample};
+use autoscaler::stats::collection::{Collection, WindowSpec};
+use autoscaler::stats::datagram::{StatQuery, StatResponse};
+use autoscaler::stats::{ActivatorReport, Stat, extrapolate, widened_sample};
 use fuzzing::Campaign;
 
 const WORDS: &[&[u8]] = &[
@@ -33,10 +35,10 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 fn averages_stay_finite_for_any_stat() {
     let corpus = crate::corpus("stats", WORDS);
     let inputs = crate::run(Campaign::from_environment(), &corpus, |bytes| {
-        assert!(Question::decode(bytes).is_none() || Answer::decode(bytes).is_none());
+        assert!(StatQuery::decode(bytes).is_none() || StatResponse::decode(bytes).is_none());
         let one = serde_json::from_slice::<Stat>(bytes).ok();
-        let pushed = serde_json::from_slice::<Push>(bytes).unwrap_or_default().messages;
-        let datagram = Answer::decode(bytes).and_then(|answer| answer.stat);
+        let pushed = serde_json::from_slice::<ActivatorReport>(bytes).unwrap_or_default().messages;
+        let datagram = StatResponse::decode(bytes).and_then(|answer| answer.stat);
         let stats: Vec<Stat> =
             one.into_iter().chain(datagram).chain(pushed.into_iter().map(|it| it.stat)).collect();
         check_averages(&stats);
@@ -46,7 +48,7 @@ fn averages_stay_finite_for_any_stat() {
 
 /// Records all stats, and checks that averages are finite.
 fn check_averages(stats: &[Stat]) {
-    let windows = Windows {
+    let windows = WindowSpec {
         stable: Duration::from_secs(60),
         panic: Duration::from_secs(6),
         aggregation: Aggregation::Linear,
@@ -58,7 +60,7 @@ fn check_averages(stats: &[Stat]) {
     let plausible: Vec<Stat> = stats.iter().filter(|stat| stat.is_plausible()).cloned().collect();
     assert!(widened_sample(&plausible, 1000) <= 1000);
     collection.record(NOW, &extrapolate(&[], &plausible, 1000));
-    for measure in [Measure::Concurrency, Measure::RequestsPerSecond] {
+    for measure in [MetricName::Concurrency, MetricName::RequestsPerSecond] {
         if let Some(averages) = collection.averages(measure, NOW) {
             assert!(averages.stable.is_finite() && averages.panic.is_finite(), "{averages:?}");
         }

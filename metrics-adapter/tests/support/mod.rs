@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use autoscaler::collection::Windows;
-use autoscaler::decider::DeciderSpec;
-use autoscaler::selector::Selector;
+use autoscaler::contract::selector::Selector;
+use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::settings::Aggregation;
-use autoscaler::stats::{Push, Stat, StatMessage};
-use autoscaler::{DecisionEvent, Key, collection::Measure};
+use autoscaler::stats::collection::WindowSpec;
+use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
+use autoscaler::{DecisionEvent, Key, contract::metric_name::MetricName};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};
@@ -177,12 +177,12 @@ pub(crate) fn workload() -> Workload {
         key: key(),
         service: "web".to_owned(),
         selector: Selector::parse("app=web").unwrap(),
-        windows: Windows {
+        windows: WindowSpec {
             stable: Duration::from_secs(60),
             panic: Duration::from_secs(6),
             aggregation: Aggregation::Linear,
         },
-        measure: Measure::Concurrency,
+        measure: MetricName::Concurrency,
         target_milli: 1000,
         spec: DeciderSpec { target: 1.0, ..DeciderSpec::default() },
     }
@@ -197,7 +197,8 @@ pub(crate) fn push(concurrency: f64) -> Message {
         ..Stat::default()
     };
     let messages = vec![StatMessage { key: key(), stat }];
-    let push = Push { activator: "activator-1".to_owned(), messages, ..Push::default() };
+    let push =
+        ActivatorReport { activator: "activator-1".to_owned(), messages, ..ActivatorReport::default() };
     Message::text(serde_json::to_string(&push).unwrap())
 }
 

@@ -1,7 +1,7 @@
 //! RequestError: why a request gets a response of the sidecar's own, as an RFC 9457 problem.
 
-use autoscaler::breaker::QueueFull;
 use autoscaler::contract::{PROTOCOL, TUNNEL_PROTOCOL};
+use autoscaler::routing::breaker::QueueFull;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;

@@ -7,8 +7,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use autoscaler::breaker::Breaker;
 use autoscaler::contract;
+use autoscaler::routing::breaker::Breaker;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response, Version};

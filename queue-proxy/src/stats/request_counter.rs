@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use autoscaler::breaker::Permit;
-use autoscaler::stats::{Report, RequestStats};
+use autoscaler::routing::breaker::BreakerPermit;
+use autoscaler::stats::{RequestStats, RequestStatsReport};
 use http::StatusCode;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -34,7 +34,7 @@ pub(crate) struct InFlightRequest {
     arrived: Instant,
     proxied: bool,
     outcome: RequestOutcome,
-    permit: Option<Permit>,
+    permit: Option<BreakerPermit>,
 }
 
 /// A TCP connection while bytes flow or it waits.
@@ -87,7 +87,7 @@ impl RequestCounter {
     }
 
     /// Ends the reporting period.
-    pub(crate) fn report(&self, now: Instant) -> Report {
+    pub(crate) fn report(&self, now: Instant) -> RequestStatsReport {
         self.lock().stats.report(now)
     }
 
@@ -100,7 +100,7 @@ impl RequestCounter {
 
 impl InFlightRequest {
     /// Keeps the permit of the app's slot until the request ends.
-    pub(crate) fn hold(&mut self, permit: Permit) {
+    pub(crate) fn hold(&mut self, permit: BreakerPermit) {
         self.permit = Some(permit);
     }
 

@@ -6,9 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use autoscaler::breaker::Breaker;
-use autoscaler::stats::datagram::{Answer, LENGTH, Question};
-use autoscaler::stats::{Report, Stat};
+use autoscaler::routing::breaker::Breaker;
+use autoscaler::stats::datagram::{LENGTH, StatQuery, StatResponse};
+use autoscaler::stats::{RequestStatsReport, Stat};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -79,9 +79,9 @@ impl StatsEndpoint {
         loop {
             match socket.recv_from(&mut buffer).await {
                 Ok((length, from)) => {
-                    let question = buffer.get(..length).and_then(Question::decode);
-                    if let Some(Question { nonce }) = question {
-                        let answer = Answer::encode(nonce, self.lock().as_ref().map(|last| &last.stat));
+                    let question = buffer.get(..length).and_then(StatQuery::decode);
+                    if let Some(StatQuery { nonce }) = question {
+                        let answer = StatResponse::encode(nonce, self.lock().as_ref().map(|last| &last.stat));
                         // A response that would block is dropped; the collector retries, as after
                         // any lost datagram.
                         let _ = socket.try_send_to(&answer, from);
@@ -131,7 +131,7 @@ impl StatsEndpoint {
     }
 }
 
-fn stat(pod: &str, report: Report, timestamp: i64) -> Stat {
+fn stat(pod: &str, report: RequestStatsReport, timestamp: i64) -> Stat {
     let seconds = report.period.as_secs_f64();
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     Stat {
@@ -181,7 +181,7 @@ mod tests {
         let metrics = Metrics::register(&registry).unwrap();
         let start = tokio::time::Instant::now();
         let counter = Arc::new(RequestCounter::new(start.into_std(), Duration::ZERO, metrics.clone()));
-        let breaker = Breaker::new(autoscaler::breaker::Limit::Unlimited, 0);
+        let breaker = Breaker::new(autoscaler::routing::breaker::ConcurrencyLimit::Unlimited, 0);
         let endpoint = StatsEndpoint::new("web-1".into(), counter.clone(), breaker, metrics, registry);
         assert_eq!(endpoint.last_stat().status(), StatusCode::SERVICE_UNAVAILABLE);
 
@@ -210,7 +210,7 @@ mod tests {
         let metrics = Metrics::register(&registry).unwrap();
         let start = tokio::time::Instant::now().into_std();
         let counter = Arc::new(RequestCounter::new(start, Duration::ZERO, metrics.clone()));
-        let breaker = Breaker::new(autoscaler::breaker::Limit::Unlimited, 0);
+        let breaker = Breaker::new(autoscaler::routing::breaker::ConcurrencyLimit::Unlimited, 0);
         let endpoint = StatsEndpoint::new("web-1".into(), counter, breaker, metrics, registry);
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -219,11 +219,11 @@ mod tests {
             let mut answers = Vec::new();
             for nonce in [1, 2] {
                 client.send(b"hello").await.unwrap();
-                client.send(&[Question { nonce }.encode(), vec![0]].concat()).await.unwrap();
-                client.send(&Question { nonce }.encode()).await.unwrap();
+                client.send(&[StatQuery { nonce }.encode(), vec![0]].concat()).await.unwrap();
+                client.send(&StatQuery { nonce }.encode()).await.unwrap();
                 let mut buffer = [0; 100];
                 let length = client.recv(&mut buffer).await.unwrap();
-                answers.push(Answer::decode(&buffer[..length]).unwrap());
+                answers.push(StatResponse::decode(&buffer[..length]).unwrap());
                 endpoint.finish_period(start + Duration::from_secs(1), 42);
             }
             answers
@@ -232,7 +232,10 @@ mod tests {
             () = endpoint.answer_datagrams(&socket) => unreachable!(),
             answers = query => answers,
         };
-        assert_eq!(answers[0], Answer { nonce: 1, stat: None });
-        assert_eq!(answers[1], Answer { nonce: 2, stat: Some(Stat { timestamp: 42, ..Stat::default() }) });
+        assert_eq!(answers[0], StatResponse { nonce: 1, stat: None });
+        assert_eq!(
+            answers[1],
+            StatResponse { nonce: 2, stat: Some(Stat { timestamp: 42, ..Stat::default() }) }
+        );
     }
 }

@@ -15,8 +15,8 @@ use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use autoscaler::breaker::{Breaker, Permit};
 use autoscaler::contract::{PROXIED_HEADER, TUNNEL_PROTOCOL};
+use autoscaler::routing::breaker::{Breaker, BreakerPermit};
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -60,7 +60,7 @@ pub(crate) struct TcpProxyParts {
 /// A connection with its slot and its connection to the app.
 struct AdmittedConnection {
     app: TcpStream,
-    _slot: Permit,
+    _slot: BreakerPermit,
     /// Counts the connection from its arrival if it had to wait.
     active: Option<ActiveConnection>,
 }
@@ -162,7 +162,10 @@ impl TcpProxyParts {
     }
 
     /// Waits for a slot and for the app's start. The connection counts as active if it had to wait.
-    async fn wait_for_slot(&self, proxied: bool) -> Result<(Permit, Option<ActiveConnection>), RequestError> {
+    async fn wait_for_slot(
+        &self,
+        proxied: bool,
+    ) -> Result<(BreakerPermit, Option<ActiveConnection>), RequestError> {
         let free = self.breaker.try_acquire();
         if self.availability.has_started()
             && let Some(slot) = free

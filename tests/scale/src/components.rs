@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use autoscaler::Key;
 use autoscaler::contract::{DECISIONS_PATH, PUSH_PATH};
-use autoscaler::stats::{Push, Stat, StatMessage};
+use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use futures::{SinkExt, StreamExt};
 use tokio::task::JoinSet;
 use tokio_tungstenite::connect_async;
@@ -44,15 +44,15 @@ pub(crate) async fn connect(stats: SocketAddr, workloads: usize) -> Result<JoinS
     Ok(components)
 }
 
-fn push(workloads: usize) -> Push {
+fn push(workloads: usize) -> ActivatorReport {
     let timestamp = runtime::clock::unix_seconds();
     let message = |workload| {
         let WorkloadName { namespace, name } = WorkloadName::of(workload);
         StatMessage { key: Key::new(namespace, name), stat: Stat { timestamp, ..Stat::default() } }
     };
-    Push {
+    ActivatorReport {
         activator: "activator-1".to_owned(),
         messages: (0..workloads).step_by(PROXIED).map(message).collect(),
-        ..Push::default()
+        ..ActivatorReport::default()
     }
 }

@@ -146,7 +146,7 @@ async fn value(connection: &mut SendRequest<Empty<Bytes>>, request: Request<Empt
     }
     let list: Value = serde_json::from_slice(&body)?;
     let value = list.pointer("/items/0/value").and_then(Value::as_str).context("no value")?;
-    let milli = autoscaler::quantity::parse_milli(value)?;
+    let milli = autoscaler::contract::quantity::parse_milli(value)?;
     Ok(milli as f64 / 1000.0)
 }
 

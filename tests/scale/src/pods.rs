@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use autoscaler::stats::Stat;
-use autoscaler::stats::datagram::{Answer, LENGTH, Question};
+use autoscaler::stats::datagram::{LENGTH, StatQuery, StatResponse};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -88,15 +88,15 @@ fn answer_datagrams(socket: &UdpSocket, state: &UdpSocketState, received_queries
     }
 }
 
-fn query((buffer, metas): (&[u8; LENGTH + 1], &RecvMeta)) -> Option<(SocketAddr, Question)> {
-    Some((metas.addr, Question::decode(buffer.get(..metas.len)?)?))
+fn query((buffer, metas): (&[u8; LENGTH + 1], &RecvMeta)) -> Option<(SocketAddr, StatQuery)> {
+    Some((metas.addr, StatQuery::decode(buffer.get(..metas.len)?)?))
 }
 
 /// Sends the answers to one client as one buffer, which the kernel splits into datagrams.
-fn answer(state: &UdpSocketState, socket: &UdpSocket, queries: &[(SocketAddr, Question)]) -> io::Result<()> {
+fn answer(state: &UdpSocketState, socket: &UdpSocket, queries: &[(SocketAddr, StatQuery)]) -> io::Result<()> {
     let Some((destination, _)) = queries.first().copied() else { return Ok(()) };
     let answers: Vec<u8> =
-        queries.iter().flat_map(|(_, query)| Answer::encode(query.nonce, Some(&stat()))).collect();
+        queries.iter().flat_map(|(_, query)| StatResponse::encode(query.nonce, Some(&stat()))).collect();
     let (ecn, src_ip, segment_size) = (None, None, Some(LENGTH));
     let transmit = Transmit { destination, ecn, contents: &answers, segment_size, src_ip };
     state.try_send(UdpSockRef::from(socket), &transmit)

@@ -4,7 +4,7 @@
 //! what is to be said to the other activators. The first request of a workload that it does not carry is told at once: the
 //! poke.
 
-use autoscaler::slot_lending::{Message, Slot, Waiting};
+use autoscaler::routing::slot_lending::{Slot, SlotMessage, WaitingRequests};
 use autoscaler::stats::{RequestStats, Stat};
 use rand::Rng;
 
@@ -73,7 +73,7 @@ impl Activator {
     }
 
     /// Hears another activator.
-    pub fn hear(&mut self, from: ActivatorId, message: Message<PodId>, now: Time) {
+    pub fn hear(&mut self, from: ActivatorId, message: SlotMessage<PodId>, now: Time) {
         self.slots.hear(from, message, now);
     }
 
@@ -88,7 +88,7 @@ impl Activator {
         }
         let requests = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         let oldest = self.queue.front().map_or(now, |request| request.arrived);
-        (placed, self.slots.settle(Waiting { requests, oldest }, now))
+        (placed, self.slots.settle(WaitingRequests { requests, oldest }, now))
     }
 
     /// When the request came that waits longest.

@@ -3,10 +3,12 @@
 //! The decisions are the brain's own; this is only what surrounds them in the process of that name. One that comes back
 //! after an outage knows nothing: its windows are empty and its decider is new.
 
-use autoscaler::collection::{Averages, Collection, Measure, Round, Windows};
-use autoscaler::decider::{Decider, DeciderSpec};
-use autoscaler::quantity::milli_from_f64;
+use autoscaler::contract::metric_name::MetricName;
+
+use autoscaler::contract::quantity::milli_from_f64;
+use autoscaler::scaling::decider::{Decider, DeciderSpec};
 use autoscaler::stats::Stat;
+use autoscaler::stats::collection::{Collection, ScrapeResult, WindowAverages, WindowSpec};
 use autoscaler::{Decision, Key};
 
 use crate::clock::{Time, unix, unix_millis};
@@ -17,7 +19,7 @@ use crate::scenario::{HpaMetric, Scenario};
 #[derive(Debug)]
 pub struct MetricsAdapter {
     spec: DeciderSpec,
-    measure: Measure,
+    measure: MetricName,
     target_milli: i64,
     collection: Collection,
     decider: Option<Decider>,
@@ -30,7 +32,7 @@ impl MetricsAdapter {
     /// An adapter that has just started.
     pub fn new(scenario: &Scenario) -> Self {
         let settings = &scenario.settings;
-        let windows = Windows {
+        let windows = WindowSpec {
             stable: settings.stable_window,
             panic: settings.panic_window(),
             aggregation: settings.aggregation,
@@ -55,8 +57,8 @@ impl MetricsAdapter {
     }
 
     /// Takes in a second of scraping. There always is an activator here, so no pods means that nobody is left to hear.
-    pub fn record_round(&mut self, round: &Round, now: Time) {
-        self.collection.record_round(unix(now), round, true);
+    pub fn record_scrape(&mut self, round: &ScrapeResult, now: Time) {
+        self.collection.record_scrape(unix(now), round, true);
     }
 
     /// Whether a request needs a decision at once: the workload sleeps, or nothing was decided yet.
@@ -105,7 +107,7 @@ impl MetricsAdapter {
         }
     }
 
-    fn averages(&self, now: Time) -> Option<Averages> {
+    fn averages(&self, now: Time) -> Option<WindowAverages> {
         self.collection.averages(self.measure, unix(now))
     }
 

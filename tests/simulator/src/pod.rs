@@ -3,7 +3,7 @@
 //! Requests come from clients (Serve) and from activators (Proxy). A pod that is told to go finishes what it has, and what
 //! still comes until everybody knows.
 
-use autoscaler::breaker::Limit;
+use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::stats::{RequestStats, Stat};
 
 use crate::clock::{Time, instant, whole_second};
@@ -20,7 +20,7 @@ pub type PodId = u64;
 #[derive(Debug)]
 pub struct Pod {
     phase: Phase,
-    limit: Limit,
+    limit: ConcurrencyLimit,
     running: usize,
     most_running: usize,
     queue: HoldQueue,
@@ -62,7 +62,7 @@ impl Pod {
     pub fn new(container_concurrency: u32, now: Time) -> Self {
         Self {
             phase: Phase::Starting,
-            limit: Limit::of_container_concurrency(container_concurrency),
+            limit: ConcurrencyLimit::of_container_concurrency(container_concurrency),
             running: 0,
             most_running: 0,
             queue: HoldQueue::new(QUEUE_FACTOR * container_concurrency as usize),
@@ -174,8 +174,8 @@ impl Pod {
 
     fn has_room(&self) -> bool {
         match self.limit {
-            Limit::Unlimited => true,
-            Limit::AtMost(limit) => self.running < limit,
+            ConcurrencyLimit::Unlimited => true,
+            ConcurrencyLimit::AtMost(limit) => self.running < limit,
         }
     }
 

@@ -8,8 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use autoscaler::pod_assignment::share;
-use autoscaler::slot_lending::{Filling, Message, Slot, SlotLending, Waiting};
+use autoscaler::routing::pod_assignment::slot_share;
+use autoscaler::routing::slot_lending::{
+    LoadBalancingPolicy, Slot, SlotLending, SlotMessage, WaitingRequests,
+};
 use rand::{Rng, RngExt};
 
 use crate::clock::Time;
@@ -18,7 +20,7 @@ use crate::pod::PodId;
 /// An activator's number.
 pub type ActivatorId = usize;
 /// What activators say to each other.
-pub type Words = Vec<(ActivatorId, Message<PodId>)>;
+pub type Words = Vec<(ActivatorId, SlotMessage<PodId>)>;
 
 /// One activator's places.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ pub struct Limited {
     lending: SlotLending<PodId, ActivatorId>,
     /// Whether there is anybody to talk to.
     talks: bool,
-    filling: Filling,
+    filling: LoadBalancingPolicy,
 }
 
 // === impl PodSlots ===
@@ -49,7 +51,7 @@ impl PodSlots {
         let Some(container_concurrency) = NonZeroU32::new(container_concurrency) else {
             return Self::Unlimited(BTreeMap::new());
         };
-        let filling = Filling::of_container_concurrency(container_concurrency);
+        let filling = LoadBalancingPolicy::of_container_concurrency(container_concurrency);
         let mut lending = SlotLending::default();
         let talks = lends && activators > 1;
         lending.set_peers(&(0..activators).filter(|peer| talks && *peer != id).collect());
@@ -92,14 +94,14 @@ impl PodSlots {
     }
 
     /// Hears another activator.
-    pub fn hear(&mut self, from: ActivatorId, message: Message<PodId>, now: Time) {
+    pub fn hear(&mut self, from: ActivatorId, message: SlotMessage<PodId>, now: Time) {
         if let Self::Limited(limited) = self {
             limited.lending.receive(&from, message, now);
         }
     }
 
     /// What is to be said to the others, given what still waits after all places were taken.
-    pub fn settle(&mut self, waiting: Waiting, now: Time) -> Words {
+    pub fn settle(&mut self, waiting: WaitingRequests, now: Time) -> Words {
         match self {
             Self::Limited(limited) if limited.talks => {
                 limited.lending.set_waiting(waiting);
@@ -119,7 +121,7 @@ impl Limited {
         let names: BTreeSet<&str> = named.keys().map(String::as_str).collect();
         let all: BTreeSet<&str> = activators.iter().map(String::as_str).collect();
         let own = activators.get(self.id).map_or("", String::as_str);
-        let share = share("shop/web", &names, &all, self.container_concurrency, own);
+        let share = slot_share("shop/web", &names, &all, self.container_concurrency, own);
         self.lending
             .set_share(share.into_iter().filter_map(|(name, slots)| Some((*named.get(name)?, slots))));
         self.lending.set_usable(pods.iter().copied().collect());

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use autoscaler::sks_mode::SksMode;
+use autoscaler::routing::sks_mode::SksMode;
 
 use crate::clock::Time;
 use crate::latencies::Latencies;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use autoscaler::collection::Measure;
-use autoscaler::config::AutoscalerConfig;
-use autoscaler::decider::DeciderSpec;
-use autoscaler::quantity::milli_from_f64;
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::contract::quantity::milli_from_f64;
+use autoscaler::scaling::decider::DeciderSpec;
+use autoscaler::scaling::metric_target::MetricTarget;
+use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::Settings;
-use autoscaler::target::Target;
 
 use crate::clock::Time;
 use crate::hpa::{Behavior, HpaSpec};
@@ -38,7 +38,7 @@ pub struct Scenario {
     /// Whether activators lend each other places on pods that they do not need.
     pub lending: bool,
     /// What is averaged.
-    pub measure: Measure,
+    pub measure: MetricName,
     /// How much of it a pod should carry.
     pub target: f64,
     /// Who writes sizes above zero.
@@ -92,7 +92,7 @@ impl Default for Scenario {
             initial_replicas: 1,
             activators: 1,
             lending: true,
-            measure: Measure::Concurrency,
+            measure: MetricName::Concurrency,
             target: 70.0,
             scaler: Scaler::Hpa(HpaMetric::Average),
             hpa_sync_period: Duration::from_secs(15),
@@ -109,7 +109,7 @@ impl Default for Scenario {
 impl Scenario {
     /// What decisions go by.
     pub(crate) fn decider_spec(&self) -> DeciderSpec {
-        let target = Target::of(self.target, self.measure, self.container_concurrency, &self.settings);
+        let target = MetricTarget::of(self.target, self.measure, self.container_concurrency, &self.settings);
         DeciderSpec::new(&self.settings, target)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Written by the zero-scaler, seen a little later by everybody: that delay is why pods that leave must go on answering.
 
-use autoscaler::sks_mode::SksMode;
+use autoscaler::routing::sks_mode::SksMode;
 use rand::{Rng, RngExt};
 
 use crate::pod::PodId;

@@ -9,8 +9,8 @@ mod traffic;
 use std::time::Duration;
 
 use autoscaler::Decision;
-use autoscaler::sks_mode::SksMode;
-use autoscaler::slot_lending::Message;
+use autoscaler::routing::sks_mode::SksMode;
+use autoscaler::routing::slot_lending::SlotMessage;
 use autoscaler::stats::Stat;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -65,7 +65,7 @@ enum Event {
     /// A pod has done a request.
     Finished(PodId, Request),
     /// An activator's word arrives at another.
-    Told { from: ActivatorId, to: ActivatorId, message: Message<PodId> },
+    Told { from: ActivatorId, to: ActivatorId, message: SlotMessage<PodId> },
     /// A caller has waited long enough.
     GivesUp(Backend, u64),
     /// A pod's app answers.

@@ -1,6 +1,6 @@
 //! StatsScraper: a sample of the pods' reports once a second, and what all of them would have said.
 
-use autoscaler::collection::Round;
+use autoscaler::stats::collection::ScrapeResult;
 use autoscaler::stats::{Stat, extrapolate, sample_size};
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -14,7 +14,7 @@ pub fn scrape<'a>(
     now: Time,
     stable_window: Time,
     random: &mut impl Rng,
-) -> Round {
+) -> ScrapeResult {
     let is_old = |pod: &&Pod| matches!(pod.phase(), Phase::Ready { since } if since + stable_window <= now);
     let (mut candidates, mut young): (Vec<&Pod>, Vec<&Pod>) =
         pods.filter(|pod| pod.is_ready()).partition(is_old);
@@ -23,7 +23,7 @@ pub fn scrape<'a>(
     candidates.append(&mut young);
     let population = candidates.len();
     if population == 0 {
-        return Round::NoPods;
+        return ScrapeResult::NoPods;
     }
     let sample = sample_size(population);
     let mut too_young = 0;
@@ -39,8 +39,8 @@ pub fn scrape<'a>(
         }
     }
     if heard.is_empty() {
-        return Round::Incomplete;
+        return ScrapeResult::Incomplete;
     }
     let idle = too_young == 0 && heard.iter().all(Stat::is_idle);
-    Round::Heard { total: extrapolate(&[], &heard, population - too_young), idle }
+    ScrapeResult::Complete { total: extrapolate(&[], &heard, population - too_young), idle }
 }

@@ -5,10 +5,12 @@
 //! it remembers between two looks is what the real one writes into status.
 
 use autoscaler::Decision;
-use autoscaler::activation::{Activation, activation};
-use autoscaler::scale_to_zero::{self as zero, Demand, Phase, Step, Why};
+use autoscaler::routing::sks_mode::{self, SksMode};
+use autoscaler::scaling::active_condition::{ActiveCondition, compute_active_condition};
+use autoscaler::scaling::scale_to_zero::{
+    self as zero, ActivePhase, RequestDemand, ScaleToZeroStep, StayReason,
+};
 use autoscaler::settings::Settings;
-use autoscaler::sks_mode::{self, SksMode};
 
 use crate::clock::{Time, unix_millis};
 use crate::replica_set::Writer;
@@ -25,7 +27,7 @@ pub struct ZeroScaler {
     decision: Option<Decision>,
     /// When an activator last spoke of a request.
     last_asked: Option<i64>,
-    active: Option<(Activation, i64)>,
+    active: Option<(ActiveCondition, i64)>,
     /// The mode that was last asked for, and since when activators are in the slices.
     mode: Option<SksMode>,
     proxied_since: Option<i64>,
@@ -108,30 +110,36 @@ impl ZeroScaler {
             position.write = self.above_zero(observed.replicas);
         }
         let before = self.before(observed);
-        let activation = activation(position.wanted, observed.ready, self.min, before);
+        let activation = compute_active_condition(position.wanted, observed.ready, self.min, before);
         if self.active.is_none_or(|(known, _)| known.phase != activation.phase) || self.is_woken(observed) {
             self.active = Some((activation, unix_millis(now)));
         }
         self.was_at_zero = observed.replicas == 0;
-        let inactive = activation.phase == Phase::Inactive;
+        let inactive = activation.phase == ActivePhase::Inactive;
         let mode = self.route(if inactive { Some(0) } else { position.wanted }, observed, now);
         Plan { write: position.write, mode, recheck: position.recheck }
     }
 
     fn position(&mut self, observed: Observed, now: Time) -> Position {
         let wanted = self.decision.as_ref().map(|decision| self.bounded(decision.desired));
-        let inactive = self.before(observed).is_some_and(|b| b.phase == Phase::Inactive);
+        let inactive = self.before(observed).is_some_and(|b| b.phase == ActivePhase::Inactive);
         let held = |wanted, recheck| Position { wanted, write: None, recheck };
         match self.step(observed, now) {
-            Step::Stay { why: Why::Sleeping, .. } => held(Some(0), None),
-            Step::Stay { why: Why::NoDecision, recheck } => held(None, recheck),
-            Step::Stay { recheck, .. } if inactive && observed.replicas > 0 => held(Some(0), recheck),
-            Step::Stay { recheck, .. } => held(wanted, recheck),
+            ScaleToZeroStep::Stay { reason: StayReason::AtZero, .. } => held(Some(0), None),
+            ScaleToZeroStep::Stay { reason: StayReason::NoDecision, recheck } => held(None, recheck),
+            ScaleToZeroStep::Stay { recheck, .. } if inactive && observed.replicas > 0 => {
+                held(Some(0), recheck)
+            }
+            ScaleToZeroStep::Stay { recheck, .. } => held(wanted, recheck),
             // The probe is asked for within the step.
-            Step::GoInactive | Step::ProbeActivator => held(Some(0), None),
-            Step::ScaleToZero => Position { write: Some((0, Writer::Idle)), ..held(Some(0), None) },
-            Step::Reactivate if observed.replicas > 0 => held(Some(wanted.unwrap_or(1).max(self.min)), None),
-            Step::Reactivate => {
+            ScaleToZeroStep::GoInactive | ScaleToZeroStep::ProbeActivator => held(Some(0), None),
+            ScaleToZeroStep::ScaleToZero => {
+                Position { write: Some((0, Writer::Idle)), ..held(Some(0), None) }
+            }
+            ScaleToZeroStep::Reactivate if observed.replicas > 0 => {
+                held(Some(wanted.unwrap_or(1).max(self.min)), None)
+            }
+            ScaleToZeroStep::Reactivate => {
                 let to = self.first_size().max(wanted.unwrap_or(0));
                 Position { write: Some((to, Writer::Wanted)), ..held(Some(to), None) }
             }
@@ -139,30 +147,30 @@ impl ZeroScaler {
     }
 
     /// The next step on the way to zero, after a probe if one is asked for.
-    fn step(&mut self, observed: Observed, now: Time) -> Step {
+    fn step(&mut self, observed: Observed, now: Time) -> ScaleToZeroStep {
         let now = unix_millis(now);
         let machine = self.machine(observed, None, now);
-        match zero::step(&machine, &self.settings, now) {
-            Step::ProbeActivator => {
+        match zero::next_step(&machine, &self.settings, now) {
+            ScaleToZeroStep::ProbeActivator => {
                 self.proven_at = observed.activator_answers.then_some(now);
                 let machine = self.machine(observed, Some(observed.activator_answers), now);
-                zero::step(&machine, &self.settings, now)
+                zero::next_step(&machine, &self.settings, now)
             }
             step => step,
         }
     }
 
-    fn machine(&self, observed: Observed, probe: Option<bool>, now: i64) -> zero::Observed {
+    fn machine(&self, observed: Observed, probe: Option<bool>, now: i64) -> zero::ObservedWorkload {
         let fresh = |since: i64| if self.is_woken(observed) { now } else { since };
-        zero::Observed {
+        zero::ObservedWorkload {
             replicas: signed(observed.replicas),
             min_replicas: signed(self.min),
             allowed: zero::is_allowed(self.scale_to_zero, &self.settings),
             demand: self.demand(),
-            phase: self.before(observed).map_or(Phase::Activating, |b| b.phase),
+            phase: self.before(observed).map_or(ActivePhase::Activating, |b| b.phase),
             phase_since: self.active.map_or(now, |(_, since)| fresh(since)),
             proxied_since: self.proxied_since,
-            proven_before: self
+            verified_before: self
                 .proven_at
                 .zip(self.proxied_since)
                 .is_some_and(|(proven, since)| proven >= since),
@@ -171,9 +179,9 @@ impl ZeroScaler {
     }
 
     /// The decider's word, beside the activators'. It comes at once, and there is one clock.
-    fn demand(&self) -> Option<Demand> {
+    fn demand(&self) -> Option<RequestDemand> {
         let decision = self.decision.as_ref()?;
-        Some(Demand::new(decision, decision.decided_at, self.last_asked))
+        Some(RequestDemand::new(decision, decision.decided_at, self.last_asked))
     }
 
     /// Sizes that we write where there are pods already: ahead of the HPA while panicking, all of them without one.
@@ -200,9 +208,9 @@ impl ZeroScaler {
     }
 
     /// What the Active condition said, unless somebody woke the workload since.
-    fn before(&self, observed: Observed) -> Option<Activation> {
+    fn before(&self, observed: Observed) -> Option<ActiveCondition> {
         let woken = self.is_woken(observed);
-        self.active.map(|(activation, _)| activation).filter(|a| !(woken && a.phase == Phase::Inactive))
+        self.active.map(|(activation, _)| activation).filter(|a| !(woken && a.phase == ActivePhase::Inactive))
     }
 
     fn is_woken(&self, observed: Observed) -> bool {

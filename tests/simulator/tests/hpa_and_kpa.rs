@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use autoscaler::collection::Measure;
+use autoscaler::contract::metric_name::MetricName;
 use autoscaler::settings::Aggregation;
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, ServiceTime, settings};
 
@@ -135,7 +135,7 @@ fn nobody_calls_a_workload_that_may_not_sleep() {
 fn requests_per_second() {
     let scenario = Scenario {
         load: Load::poisson(constant(50.0).step(minutes(5), 70.0)),
-        measure: Measure::RequestsPerSecond,
+        measure: MetricName::RequestsPerSecond,
         target: 20.0,
         container_concurrency: 0,
         service_time: ServiceTime::Exponential(Duration::from_millis(100)),

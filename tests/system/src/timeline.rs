@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use autoscaler::api::{Mode, ServerlessService};
+use autoscaler::api::{ServerlessService, SksMode};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -55,7 +55,7 @@ pub enum Change {
     /// The Service routes requests to activators now, or to pods.
     RouteChanged {
         /// `Proxy`: to activators; `Serve`: to pods.
-        mode: Mode,
+        mode: SksMode,
         /// Number of activators in the path.
         activators: u32,
     },

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use autoscaler::api::PortLease;
 use autoscaler::contract::ADMIN_PORT;
-use autoscaler::endpoint_subset::endpoint_subset;
+use autoscaler::routing::endpoint_subset::endpoint_subset;
 use autoscaler::{Key, Protocol};
 use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;

@@ -106,7 +106,7 @@ mod tests {
     fn a_watched_target_is_known_as_its_scale_would_say() {
         let CachedTarget { scale, sidecar } = CachedTarget::of_deployment(&deployment(&[])).unwrap();
         assert_eq!(scale.replicas, 1);
-        let parsed = autoscaler::selector::Selector::parse(&scale.selector).unwrap();
+        let parsed = autoscaler::contract::selector::Selector::parse(&scale.selector).unwrap();
         assert_eq!(parsed.requirements().len(), 2, "{}", scale.selector);
         assert_eq!((scale.resource_version.as_str(), sidecar), ("7", Sidecar::Missing));
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use autoscaler::Key;
 use autoscaler::api::ServerlessService;
-use autoscaler::port_lease::{Exhausted, lease};
+use autoscaler::routing::port_lease::{PortsExhausted, lease_ports};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Service port to activator port.
@@ -55,11 +55,12 @@ impl PortLeases {
     ///
     /// # Errors
     /// When no port is free.
-    pub fn grant(&self, key: &Key, service_ports: &BTreeSet<u16>) -> Result<Ports, Exhausted> {
+    pub fn grant(&self, key: &Key, service_ports: &BTreeSet<u16>) -> Result<Ports, PortsExhausted> {
         let mut book = self.lock();
         let own = book.holders.get(key).cloned().unwrap_or_default();
         let current = own.granted.as_ref().unwrap_or(&own.told);
-        let ports = lease(key, service_ports, current, |port| book.is_others(port, key, &own, current))?;
+        let ports =
+            lease_ports(key, service_ports, current, |port| book.is_others(port, key, &own, current))?;
         if own.granted.as_ref() != Some(&ports) {
             book.put(key, Some(Holder { granted: Some(ports.clone()), ..own }));
         }

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use std::fmt;
 use std::sync::Arc;
 
-use autoscaler::config::AutoscalerConfig;
+use autoscaler::settings::AutoscalerConfig;
 use kube::Client;
 use tokio::sync::watch;
 

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::api::{PodAutoscaler, key_of};
-use autoscaler::pod_start::Patience;
-use autoscaler::scale_to_zero::Phase;
+use autoscaler::scaling::pod_start::StartPatience;
+use autoscaler::scaling::scale_to_zero::ActivePhase;
 use kube::runtime::controller::Action;
 
 use crate::activators::path_verification::PathVerification;
@@ -80,12 +80,12 @@ pub async fn reconcile(
 
 /// Has the pods watched that are wanted and not there.
 fn follow_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, context: &Context) {
-    let waits = plan.activation.phase == Phase::Activating && observed.ready == 0;
+    let waits = plan.activation.phase == ActivePhase::Activating && observed.ready == 0;
     let scale = observed.scale.as_ref().ok();
     match scale.filter(|scale| waits && scale.replicas > 0 && !scale.selector.is_empty()) {
         Some(scale) => {
             let known = observe::known_failure(observed.serverless_service.as_ref());
-            let patience = Patience::of_settings(&observed.settings);
+            let patience = StartPatience::of_settings(&observed.settings);
             context.starts.follow(&observed.key, &scale.selector, patience, known);
         }
         None => context.starts.forget(&observed.key),

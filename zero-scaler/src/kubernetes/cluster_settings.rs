@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use autoscaler::config::AutoscalerConfig;
 use autoscaler::contract::CONFIG_MAP;
+use autoscaler::settings::AutoscalerConfig;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::WatchStreamExt;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::StartFailure;
-use autoscaler::pod_start::{Failure, Patience, judge};
+use autoscaler::scaling::pod_start::{PodStartFailure, StartPatience, find_start_failure};
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -46,7 +46,7 @@ enum Standing {
     /// It does not wait for pods.
     Resting,
     /// It does.
-    Waiting { selector: String, patience: Patience, found: Found, _watch: AbortOnDropHandle<()> },
+    Waiting { selector: String, patience: StartPatience, found: Found, _watch: AbortOnDropHandle<()> },
 }
 
 /// What was found; `None` until the pods were listed.
@@ -58,7 +58,7 @@ type HpaAcceptance = Option<Wrong>;
 #[derive(Clone, Debug, PartialEq)]
 enum Wrong {
     /// They cannot start.
-    PodStart(Failure),
+    PodStart(PodStartFailure),
     /// They did, and this one among them has no sidecar.
     Bare(String),
 }
@@ -68,7 +68,7 @@ struct Judge {
     pods: BTreeMap<String, PodStart>,
     listed: bool,
     verdict: HpaAcceptance,
-    patience: Patience,
+    patience: StartPatience,
     /// A moment on both clocks: patience must not depend on who sets the time.
     epoch: (i64, Instant),
 }
@@ -88,7 +88,7 @@ impl StartWatches {
     }
 
     /// The workload waits for pods that `selector` selects; `known` is what its status says already.
-    pub fn follow(&self, key: &Key, selector: &str, patience: Patience, known: Option<&StartFailure>) {
+    pub fn follow(&self, key: &Key, selector: &str, patience: StartPatience, known: Option<&StartFailure>) {
         let mut workloads = self.lock();
         let same = |standing: &Standing| matches!(standing, Standing::Waiting { selector: s, patience: p, .. } if s == selector && *p == patience);
         if workloads.get(key).is_some_and(same) {
@@ -182,7 +182,7 @@ impl Standing {
 // === impl Wrong ===
 
 impl Wrong {
-    fn start(&self) -> Option<&Failure> {
+    fn start(&self) -> Option<&PodStartFailure> {
         match self {
             Self::PodStart(failure) => Some(failure),
             Self::Bare(_) => None,
@@ -193,7 +193,7 @@ impl Wrong {
 // === impl Judge ===
 
 impl Judge {
-    fn new(patience: Patience, verdict: HpaAcceptance) -> Self {
+    fn new(patience: StartPatience, verdict: HpaAcceptance) -> Self {
         let epoch = (runtime::clock::unix_millis(), Instant::now());
         Self { pods: BTreeMap::new(), listed: false, verdict, patience, epoch }
     }
@@ -259,7 +259,7 @@ impl Judge {
             Some(pod) => Some(Wrong::Bare(pod.clone())),
             None => {
                 let before = self.verdict.as_ref().and_then(Wrong::start);
-                judge(&starting, before, self.patience, self.now()).map(Wrong::PodStart)
+                find_start_failure(&starting, before, self.patience, self.now()).map(Wrong::PodStart)
             }
         }
     }
@@ -278,7 +278,7 @@ impl Judge {
     }
 }
 
-fn status_of(failure: &Failure) -> StartFailure {
+fn status_of(failure: &PodStartFailure) -> StartFailure {
     // The API's own resolution: anything finer would be lost in the first round trip.
     let since = jiff::Timestamp::from_second(failure.since.div_euclid(1000)).unwrap_or_default();
     StartFailure {
@@ -291,8 +291,8 @@ fn status_of(failure: &Failure) -> StartFailure {
     }
 }
 
-fn failure_of(status: &StartFailure) -> Failure {
-    Failure {
+fn failure_of(status: &StartFailure) -> PodStartFailure {
+    PodStartFailure {
         cause: status.cause,
         reason: status.reason.clone(),
         message: status.message.clone(),
@@ -304,14 +304,14 @@ fn failure_of(status: &StartFailure) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::pod_start::StartCause;
+    use autoscaler::scaling::pod_start::StartCause;
     use serde_json::json;
     use tokio::sync::mpsc;
 
     use super::*;
 
-    const PATIENCE: Patience =
-        Patience { start: Duration::from_secs(10), unschedulable: Duration::from_secs(60) };
+    const PATIENCE: StartPatience =
+        StartPatience { start: Duration::from_secs(10), unschedulable: Duration::from_secs(60) };
 
     fn pod(name: &str, reason: &str) -> Pod {
         let ready = if reason == "Ready" { "True" } else { "False" };
@@ -331,7 +331,7 @@ mod tests {
     }
 
     impl Bench {
-        fn start(known: Option<Failure>) -> Self {
+        fn start(known: Option<PodStartFailure>) -> Self {
             let (events, mut arriving) = mpsc::unbounded_channel();
             let (teller, told) = mpsc::unbounded_channel();
             let stream = futures::stream::poll_fn(move |cx| arriving.poll_recv(cx)).map(Ok);
@@ -401,7 +401,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_the_status_knew_goes_on_and_is_judged_only_when_all_pods_are_listed() {
-        let known = Failure {
+        let known = PodStartFailure {
             cause: StartCause::ImagePull,
             reason: "ErrImagePull".into(),
             message: String::new(),

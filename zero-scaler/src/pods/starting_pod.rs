@@ -1,7 +1,7 @@
 //! A pod as the brain's `pod_start` wants it: what keeps it from starting, if anything does.
 
 use autoscaler::contract::QUEUE_PROXY;
-use autoscaler::pod_start::{Container, Starting};
+use autoscaler::scaling::pod_start::{StartingContainer, StartingPod};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 
 /// Longer sentences are cut, in bytes: they stand in statuses and events.
@@ -15,7 +15,7 @@ pub(crate) enum PodStart {
     /// So it is, but it has no sidecar, and will have none.
     Bare,
     /// It may become so.
-    Starting(Starting),
+    Starting(StartingPod),
     /// It has ended, or is to.
     Over,
 }
@@ -35,7 +35,7 @@ pub(crate) fn pod_start(pod: &Pod) -> PodStart {
         .map(|(.., message)| cut(message));
     let init = status.init_container_statuses.iter().flatten();
     let containers = init.chain(status.container_statuses.iter().flatten()).map(container).collect();
-    PodStart::Starting(Starting { unschedulable, containers, ..named(pod) })
+    PodStart::Starting(StartingPod { unschedulable, containers, ..named(pod) })
 }
 
 /// By its container's name or its port's, whoever put it there.
@@ -48,8 +48,8 @@ fn has_sidecar(pod: &Pod) -> bool {
     })
 }
 
-fn named(pod: &Pod) -> Starting {
-    Starting { name: pod.metadata.name.clone().unwrap_or_default(), ..Starting::default() }
+fn named(pod: &Pod) -> StartingPod {
+    StartingPod { name: pod.metadata.name.clone().unwrap_or_default(), ..StartingPod::default() }
 }
 
 /// Status, reason and message.
@@ -59,14 +59,14 @@ fn condition<'a>(status: &'a PodStatus, r#type: &str) -> Option<(&'a str, &'a st
     Some((condition.status.as_str(), text(&condition.reason), text(&condition.message)))
 }
 
-fn container(status: &ContainerStatus) -> Container {
+fn container(status: &ContainerStatus) -> StartingContainer {
     let state = status.state.clone().unwrap_or_default();
     let ended_well = state.terminated.as_ref().is_some_and(|end| end.exit_code == 0);
     let waiting = state.waiting.as_ref().map(|waiting| {
         let text = |text: &Option<String>| cut(text.as_deref().unwrap_or_default());
         (text(&waiting.reason), text(&waiting.message))
     });
-    Container {
+    StartingContainer {
         waiting,
         restarts: u32::try_from(status.restart_count).unwrap_or(0),
         last_end: status.last_state.as_ref().and_then(|last| end(status, last)),
@@ -101,7 +101,7 @@ mod tests {
         pod_start(&serde_json::from_value(pod).unwrap())
     }
 
-    fn starting(status: Value) -> Starting {
+    fn starting(status: Value) -> StartingPod {
         match start(status) {
             PodStart::Starting(starting) => starting,
             other => panic!("{other:?}"),
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(pod_start(&serde_json::from_value(ending).unwrap()), PodStart::Over);
         assert_eq!(
             starting(json!({"phase": "Pending"})),
-            Starting { name: "web-1".into(), ..Starting::default() }
+            StartingPod { name: "web-1".into(), ..StartingPod::default() }
         );
     }
 

@@ -1,4 +1,4 @@
-//! The activators' pushes: a websocket at `/push`, text frames of [`Push`], from whoever shows an activator's token.
+//! The activators' pushes: a websocket at `/push`, text frames of [`ActivatorReport`], from whoever shows an activator's token.
 //!
 //! Frames and connections are bounded; a frame that makes no sense is dropped and counted, and its connection lives on:
 //! one bad message of an activator must not keep its next one from waking somebody.
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH};
-use autoscaler::stats::Push;
+use autoscaler::stats::ActivatorReport;
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -94,7 +94,7 @@ async fn read<S: ScaleAccess, W: WorkloadsAtZero>(
         match frame {
             Ok(Some(Ok(Message::Text(text)))) => {
                 shared.metrics.push_frames.inc();
-                match serde_json::from_str::<Push>(text.as_str()) {
+                match serde_json::from_str::<ActivatorReport>(text.as_str()) {
                     Ok(push) => shared.wake.receive(push, received),
                     Err(error) => bad_frame(&shared.metrics, &error),
                 }

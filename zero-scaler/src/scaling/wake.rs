@@ -1,7 +1,7 @@
 //! The fast path from a waiting request to running pods.
 //!
 //! ```text
-//!  activator ── Push frame ──► /push ──► hear ──► asleep? ──► write /scale ──► look at the PodAutoscaler
+//!  activator ── ActivatorReport frame ──► /push ──► hear ──► asleep? ──► write /scale ──► look at the PodAutoscaler
 //! ```
 //!
 //! Not through the reconcile queue and without the decider's word. Every replica hears of the request: the one that leads
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, ScaleTargetRef};
-use autoscaler::config::AutoscalerConfig;
-use autoscaler::scale_bounds::ScaleBounds;
-use autoscaler::scale_to_zero::is_allowed;
+use autoscaler::scaling::scale_bounds::ScaleBounds;
+use autoscaler::scaling::scale_to_zero::is_allowed;
+use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::Settings;
-use autoscaler::stats::{Push, StatMessage};
+use autoscaler::stats::{ActivatorReport, StatMessage};
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use runtime::kubernetes::lease::Leadership;
@@ -182,7 +182,7 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> Wake<S, W> {
     }
 
     /// Takes in a push that was received at `received`.
-    pub fn receive(self: &Arc<Self>, push: Push, received: Instant) {
+    pub fn receive(self: &Arc<Self>, push: ActivatorReport, received: Instant) {
         for message in push.messages {
             if !message.stat.is_plausible() {
                 self.metrics.push_frames_bad.inc();
@@ -467,10 +467,10 @@ pub(crate) mod tests {
         Arc::new(Wake::new(Arc::new(target), workloads_at_zero, leadership, Arc::default(), events, metrics))
     }
 
-    pub(crate) fn push(name: &str, concurrency: f64) -> Push {
+    pub(crate) fn push(name: &str, concurrency: f64) -> ActivatorReport {
         let stat = Stat { average_concurrent_requests: concurrency, ..Stat::default() };
         let messages = vec![StatMessage { key: Key::new("shop", name), stat }];
-        Push { activator: "a".into(), messages, ..Push::default() }
+        ActivatorReport { activator: "a".into(), messages, ..ActivatorReport::default() }
     }
 
     fn now() -> Instant {
@@ -498,7 +498,7 @@ pub(crate) mod tests {
         let (events, mut told) = Events::new(wake.metrics.events_dropped.clone());
         Arc::get_mut(&mut wake).unwrap().events = events;
         let slow = SlowWake { key: Key::new("shop", "web"), parts: "hold 12.0s".into() };
-        let slow = || Push { slow_wakes: vec![slow.clone()], ..Push::default() };
+        let slow = || ActivatorReport { slow_wakes: vec![slow.clone()], ..ActivatorReport::default() };
         wake.receive(slow(), now());
         assert!(told.try_recv().is_err(), "another replica woke it");
         wake.receive(push("web", 1.0), now());

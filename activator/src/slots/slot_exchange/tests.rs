@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
-use autoscaler::slot_lending::{Message, Word};
+use autoscaler::routing::slot_lending::{SlotMessage, WorkloadSlotMessage};
 use futures::future::BoxFuture;
 use futures::{SinkExt, StreamExt};
 use http::header::AUTHORIZATION;
@@ -60,7 +60,7 @@ impl RunningExchange {
         tokio::time::timeout(DEADLINE, self.events.messages.recv()).await.unwrap().unwrap()
     }
 
-    fn send(&self, to: LinkId, message: Message<IpAddr>) {
+    fn send(&self, to: LinkId, message: SlotMessage<IpAddr>) {
         self.events.peers.borrow().send(to, message_of_web(message));
     }
 
@@ -110,8 +110,8 @@ impl Reviewer for TwoTokens {
     }
 }
 
-fn message_of_web(message: Message<IpAddr>) -> Word<IpAddr> {
-    Word { workload: Key::new("shop", "web"), message }
+fn message_of_web(message: SlotMessage<IpAddr>) -> WorkloadSlotMessage<IpAddr> {
+    WorkloadSlotMessage { workload: Key::new("shop", "web"), message }
 }
 
 #[tokio::test]
@@ -124,14 +124,14 @@ async fn keeps_one_connection_when_both_sides_connect_at_once() {
     activators.send_replace(BTreeSet::from([other.address]));
     loop {
         let (to_other, to_one) = (one.linked_to(1).await[0], other.linked_to(1).await[0]);
-        one.send(to_other, Message::Begin);
-        other.send(to_one, Message::Begin);
+        one.send(to_other, SlotMessage::Begin);
+        other.send(to_one, SlotMessage::Begin);
         // Messages over the duplicate connection are lost with it.
         let both = async { (one.received().await, other.received().await) };
         if let Ok((from_other, from_one)) = tokio::time::timeout(Duration::from_millis(200), both).await
             && (from_other.from, from_one.from) == (to_other, to_one)
         {
-            return assert_eq!(from_other.messages, [message_of_web(Message::Begin)]);
+            return assert_eq!(from_other.messages, [message_of_web(SlotMessage::Begin)]);
         }
     }
 }
@@ -165,8 +165,8 @@ async fn accepts_only_tokens_of_the_activators_service_account() {
     let mut other = RunningExchange::guarded("127.0.8.7", &activators, guard, token).await;
     activators.send_replace(BTreeSet::from([one.address, other.address]));
     let (to_other, _) = (one.linked_to(1).await[0], other.linked_to(1).await[0]);
-    one.send(to_other, Message::Begin);
-    assert_eq!(other.received().await.messages, [message_of_web(Message::Begin)]);
+    one.send(to_other, SlotMessage::Begin);
+    assert_eq!(other.received().await.messages, [message_of_web(SlotMessage::Begin)]);
     std::fs::remove_file(path).unwrap();
 }
 
@@ -195,7 +195,7 @@ async fn messages_have_this_json_form() {
     let mut running = RunningExchange::start("127.0.8.5", &activators).await;
     let mut peer = running.connect(Some("127.0.8.9")).await.unwrap();
     let link = running.linked_to(1).await[0];
-    running.send(link, Message::Want { requests: 2, oldest_millis: 7 });
+    running.send(link, SlotMessage::Want { requests: 2, oldest_millis: 7 });
     let frame = loop {
         match peer.next().await.unwrap().unwrap() {
             Frame::Text(text) => break text,
@@ -206,5 +206,5 @@ async fn messages_have_this_json_form() {
     assert_eq!(frame.as_str(), expected);
     let lend = r#"[{"workload":{"namespace":"shop","name":"web"},"message":{"lend":"10.0.0.1"}}]"#;
     peer.send(Frame::text(lend)).await.unwrap();
-    assert_eq!(running.received().await.messages, [message_of_web(Message::Lend([10, 0, 0, 1].into()))]);
+    assert_eq!(running.received().await.messages, [message_of_web(SlotMessage::Lend([10, 0, 0, 1].into()))]);
 }

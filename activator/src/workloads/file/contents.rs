@@ -22,7 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use autoscaler::contract::WORKLOAD_LABEL;
-use autoscaler::selector::Selector;
+use autoscaler::contract::selector::Selector;
 use autoscaler::{Key, Protocol};
 use serde::Deserialize;
 

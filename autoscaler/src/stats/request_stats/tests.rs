@@ -18,7 +18,7 @@ fn event(stats: &mut RequestStats, at: Instant, (arrives, proxied): (bool, bool)
 }
 
 /// Plays (milliseconds, (arrives, proxied)) events, then reports at each of `reports`, in order of time.
-fn play(events: &[(u64, (bool, bool))], reports: &[u64]) -> Vec<Report> {
+fn play(events: &[(u64, (bool, bool))], reports: &[u64]) -> Vec<RequestStatsReport> {
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
     let mut stats = RequestStats::new(start);
@@ -33,7 +33,7 @@ fn play(events: &[(u64, (bool, bool))], reports: &[u64]) -> Vec<Report> {
     out
 }
 
-fn averages(reports: &[Report]) -> Vec<(f64, u64)> {
+fn averages(reports: &[RequestStatsReport]) -> Vec<(f64, u64)> {
     reports.iter().map(|r| (r.average_concurrency, r.request_count)).collect()
 }
 

@@ -1,28 +1,37 @@
-use autoscaler::collection::{Averages, Windows};
-use autoscaler::decider::{DeciderSpec, Rule, Verdict};
+use autoscaler::scaling::decider::{DeciderSpec, DecisionRule, ScaleResult};
 use autoscaler::settings::Aggregation;
+use autoscaler::stats::collection::{WindowAverages, WindowSpec};
 
 use super::*;
 
-fn outcome(t: f64, desired: Option<u32>) -> Outcome {
-    let averages = |pods| Averages { stable: f64::from(pods), panic: f64::from(pods) };
-    let verdict = desired.map(|desired| Verdict {
+fn outcome(t: f64, desired: Option<u32>) -> ReplayedDecision {
+    let averages = |pods| WindowAverages { stable: f64::from(pods), panic: f64::from(pods) };
+    let verdict = desired.map(|desired| ScaleResult {
         desired,
         excess_burst_capacity: 0,
         averages: averages(desired),
-        rule: Rule::Stable,
+        rule: DecisionRule::Stable,
         held: false,
     });
     let spec = DeciderSpec::default();
-    let windows = Windows {
+    let windows = WindowSpec {
         stable: spec.stable_window,
         panic: spec.stable_window / 10,
         aggregation: Aggregation::Linear,
     };
-    Outcome { t, verdict, panicking: false, calm: None, heard: desired.is_some(), ready: 1, spec, windows }
+    ReplayedDecision {
+        t,
+        result: verdict,
+        panicking: false,
+        calm: None,
+        has_data: desired.is_some(),
+        ready: 1,
+        spec,
+        windows,
+    }
 }
 
-fn peaks(outcomes: impl IntoIterator<Item = Outcome>, columns: usize) -> Vec<Option<f64>> {
+fn peaks(outcomes: impl IntoIterator<Item = ReplayedDecision>, columns: usize) -> Vec<Option<f64>> {
     let mut timeline = Timeline::default();
     outcomes.into_iter().for_each(|outcome| timeline.add(&outcome));
     timeline.columns(columns).iter().map(|column| column.peak.map(|sample| sample.desired)).collect()

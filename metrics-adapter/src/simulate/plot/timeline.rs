@@ -3,7 +3,7 @@
 //! Time is divided into bins of equal width. When the bins run out, neighbours are merged and keep the
 //! larger values, so that a later resampling to columns still finds every maximum.
 
-use autoscaler::replay::Outcome;
+use autoscaler::scaling::replay::ReplayedDecision;
 
 /// Most bins: more than twice the columns of the widest plot, so that every column has a bin.
 const BINS: usize = 2048;
@@ -48,7 +48,7 @@ struct Bin {
 // === impl Timeline ===
 
 impl Timeline {
-    pub(super) fn add(&mut self, outcome: &Outcome) {
+    pub(super) fn add(&mut self, outcome: &ReplayedDecision) {
         // Trace times are not negative and have milliseconds.
         let at = (outcome.t * 1000.0).round() as u64;
         if self.bins.is_empty() {
@@ -100,9 +100,9 @@ impl Timeline {
 
 // === impl Bin ===
 
-impl From<&Outcome> for Bin {
-    fn from(outcome: &Outcome) -> Self {
-        let peak = outcome.verdict.map(|verdict| Sample {
+impl From<&ReplayedDecision> for Bin {
+    fn from(outcome: &ReplayedDecision) -> Self {
+        let peak = outcome.result.map(|verdict| Sample {
             stable: verdict.averages.stable,
             panic: verdict.averages.panic,
             ready: outcome.ready.into(),

@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use autoscaler::breaker::{Breaker, Limit, QueueFull};
+use autoscaler::routing::breaker::{Breaker, ConcurrencyLimit, QueueFull};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use proxy::tracked_body::TrackedBody;
@@ -28,7 +28,7 @@ struct SimulatedRequest {
 }
 
 enum Stage {
-    Queued(InFlightRequest, Pin<Box<dyn Future<Output = Result<Permit, QueueFull>>>>),
+    Queued(InFlightRequest, Pin<Box<dyn Future<Output = Result<BreakerPermit, QueueFull>>>>),
     AtApp(InFlightRequest),
     Responding(TrackedBody<FramedBody, InFlightRequest>),
     Tunnel(InFlightRequest),
@@ -46,7 +46,7 @@ struct Random(u64);
 async fn counts_the_exact_time_of_requests_that_end_in_any_stage() {
     let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
     let counter = Arc::new(RequestCounter::new(now(), Duration::ZERO, metrics));
-    let breaker = Breaker::new(Limit::AtMost(SLOTS), QUEUE);
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(SLOTS), QUEUE);
     let (mut random, mut requests) = (Random(1), Vec::new());
     let (mut begun, mut spent, mut spent_proxied, mut counted, mut counted_proxied) = (0, 0, 0, 0.0, 0.0);
     while begun < REQUESTS || !requests.is_empty() {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use activator::app::Sources;
 use activator::args::Limits;
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
-use autoscaler::selector::Selector;
+use autoscaler::contract::selector::Selector;
 use autoscaler::{Key, Protocol};
 use clap::Parser;
 use conformance::runner::{Running, Setup};

@@ -69,7 +69,7 @@ impl Simulation {
         let pods = self.replicas.pods().map(|(_, pod)| pod);
         let round = scrape(pods, self.now, self.scenario.settings.stable_window, &mut self.random);
         if let Some(adapter) = &mut self.adapter {
-            adapter.record_round(&round, self.now);
+            adapter.record_scrape(&round, self.now);
         }
         self.after(SCRAPE_PERIOD, Event::Scrape);
     }

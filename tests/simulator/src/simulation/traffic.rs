@@ -1,6 +1,6 @@
 //! Requests: from their arrival through an activator or straight to a pod, and to their end.
 
-use autoscaler::slot_lending::Message;
+use autoscaler::routing::slot_lending::SlotMessage;
 
 use super::{Event, Simulation};
 use crate::clock::Time;
@@ -80,7 +80,7 @@ impl Simulation {
         }
     }
 
-    pub(super) fn told(&mut self, from: ActivatorId, to: ActivatorId, message: Message<PodId>) {
+    pub(super) fn told(&mut self, from: ActivatorId, to: ActivatorId, message: SlotMessage<PodId>) {
         if let Some(activator) = self.activators.get_mut(to) {
             activator.hear(from, message, self.now);
         }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use autoscaler::api::{Mode, PodAutoscaler, ServerlessService};
+use autoscaler::api::{PodAutoscaler, ServerlessService, SksMode};
 use kube::Client;
 use kube::api::Api;
 use system_tests::cluster::installation;
@@ -87,7 +87,7 @@ impl Demo {
         let url = workload.url(&namespace).await?;
         print(began_ms, "applied Deployment, Service and HPA \"hello\"; the Deployment has 0 replicas");
         let demo = Self { namespace, workload, url, timeline, began_ms, requests: 0 };
-        demo.until_mode(Mode::Proxy, Duration::from_secs(30)).await?;
+        demo.until_mode(SksMode::Proxy, Duration::from_secs(30)).await?;
         demo.print_state().await?;
         Ok(demo)
     }
@@ -168,7 +168,7 @@ impl Demo {
                 .context("the workload is not at zero after 4 minutes without load")??;
             print_entry(self.began_ms, &entry);
             let is_moment = match (&entry.change, moments.len()) {
-                (Change::RouteChanged { mode: Mode::Proxy, .. }, 2) => true,
+                (Change::RouteChanged { mode: SksMode::Proxy, .. }, 2) => true,
                 (Change::Scaled { replicas: 0, .. }, 1) => true,
                 (Change::Scaled { replicas: 0, .. }, 0) => break,
                 _ => false,
@@ -184,11 +184,11 @@ impl Demo {
         self.print_state().await
     }
 
-    async fn until_mode(&self, mode: Mode, deadline: Duration) -> Result<()> {
+    async fn until_mode(&self, mode: SksMode, deadline: Duration) -> Result<()> {
         let services: Api<ServerlessService> = self.namespace.api();
         wait::until(&format!("mode {mode:?}"), deadline, || async {
             let status = services.get(&self.workload.name).await?.status.unwrap_or_default();
-            let populated = mode == Mode::Serve || status.activators > 0;
+            let populated = mode == SksMode::Serve || status.activators > 0;
             Ok((status.mode == Some(mode) && populated).then_some(()))
         })
         .await
@@ -206,7 +206,7 @@ impl Demo {
                 "  replicas {}, ready {ready}, desired by Rouse {}, requests go {}",
                 number(status.replicas),
                 number(status.desired_replicas),
-                route(status.mode.unwrap_or(Mode::Proxy))
+                route(status.mode.unwrap_or(SksMode::Proxy))
             ),
         );
         Ok(())
@@ -221,7 +221,7 @@ impl Demo {
             &format!(
                 "hello: replicas {}, requests go {}, condition Active={} ({})",
                 replicas(&self.namespace, &self.workload.name).await?,
-                route(status.mode.unwrap_or(Mode::Proxy)),
+                route(status.mode.unwrap_or(SksMode::Proxy)),
                 active.map_or("Unknown", |c| c.status.as_str()),
                 active.map_or("", |c| c.reason.as_str()),
             ),
@@ -239,10 +239,10 @@ async fn send_burst(namespace: &TestNamespace, url: &str, began_ms: f64, moment:
     Ok(responses.len())
 }
 
-fn route(mode: Mode) -> &'static str {
+fn route(mode: SksMode) -> &'static str {
     match mode {
-        Mode::Proxy => "through activators",
-        Mode::Serve => "straight to pods",
+        SksMode::Proxy => "through activators",
+        SksMode::Serve => "straight to pods",
     }
 }
 
@@ -269,10 +269,10 @@ fn describe(change: &Change) -> String {
         Change::PodStarted(pod) => format!("pod {pod}: all containers running"),
         Change::PodReady(pod) => format!("pod {pod}: ready"),
         Change::PodTerminating(pod) => format!("pod {pod}: terminating"),
-        Change::RouteChanged { mode: Mode::Proxy, activators } => {
+        Change::RouteChanged { mode: SksMode::Proxy, activators } => {
             format!("route: requests go through activators ({activators}), written by zero-scaler")
         }
-        Change::RouteChanged { mode: Mode::Serve, .. } => {
+        Change::RouteChanged { mode: SksMode::Serve, .. } => {
             "route: requests go straight to the pods, written by zero-scaler".to_owned()
         }
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use autoscaler::api::Mode;
+use autoscaler::api::SksMode;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER};
 use futures::{AsyncBufReadExt, StreamExt};
 use serde::Deserialize;
@@ -232,7 +232,7 @@ pub async fn until_route_programmed(
     name: &str,
     deadline: Duration,
 ) -> Result<()> {
-    until_mode(namespace, name, Mode::Proxy).await?;
+    until_mode(namespace, name, SksMode::Proxy).await?;
     wait::until("a response through the Service", deadline, || async {
         let responses = Load::probe(url).run(namespace).await?;
         Ok(responses.iter().any(|response| response.status != 0).then_some(()))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use autoscaler::quantity::parse_milli;
+use autoscaler::contract::quantity::parse_milli;
 use kube::{Client, Config};
 use serde_json::Value;
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use autoscaler::Key;
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH, STATS_AUDIENCE, STATS_PORT};
-use autoscaler::stats::{Push, Stat, StatMessage};
+use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use futures::{SinkExt, StreamExt};
 use http::header::AUTHORIZATION;
 use k8s_openapi::api::core::v1::Pod;
@@ -80,7 +80,11 @@ impl ReportedLoads {
         };
         let loads = self.lock();
         let messages = loads.iter().flat_map(|(key, loads)| loads.iter().map(move |load| message(key, load)));
-        let push = Push { activator: activator.to_owned(), messages: messages.collect(), ..Push::default() };
+        let push = ActivatorReport {
+            activator: activator.to_owned(),
+            messages: messages.collect(),
+            ..ActivatorReport::default()
+        };
         Ok(serde_json::to_string(&push)?)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use autoscaler::api::{Mode, PodAutoscaler, ServerlessService};
+use autoscaler::api::{PodAutoscaler, ServerlessService, SksMode};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
@@ -218,12 +218,12 @@ pub async fn until_replicas(
 ///
 /// # Errors
 /// After a minute.
-pub async fn until_mode(namespace: &TestNamespace, name: &str, mode: Mode) -> Result<()> {
+pub async fn until_mode(namespace: &TestNamespace, name: &str, mode: SksMode) -> Result<()> {
     let services: Api<ServerlessService> = namespace.api();
     wait::until(&format!("{name} to be in mode {mode:?}"), Duration::from_secs(60), || async {
         let Some(service) = services.get_opt(name).await? else { return Ok(None) };
         let status = service.status.unwrap_or_default();
-        let reachable = mode == Mode::Serve || status.activators > 0;
+        let reachable = mode == SksMode::Serve || status.activators > 0;
         if status.mode == Some(mode) && reachable {
             Ok(Some(()))
         } else {

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use autoscaler::api::{MetricName, PodAutoscalerSpec, ScaleTargetRef, Scaler};
-use autoscaler::config::AutoscalerConfig;
+use autoscaler::contract::quantity::parse_milli;
 use autoscaler::contract::{
     CONTAINER_CONCURRENCY, GROUP, METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SCALE_TO_ZERO,
     SERVICE_SELECTOR,
 };
-use autoscaler::quantity::parse_milli;
+use autoscaler::settings::AutoscalerConfig;
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, ExternalMetricSource, HPAScalingRules, HorizontalPodAutoscaler,
     HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget,
@@ -431,7 +431,10 @@ mod tests {
         let (settings, _) = accepted.spec.settings(&AutoscalerConfig::default(), &accepted.annotations);
         assert_eq!((settings.min_scale, settings.max_scale), (2, 50));
         assert_eq!(accepted.spec.target(&settings).unwrap().target, 70.0);
-        assert_eq!(accepted.spec.measure(&settings), autoscaler::collection::Measure::Concurrency);
+        assert_eq!(
+            accepted.spec.metric_name(&settings),
+            autoscaler::contract::metric_name::MetricName::Concurrency
+        );
     }
 
     #[test]

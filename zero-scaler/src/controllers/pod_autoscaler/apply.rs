@@ -2,9 +2,8 @@
 //!
 //! Nothing is written that is there already.
 
-use autoscaler::api::{Metric, Mode, PodAutoscaler, PodAutoscalerStatus, ServerlessService};
-use autoscaler::scale_to_zero::Phase;
-use autoscaler::sks_mode::SksMode;
+use autoscaler::api::{Metric, PodAutoscaler, PodAutoscalerStatus, ServerlessService, SksMode};
+use autoscaler::scaling::scale_to_zero::ActivePhase;
 use serde_json::Value;
 
 use super::decide::{Plan, SizeToWrite, WriteCause};
@@ -177,10 +176,10 @@ fn tell_advice(observed: &ObservedWorkload, context: &Context) {
     }
 }
 
-fn tell_mode(observed: &ObservedWorkload, plan: &Plan, mode: Mode, context: &Context) {
+fn tell_mode(observed: &ObservedWorkload, plan: &Plan, mode: SksMode, context: &Context) {
     let (reason, words) = match mode {
-        Mode::Proxy => ("Proxy", "requests now go through activators"),
-        Mode::Serve => ("Serve", "requests now go straight to the pods"),
+        SksMode::Proxy => ("Proxy", "requests now go through activators"),
+        SksMode::Serve => ("Serve", "requests now go straight to the pods"),
     };
     if context.modes.is_news(&observed.key, reason) {
         let note = format!("{words}: {}", why(observed, plan, mode));
@@ -189,11 +188,13 @@ fn tell_mode(observed: &ObservedWorkload, plan: &Plan, mode: Mode, context: &Con
 }
 
 /// Why requests go where they go.
-fn why(observed: &ObservedWorkload, plan: &Plan, mode: Mode) -> String {
+fn why(observed: &ObservedWorkload, plan: &Plan, mode: SksMode) -> String {
     match (mode, observed.decision.as_ref().map(|decision| decision.excess_burst_capacity)) {
-        (Mode::Proxy, _) if observed.ready == 0 => "no pod is ready".to_owned(),
-        (Mode::Proxy, _) if plan.activation.phase == Phase::Inactive => "nobody asks for it".to_owned(),
-        (Mode::Serve, _) if plan.mode == SksMode::Proxy => "no activator can be in the path".to_owned(),
+        (SksMode::Proxy, _) if observed.ready == 0 => "no pod is ready".to_owned(),
+        (SksMode::Proxy, _) if plan.activation.phase == ActivePhase::Inactive => {
+            "nobody asks for it".to_owned()
+        }
+        (SksMode::Serve, _) if plan.mode == SksMode::Proxy => "no activator can be in the path".to_owned(),
         (_, Some(excess)) => format!("the pods' excess burst capacity is {excess}"),
         (_, None) => "no decision is known".to_owned(),
     }

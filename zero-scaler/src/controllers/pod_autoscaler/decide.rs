@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
-use autoscaler::activation::{Activation, Reason, activation};
-use autoscaler::api::{Mode, Scaler, condition};
-use autoscaler::scale_bounds::ScaleBounds;
-use autoscaler::scale_to_zero::{self as zero, Demand, Phase, Step, Why};
-use autoscaler::sks_mode::{self, SksMode};
+use autoscaler::api::{Scaler, SksMode, condition};
+use autoscaler::routing::sks_mode;
+use autoscaler::scaling::active_condition::{ActiveCondition, ActiveReason, compute_active_condition};
+use autoscaler::scaling::scale_bounds::ScaleBounds;
+use autoscaler::scaling::scale_to_zero::{
+    self as zero, ActivePhase, RequestDemand, ScaleToZeroStep, StayReason,
+};
 
 use super::observe::ObservedWorkload;
 use crate::kubernetes::conditions::{self, INITIALIZED};
@@ -27,7 +29,7 @@ pub(super) const ACTIVATOR_IN_PATH: &str = "ActivatorInPath";
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
     /// What the Active condition says.
-    pub(super) activation: Activation,
+    pub(super) activation: ActiveCondition,
     /// Somebody put the workload to zero who is not us.
     pub(super) paused: bool,
     /// The size to write.
@@ -39,7 +41,7 @@ pub(super) struct Plan {
     /// Activators for the path.
     pub(super) activators: u32,
     /// Why the way to zero stands where it stands.
-    pub(super) why: Option<Why>,
+    pub(super) why: Option<StayReason>,
     /// When to look again.
     pub(super) recheck: Option<Duration>,
 }
@@ -95,7 +97,7 @@ struct Position {
     wanted: Option<u32>,
     write: Option<SizeToWrite>,
     probe: bool,
-    why: Option<Why>,
+    why: Option<StayReason>,
     recheck: Option<Duration>,
 }
 
@@ -113,42 +115,50 @@ pub(super) fn decide(observed: &ObservedWorkload, probe: Option<bool>) -> Plan {
     // Two that write one size would take turns.
     position.write = position.write.filter(|_| observed.rival.is_none());
     let woken = was_at_zero(observed) && scale.replicas > 0;
-    let before = before.filter(|b| !(woken && b.phase == Phase::Inactive));
-    let activation = activation(position.wanted, observed.ready, min_ready(observed), before);
+    let before = before.filter(|b| !(woken && b.phase == ActivePhase::Inactive));
+    let activation = compute_active_condition(position.wanted, observed.ready, min_ready(observed), before);
     plan(observed, position, activation)
 }
 
 fn position(
     observed: &ObservedWorkload,
     scale: &Scale,
-    before: Option<Activation>,
+    before: Option<ActiveCondition>,
     probe: Option<bool>,
 ) -> Position {
     let held = |wanted, why, recheck| Position { wanted, write: None, probe: false, why: Some(why), recheck };
     let on_the_way = |write, probe| Position { wanted: Some(0), write, probe, why: None, recheck: None };
     let desired = observed.decision.as_ref().map(|d| d.desired);
-    let activating = before.is_some_and(|b| b.phase == Phase::Activating);
+    let activating = before.is_some_and(|b| b.phase == ActivePhase::Activating);
     let wanted = bounds(observed).clamp(desired, activating).map(|pods| pods.max(1));
-    let inactive = before.is_some_and(|b| b.phase == Phase::Inactive);
-    match zero::step(&machine(observed, scale, before, probe), &observed.settings, millis(observed)) {
-        Step::Stay { why: Why::Sleeping, .. } => at_zero(observed),
-        Step::Stay { why: Why::NoDecision, recheck } if is_failing_open(observed) => {
-            held(wanted, Why::NoActivator, recheck)
+    let inactive = before.is_some_and(|b| b.phase == ActivePhase::Inactive);
+    match zero::next_step(&machine(observed, scale, before, probe), &observed.settings, millis(observed)) {
+        ScaleToZeroStep::Stay { reason: StayReason::AtZero, .. } => at_zero(observed),
+        ScaleToZeroStep::Stay { reason: StayReason::NoDecision, recheck } if is_failing_open(observed) => {
+            held(wanted, StayReason::NoActivator, recheck)
         }
-        Step::Stay { why: Why::NoDecision, recheck } => held(wanted, Why::NoDecision, recheck),
-        Step::Stay { why: Why::Busy, .. } => held(wanted, Why::Busy, doubt(observed)),
-        Step::Stay { why, recheck } if inactive && scale.replicas > 0 && !woken(observed, scale) => {
+        ScaleToZeroStep::Stay { reason: StayReason::NoDecision, recheck } => {
+            held(wanted, StayReason::NoDecision, recheck)
+        }
+        ScaleToZeroStep::Stay { reason: StayReason::Requests, .. } => {
+            held(wanted, StayReason::Requests, doubt(observed))
+        }
+        ScaleToZeroStep::Stay { reason: why, recheck }
+            if inactive && scale.replicas > 0 && !woken(observed, scale) =>
+        {
             held(Some(0), why, recheck)
         }
-        Step::Stay { why, recheck } => held(wanted, why, recheck),
-        Step::GoInactive => on_the_way(None, false),
-        Step::ProbeActivator => on_the_way(None, true),
-        Step::ScaleToZero => on_the_way(Some(SizeToWrite { to: 0, cause: WriteCause::Idle }), false),
-        Step::Reactivate if scale.replicas > 0 => {
-            let wanted = Some(wanted.unwrap_or(bounds(observed).resting()));
-            held(wanted, Why::Busy, doubt(observed))
+        ScaleToZeroStep::Stay { reason: why, recheck } => held(wanted, why, recheck),
+        ScaleToZeroStep::GoInactive => on_the_way(None, false),
+        ScaleToZeroStep::ProbeActivator => on_the_way(None, true),
+        ScaleToZeroStep::ScaleToZero => {
+            on_the_way(Some(SizeToWrite { to: 0, cause: WriteCause::Idle }), false)
         }
-        Step::Reactivate => {
+        ScaleToZeroStep::Reactivate if scale.replicas > 0 => {
+            let wanted = Some(wanted.unwrap_or(bounds(observed).resting()));
+            held(wanted, StayReason::Requests, doubt(observed))
+        }
+        ScaleToZeroStep::Reactivate => {
             wake(observed, if allowed(observed) { WriteCause::Wanted } else { WriteCause::NotAllowed })
         }
     }
@@ -163,7 +173,7 @@ fn at_zero(observed: &ObservedWorkload) -> Position {
             wanted: Some(0),
             write: None,
             probe: false,
-            why: Some(Why::Sleeping),
+            why: Some(StayReason::AtZero),
             recheck: absent.map(|absent| FAIL_OPEN_AFTER.saturating_sub(absent)),
         },
     }
@@ -182,9 +192,9 @@ fn wake(observed: &ObservedWorkload, cause: WriteCause) -> Position {
         write: Some(SizeToWrite { to, cause }),
         probe: false,
         why: Some(match cause {
-            WriteCause::NotAllowed => Why::NotAllowed,
-            WriteCause::NoActivator => Why::NoActivator,
-            _ => Why::Busy,
+            WriteCause::NotAllowed => StayReason::NotAllowed,
+            WriteCause::NoActivator => StayReason::NoActivator,
+            _ => StayReason::Requests,
         }),
         recheck: None,
     }
@@ -206,10 +216,10 @@ fn above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeToWrite>
     }
 }
 
-fn plan(observed: &ObservedWorkload, position: Position, activation: Activation) -> Plan {
+fn plan(observed: &ObservedWorkload, position: Position, activation: ActiveCondition) -> Plan {
     let excess = observed.decision.as_ref().map(|d| d.excess_burst_capacity);
     // What is on the way to zero, or at it, is not wanted, whether a decision is known or not.
-    let wanted = if activation.phase == Phase::Inactive { Some(0) } else { position.wanted };
+    let wanted = if activation.phase == ActivePhase::Inactive { Some(0) } else { position.wanted };
     Plan {
         activation,
         paused: false,
@@ -226,55 +236,55 @@ fn plan(observed: &ObservedWorkload, position: Position, activation: Activation)
     }
 }
 
-fn without_scale(observed: &ObservedWorkload, before: Option<Activation>) -> Plan {
+fn without_scale(observed: &ObservedWorkload, before: Option<ActiveCondition>) -> Plan {
     let position = Position { wanted: None, write: None, probe: false, why: None, recheck: None };
-    let activation = activation(None, observed.ready, min_ready(observed), before);
+    let activation = compute_active_condition(None, observed.ready, min_ready(observed), before);
     plan(observed, position, activation)
 }
 
 fn paused(observed: &ObservedWorkload) -> Plan {
     let position = Position { wanted: Some(0), write: None, probe: false, why: None, recheck: None };
-    let activation = Activation { phase: Phase::Inactive, reason: Reason::NoTraffic };
+    let activation = ActiveCondition { phase: ActivePhase::Inactive, reason: ActiveReason::NoTraffic };
     Plan { paused: true, ..plan(observed, position, activation) }
 }
 
 fn machine(
     observed: &ObservedWorkload,
     scale: &Scale,
-    before: Option<Activation>,
+    before: Option<ActiveCondition>,
     probe: Option<bool>,
-) -> zero::Observed {
+) -> zero::ObservedWorkload {
     let conditions = conditions::of(&observed.autoscaler);
     let active = condition(conditions, ACTIVE);
     let proxied_since = observed.proxied_since();
     let proven = condition(conditions, ACTIVATOR_IN_PATH).filter(|c| c.status == "True");
     let just_woken = woken(observed, scale);
-    zero::Observed {
+    zero::ObservedWorkload {
         replicas: scale.replicas,
         min_replicas: signed(bounds(observed).resting()),
         allowed: allowed(observed),
         demand: demand(observed),
         // Somebody woke it since the last look: it starts anew.
-        phase: before.filter(|_| !just_woken).map_or(Phase::Activating, |b| b.phase),
+        phase: before.filter(|_| !just_woken).map_or(ActivePhase::Activating, |b| b.phase),
         phase_since: active.filter(|_| !just_woken).map_or(millis(observed), conditions::since),
         proxied_since,
-        proven_before: proven.zip(proxied_since).is_some_and(|(c, since)| conditions::since(c) >= since),
+        verified_before: proven.zip(proxied_since).is_some_and(|(c, since)| conditions::since(c) >= since),
         probe,
     }
 }
 
 /// The decider's word, beside the activators'.
-fn demand(observed: &ObservedWorkload) -> Option<Demand> {
+fn demand(observed: &ObservedWorkload) -> Option<RequestDemand> {
     // Without anybody to hold requests nobody is put to zero, whatever was decided.
     let decision = observed.decision.as_ref().filter(|_| !is_failing_open(observed))?;
-    Some(Demand::new(decision, observed.heard?, observed.last_requested))
+    Some(RequestDemand::new(decision, observed.heard?, observed.last_requested))
 }
 
 /// When to look again at a workload that the decider calls idle and an activator does not: a decision that is only repeated asks
 /// for no look.
 fn doubt(observed: &ObservedWorkload) -> Option<Duration> {
     let idle = observed.decision.as_ref()?.idle_since.is_some();
-    (idle && demand(observed)?.idle_since.is_none()).then_some(zero::SURELY_DECIDED)
+    (idle && demand(observed)?.idle_since.is_none()).then_some(zero::DECISION_LAG)
 }
 
 /// At zero, not allowed to be, and not by us: neither do the target's managed fields name us, nor does our own status.
@@ -291,7 +301,7 @@ pub(super) fn allowed(observed: &ObservedWorkload) -> bool {
 }
 
 /// What the Active condition said; a reason that is not the table's (paused, say) is no memory of ours.
-fn before(observed: &ObservedWorkload) -> Option<Activation> {
+fn before(observed: &ObservedWorkload) -> Option<ActiveCondition> {
     last_activation(&observed.autoscaler)
 }
 
@@ -305,8 +315,8 @@ fn woken(observed: &ObservedWorkload, scale: &Scale) -> bool {
 
 fn mode_before(observed: &ObservedWorkload) -> Option<SksMode> {
     observed.serverless_service.as_ref().map(|sks| match sks.spec.mode {
-        Mode::Proxy => SksMode::Proxy,
-        Mode::Serve => SksMode::Serve,
+        SksMode::Proxy => SksMode::Proxy,
+        SksMode::Serve => SksMode::Serve,
     })
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use autoscaler::api::{PodAutoscaler, ServerlessService, StartFailure};
-use autoscaler::config::AutoscalerConfig;
-use autoscaler::pod_start::StartCause;
+use autoscaler::scaling::pod_start::StartCause;
+use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::Settings;
 use autoscaler::{Decision, Key, Protocol};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -156,7 +156,7 @@ fn write(to: i32, cause: WriteCause) -> Option<SizeToWrite> {
 #[test]
 fn a_busy_workload_is_left_to_the_hpa() {
     let plan = decide(&active(), None);
-    assert_eq!((plan.activation.phase, plan.write, plan.mode), (Phase::Active, None, SksMode::Serve));
+    assert_eq!((plan.activation.phase, plan.write, plan.mode), (ActivePhase::Active, None, SksMode::Serve));
     let mut short = active();
     short.decision.as_mut().unwrap().excess_burst_capacity = -1;
     assert_eq!(decide(&short, None).mode, SksMode::Proxy);
@@ -166,7 +166,7 @@ fn a_busy_workload_is_left_to_the_hpa() {
 fn the_way_to_zero_is_inactive_then_proven_then_written() {
     let idle = ObservedWorkload { decision: Some(decision(0, Some(600))), ..active() };
     let plan = decide(&idle, None);
-    assert_eq!((plan.activation.phase, plan.mode, plan.write), (Phase::Inactive, SksMode::Proxy, None));
+    assert_eq!((plan.activation.phase, plan.mode, plan.write), (ActivePhase::Inactive, SksMode::Proxy, None));
 
     let plan = decide(&going(), None);
     assert!(plan.probe);
@@ -185,7 +185,7 @@ fn a_request_stops_it_whoever_speaks_of_it() {
     let poked = ObservedWorkload { last_requested: Some(NOW * 1000 - 10), ..going() };
     for observed in [decided, poked] {
         let plan = decide(&observed, Some(true));
-        assert_eq!((plan.activation.phase, plan.write, plan.probe), (Phase::Active, None, false));
+        assert_eq!((plan.activation.phase, plan.write, plan.probe), (ActivePhase::Active, None, false));
     }
 }
 
@@ -207,21 +207,21 @@ fn a_request_that_the_decider_must_know_of_keeps_nobody_awake_for_ever() {
         ..active()
     };
     let plan = decide(&late(299), None);
-    assert_eq!((plan.activation.phase, plan.why), (Phase::Active, Some(Why::Busy)));
+    assert_eq!((plan.activation.phase, plan.why), (ActivePhase::Active, Some(StayReason::Requests)));
     assert_eq!(
         plan.recheck,
         Some(Duration::from_secs(5)),
         "the decision is repeated, and that asks for no look"
     );
-    assert_eq!(decide(&late(290), None).activation.phase, Phase::Inactive);
+    assert_eq!(decide(&late(290), None).activation.phase, ActivePhase::Inactive);
 }
 
 #[test]
 fn silence_neither_ends_nor_goes_on() {
     let plan = decide(&ObservedWorkload { decision: None, ..going() }, Some(true));
-    assert_eq!((plan.activation.phase, plan.write, plan.mode), (Phase::Inactive, None, SksMode::Proxy));
+    assert_eq!((plan.activation.phase, plan.write, plan.mode), (ActivePhase::Inactive, None, SksMode::Proxy));
     let plan = decide(&ObservedWorkload { decision: None, ..active() }, None);
-    assert_eq!((plan.activation.phase, plan.write, plan.mode), (Phase::Active, None, SksMode::Serve));
+    assert_eq!((plan.activation.phase, plan.write, plan.mode), (ActivePhase::Active, None, SksMode::Serve));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_workload_just_woken_starts_anew_although_the_decider_still_calls_it_idle() 
         ObservedWorkload { scale: scale(1, Writer::Us), decision: Some(decision(0, Some(600))), ..at_zero() };
     woken.serverless_service = Some(sks("Proxy", Some(600)));
     let plan = decide(&woken, None);
-    assert_eq!((plan.activation.phase, plan.write, plan.probe), (Phase::Activating, None, false));
+    assert_eq!((plan.activation.phase, plan.write, plan.probe), (ActivePhase::Activating, None, false));
     assert_eq!(plan.mode, SksMode::Proxy);
 }
 
@@ -243,7 +243,7 @@ fn a_sleeping_workload_wakes_straight_to_what_is_decided() {
     );
     let wanted = ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() };
     let plan = decide(&wanted, None);
-    assert_eq!((plan.write, plan.activation.phase), (write(4, WriteCause::Wanted), Phase::Activating));
+    assert_eq!((plan.write, plan.activation.phase), (write(4, WriteCause::Wanted), ActivePhase::Activating));
     let more = ObservedWorkload { decision: Some(decision(40, None)), ..at_zero() };
     assert_eq!(decide(&more, None).write, write(5, WriteCause::Wanted));
 }
@@ -396,9 +396,9 @@ fn a_new_workload_is_brought_to_its_initial_size() {
     assert_eq!(decide(&new("2", 1, Some(1)), None).write, write(2, WriteCause::Direct));
     // Z28, and then it is active and initialized.
     let plan = decide(&new("5", 5, Some(1)), None);
-    assert_eq!((plan.write, plan.activation.phase), (None, Phase::Active));
+    assert_eq!((plan.write, plan.activation.phase), (None, ActivePhase::Active));
     let four = ObservedWorkload { ready: 4, ..new("5", 5, Some(1)) };
-    assert_eq!(decide(&four, None).activation.phase, Phase::Activating);
+    assert_eq!(decide(&four, None).activation.phase, ActivePhase::Activating);
     // Without a decision the initial size still holds.
     assert_eq!(decide(&new("5", 1, None), None).write, write(5, WriteCause::Direct));
     // Z29: initialized, so that it falls at once.
@@ -422,7 +422,7 @@ fn an_hpa_starts_a_new_workload_from_the_size_it_finds_and_a_wake_from_its_initi
         edited(observed, |a| annotate(a, "initial-scale", "3"))
     };
     let plan = decide(&new(1), None);
-    assert_eq!((plan.write, plan.activation.phase), (None, Phase::Active));
+    assert_eq!((plan.write, plan.activation.phase), (None, ActivePhase::Active));
     assert_eq!(decide(&new(0), None).write, write(3, WriteCause::Wanted));
 }
 
@@ -437,11 +437,11 @@ fn a_workload_that_may_start_asleep_is_initialized_from_the_start() {
         let initialized = condition(&status.conditions, "ScaleTargetInitialized").unwrap().clone();
         (plan.activation.phase, initialized.status, status.state)
     };
-    use autoscaler::reachability::State::Reserve;
-    assert_eq!(says(&born), (Phase::Inactive, "Unknown".into(), Some(Reserve)));
+    use autoscaler::scaling::workload_state::WorkloadState::Reserve;
+    assert_eq!(says(&born), (ActivePhase::Inactive, "Unknown".into(), Some(Reserve)));
     // Z32
     let allowed = edited(born, |a| annotate(a, "initial-scale", "0"));
-    assert_eq!(says(&allowed), (Phase::Inactive, "True".into(), Some(Reserve)));
+    assert_eq!(says(&allowed), (ActivePhase::Inactive, "True".into(), Some(Reserve)));
     assert_eq!(decide(&allowed, None).write, None);
 }
 
@@ -467,7 +467,10 @@ fn an_unreachable_workload_is_put_to_zero_from_any_size_also_without_asking_for_
     let plan = decide(&retired(5), Some(true));
     assert_eq!((plan.write, plan.paused), (write(0, WriteCause::Idle), false));
     let written = status::status(&retired(5), &plan, &Ok(ScaleWriteResult::Size(0)), None);
-    assert_eq!((written.state, written.replicas), (Some(autoscaler::reachability::State::Retired), Some(0)));
+    assert_eq!(
+        (written.state, written.replicas),
+        (Some(autoscaler::scaling::workload_state::WorkloadState::Retired), Some(0))
+    );
     assert!(decide(&retired(5), None).probe);
     // Made reachable again, it comes back: it never asked to be at zero.
     let back = |mut observed: ObservedWorkload| {
@@ -491,10 +494,16 @@ fn pods_that_never_come_are_given_up_and_then_proven() {
     };
     // Z17
     let plan = decide(&stuck(400), None);
-    assert_eq!((plan.activation.phase, plan.recheck), (Phase::Activating, Some(Duration::from_secs(230))));
+    assert_eq!(
+        (plan.activation.phase, plan.recheck),
+        (ActivePhase::Activating, Some(Duration::from_secs(230)))
+    );
     // Z18
     let plan = decide(&stuck(631), None);
-    assert_eq!((plan.activation.phase, plan.activation.reason), (Phase::Inactive, Reason::TimedOut));
+    assert_eq!(
+        (plan.activation.phase, plan.activation.reason),
+        (ActivePhase::Inactive, ActiveReason::TimedOut)
+    );
     assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
 }
 
@@ -542,20 +551,20 @@ fn a_word_tells_what_keeps_a_workload_from_zero() {
 
 #[test]
 fn the_state_follows_the_size_and_what_is_wanted() {
-    use autoscaler::reachability::State;
+    use autoscaler::scaling::workload_state::WorkloadState;
     let state = |observed: &ObservedWorkload| {
         let plan = decide(observed, None);
         status::status(observed, &plan, &Ok(ScaleWriteResult::Nothing), None).state
     };
-    assert_eq!(state(&active()), Some(State::Active));
-    assert_eq!(state(&going()), Some(State::Active));
-    assert_eq!(state(&ObservedWorkload { decision: None, ..at_zero() }), Some(State::Reserve));
+    assert_eq!(state(&active()), Some(WorkloadState::Active));
+    assert_eq!(state(&going()), Some(WorkloadState::Active));
+    assert_eq!(state(&ObservedWorkload { decision: None, ..at_zero() }), Some(WorkloadState::Reserve));
     assert_eq!(
         state(&ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() }),
-        Some(State::Active)
+        Some(WorkloadState::Active)
     );
     let retired = edited(active(), |a| annotate(a, "reachability", "Unreachable"));
-    assert_eq!(state(&retired), Some(State::Retired));
+    assert_eq!(state(&retired), Some(WorkloadState::Retired));
 }
 
 #[test]

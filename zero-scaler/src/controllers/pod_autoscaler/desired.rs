@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::api::{Metric, MetricSpec, Mode, PodAutoscaler, ServerlessService, ServerlessServiceSpec};
+use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, ServerlessService, ServerlessServiceSpec, SksMode};
 use autoscaler::contract::WORKLOAD_LABEL;
-use autoscaler::scale_to_zero;
+use autoscaler::scaling::scale_to_zero;
 use autoscaler::settings::{Aggregation, Settings};
-use autoscaler::sks_mode::SksMode;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -57,10 +56,10 @@ fn seconds(duration: Duration) -> u32 {
 }
 
 /// The mode as objects write it.
-pub(super) fn mode(mode: SksMode) -> Mode {
+pub(super) fn mode(mode: SksMode) -> SksMode {
     match mode {
-        SksMode::Proxy => Mode::Proxy,
-        SksMode::Serve => Mode::Serve,
+        SksMode::Proxy => SksMode::Proxy,
+        SksMode::Serve => SksMode::Serve,
     }
 }
 
@@ -94,9 +93,9 @@ fn child(key: &Key, autoscaler: &PodAutoscaler, kind: &str, spec: &impl Serializ
 
 #[cfg(test)]
 mod tests {
-    use autoscaler::activation::{Activation, Reason};
-    use autoscaler::config::AutoscalerConfig;
-    use autoscaler::scale_to_zero::Phase;
+    use autoscaler::scaling::active_condition::{ActiveCondition, ActiveReason};
+    use autoscaler::scaling::scale_to_zero::ActivePhase;
+    use autoscaler::settings::AutoscalerConfig;
 
     use super::*;
 
@@ -122,7 +121,7 @@ mod tests {
 
     fn plan() -> Plan {
         Plan {
-            activation: Activation { phase: Phase::Active, reason: Reason::PodsReady },
+            activation: ActiveCondition { phase: ActivePhase::Active, reason: ActiveReason::PodsReady },
             paused: false,
             write: None,
             probe: false,

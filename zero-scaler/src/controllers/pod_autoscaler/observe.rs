@@ -6,7 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use autoscaler::api::{Mode, PodAutoscaler, PortLease, Scaler, ServerlessService, StartFailure, condition};
+use autoscaler::api::{
+    PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
+};
 use autoscaler::settings::{SettingError, Settings};
 use autoscaler::{Decision, Key};
 use k8s_openapi::Resource;
@@ -104,7 +106,7 @@ impl ObservedWorkload {
     pub(super) fn proxied_since(&self) -> Option<i64> {
         let status = self.serverless_service.as_ref()?.status.as_ref()?;
         let populated = condition(&status.conditions, ACTIVATORS_POPULATED).filter(|c| c.status == "True")?;
-        (status.mode == Some(Mode::Proxy)).then(|| conditions::since(populated))
+        (status.mode == Some(SksMode::Proxy)).then(|| conditions::since(populated))
     }
 }
 

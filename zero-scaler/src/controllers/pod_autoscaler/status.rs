@@ -2,8 +2,8 @@
 
 use autoscaler::api::{PodAutoscalerStatus, StartFailure, condition};
 use autoscaler::contract::{CONFIG_MAP, INJECT_LABEL, PROTOCOL, SCALE_TO_ZERO};
-use autoscaler::reachability::State;
-use autoscaler::scale_to_zero::{Phase, Why};
+use autoscaler::scaling::scale_to_zero::{ActivePhase, StayReason};
+use autoscaler::scaling::workload_state::WorkloadState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::decide::{ACTIVATOR_IN_PATH, Plan, allowed, min_ready};
@@ -64,9 +64,9 @@ pub(super) fn status(
     }
 }
 
-fn state(observed: &ObservedWorkload, plan: &Plan, replicas: i32) -> State {
-    let wanted = u32::from(plan.activation.phase != Phase::Inactive);
-    State::of(observed.settings.reachability, u32::try_from(replicas).unwrap_or(0), Some(wanted))
+fn state(observed: &ObservedWorkload, plan: &Plan, replicas: i32) -> WorkloadState {
+    let wanted = u32::from(plan.activation.phase != ActivePhase::Inactive);
+    WorkloadState::of(observed.settings.reachability, u32::try_from(replicas).unwrap_or(0), Some(wanted))
 }
 
 /// What keeps it from zero, in a word; without the target's size nothing can be said.
@@ -74,8 +74,8 @@ fn not_at_zero(observed: &ObservedWorkload, plan: &Plan, replicas: Option<i32>) 
     let awake = observed.scale.is_ok() && replicas.is_some_and(|replicas| replicas > 0);
     awake.then(|| match (plan.activation.phase, plan.why) {
         // One word, whatever else changes meanwhile: a wake should not be many writes.
-        (Phase::Activating, _) => Why::Activating.word(),
-        (_, Some(why)) => why.word(),
+        (ActivePhase::Activating, _) => StayReason::Activating.as_str(),
+        (_, Some(why)) => why.as_str(),
         (_, None) => "GoingToZero",
     })
 }
@@ -85,7 +85,7 @@ fn initialized(observed: &ObservedWorkload, plan: &Plan, before: bool) -> Condit
     if min_ready(observed) == 0 {
         return ConditionContent::yes("MayStartAsleep", "");
     }
-    if before || plan.activation.phase == Phase::Active {
+    if before || plan.activation.phase == ActivePhase::Active {
         return ConditionContent::yes("PodsWereReady", "");
     }
     ConditionContent::unknown(
@@ -130,25 +130,25 @@ fn active(observed: &ObservedWorkload, plan: &Plan) -> ConditionContent {
     // Times are left out: they would make every look a write.
     let why = plan.why.map(|why| why_text(observed, why)).unwrap_or_default();
     match plan.activation.phase {
-        Phase::Active => ConditionContent::yes(reason, why),
-        Phase::Activating => ConditionContent::unknown(reason, "pods are wanted and not ready yet"),
-        Phase::Inactive => ConditionContent::no(reason, why),
+        ActivePhase::Active => ConditionContent::yes(reason, why),
+        ActivePhase::Activating => ConditionContent::unknown(reason, "pods are wanted and not ready yet"),
+        ActivePhase::Inactive => ConditionContent::no(reason, why),
     }
 }
 
 /// Why it is not at zero; where only a person can change that, how.
-fn why_text(observed: &ObservedWorkload, why: Why) -> String {
+fn why_text(observed: &ObservedWorkload, why: StayReason) -> String {
     match why {
-        Why::NotAllowed if !observed.settings.enable_scale_to_zero => {
+        StayReason::NotAllowed if !observed.settings.enable_scale_to_zero => {
             format!(
                 "scale-to-zero is off for the whole cluster: enable-scale-to-zero in the ConfigMap {CONFIG_MAP}"
             )
         }
-        Why::NotAllowed if is_of_hpa(&observed.autoscaler) => {
+        StayReason::NotAllowed if is_of_hpa(&observed.autoscaler) => {
             format!("scale-to-zero is off: to allow it, annotate the HPA with {SCALE_TO_ZERO}: \"true\"")
         }
-        Why::NotAllowed => "scale-to-zero is off: to allow it, set spec.scaleToZero".to_owned(),
-        why => why.text().to_owned(),
+        StayReason::NotAllowed => "scale-to-zero is off: to allow it, set spec.scaleToZero".to_owned(),
+        why => why.message().to_owned(),
     }
 }
 
@@ -270,17 +270,21 @@ fn ready(
         return ConditionContent::no("ProtocolMismatch", words);
     }
     match plan.activation.phase {
-        Phase::Activating if observed.start_failure.as_ref().is_some_and(|failure| failure.given_up) => {
+        ActivePhase::Activating
+            if observed.start_failure.as_ref().is_some_and(|failure| failure.given_up) =>
+        {
             ConditionContent::no(
                 CANNOT_START,
                 "the pods cannot start; requests are refused with 503 until one can",
             )
         }
-        Phase::Activating => ConditionContent::unknown("Activating", "pods are wanted and not ready yet"),
+        ActivePhase::Activating => {
+            ConditionContent::unknown("Activating", "pods are wanted and not ready yet")
+        }
         _ if !bad_settings.is_empty() => ConditionContent::yes("BadSetting", bad_settings.join("; ")),
         phase => match advice(observed) {
             Some((reason, words)) => ConditionContent::yes(reason, words),
-            None if phase == Phase::Active => ConditionContent::yes("Serving", ""),
+            None if phase == ActivePhase::Active => ConditionContent::yes("Serving", ""),
             None => ConditionContent::yes("Idle", "requests are held by activators"),
         },
     }

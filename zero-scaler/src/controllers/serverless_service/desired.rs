@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use autoscaler::api::{Mode, PortLease};
+use autoscaler::api::{PortLease, SksMode};
+use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
-use autoscaler::selector::Selector;
-use autoscaler::sks_mode::{self, SksMode};
+use autoscaler::routing::sks_mode;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -40,8 +40,8 @@ impl ServingPath {
     /// The path, given the activators that proved to listen on all ports.
     pub(super) fn new(observed: &ObservedService, listening: Vec<PodEndpoint>) -> Self {
         let wanted = match observed.sks.spec.mode {
-            Mode::Proxy if observed.may_proxy() => SksMode::Proxy,
-            Mode::Proxy | Mode::Serve => SksMode::Serve,
+            SksMode::Proxy if observed.may_proxy() => SksMode::Proxy,
+            SksMode::Proxy | SksMode::Serve => SksMode::Serve,
         };
         let (activators, ports) =
             if listening.is_empty() { last_resort(observed) } else { (listening, observed.ports.clone()) };

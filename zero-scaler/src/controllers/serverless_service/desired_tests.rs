@@ -211,7 +211,7 @@ fn a_port_that_nobody_showed_to_be_open_is_in_no_slice_be_there_nobody_else() {
 #[test]
 fn who_gets_no_activator_port_is_served_by_its_pods() {
     let mut observed = observed("Proxy", true, &[endpoint("10.1.0.1", true)]);
-    observed.exhausted = Some(autoscaler::port_lease::Exhausted { service_port: 81 });
+    observed.exhausted = Some(autoscaler::routing::port_lease::PortsExhausted { service_port: 81 });
     let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
     assert_eq!(path.mode, SksMode::Serve);
     assert_eq!(shape(&slices), [(vec!["10.1.0.1"], vec![8012, 8012])]);

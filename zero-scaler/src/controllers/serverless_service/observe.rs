@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
 use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT};
-use autoscaler::port_lease::Exhausted;
+use autoscaler::routing::port_lease::PortsExhausted;
 use autoscaler::{Key, Protocol};
 use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -36,7 +36,7 @@ pub(super) struct ObservedService {
     /// The leases of its ports that lead to the sidecar.
     pub(super) ports: Vec<PortLease>,
     /// Why there are not as many leases as ports.
-    pub(super) exhausted: Option<Exhausted>,
+    pub(super) exhausted: Option<PortsExhausted>,
     /// The pods, ready or not.
     pub(super) pods: Vec<PodEndpoint>,
     /// The slices that we wrote.
@@ -150,7 +150,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         return Err(unfit("ServiceIsHeadless", words));
     }
     if is_managed(&service)
-        && autoscaler::selector::Selector::parse(&sks.spec.selector)
+        && autoscaler::contract::selector::Selector::parse(&sks.spec.selector)
             .ok()
             .and_then(|s| s.as_labels())
             .is_none()
@@ -171,7 +171,7 @@ fn leases(
     sks: &ServerlessService,
     service: &Service,
     context: &Context,
-) -> Result<(Vec<PortLease>, Option<Exhausted>), UnusableService> {
+) -> Result<(Vec<PortLease>, Option<PortsExhausted>), UnusableService> {
     let ports: Vec<(&ServicePort, u16)> =
         led_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
     let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();

@@ -1,8 +1,7 @@
 //! The status of a Service. Pure: an observation and a path in, a status out.
 
-use autoscaler::api::{Mode, ServerlessService, ServerlessServiceStatus};
+use autoscaler::api::{ServerlessService, ServerlessServiceStatus, SksMode};
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
-use autoscaler::sks_mode::SksMode;
 
 use super::desired::ServingPath;
 use super::observe::{ObservedService, UnusableService};
@@ -52,8 +51,8 @@ pub(super) fn populated(observed: &ObservedService, path: &ServingPath) -> Serve
     ServerlessServiceStatus {
         observed_generation: generation,
         mode: Some(match path.mode {
-            SksMode::Proxy => Mode::Proxy,
-            SksMode::Serve => Mode::Serve,
+            SksMode::Proxy => SksMode::Proxy,
+            SksMode::Serve => SksMode::Serve,
         }),
         activators: endpoints::ready(&path.activators),
         private_service: observed.private.clone(),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::stats::{Push, Stat, StatMessage};
+use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use autoscaler::{Decision, DecisionEvent, Key};
 use clap::Parser;
 use prometheus::Registry;
@@ -133,7 +133,8 @@ impl Scenario {
     pub(crate) fn poke(&self) {
         let stat = Stat { average_concurrent_requests: 1.0, ..Stat::default() };
         let messages = vec![StatMessage { key: Key::new("shop", "web"), stat }];
-        let push = Push { activator: "activator".to_owned(), messages, ..Push::default() };
+        let push =
+            ActivatorReport { activator: "activator".to_owned(), messages, ..ActivatorReport::default() };
         for zero_scaler in &self.zero_scalers {
             zero_scaler.context.wake.receive(push.clone(), Instant::now().into_std());
         }

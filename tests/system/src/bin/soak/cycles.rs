@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use autoscaler::api::Mode;
+use autoscaler::api::SksMode;
 use kube::Client;
 use system_tests::cluster::installation;
 use system_tests::cluster::namespace::TestNamespace;
@@ -108,7 +108,7 @@ async fn load(namespace: &TestNamespace, url: &str) -> Result<Vec<Response>> {
 }
 
 fn is_proxied(entry: &TimelineEntry) -> bool {
-    matches!(entry.change, Change::RouteChanged { mode: Mode::Proxy, .. })
+    matches!(entry.change, Change::RouteChanged { mode: SksMode::Proxy, .. })
 }
 
 /// Waits for a change, and keeps all changes until then.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use autoscaler::api::{Mode, ServerlessService};
+use autoscaler::api::{ServerlessService, SksMode};
 use futures::future::try_join_all;
 use kube::api::Api;
 use system_tests::cluster::installation::begin_shared;
@@ -71,7 +71,7 @@ async fn until_phase(namespace: &TestNamespace, name: &str, phase: Phase) -> Res
             let services: Api<ServerlessService> = namespace.api();
             wait::until("the route to change to the activators", TO_ZERO, || async {
                 let mode = services.get(name).await?.status.and_then(|status| status.mode);
-                Ok((mode == Some(Mode::Proxy)).then_some(()))
+                Ok((mode == Some(SksMode::Proxy)).then_some(()))
             })
             .await
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use autoscaler::api::Mode;
+use autoscaler::api::SksMode;
 use autoscaler::contract::ADMIN_PORT;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -74,7 +74,7 @@ async fn kept_connections_reach_pods_ten_seconds_after_route_change() -> Result<
     let load =
         Load { new_connections: false, ..Load::concurrency(&url, KEPT, work, Duration::from_secs(60)) };
     let load = load.start(&namespace).await?;
-    until_mode(&namespace, "kept", Mode::Serve).await?;
+    until_mode(&namespace, "kept", SksMode::Serve).await?;
     sleep(MOVED).await;
     let (from, before) = (now_ms(), proxied(&client, &namespace.name).await?);
     sleep(OBSERVED).await;

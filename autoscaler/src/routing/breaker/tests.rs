@@ -1,0 +1,289 @@
+//! What callers of a breaker see, one by one, in any order, and from many threads.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use proptest::prelude::*;
+
+use super::*;
+
+type Acquire = Pin<Box<dyn Future<Output = Result<BreakerPermit, QueueFull>>>>;
+
+fn acquire(breaker: &Breaker) -> Acquire {
+    let breaker = breaker.clone();
+    Box::pin(async move { breaker.acquire().await })
+}
+
+fn poll(acquire: &mut Acquire) -> Poll<Result<BreakerPermit, QueueFull>> {
+    acquire.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn granted(acquire: &mut Acquire) -> Option<BreakerPermit> {
+    match poll(acquire) {
+        Poll::Ready(result) => Some(result.unwrap()),
+        Poll::Pending => None,
+    }
+}
+
+/// Knative breaker_test.go, K1: a limit and a queue of one refuse the third caller.
+#[test]
+fn a_caller_beyond_limit_and_queue_is_refused_until_one_ends() {
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 1);
+    let running = breaker.try_acquire().unwrap();
+    let mut waiting = acquire(&breaker);
+    assert!(granted(&mut waiting).is_none());
+    assert_eq!(poll(&mut acquire(&breaker)).map(|r| r.unwrap_err()), Poll::Ready(QueueFull { bound: 1 }));
+
+    drop(running);
+    let running = granted(&mut waiting).unwrap();
+    let mut next = acquire(&breaker);
+    assert!(granted(&mut next).is_none());
+    drop(running);
+    assert!(granted(&mut next).is_some());
+}
+
+/// Knative refuses to make breakers of odd numbers (K2). Here a queue of none means that nobody waits, a negative limit cannot be
+/// written, and there is no largest limit that the first could exceed.
+#[test]
+fn a_queue_of_nobody_refuses_at_once() {
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 0);
+    let _running = breaker.try_acquire().unwrap();
+    assert!(matches!(poll(&mut acquire(&breaker)), Poll::Ready(Err(QueueFull { bound: 0 }))));
+}
+
+#[test]
+fn unlimited_and_no_capacity_are_different_things() {
+    assert_eq!(ConcurrencyLimit::of_container_concurrency(0), ConcurrencyLimit::Unlimited);
+    assert_eq!(ConcurrencyLimit::of_container_concurrency(7), ConcurrencyLimit::AtMost(7));
+
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(0), 2);
+    let mut first = acquire(&breaker);
+    let mut second = acquire(&breaker);
+    assert!(granted(&mut first).is_none() && granted(&mut second).is_none());
+    breaker.set_limit(ConcurrencyLimit::Unlimited);
+    let _both = (granted(&mut first).unwrap(), granted(&mut second).unwrap());
+    assert_eq!((breaker.in_flight(), breaker.queued()), (2, 0));
+}
+
+#[test]
+fn a_dropped_waiter_frees_its_place_at_once() {
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 1);
+    let _running = breaker.try_acquire().unwrap();
+    let mut waiting = acquire(&breaker);
+    assert!(granted(&mut waiting).is_none());
+    drop(waiting);
+    assert_eq!(breaker.queued(), 0);
+    assert!(poll(&mut acquire(&breaker)).is_pending());
+}
+
+#[test]
+fn a_waiter_dropped_with_its_slot_passes_it_on() {
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 2);
+    let running = breaker.try_acquire().unwrap();
+    let mut first = acquire(&breaker);
+    let mut second = acquire(&breaker);
+    assert!(granted(&mut first).is_none() && granted(&mut second).is_none());
+    drop(running);
+    drop(first);
+    let _running = granted(&mut second).unwrap();
+    assert_eq!((breaker.in_flight(), breaker.queued()), (1, 0));
+}
+
+#[test]
+fn a_newcomer_does_not_overtake() {
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(0), 2);
+    let mut waiting = acquire(&breaker);
+    assert!(granted(&mut waiting).is_none());
+    breaker.set_limit(ConcurrencyLimit::AtMost(1));
+    assert!(breaker.try_acquire().is_none());
+    assert!(granted(&mut waiting).is_some());
+}
+
+#[test]
+fn lowering_the_limit_interrupts_nobody() {
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(2), 1);
+    let both = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
+    breaker.set_limit(ConcurrencyLimit::AtMost(1));
+    let mut waiting = acquire(&breaker);
+    assert!(granted(&mut waiting).is_none());
+    drop(both.0);
+    assert!(granted(&mut waiting).is_none());
+    drop(both.1);
+    assert!(granted(&mut waiting).is_some());
+}
+
+#[tokio::test]
+async fn a_release_wakes_a_sleeping_task() {
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 100);
+    let tasks: Vec<_> = (0..100)
+        .map(|_| {
+            let breaker = breaker.clone();
+            tokio::spawn(async move {
+                let _permit = breaker.acquire().await.unwrap();
+                tokio::task::yield_now().await;
+                assert_eq!(breaker.in_flight(), 1);
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!((breaker.in_flight(), breaker.queued()), (0, 0));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Arrive,
+    /// Polls every waiter, so that those with a slot start to run.
+    Run,
+    Finish(usize),
+    GoAway(usize),
+    SetLimit(ConcurrencyLimit),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::Arrive),
+        2 => Just(Step::Run),
+        3 => any::<usize>().prop_map(Step::Finish),
+        2 => any::<usize>().prop_map(Step::GoAway),
+        1 => (0..6_usize).prop_map(|n| Step::SetLimit(ConcurrencyLimit::AtMost(n))),
+        1 => Just(Step::SetLimit(ConcurrencyLimit::Unlimited)),
+    ]
+}
+
+/// The callers of one breaker: futures in their order of arrival, and permits.
+struct Callers {
+    breaker: Breaker,
+    queue_bound: usize,
+    waiting: Vec<Acquire>,
+    running: Vec<BreakerPermit>,
+}
+
+impl Callers {
+    fn play(&mut self, step: Step) {
+        match step {
+            Step::Arrive => self.arrive(),
+            Step::Run => self.run(),
+            Step::Finish(i) if !self.running.is_empty() => {
+                drop(self.running.remove(i % self.running.len()));
+            }
+            Step::GoAway(i) if !self.waiting.is_empty() => {
+                drop(self.waiting.remove(i % self.waiting.len()));
+            }
+            Step::SetLimit(limit) => self.breaker.set_limit(limit),
+            Step::Finish(_) | Step::GoAway(_) => {}
+        }
+    }
+
+    fn arrive(&mut self) {
+        let mut caller = acquire(&self.breaker);
+        let had_room = self.breaker.queued() < self.queue_bound;
+        match poll(&mut caller) {
+            Poll::Ready(Ok(permit)) => self.running.push(permit),
+            Poll::Ready(Err(QueueFull { .. })) => assert!(!had_room),
+            Poll::Pending => self.waiting.push(caller),
+        }
+    }
+
+    /// Slots go to the head of the queue only: whoever is served, all before them were.
+    fn run(&mut self) {
+        let mut somebody_waits = false;
+        for mut caller in std::mem::take(&mut self.waiting) {
+            match granted(&mut caller) {
+                Some(permit) => {
+                    assert!(!somebody_waits, "overtaken");
+                    self.running.push(permit);
+                }
+                None => {
+                    somebody_waits = true;
+                    self.waiting.push(caller);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn never_above_the_limit_and_never_idle_with_a_waiter(
+        steps in proptest::collection::vec(step(), 0..200),
+        limit in 0..4_usize,
+        queue_bound in 0..8_usize,
+    ) {
+        let breaker = Breaker::new(ConcurrencyLimit::AtMost(limit), queue_bound);
+        let mut callers =
+            Callers { breaker: breaker.clone(), queue_bound, waiting: Vec::new(), running: Vec::new() };
+        for step in steps {
+            let before = breaker.in_flight();
+            callers.play(step);
+            let (now, queued) = (breaker.in_flight(), breaker.queued());
+            prop_assert!(queued <= queue_bound);
+            prop_assert_eq!(now + queued, callers.running.len() + callers.waiting.len());
+            if let ConcurrencyLimit::AtMost(limit) = breaker.limit() {
+                prop_assert!(now <= limit.max(before), "{now} run, {limit} may");
+                prop_assert!(queued == 0 || now >= limit, "{queued} wait, but {now} of {limit} run");
+            } else {
+                prop_assert_eq!(queued, 0);
+            }
+        }
+        drop(callers);
+        prop_assert_eq!((breaker.in_flight(), breaker.queued()), (0, 0));
+    }
+}
+
+const TASKS: usize = 64;
+const ROUNDS: usize = 300;
+/// Largest limit of all that are set.
+const MOST: usize = 5;
+
+/// Waits for a slot ever again. Now and then goes away while waiting, or just after the slot was given.
+async fn come_and_go(breaker: Breaker, running: Arc<AtomicUsize>, task: usize) -> usize {
+    let mut served = 0;
+    for round in 0..ROUNDS {
+        if (task + round).is_multiple_of(5) {
+            let mut impatient = Box::pin(breaker.acquire());
+            let _ = std::future::poll_fn(|cx| Poll::Ready(impatient.as_mut().poll(cx).is_ready())).await;
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let permit = breaker.acquire().await.unwrap();
+        let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(now <= MOST, "{now} run at a time");
+        if round.is_multiple_of(3) {
+            tokio::task::yield_now().await;
+        }
+        running.fetch_sub(1, Ordering::SeqCst);
+        drop(permit);
+        served += 1;
+    }
+    served
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_lost_among_threads() {
+    let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 2 * TASKS);
+    let running = Arc::new(AtomicUsize::new(0));
+    let callers: Vec<_> =
+        (0..TASKS).map(|task| tokio::spawn(come_and_go(breaker.clone(), running.clone(), task))).collect();
+    let resized = breaker.clone();
+    let resizer = tokio::spawn(async move {
+        for limit in (0..=MOST).cycle().take(50 * ROUNDS) {
+            resized.set_limit(ConcurrencyLimit::AtMost(limit));
+            tokio::task::yield_now().await;
+        }
+        resized.set_limit(ConcurrencyLimit::AtMost(2));
+    });
+    let mut served = 0;
+    for caller in callers {
+        let caller = tokio::time::timeout(std::time::Duration::from_secs(60), caller).await;
+        served += caller.expect("a caller waits for a slot that was lost").unwrap();
+    }
+    resizer.await.unwrap();
+    assert_eq!(served, TASKS * ROUNDS * 4 / 5);
+    assert_eq!((breaker.in_flight(), breaker.queued()), (0, 0));
+    let both = (breaker.try_acquire(), breaker.try_acquire());
+    assert!(both.0.is_some() && both.1.is_some() && breaker.try_acquire().is_none());
+}

@@ -1,0 +1,229 @@
+//! Pod assignment: which slots of a workload's pods belong to which of its activators.
+//!
+//! Input: the pods that take requests, the activators in the Service's slices, and the container concurrency. Output: the
+//! share of one activator. Every activator computes it for itself from the same objects, so all agree without a word; while
+//! their views differ for a moment, the sidecar's own limit is the guard.
+//!
+//! ```text
+//!  container concurrency 7, activators a, b, c
+//!
+//!        pod-1      pod-2      pod-3          each activator gets ⌊7/3⌋ = 2 slots of every pod;
+//!       aabbcc a   aabbcc c   aabbcc b        the odd slot of each pod goes to the activator with the highest score
+//!                                             (rendezvous hashing) that has not got its part of the odd ones yet
+//! ```
+//!
+//! So shares differ by one slot at most, and a pod or an activator that comes or goes moves few of the others. Slots are
+//! divided, not pods as in Knative: an activator whose callers are busy reaches every pod that its share of slots allows.
+//! A share is a home, not a border: what an activator does not need it lends to others, see
+//! [`slot_lending`](crate::routing::slot_lending). Without a limit there are no slots, and every activator uses every pod.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use crate::routing::hash::{hash, mix};
+
+/// Slots that belong to one activator, by pod; pods without any are left out.
+pub type SlotShare<'a> = BTreeMap<&'a str, u32>;
+
+/// An activator while the odd slots are given out.
+struct Heir<'a> {
+    name: &'a str,
+    hash: u64,
+    /// Odd slots it has got.
+    odd: usize,
+}
+
+/// The slots of `activator`; none if it is not among `activators`, and then it may still borrow.
+pub fn slot_share<'a>(
+    workload: &str,
+    pods: &BTreeSet<&'a str>,
+    activators: &BTreeSet<&str>,
+    container_concurrency: NonZeroU32,
+    activator: &str,
+) -> SlotShare<'a> {
+    let Ok(count) = u32::try_from(activators.len()) else { return SlotShare::new() };
+    let Some(each) = container_concurrency.get().checked_div(count) else { return SlotShare::new() };
+    if !activators.contains(activator) {
+        return SlotShare::new();
+    }
+    let mut share: SlotShare<'a> = pods.iter().map(|pod| (*pod, each)).collect();
+    let odd = (container_concurrency.get() % count) as usize;
+    for (pod, heir) in heirs(workload, pods, activators, odd) {
+        if heir == activator {
+            *share.entry(pod).or_default() += 1;
+        }
+    }
+    share.retain(|_, slots| *slots > 0);
+    share
+}
+
+/// Who gets the `odd` slots of each pod that cannot be divided evenly.
+fn heirs<'a, 'b>(
+    workload: &str,
+    pods: &BTreeSet<&'a str>,
+    activators: &BTreeSet<&'b str>,
+    odd: usize,
+) -> Vec<(&'a str, &'b str)> {
+    if odd == 0 {
+        return Vec::new();
+    }
+    let slots = pods.len() * odd;
+    // No activator gets more than `all` of them, and so many get one more.
+    let (all, mut one_more) = (slots / activators.len().max(1), slots % activators.len().max(1));
+    let mut candidates: Vec<Heir<'b>> =
+        activators.iter().map(|name| Heir { name, hash: hash(name), odd: 0 }).collect();
+    let mut given = Vec::with_capacity(slots);
+    for pod in pods {
+        let pod_hash = hash(pod) ^ hash(workload);
+        candidates.sort_unstable_by_key(|heir| Reverse(mix(pod_hash ^ heir.hash)));
+        let mut left = odd;
+        // More rounds than one are for the last pods, when fewer activators than slots have room.
+        for heir in (0..odd).flat_map(|_| 0..activators.len()) {
+            let Some(heir) = candidates.get_mut(heir).filter(|_| left > 0) else { continue };
+            if heir.odd < all || (heir.odd == all && one_more > 0) {
+                one_more -= usize::from(heir.odd == all);
+                heir.odd += 1;
+                left -= 1;
+                given.push((*pod, heir.name));
+            }
+        }
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn names(prefix: &str, n: usize) -> Vec<String> {
+        (0..n).map(|i| format!("{prefix}-{:04x}", mix(i as u64) & 0xffff | (i as u64) << 16)).collect()
+    }
+
+    fn set(names: &[String]) -> BTreeSet<&str> {
+        names.iter().map(String::as_str).collect()
+    }
+
+    fn shares<'a>(pods: &'a [String], activators: &'a [String], cc: u32) -> BTreeMap<&'a str, SlotShare<'a>> {
+        let cc = NonZeroU32::new(cc).unwrap();
+        activators
+            .iter()
+            .map(|a| (a.as_str(), slot_share("shop/web", &set(pods), &set(activators), cc, a)))
+            .collect()
+    }
+
+    fn totals(pods: usize, activators: usize, cc: u32) -> Vec<u32> {
+        let (pods, activators) = (names("pod", pods), names("activator", activators));
+        let mut totals: Vec<u32> =
+            shares(&pods, &activators, cc).values().map(|share| share.values().sum()).collect();
+        totals.sort_unstable_by_key(|total| Reverse(*total));
+        totals
+    }
+
+    /// Slots whose owner differs between two assignments of the pods and activators that both have.
+    fn moved(
+        before: &BTreeMap<&str, SlotShare<'_>>,
+        after: &BTreeMap<&str, SlotShare<'_>>,
+        pods: &[String],
+    ) -> u32 {
+        let mut moved = 0;
+        for (activator, share) in before {
+            let Some(now) = after.get(activator) else { continue };
+            for pod in pods {
+                let of = |share: &SlotShare<'_>| share.get(pod.as_str()).copied().unwrap_or(0);
+                moved += of(share).saturating_sub(of(now));
+            }
+        }
+        moved
+    }
+
+    /// The rows of Knative's throttler_test.go that speak of an activator's capacity.
+    #[test]
+    fn shares_add_up_as_in_knative() {
+        // T1, T2, T6, T7: even divisions.
+        for (pods, activators, cc, each) in [
+            (1, 1, 10, 10),
+            (10, 1, 10, 100),
+            (100, 1, 10, 1000),
+            (10, 5, 10, 20),
+            (2, 1, 10, 20),
+            (2, 2, 10, 10),
+        ] {
+            assert_eq!(totals(pods, activators, cc), vec![each; activators], "{pods} {activators} {cc}");
+        }
+        // T4: no pods, no slots.
+        assert_eq!(totals(0, 200, 10), [0; 200]);
+        // T9, P3, P4, P5: a limit of 1 makes slots and pods the same.
+        assert_eq!(totals(5, 2, 1), [3, 2]);
+        assert_eq!(totals(3, 3, 1), [1; 3]);
+        assert_eq!(totals(10, 3, 1), [4, 3, 3]);
+        assert_eq!(totals(150, 5, 1), [30; 5]);
+    }
+
+    #[test]
+    fn shares_differ_from_knatives_where_those_oversubscribe_or_are_uneven() {
+        // T8: Knative divides whole pods, 20 and 10.
+        assert_eq!(totals(3, 2, 10), [15, 15]);
+        // T3: Knative gives each of 200 activators 1, though the pods have 100 places. Here who has none borrows.
+        let few = totals(10, 200, 10);
+        assert_eq!((few.iter().sum::<u32>(), few[0], few[199]), (100, 1, 0));
+        // P1, P2: more activators than pods. Knative lets them share a pod, which then sees two requests at once.
+        assert_eq!(totals(1, 2, 1), [1, 0]);
+        assert_eq!(totals(2, 3, 1), [1, 1, 0]);
+    }
+
+    /// P6: an activator that is not in the slices has no place in the list.
+    #[test]
+    fn who_is_not_in_the_slices_owns_nothing() {
+        let (pods, activators) = (names("pod", 3), names("activator", 2));
+        let cc = NonZeroU32::new(5).unwrap();
+        assert!(slot_share("shop/web", &set(&pods), &set(&activators), cc, "activator-x").is_empty());
+        assert!(slot_share("shop/web", &set(&pods), &BTreeSet::new(), cc, "activator-x").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_slot_of_every_pod_has_one_owner_and_shares_are_even(
+            pods in 0usize..40, activators in 1usize..12, cc in 1u32..25,
+        ) {
+            let (pods, activators) = (names("pod", pods), names("activator", activators));
+            let shares = shares(&pods, &activators, cc);
+            for pod in &pods {
+                let slots: u32 = shares.values().filter_map(|share| share.get(pod.as_str())).sum();
+                prop_assert_eq!(slots, cc, "{}", pod);
+            }
+            let totals: Vec<u32> = shares.values().map(|share| share.values().sum()).collect();
+            prop_assert!(totals.iter().max().unwrap() - totals.iter().min().unwrap() <= 1, "{:?}", totals);
+        }
+
+        /// An activator that comes takes its part of the slots from the others, and little else moves.
+        #[test]
+        fn an_activator_that_comes_or_goes_moves_little_but_its_own_part(
+            pods in 1usize..60, activators in 2usize..8, gone in any::<prop::sample::Index>(),
+        ) {
+            let (pods, activators) = (names("pod", pods), names("activator", activators));
+            let mut rest = activators.clone();
+            rest.remove(gone.index(activators.len()));
+            let (with, without) = (shares(&pods, &activators, 1), shares(&pods, &rest, 1));
+            let bound = (pods.len().div_ceil(activators.len()) + activators.len()) as u32;
+            let (come, gone) = (moved(&without, &with, &pods), moved(&with, &without, &pods));
+            prop_assert!(come <= bound && gone <= bound, "{} {} {}", come, gone, bound);
+        }
+
+        #[test]
+        fn a_pod_that_comes_or_goes_moves_few_of_the_others(
+            pods in 2usize..60, activators in 1usize..8, cc in 1u32..8, gone in any::<prop::sample::Index>(),
+        ) {
+            let (pods, activators) = (names("pod", pods), names("activator", activators));
+            let mut rest = pods.clone();
+            rest.remove(gone.index(pods.len()));
+            let (with, without) = (shares(&pods, &activators, cc), shares(&rest, &activators, cc));
+            // Evenness makes others give way: about one odd slot of each activator, not a part of all pods.
+            let bound = cc % activators.len() as u32 * activators.len() as u32;
+            let (come, gone) = (moved(&without, &with, &rest), moved(&with, &without, &rest));
+            prop_assert!(come <= bound && gone <= bound, "{} {} {}", come, gone, bound);
+        }
+    }
+}

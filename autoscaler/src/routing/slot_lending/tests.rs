@@ -1,0 +1,389 @@
+//! Activators that lend to each other over connections with a latency, and callers that come at random.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::routing::pod_assignment::slot_share;
+
+/// Time that a message takes.
+const LATENCY: Duration = Duration::from_millis(1);
+
+type Lending = SlotLending<String, usize>;
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrival { activator: usize, service: Duration },
+    Finished { activator: usize, slot: usize },
+    Delivered { from: usize, to: usize, message: usize },
+}
+
+/// Some activators, the pods, and a queue of what happens next.
+struct Network {
+    now: Duration,
+    events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
+    scheduled: u64,
+    activators: Vec<Activator>,
+    messages: Vec<SlotMessage<String>>,
+    slots: Vec<Option<Slot<String, usize>>>,
+    /// Requests on each pod.
+    running: BTreeMap<String, u32>,
+    container_concurrency: u32,
+    /// (activator, pod) pairs with no way from one to the other.
+    cut: BTreeSet<(usize, String)>,
+    /// Since when each idle pod is idle.
+    idle_since: BTreeMap<String, Duration>,
+    /// The longest time for which one request waited while one pod was idle.
+    longest_idle: Duration,
+    waits: Vec<Duration>,
+}
+
+#[derive(Default)]
+struct Activator {
+    lending: Lending,
+    /// (arrival, service time), in order of arrival.
+    queue: VecDeque<(Duration, Duration)>,
+}
+
+impl Network {
+    fn new(activators: usize, pods: usize, container_concurrency: u32) -> Self {
+        let mut network = Self {
+            now: Duration::from_secs(1_000),
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            activators: (0..activators).map(|_| Activator::default()).collect(),
+            messages: Vec::new(),
+            slots: Vec::new(),
+            running: (0..pods).map(|i| (format!("pod-{i}"), 0)).collect(),
+            container_concurrency,
+            cut: BTreeSet::new(),
+            idle_since: (0..pods).map(|i| (format!("pod-{i}"), Duration::ZERO)).collect(),
+            longest_idle: Duration::ZERO,
+            waits: Vec::new(),
+        };
+        network.assign();
+        network
+    }
+
+    fn assign(&mut self) {
+        let names: Vec<String> = (0..self.activators.len()).map(|i| format!("activator-{i}")).collect();
+        let all = names.iter().map(String::as_str).collect();
+        let pods = self.running.keys().map(String::as_str).collect();
+        let cc = NonZeroU32::new(self.container_concurrency).unwrap();
+        for (i, activator) in self.activators.iter_mut().enumerate() {
+            let share = slot_share("shop/web", &pods, &all, cc, &names[i]);
+            activator.lending.set_share(share.into_iter().map(|(pod, slots)| (pod.to_owned(), slots)));
+            activator.lending.set_peers(&(0..names.len()).filter(|peer| *peer != i).collect());
+            let usable = self.running.keys().filter(|pod| !self.cut.contains(&(i, pod.to_string())));
+            activator.lending.set_usable(usable.cloned().collect());
+        }
+    }
+
+    fn at(&mut self, after: Duration, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse((self.now + after, self.scheduled, event)));
+    }
+
+    fn run(&mut self) {
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            self.now = at;
+            let activator = match event {
+                Event::Arrival { activator, service } => {
+                    self.activators[activator].queue.push_back((at, service));
+                    activator
+                }
+                Event::Finished { activator, slot } => {
+                    let slot = self.slots[slot].take().unwrap();
+                    let running = self.running.get_mut(&slot.pod).unwrap();
+                    *running -= 1;
+                    if *running == 0 {
+                        self.idle_since.insert(slot.pod.clone(), at);
+                    }
+                    self.activators[activator].lending.release(slot, at);
+                    activator
+                }
+                Event::Delivered { from, to, message } => {
+                    let message = self.messages[message].clone();
+                    self.activators[to].lending.receive(&from, message, at);
+                    to
+                }
+            };
+            self.serve(activator);
+        }
+    }
+
+    /// What a caller of the module does after each event.
+    fn serve(&mut self, id: usize) {
+        while let Some((arrived, service)) = self.activators[id].queue.front().copied() {
+            let lending = &mut self.activators[id].lending;
+            let Some(slot) = lending.take(LoadBalancingPolicy::FirstAvailable) else { break };
+            assert!(!self.cut.contains(&(id, slot.pod.clone())), "{id} has no way to {}", slot.pod);
+            self.watch_idleness(&slot.pod, arrived);
+            self.activators[id].queue.pop_front();
+            self.waits.push(self.now - arrived);
+            let running = self.running.get_mut(&slot.pod).unwrap();
+            *running += 1;
+            assert!(*running <= self.container_concurrency, "{} has {running} requests", slot.pod);
+            self.slots.push(Some(slot));
+            self.at(service, Event::Finished { activator: id, slot: self.slots.len() - 1 });
+        }
+        let activator = &mut self.activators[id];
+        let oldest = activator.queue.front().map_or(self.now, |(arrived, _)| *arrived);
+        activator.lending.set_waiting(WaitingRequests { requests: activator.queue.len() as u32, oldest });
+        for (to, message) in activator.lending.settle(self.now) {
+            self.messages.push(message);
+            self.at(LATENCY, Event::Delivered { from: id, to, message: self.messages.len() - 1 });
+        }
+    }
+
+    /// A request of `arrived` takes a slot on `pod`: which other pods could it have had, and who else could have had this?
+    fn watch_idleness(&mut self, pod: &str, arrived: Duration) {
+        let together = |request: Duration, idle: Duration| self.now - request.max(idle);
+        let elsewhere = self.idle_since.values().map(|idle| together(arrived, *idle)).max();
+        let oldest =
+            self.activators.iter().filter_map(|a| a.queue.front()).map(|(arrived, _)| *arrived).min();
+        let idle = self.idle_since.get(pod);
+        let here = oldest.zip(idle).map(|(request, idle)| together(request, *idle));
+        self.longest_idle = self.longest_idle.max(elsewhere.max(here).unwrap_or_default());
+        self.idle_since.remove(pod);
+    }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+proptest! {
+    #[test]
+    fn no_pod_is_idle_while_a_request_waits_and_none_has_too_many(
+        activators in 1usize..6,
+        pods in 1usize..8,
+        container_concurrency in 1u32..4,
+        callers in proptest::collection::vec((0u64..500, 0usize..6, 1u64..60), 1..150),
+    ) {
+        let mut network = Network::new(activators, pods, container_concurrency);
+        let count = callers.len();
+        for (at, activator, service) in callers {
+            let activator = activator % activators;
+            network.at(ms(at), Event::Arrival { activator, service: ms(service) });
+        }
+        network.run();
+        prop_assert_eq!(network.waits.len(), count, "every request was served");
+        // A Want and a Lend; before that, the slot may have gone in vain to each of the other activators and come back.
+        let longest = LATENCY * 2 * activators as u32;
+        prop_assert!(network.longest_idle <= longest, "{:?}", network.longest_idle);
+        // At rest everything is where it belongs, and nobody believes that anybody waits.
+        let free: usize = network.activators.iter().map(|a| a.lending.free_slots()).sum();
+        prop_assert_eq!(free, pods * container_concurrency as usize);
+        for activator in &network.activators {
+            prop_assert!(activator.lending.peers.values().all(|p| p.lent.is_empty() && p.wants == 0));
+        }
+    }
+
+    #[test]
+    fn pods_that_some_cannot_reach_are_used_by_those_who_can(
+        activators in 2usize..5,
+        pods in 2usize..8,
+        container_concurrency in 1u32..4,
+        cut in proptest::collection::btree_set((0usize..5, 1usize..8), 0..15),
+        callers in proptest::collection::vec((0u64..300, 0usize..5, 1u64..60), 1..100),
+    ) {
+        let mut network = Network::new(activators, pods, container_concurrency);
+        // Everybody reaches the first pod.
+        network.cut = cut.into_iter().map(|(activator, pod)| (activator, format!("pod-{pod}"))).collect();
+        network.assign();
+        let count = callers.len();
+        for (at, activator, service) in callers {
+            network.at(ms(at), Event::Arrival { activator: activator % activators, service: ms(service) });
+        }
+        network.run();
+        prop_assert_eq!(network.waits.len(), count, "every request was served");
+        let free: usize = network.activators.iter().map(|a| a.lending.free_slots()).sum();
+        prop_assert_eq!(free, pods * container_concurrency as usize);
+        // Each slot that is of no use somewhere is refused there once.
+        let refused = network.messages.iter().filter(|m| matches!(m, SlotMessage::Refuse(_))).count();
+        prop_assert!(refused <= activators * pods * container_concurrency as usize, "{} refusals", refused);
+    }
+
+    /// Nothing that a peer may say breaks an activator, or makes it give away more than it has.
+    #[test]
+    fn any_words_in_any_order_do_no_harm(words in proptest::collection::vec((0usize..4, 0u8..9, any::<u32>()), 0..100)) {
+        let mut lending = Lending::default();
+        lending.set_share([("pod-0".to_owned(), 2), ("pod-1".to_owned(), 1)]);
+        lending.set_peers(&(0..3).collect());
+        lending.set_usable(["pod-0".to_owned(), "pod-2".to_owned()].into());
+        let mut used = Vec::new();
+        for (step, (peer, word, n)) in words.into_iter().enumerate() {
+            let now = ms(step as u64);
+            let pod = format!("pod-{}", n % 3);
+            match word {
+                0 => lending.receive(&peer, SlotMessage::Want { requests: n, oldest_millis: u64::from(n) << 20 }, now),
+                1 => lending.receive(&peer, SlotMessage::Lend(pod), now),
+                2 => lending.receive(&peer, SlotMessage::Return(pod), now),
+                3 => used.extend(lending.take(LoadBalancingPolicy::FirstAvailable)),
+                4 => lending.receive(&peer, SlotMessage::Refuse(pod), now),
+                5 => lending.receive(&peer, SlotMessage::Accept(pod), now),
+                6 => lending.receive(&peer, SlotMessage::Begin, now),
+                _ => {
+                    if let Some(slot) = used.pop() {
+                        lending.release(slot, now);
+                    }
+                }
+            }
+            lending.set_waiting(WaitingRequests { requests: n % 4, oldest: now });
+            lending.settle(now);
+            let own = used.iter().filter(|slot| slot.lender.is_none()).count();
+            let lent = lending.peers.values().flat_map(|standing| standing.lent.values()).sum::<u32>();
+            prop_assert_eq!(lending.own.free_slots() + own + lent as usize, 3, "each of 3 slots is somewhere");
+            prop_assert!(lending.borrowed.len() <= 3);
+        }
+    }
+}
+
+/// knative/serving#13331 and #12734: callers at one activator, whose share of the pods is busy.
+#[test]
+fn callers_of_one_activator_use_the_pods_of_all() {
+    let mut network = Network::new(3, 20, 1);
+    for _ in 0..20 {
+        network.at(ms(0), Event::Arrival { activator: 0, service: ms(100) });
+    }
+    network.run();
+    assert!(network.waits.iter().all(|wait| *wait <= 2 * LATENCY), "{:?}", network.waits);
+}
+
+#[test]
+fn an_owner_that_is_always_busy_still_lends_to_who_waits_longer() {
+    let mut network = Network::new(2, 1, 1);
+    let owner = usize::from(network.activators[1].lending.free_slots() > 0);
+    for i in 0..300 {
+        network.at(ms(10 * i), Event::Arrival { activator: owner, service: ms(20) });
+    }
+    for i in 0..10 {
+        network.at(ms(300 * i), Event::Arrival { activator: 1 - owner, service: ms(20) });
+    }
+    network.run();
+    // The queue grows to 3 s: the borrower's requests wait no longer than the owner's, give or take a quarter.
+    let longest = network.waits.iter().max().unwrap();
+    assert!(*longest < ms(4_200), "{longest:?}");
+}
+
+#[test]
+fn even_overload_needs_no_messages() {
+    let mut network = Network::new(3, 6, 1);
+    for i in 0..300 {
+        network.at(ms(i / 3), Event::Arrival { activator: (i % 3) as usize, service: ms(30) });
+    }
+    network.run();
+    // Each says once that requests wait, says so again as their number doubles, and takes it back at the end.
+    assert!(network.messages.len() < 100, "{} messages for 300 requests", network.messages.len());
+}
+
+#[test]
+fn a_lost_peer_leaves_nothing_behind() {
+    let mut lending = Lending::default();
+    lending.set_share([("pod-0".to_owned(), 1)]);
+    lending.set_usable(["pod-0".to_owned()].into());
+    lending.set_peers(&[1, 2].into());
+    lending.receive(&1, SlotMessage::Want { requests: 5, oldest_millis: 9 }, ms(10));
+    assert_eq!(lending.settle(ms(10)), [(1, SlotMessage::Lend("pod-0".to_owned()))]);
+    assert_eq!(lending.free_slots(), 0);
+    lending.set_peers(&[2].into());
+    assert_eq!(lending.free_slots(), 1, "what it had borrowed is ours again");
+    assert_eq!(lending.settle(ms(10)), [], "and what it wanted is forgotten");
+    lending.receive(&1, SlotMessage::Return("pod-0".to_owned()), ms(11));
+    assert_eq!(lending.free_slots(), 1, "a late word of a stranger");
+}
+
+#[test]
+fn a_slot_whose_lender_is_gone_is_not_returned_to_anybody() {
+    let mut lending = Lending::default();
+    lending.set_peers(&[1].into());
+    lending.set_usable(["pod-0".to_owned()].into());
+    lending.set_waiting(WaitingRequests { requests: 1, oldest: ms(0) });
+    assert_eq!(lending.settle(ms(5)), [(1, SlotMessage::Want { requests: 1, oldest_millis: 5 })]);
+    lending.receive(&1, SlotMessage::Lend("pod-0".to_owned()), ms(6));
+    let slot = lending.take(LoadBalancingPolicy::FirstAvailable).unwrap();
+    lending.set_waiting(WaitingRequests::default());
+    lending.set_peers(&BTreeSet::new());
+    lending.release(slot, ms(7));
+    assert_eq!((lending.settle(ms(7)), lending.free_slots()), (Vec::new(), 0));
+}
+
+#[test]
+fn slots_that_moved_away_are_not_given_out_again() {
+    let mut lending = Lending::default();
+    lending.set_share([("pod-0".to_owned(), 1), ("pod-1".to_owned(), 1)]);
+    lending.set_usable(["pod-0".to_owned(), "pod-1".to_owned()].into());
+    let slot = lending.take(LoadBalancingPolicy::FirstAvailable).unwrap();
+    assert_eq!(slot.pod, "pod-0");
+    lending.set_share([("pod-1".to_owned(), 1)]);
+    lending.release(slot, ms(1));
+    assert_eq!((lending.settle(ms(1)), lending.free_slots()), (Vec::new(), 1));
+    let taken = lending.take(LoadBalancingPolicy::FirstAvailable).map(|slot| slot.pod);
+    assert_eq!((taken.as_deref(), lending.take(LoadBalancingPolicy::FirstAvailable)), (Some("pod-1"), None));
+}
+
+/// A wake: who has the request knows the pod by its answer, and who owns the pod's slot knows nothing of it yet.
+#[test]
+fn a_slot_that_is_lent_too_early_is_refused_once_and_lent_again_when_it_is_of_use() {
+    let pod = || "pod-0".to_owned();
+    let (mut owner, mut holder) = (Lending::default(), Lending::default());
+    owner.set_peers(&[1].into());
+    holder.set_peers(&[0].into());
+    owner.set_share([(pod(), 1)]);
+    holder.set_waiting(WaitingRequests { requests: 1, oldest: ms(0) });
+    let mut said = Vec::new();
+    let mut talk = |owner: &mut Lending, holder: &mut Lending| loop {
+        let (to_owner, to_holder) = (holder.settle(ms(1)), owner.settle(ms(1)));
+        if to_owner.is_empty() && to_holder.is_empty() {
+            return std::mem::take(&mut said);
+        }
+        for (_, message) in to_owner {
+            owner.receive(&1, message.clone(), ms(1));
+            said.push(message);
+        }
+        for (_, message) in to_holder {
+            holder.receive(&0, message.clone(), ms(1));
+            said.push(message);
+        }
+    };
+    let want = SlotMessage::Want { requests: 1, oldest_millis: 1 };
+    assert_eq!(
+        talk(&mut owner, &mut holder),
+        [want.clone(), SlotMessage::Lend(pod()), SlotMessage::Refuse(pod()), want]
+    );
+    holder.set_usable([pod()].into());
+    let said = talk(&mut owner, &mut holder);
+    assert_eq!(said[..2], [SlotMessage::Accept(pod()), SlotMessage::Lend(pod())]);
+    assert_eq!(holder.take(LoadBalancingPolicy::FirstAvailable), Some(Slot { pod: pod(), lender: Some(0) }));
+}
+
+#[test]
+fn who_begins_anew_is_told_again_what_is_wanted_and_holds_nothing() {
+    let mut lending = Lending::default();
+    lending.set_share([("pod-0".to_owned(), 1)]);
+    lending.set_peers(&[1].into());
+    lending.receive(&1, SlotMessage::Want { requests: 1, oldest_millis: 0 }, ms(1));
+    lending.set_waiting(WaitingRequests { requests: 1, oldest: ms(1) });
+    assert_eq!(lending.settle(ms(1)).len(), 2, "a slot of a pod that is set aside, and what is wanted here");
+    lending.receive(&1, SlotMessage::Begin, ms(2));
+    assert_eq!(lending.free_slots(), 1);
+    assert_eq!(lending.settle(ms(2)), [(1, SlotMessage::Want { requests: 1, oldest_millis: 1 })]);
+}
+
+#[test]
+fn the_container_concurrency_says_how_pods_are_filled() {
+    let taken = |container_concurrency: u32, count: usize| -> String {
+        let mut lending = SlotLending::<u32, ()>::default();
+        lending.set_share((1..=3).map(|pod| (pod, container_concurrency)));
+        lending.set_usable([1, 2, 3].into());
+        let filling =
+            LoadBalancingPolicy::of_container_concurrency(NonZeroU32::new(container_concurrency).unwrap());
+        (0..count).filter_map(|_| lending.take(filling)).map(|slot| slot.pod.to_string()).collect()
+    };
+    assert_eq!(taken(3, 10), "111222333");
+    assert_eq!(taken(4, 14), "123123123123");
+}

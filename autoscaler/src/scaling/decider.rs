@@ -1,0 +1,129 @@
+//! Decider: how many pods a workload should have, from the averages of its windows.
+//!
+//! ```text
+//!  averages ─► pods wanted (stable, panic) ─► rate limits ─► activation scale ─► panic hold ─► scale-down delay ─► desired
+//!                                  └─► over the threshold? ─► panic mode
+//! ```
+//!
+//! Fed every two seconds, and at once when that cannot wait, by the metrics-adapter with the averages of a
+//! [`Collection`](crate::stats::collection::Collection) and the number of ready pods. Its verdict goes to the zero-scaler and, as
+//! the floor of a metric, to the HPA. minReplicas and maxReplicas are not applied here: the writer of `/scale` knows them.
+//!
+//! What surprises: no data is no verdict, and changes nothing, not even panic; and what is not a number is no data. The rules are Knative's
+//! (`pkg/autoscaler/scaling/autoscaler.go`), to the last bit.
+
+mod burst_capacity;
+mod panic_mode;
+mod rule;
+mod spec;
+
+use std::time::Duration;
+
+pub use panic_mode::PanicMode;
+pub use rule::DecisionRule;
+pub use spec::DeciderSpec;
+
+use crate::stats::collection::WindowAverages;
+use crate::stats::window::MaxWindow;
+
+/// Seconds in a slot of the scale-down delay: the decider's own period.
+const DELAY_GRANULARITY: Duration = Duration::from_secs(2);
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScaleResult {
+    /// Pods wanted, before minReplicas and maxReplicas.
+    pub desired: u32,
+    /// Spare capacity over the target burst capacity.
+    pub excess_burst_capacity: i32,
+    /// The averages decided by.
+    pub averages: WindowAverages,
+    /// Where `desired` comes from.
+    pub rule: DecisionRule,
+    /// Whether `desired` is meant to outlast its averages: they may ask for less, now or before the next decision.
+    pub held: bool,
+}
+
+/// The memory between the decisions on one workload: panic, and the held maximum.
+#[derive(Clone, Debug)]
+pub struct Decider {
+    panic: PanicMode,
+    delay: Option<MaxWindow>,
+}
+
+// === impl Decider ===
+
+impl Decider {
+    /// A decider for a workload that has `ready` pods now.
+    pub fn new(spec: &DeciderSpec, ready: u32, now: Duration) -> Self {
+        let delay = (spec.scale_down_delay > Duration::ZERO)
+            .then(|| MaxWindow::new(spec.scale_down_delay, DELAY_GRANULARITY));
+        Self { panic: PanicMode::starting_with(ready, now), delay }
+    }
+
+    /// From now on this one decides, after another that may have known more: for a stable window nothing is taken away from
+    /// the `ready` pods, as if they were found at the start.
+    pub fn take_over(&mut self, ready: u32, now: Duration) {
+        self.panic.take_over(ready, now);
+    }
+
+    /// Whether the last decision was made in panic, or the next starts so.
+    pub fn is_panicking(&self) -> bool {
+        self.panic.is_panicking()
+    }
+
+    /// Since when the panic threshold has not been exceeded, if a panic is on: the instant its end is counted from.
+    pub fn calm_since(&self) -> Option<Duration> {
+        self.panic.calm_since()
+    }
+
+    /// Decides; `None` without data, or if they make no number of pods (a target of 0 can do that).
+    ///
+    /// With a target burst capacity of -1 the activator is always in the path and speaks for every request, so its silence
+    /// is zero. The caller must know that it is silence, and not an activator that cannot be heard.
+    pub fn decide(
+        &mut self,
+        spec: &DeciderSpec,
+        averages: Option<WindowAverages>,
+        ready: u32,
+        now: Duration,
+    ) -> Option<ScaleResult> {
+        let averages =
+            averages.or_else(|| (spec.target_burst_capacity == -1.0).then(WindowAverages::default))?;
+        let pods = f64::from(ready.max(1));
+        let wanted_stable = (averages.stable / spec.target).ceil();
+        let wanted_panic = (averages.panic / spec.target).ceil();
+        if wanted_stable.is_nan() || wanted_panic.is_nan() {
+            return None;
+        }
+        let limits = spec.rate_limits(pods);
+        let (stable_pods, stable_rule) = spec.pods_for(wanted_stable, limits, DecisionRule::Stable);
+        let (panic_pods, panic_rule) = spec.pods_for(wanted_panic, limits, DecisionRule::Panic);
+
+        // By what is wanted, not by what the limits leave of it.
+        self.panic.observe(wanted_panic / pods >= spec.panic_threshold, spec.stable_window, now);
+        let held = self.panic.hold(stable_pods, panic_pods);
+        let desired = match &mut self.delay {
+            Some(delay) if spec.reachable => delay.record(now, held),
+            _ => held,
+        };
+        let rule = if desired > held {
+            DecisionRule::ScaleDownDelay
+        } else if held == stable_pods {
+            stable_rule
+        } else if held == panic_pods {
+            panic_rule
+        } else {
+            DecisionRule::PanicHold
+        };
+        let excess_burst_capacity = burst_capacity::excess(spec, ready, averages.panic);
+        let delayed = self.delay.is_some() && spec.reachable;
+        let held = self.is_panicking() || delayed || rule.keeps();
+        Some(ScaleResult { desired, excess_burst_capacity, averages, rule, held })
+    }
+}
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! Which step of a decision set its number.
+
+/// The step of a decision that set its number: the last one that changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecisionRule {
+    /// What the stable average needs.
+    Stable,
+    /// What the panic average needs; only while panicking.
+    Panic,
+    /// Needed more, limited by [`DeciderSpec::max_scale_up_rate`].
+    ScaleUpRate,
+    /// Needed less, limited by [`DeciderSpec::max_scale_down_rate`].
+    ScaleDownRate,
+    /// Needed less, raised to [`DeciderSpec::activation_scale`].
+    ActivationScale,
+    /// The most of an earlier decision of this panic.
+    PanicHold,
+    /// The most of an earlier decision within [`DeciderSpec::scale_down_delay`].
+    ScaleDownDelay,
+}
+
+impl DecisionRule {
+    /// Whether it keeps more than the averages ask for.
+    pub(super) const fn keeps(self) -> bool {
+        matches!(self, Self::ScaleDownRate | Self::ActivationScale | Self::PanicHold | Self::ScaleDownDelay)
+    }
+}

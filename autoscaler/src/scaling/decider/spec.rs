@@ -1,0 +1,111 @@
+//! What a decision depends on besides the averages and the ready pods.
+
+use std::time::Duration;
+
+use super::rule::DecisionRule;
+use crate::scaling::metric_target::MetricTarget;
+use crate::settings::Settings;
+
+/// What a decision goes by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeciderSpec {
+    /// Value of the metric that one pod should carry. Above 0.
+    pub target: f64,
+    /// Value of the metric that one pod can carry at most.
+    pub total: f64,
+    /// See [`Settings::target_burst_capacity`].
+    pub target_burst_capacity: f64,
+    /// Factor of the ready pods at which the panic window starts a panic.
+    pub panic_threshold: f64,
+    /// See [`Settings::max_scale_up_rate`].
+    pub max_scale_up_rate: f64,
+    /// See [`Settings::max_scale_down_rate`].
+    pub max_scale_down_rate: f64,
+    /// Length of the stable window: how long a panic lasts after its last excess.
+    pub stable_window: Duration,
+    /// How long a larger decision is held. Only its value at the decider's creation counts.
+    pub scale_down_delay: Duration,
+    /// Smallest size when there is any load at all; 1 when not set.
+    pub activation_scale: u32,
+    /// Whether requests can come at all. If not, neither the down rate nor the delay holds pods back.
+    pub reachable: bool,
+}
+
+/// Bounds of one decision.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RateLimits {
+    up: f64,
+    down: f64,
+}
+
+// === impl DeciderSpec ===
+
+impl Default for DeciderSpec {
+    /// A pod that carries 70 of its 100, with Knative's defaults for the rest.
+    fn default() -> Self {
+        Self {
+            target: 70.0,
+            total: 100.0,
+            target_burst_capacity: 211.0,
+            panic_threshold: 2.0,
+            max_scale_up_rate: 1000.0,
+            max_scale_down_rate: 2.0,
+            stable_window: Duration::from_secs(60),
+            scale_down_delay: Duration::ZERO,
+            activation_scale: 1,
+            reachable: true,
+        }
+    }
+}
+
+impl DeciderSpec {
+    /// The spec of a workload whose pods should carry `target` each.
+    pub fn new(settings: &Settings, target: MetricTarget) -> Self {
+        let MetricTarget { target, total } = target;
+        Self {
+            target,
+            total,
+            target_burst_capacity: settings.target_burst_capacity,
+            panic_threshold: settings.panic_threshold_percentage / 100.0,
+            max_scale_up_rate: settings.max_scale_up_rate,
+            max_scale_down_rate: settings.max_scale_down_rate,
+            stable_window: settings.stable_window,
+            scale_down_delay: settings.scale_down_delay,
+            activation_scale: settings.activation_scale,
+            reachable: settings.reachability.is_reachable(),
+        }
+    }
+
+    pub(super) fn rate_limits(&self, ready: f64) -> RateLimits {
+        let down = if self.reachable { (ready / self.max_scale_down_rate).floor() } else { 0.0 };
+        RateLimits { up: (self.max_scale_up_rate * ready).ceil(), down }
+    }
+
+    /// Pods for an average: limited by the rates, then raised to the activation scale, which may exceed them.
+    pub(super) fn pods_for(
+        &self,
+        wanted: f64,
+        limits: RateLimits,
+        load: DecisionRule,
+    ) -> (u32, DecisionRule) {
+        // `as` saturates; a negative average (more proxied than seen) wants no pods.
+        let pods = wanted.max(limits.down).min(limits.up) as u32;
+        if wanted > 0.0 && pods < self.activation_scale {
+            return (self.activation_scale, DecisionRule::ActivationScale);
+        }
+        (pods, limits.rule(wanted).unwrap_or(load))
+    }
+}
+
+// === impl RateLimits ===
+
+impl RateLimits {
+    /// The limit that `wanted` is outside of. A negative average wants none, and is at a lower limit of 0.
+    fn rule(self, wanted: f64) -> Option<DecisionRule> {
+        if wanted > self.up {
+            Some(DecisionRule::ScaleUpRate)
+        } else {
+            (wanted.max(0.0) < self.down).then_some(DecisionRule::ScaleDownRate)
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What one pod should carry, and what it can carry at most.
+//!
+//! Input: what is measured, the pods' limit, and the settings; or a target that an HPA or a PodAutoscaler gives. Output: a
+//! [`MetricTarget`] for the decider and for counting activators. The rules are Knative's (`ResolveMetricTarget` in
+//! `pkg/reconciler/autoscaling/resources/target.go`), and so are the defaults.
+//!
+//! What surprises: the annotation `target` says what a pod can carry, of which it should carry a share; a target that is
+//! given, as in an HPA, is that share already, because the HPA divides by it.
+
+use crate::contract::metric_name::MetricName;
+use crate::contract::quantity::{ParseQuantityError, parse_milli};
+use crate::settings::Settings;
+use crate::settings::bounds::LEAST_TARGET;
+
+/// What one pod should and can carry, in the unit of the metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MetricTarget {
+    /// What it should carry. Above 0.
+    pub target: f64,
+    /// What it can carry in all. Above 0.
+    pub total: f64,
+}
+
+/// Why a target that was given cannot be one.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum MetricTargetError {
+    /// It is no quantity.
+    #[error("the target: {0}")]
+    Quantity(#[from] ParseQuantityError),
+    /// Nothing, or less, to carry.
+    #[error("the target is {0:?}, but must be above 0")]
+    NotAboveZero(String),
+}
+
+// === impl MetricTarget ===
+
+impl MetricTarget {
+    /// The target of a workload for which nobody gives one.
+    ///
+    /// `container_concurrency` is how many requests at a time one pod serves; 0 is no limit. It says nothing of requests
+    /// per second.
+    pub fn resolve(metric: MetricName, container_concurrency: u32, settings: &Settings) -> Self {
+        let limit = limit(metric, container_concurrency);
+        let total = match (settings.target, limit) {
+            (Some(target), Some(limit)) => target.min(limit),
+            (Some(target), None) => target,
+            (None, Some(limit)) => limit,
+            (None, None) => default_total(metric, settings),
+        };
+        Self { target: (total * settings.utilization(metric)).max(LEAST_TARGET), total }
+    }
+
+    /// The target of a workload that is given as a quantity.
+    ///
+    /// # Errors
+    /// When `target` is no quantity, or not above 0.
+    pub fn given(
+        target: &str,
+        metric: MetricName,
+        container_concurrency: u32,
+        settings: &Settings,
+    ) -> Result<Self, MetricTargetError> {
+        let milli = parse_milli(target)?;
+        if milli <= 0 {
+            return Err(MetricTargetError::NotAboveZero(target.to_owned()));
+        }
+        Ok(Self::of(milli as f64 / 1000.0, metric, container_concurrency, settings))
+    }
+
+    /// The target of a workload whose pods should carry `target` each, which is above 0. What a pod can carry is its limit
+    /// where it has one; else the target is taken for the share of it that the settings say.
+    pub fn of(target: f64, metric: MetricName, container_concurrency: u32, settings: &Settings) -> Self {
+        let whole = || (target / settings.utilization(metric)).min(f64::MAX);
+        Self { target, total: limit(metric, container_concurrency).unwrap_or_else(whole) }
+    }
+
+    /// What one pod should carry in thousandths, the unit in which the HPA divides. At least 1.
+    pub fn milli(&self) -> i64 {
+        // To the nearest: what was given in thousandths comes back as it was. `as` saturates.
+        ((self.target * 1000.0).round() as i64).max(1)
+    }
+}
+
+/// What the pods themselves allow.
+fn limit(metric: MetricName, container_concurrency: u32) -> Option<f64> {
+    match (metric, container_concurrency) {
+        (MetricName::Concurrency, 1..) => Some(f64::from(container_concurrency)),
+        _ => None,
+    }
+}
+
+fn default_total(metric: MetricName, settings: &Settings) -> f64 {
+    match metric {
+        MetricName::Concurrency => settings.container_concurrency_target_default,
+        MetricName::RequestsPerSecond => settings.requests_per_second_target_default,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::MetricName::{Concurrency, RequestsPerSecond};
+    use super::*;
+    use crate::settings::AutoscalerConfig;
+
+    /// The configuration's share in percent, its default concurrency, and two annotations.
+    fn settings(percentage: f64, default: f64, target: Option<&str>, utilization: Option<&str>) -> Settings {
+        let config = AutoscalerConfig {
+            container_concurrency_target_percentage: percentage / 100.0,
+            container_concurrency_target_default: default,
+            ..AutoscalerConfig::default()
+        };
+        let annotation = |key: &str, value: Option<&str>| {
+            value.map(|value| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()))
+        };
+        let annotations =
+            [annotation("target", target), annotation("target-utilization-percentage", utilization)];
+        let (settings, errors) = Settings::resolve(&config, &annotations.into_iter().flatten().collect());
+        assert_eq!(errors, []);
+        settings
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-12
+    }
+
+    #[test]
+    fn targets_are_resolved_as_knative_resolves_them() {
+        // target_test.go, of which G3, G7 and G8 put the total into the configuration.
+        for (row, metric, limit, settings, target, total) in [
+            ("G1", Concurrency, 0, settings(100.0, 100.0, None, None), 100.0, 100.0),
+            ("G2", Concurrency, 0, settings(80.0, 100.0, None, None), 80.0, 100.0),
+            ("G3", Concurrency, 0, settings(30.0, 2.0, None, None), 0.6, 2.0),
+            ("G4", Concurrency, 12, settings(80.0, 100.0, None, Some("75")), 9.0, 12.0),
+            ("G5", Concurrency, 10, settings(80.0, 100.0, None, None), 8.0, 10.0),
+            ("G6", Concurrency, 1, settings(80.0, 100.0, None, None), 0.8, 1.0),
+            ("G7", Concurrency, 0, settings(0.1, 100.0, Some("1"), None), 0.01, 1.0),
+            ("G8", Concurrency, 0, settings(75.0, 100.0, Some("10"), None), 7.5, 10.0),
+            ("G9", Concurrency, 10, settings(100.0, 100.0, Some("1"), None), 1.0, 1.0),
+            ("G10", Concurrency, 0, settings(100.0, 100.0, Some("500"), None), 500.0, 500.0),
+            ("G11", Concurrency, 1, settings(100.0, 100.0, Some("10"), None), 1.0, 1.0),
+            ("G12", RequestsPerSecond, 1, settings(100.0, 100.0, None, None), 140.0, 200.0),
+            ("G13", RequestsPerSecond, 0, settings(100.0, 100.0, Some("1"), None), 0.7, 1.0),
+            ("G14", RequestsPerSecond, 0, settings(100.0, 100.0, None, Some("75")), 150.0, 200.0),
+            ("G15", RequestsPerSecond, 0, settings(100.0, 100.0, Some("300"), None), 210.0, 300.0),
+            (
+                "G12 with a target",
+                RequestsPerSecond,
+                1,
+                settings(100.0, 100.0, Some("300"), None),
+                210.0,
+                300.0,
+            ),
+        ] {
+            let got = MetricTarget::resolve(metric, limit, &settings);
+            assert!(near(got.target, target) && near(got.total, total), "{row}: {got:?}");
+        }
+    }
+
+    #[test]
+    fn a_given_target_is_kept_and_only_its_whole_is_derived() {
+        let of = |target, metric, limit| {
+            MetricTarget::given(target, metric, limit, &settings(70.0, 100.0, Some("5"), None)).unwrap()
+        };
+        assert_eq!(of("70", Concurrency, 0), MetricTarget { target: 70.0, total: 100.0 });
+        assert_eq!(of("700m", Concurrency, 1), MetricTarget { target: 0.7, total: 1.0 });
+        assert_eq!(of("70", Concurrency, 10), MetricTarget { target: 70.0, total: 10.0 });
+        // A limit of requests at a time is no limit of requests per second.
+        assert_eq!(of("140", RequestsPerSecond, 10), MetricTarget { target: 140.0, total: 200.0 });
+        let half = MetricTarget::given("70", Concurrency, 0, &settings(70.0, 100.0, None, Some("50")));
+        assert_eq!(half, Ok(MetricTarget { target: 70.0, total: 140.0 }));
+    }
+
+    #[test]
+    fn a_given_target_comes_back_in_thousandths() {
+        let settings = settings(70.0, 100.0, None, None);
+        for milli in (1..20_000).chain([999_999_999_999_999]) {
+            let target = MetricTarget::given(&format!("{milli}m"), Concurrency, 0, &settings).unwrap();
+            assert_eq!(target.milli(), milli);
+        }
+        assert_eq!(MetricTarget { target: 1e-9, total: 1.0 }.milli(), 1);
+        assert_eq!(MetricTarget { target: 1e300, total: 1e300 }.milli(), i64::MAX);
+    }
+
+    #[test]
+    fn a_given_target_that_is_none_is_refused_with_the_reason() {
+        let error = |target| {
+            MetricTarget::given(target, Concurrency, 0, &settings(70.0, 100.0, None, None))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(error("0"), "the target is \"0\", but must be above 0");
+        assert_eq!(error("-1"), "the target is \"-1\", but must be above 0");
+        assert!(error("x").starts_with("the target: \"x\" is not a Kubernetes quantity"), "{}", error("x"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_target_can_always_be_divided_by(
+            target in prop::option::of(0.01..1e300f64),
+            fraction in 1e-300..=1.0f64,
+            limit in 0u32..2000,
+            milli in 1i64..,
+        ) {
+            let mut settings = settings(70.0, 100.0, None, None);
+            settings.target = target;
+            settings.container_concurrency_target_percentage = fraction;
+            for metric in [Concurrency, RequestsPerSecond] {
+                let given = MetricTarget::given(&format!("{milli}m"), metric, limit, &settings);
+                for MetricTarget { target, total } in [MetricTarget::resolve(metric, limit, &settings), given.unwrap()] {
+                    prop_assert!(target > 0.0 && target.is_finite(), "{}", target);
+                    prop_assert!(total > 0.0 && total.is_finite(), "{}", total);
+                }
+            }
+        }
+    }
+}

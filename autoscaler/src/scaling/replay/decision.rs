@@ -1,0 +1,70 @@
+//! TraceDecision: an outcome as the recorded traces write it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scaling::decider::{DeciderSpec, ScaleResult};
+use crate::stats::collection::WindowSpec;
+
+/// What a `decide` gave, and what it went by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplayedDecision {
+    /// Seconds since the start of the trace, as the line gave them.
+    pub t: f64,
+    /// `None` without data.
+    pub result: Option<ScaleResult>,
+    /// Whether a burst is on, after this decision.
+    pub panicking: bool,
+    /// How long the panic threshold has not been exceeded, if a burst is on.
+    pub calm: Option<Duration>,
+    /// Whether the windows hold data. Without any, a result takes silence for zero.
+    pub has_data: bool,
+    /// Ready pods.
+    pub ready: u32,
+    /// The spec in force.
+    pub spec: DeciderSpec,
+    /// The windows in force.
+    pub windows: WindowSpec,
+}
+
+/// One line for one `decide`. Without data only `t`, `valid` and `panicking` are there.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TraceDecision {
+    /// Seconds since the start of the trace.
+    pub t: f64,
+    /// Whether there was a decision.
+    pub valid: bool,
+    /// Pods wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desired: Option<u32>,
+    /// Spare capacity over the target burst capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excess_burst_capacity: Option<i32>,
+    /// Whether a burst is on, after this decision.
+    pub panicking: bool,
+    /// Average over the stable window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stable: Option<f64>,
+    /// Average over the panic window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub panic: Option<f64>,
+}
+
+// === impl TraceDecision ===
+
+impl From<&ReplayedDecision> for TraceDecision {
+    fn from(outcome: &ReplayedDecision) -> Self {
+        let result = outcome.result;
+        Self {
+            t: outcome.t,
+            valid: result.is_some(),
+            desired: result.map(|v| v.desired),
+            excess_burst_capacity: result.map(|v| v.excess_burst_capacity),
+            panicking: outcome.panicking,
+            stable: result.map(|v| v.averages.stable),
+            panic: result.map(|v| v.averages.panic),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! TraceLine: one line of a trace, as written and as understood.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::error::ReplayError;
+use super::spec::{Setup, Spec, bounded, whole};
+use crate::stats::Stat;
+use crate::stats::window::MAX_VALUE;
+
+/// Latest time in a trace, in seconds: some thirty years.
+const MAX_T: f64 = 1e9;
+/// How far from whole milliseconds a time may be, in milliseconds: what a float loses on the way there.
+const WHOLE: f64 = 1e-3;
+
+/// One line of a trace; what it means is for [`Replay::take`](super::Replay::take) to say.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct TraceLine(#[serde(deserialize_with = "object")] Fields);
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    t: f64,
+    #[serde(default, deserialize_with = "given_object")]
+    spec: Option<Spec>,
+    #[serde(default, deserialize_with = "given")]
+    ready: Option<f64>,
+    #[serde(default, deserialize_with = "given_object")]
+    stat: Option<Sample>,
+    #[serde(default, deserialize_with = "given")]
+    decide: Option<bool>,
+}
+
+/// What a reporter saw in a second; all reporters of a second add up.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Sample {
+    /// Who it was has no influence.
+    #[serde(default, rename = "pod")]
+    _pod: IgnoredAny,
+    concurrency: f64,
+    proxied_concurrency: f64,
+    request_count: f64,
+    proxied_request_count: f64,
+}
+
+/// What a line says.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    /// There is a workload with so many ready pods.
+    Start(Setup, u32),
+    /// Something happens to it.
+    Then(Step),
+}
+
+/// What happens to a workload.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// The spec from now on.
+    Spec(Setup),
+    /// A report.
+    Stat(Stat),
+    /// The ready pods from now on.
+    Ready(u32),
+    /// Decide now.
+    Decide,
+}
+
+/// Reads a struct from an object only; serde would take an array of its values as well.
+struct Object<T>(PhantomData<T>);
+
+// === impl TraceLine ===
+
+impl TraceLine {
+    /// Seconds since the start, as written and to the millisecond.
+    pub(super) fn time(&self) -> Result<(f64, Duration), ReplayError> {
+        let t = self.0.t;
+        let refused = |bound| Err(ReplayError::OutOfBounds { field: "t", value: t, bound });
+        if !(0.0..=MAX_T).contains(&t) {
+            return refused("seconds from 0 to 1e9");
+        }
+        let millis = (t * 1000.0).round();
+        if (t * 1000.0 - millis).abs() > WHOLE {
+            return refused("whole milliseconds");
+        }
+        Ok((t, Duration::from_millis(millis as u64)))
+    }
+
+    pub(super) fn event(self) -> Result<Event, ReplayError> {
+        match self.0 {
+            Fields { spec: Some(spec), ready: Some(pods), stat: None, decide: None, .. } => {
+                Ok(Event::Start(spec.setup()?, ready(pods)?))
+            }
+            Fields { spec: Some(spec), ready: None, stat: None, decide: None, .. } => {
+                Ok(Event::Then(Step::Spec(spec.setup()?)))
+            }
+            Fields { spec: None, ready: Some(pods), stat: None, decide: None, .. } => {
+                Ok(Event::Then(Step::Ready(ready(pods)?)))
+            }
+            Fields { spec: None, ready: None, stat: Some(sample), decide: None, .. } => {
+                Ok(Event::Then(Step::Stat(sample.stat()?)))
+            }
+            Fields { spec: None, ready: None, stat: None, decide: Some(decide), .. } => {
+                if decide {
+                    Ok(Event::Then(Step::Decide))
+                } else {
+                    Err(ReplayError::DecideFalse)
+                }
+            }
+            fields => Err(ReplayError::Kind { found: fields.found() }),
+        }
+    }
+}
+
+// === impl Fields ===
+
+impl Fields {
+    fn found(&self) -> String {
+        let found: Vec<_> = [
+            ("spec", self.spec.is_some()),
+            ("stat", self.stat.is_some()),
+            ("ready", self.ready.is_some()),
+            ("decide", self.decide.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, is_there)| is_there.then_some(name))
+        .collect();
+        if found.is_empty() { "nothing".to_owned() } else { found.join(" and ") }
+    }
+}
+
+// === impl Sample ===
+
+impl Sample {
+    fn stat(&self) -> Result<Stat, ReplayError> {
+        Ok(Stat {
+            average_concurrent_requests: recordable("stat.concurrency", self.concurrency)?,
+            average_proxied_concurrent_requests: recordable(
+                "stat.proxiedConcurrency",
+                self.proxied_concurrency,
+            )?,
+            request_count: recordable("stat.requestCount", self.request_count)?,
+            proxied_request_count: recordable("stat.proxiedRequestCount", self.proxied_request_count)?,
+            ..Stat::default()
+        })
+    }
+}
+
+// === impl Object ===
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    deserializer.deserialize_map(Object(PhantomData))
+}
+
+fn given_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    object(deserializer).map(Some)
+}
+
+/// A field that is there. `null` is not: an absent field is left out.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+fn ready(pods: f64) -> Result<u32, ReplayError> {
+    whole("ready", pods, 0..=i32::MAX.unsigned_abs(), "whole pods from 0 to 2147483647")
+}
+
+/// Half of what a window takes, because two of them are subtracted.
+fn recordable(field: &'static str, value: f64) -> Result<f64, ReplayError> {
+    bounded(field, value, |v| v.abs() <= MAX_VALUE / 2.0, "a number from -5e99 to 5e99")
+}

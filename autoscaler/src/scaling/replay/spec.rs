@@ -1,0 +1,173 @@
+//! Spec: what a trace decides by, and the bounds within which that has a meaning.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::error::ReplayError;
+use crate::contract::metric_name::MetricName;
+use crate::scaling::decider::DeciderSpec;
+use crate::settings::AutoscalerConfig;
+use crate::settings::{Aggregation, Settings};
+use crate::stats::collection::WindowSpec;
+
+/// Longest window and delay, in seconds: a day, more than any cluster may set. Bounds the memory of a replay.
+const DAY: u32 = 86_400;
+const UP_TO_A_DAY: &str = "whole seconds from 1 to 86400";
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Spec {
+    metric: MetricName,
+    target: f64,
+    total_target: f64,
+    target_burst_capacity: f64,
+    stable_window_seconds: f64,
+    panic_window_percentage: f64,
+    panic_threshold_percentage: f64,
+    max_scale_up_rate: f64,
+    max_scale_down_rate: f64,
+    scale_down_delay_seconds: f64,
+    activation_scale: f64,
+    reachable: bool,
+    aggregation: TraceAggregation,
+}
+
+/// An [`Aggregation`], by the name it has in traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TraceAggregation {
+    /// [`Aggregation::Linear`].
+    Linear,
+    /// [`Aggregation::WeightedExponential`].
+    Weighted,
+}
+
+/// A spec in the terms of those who go by it.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) metric: MetricName,
+    pub(super) windows: WindowSpec,
+    pub(super) decider: DeciderSpec,
+}
+
+// === impl Spec ===
+
+impl Spec {
+    /// Checks all values.
+    pub(super) fn setup(&self) -> Result<Setup, ReplayError> {
+        let stable_window =
+            whole("spec.stableWindowSeconds", self.stable_window_seconds, 1..=DAY, UP_TO_A_DAY)?;
+        let stable_window = Duration::from_secs(stable_window.into());
+        Ok(Setup {
+            metric: self.metric,
+            windows: self.windows(stable_window)?,
+            decider: self.decider(stable_window)?,
+        })
+    }
+
+    fn windows(&self, stable_window: Duration) -> Result<WindowSpec, ReplayError> {
+        let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
+        settings.stable_window = stable_window;
+        settings.panic_window_percentage = bounded(
+            "spec.panicWindowPercentage",
+            self.panic_window_percentage,
+            |percent| percent > 0.0 && percent <= 100.0,
+            "above 0, at most 100",
+        )?;
+        settings.aggregation = self.aggregation.into();
+        Ok(WindowSpec::from(&settings))
+    }
+
+    fn decider(&self, stable_window: Duration) -> Result<DeciderSpec, ReplayError> {
+        let delay = whole(
+            "spec.scaleDownDelaySeconds",
+            self.scale_down_delay_seconds,
+            0..=DAY,
+            "whole seconds from 0 to 86400",
+        )?;
+        Ok(DeciderSpec {
+            target: positive("spec.target", self.target)?,
+            total: positive("spec.totalTarget", self.total_target)?,
+            target_burst_capacity: bounded(
+                "spec.targetBurstCapacity",
+                self.target_burst_capacity,
+                |capacity| capacity >= 0.0 || capacity == -1.0,
+                "0 or more, or -1",
+            )?,
+            panic_threshold: positive("spec.panicThresholdPercentage", self.panic_threshold_percentage)?
+                / 100.0,
+            max_scale_up_rate: rate("spec.maxScaleUpRate", self.max_scale_up_rate)?,
+            max_scale_down_rate: rate("spec.maxScaleDownRate", self.max_scale_down_rate)?,
+            stable_window,
+            scale_down_delay: Duration::from_secs(delay.into()),
+            activation_scale: whole(
+                "spec.activationScale",
+                self.activation_scale,
+                1..=i32::MAX.unsigned_abs(),
+                "whole pods from 1 (not set) to 2147483647",
+            )?,
+            reachable: self.reachable,
+        })
+    }
+}
+
+// === impl TraceAggregation ===
+
+impl From<TraceAggregation> for Aggregation {
+    fn from(weighing: TraceAggregation) -> Self {
+        match weighing {
+            TraceAggregation::Linear => Self::Linear,
+            TraceAggregation::Weighted => Self::WeightedExponential,
+        }
+    }
+}
+
+// === impl Setup ===
+
+impl Setup {
+    /// Whether the same workload may go on with `next`.
+    pub(super) fn may_become(&self, next: &Self) -> Result<(), ReplayError> {
+        if self.metric != next.metric {
+            return Err(ReplayError::Fixed { field: "spec.metric" });
+        }
+        if self.windows.aggregation != next.windows.aggregation {
+            return Err(ReplayError::Fixed { field: "spec.aggregation" });
+        }
+        Ok(())
+    }
+}
+
+/// A finite value that `accept` takes.
+pub(super) fn bounded(
+    field: &'static str,
+    value: f64,
+    accept: impl Fn(f64) -> bool,
+    bound: &'static str,
+) -> Result<f64, ReplayError> {
+    if value.is_finite() && accept(value) {
+        Ok(value)
+    } else {
+        Err(ReplayError::OutOfBounds { field, value, bound })
+    }
+}
+
+/// A whole value, however it was written: all numbers of a trace are floats.
+pub(super) fn whole(
+    field: &'static str,
+    value: f64,
+    range: RangeInclusive<u32>,
+    bound: &'static str,
+) -> Result<u32, ReplayError> {
+    let floats = f64::from(*range.start())..=f64::from(*range.end());
+    bounded(field, value, |v| v.fract() == 0.0 && floats.contains(&v), bound).map(|v| v as u32)
+}
+
+fn positive(field: &'static str, value: f64) -> Result<f64, ReplayError> {
+    bounded(field, value, |v| v > 0.0, "above 0")
+}
+
+fn rate(field: &'static str, value: f64) -> Result<f64, ReplayError> {
+    bounded(field, value, |v| v > 1.0, "above 1")
+}

@@ -1,0 +1,228 @@
+//! Reads typed, bounded values out of a map of strings, and keeps every complaint.
+//!
+//! Input: a ConfigMap's data, or an object's annotations. Texts are read as Go reads them, because Knative's users write
+//! them so; space around a value is overlooked. What is not read is no error here: Knative takes unknown keys too.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::bounds::Bound;
+use super::values::duration::parse_duration;
+
+/// A value that is out of its bounds, not of its type, or at odds with another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} is {value:?}, but must be {bound}")]
+pub struct SettingError {
+    /// The ConfigMap's key, the annotation's whole name as it was given, or a field such as `spec.minReplicas`.
+    pub key: String,
+    /// The text that was given.
+    pub value: String,
+    /// What would have been accepted. Names the other key where two are at odds.
+    pub bound: Cow<'static, str>,
+}
+
+/// A map of strings being read; absent keys are `None`, bad ones are `None` and an error.
+pub(crate) struct SettingReader<'a> {
+    source: &'a BTreeMap<String, String>,
+    prefix: &'a str,
+    errors: Vec<SettingError>,
+}
+
+// === impl SettingError ===
+
+impl SettingError {
+    pub(crate) fn new(
+        key: impl Into<String>,
+        value: impl ToString,
+        bound: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { key: key.into(), value: value.to_string(), bound: bound.into() }
+    }
+}
+
+// === impl SettingReader ===
+
+impl<'a> SettingReader<'a> {
+    /// A reader of keys that begin with `prefix`, which the names given to it lack.
+    ///
+    /// Below a prefix a key may also be written in camel case, as older Knatives did; where both are there, the one with
+    /// hyphens counts, and only that one. A ConfigMap, read without a prefix, never had the other form.
+    pub(crate) fn new(source: &'a BTreeMap<String, String>, prefix: &'a str) -> Self {
+        Self { source, prefix, errors: Vec::new() }
+    }
+
+    pub(crate) fn into_errors(self) -> Vec<SettingError> {
+        self.errors
+    }
+
+    /// Adds what is wrong between several keys.
+    pub(crate) fn refuse(&mut self, error: SettingError) {
+        self.errors.push(error);
+    }
+
+    /// The whole name of a key, in the form in which it is there.
+    pub(crate) fn name(&self, key: &str) -> String {
+        self.entry(key).map_or_else(|| format!("{}{key}", self.prefix), |(name, _)| name)
+    }
+
+    /// Whether something was wrong with a key by itself: then nothing can be said of it and another.
+    pub(crate) fn is_bad(&self, key: &str) -> bool {
+        let name = self.name(key);
+        self.errors.iter().any(|error| error.key == name)
+    }
+
+    /// The text that a key was given, or else its default.
+    pub(crate) fn said(&self, key: &str, default: impl ToString) -> String {
+        self.entry(key).map_or_else(|| default.to_string(), |(_, text)| text.to_owned())
+    }
+
+    pub(crate) fn float(&mut self, key: &str, bound: &Bound<f64>) -> Option<f64> {
+        self.read(key, bound.words, |text| float(text).filter(|v| (bound.accepts)(*v)))
+    }
+
+    pub(crate) fn integer(&mut self, key: &str, bound: &Bound<u32>) -> Option<u32> {
+        self.read(key, bound.words, |text| text.parse().ok().filter(|v| (bound.accepts)(*v)))
+    }
+
+    pub(crate) fn duration(&mut self, key: &str, bound: &Bound<Duration>) -> Option<Duration> {
+        self.read(key, bound.words, |text| parse_duration(text).filter(|d| (bound.accepts)(*d)))
+    }
+
+    pub(crate) fn boolean(&mut self, key: &str) -> Option<bool> {
+        self.read(key, "true or false", |text| match text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+            _ => None,
+        })
+    }
+
+    /// Anything else; `parse` gets the text without space around it, and says `None` to what `words` exclude.
+    pub(crate) fn read<T>(
+        &mut self,
+        key: &str,
+        words: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let (name, text) = self.entry(key)?;
+        let value = parse(text.trim());
+        if value.is_none() {
+            self.errors.push(SettingError::new(name, text, words));
+        }
+        value
+    }
+
+    fn entry(&self, key: &str) -> Option<(String, &'a str)> {
+        let named = |key: &str| {
+            let name = format!("{}{key}", self.prefix);
+            let text = self.source.get(&name)?.as_str();
+            Some((name, text))
+        };
+        named(key).or_else(|| if self.prefix.is_empty() { None } else { named(&camel_case(key)) })
+    }
+}
+
+/// Sets `setting` to `given`, if there is one.
+pub(super) fn set<T>(setting: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *setting = given;
+    }
+}
+
+/// A finite number.
+pub(crate) fn float(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|v: &f64| v.is_finite())
+}
+
+/// `min-scale` as `minScale`.
+fn camel_case(key: &str) -> String {
+    let mut words = key.split('-');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        name.extend(letters.next().map(|c| c.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bounds::{BURST_CAPACITY, PERCENT, SIZE, WINDOW};
+    use super::*;
+
+    fn source(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    fn float_of(text: &str) -> Option<f64> {
+        SettingReader::new(&source(&[("v", text)]), "").float("v", &BURST_CAPACITY)
+    }
+
+    fn integer_of(text: &str) -> Option<u32> {
+        SettingReader::new(&source(&[("v", text)]), "").integer("v", &SIZE)
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_calculated_with_are_refused() {
+        for (text, value) in [("0", 0.0), ("-1", -1.0), (" 7.5\n", 7.5), ("1e3", 1000.0), ("+.5", 0.5)] {
+            assert_eq!(float_of(text), Some(value), "{text:?}");
+        }
+        for bad in
+            ["", " ", "NaN", "inf", "-inf", "Infinity", "1e999", "-0.5", "1,5", "1 5", "0x10", "70%", "٣"]
+        {
+            assert_eq!(float_of(bad), None, "{bad:?}");
+        }
+        for (text, value) in [("0", 0), ("+7", 7), (" 7 ", 7), ("2147483647", 2_147_483_647)] {
+            assert_eq!(integer_of(text), Some(value), "{text:?}");
+        }
+        for bad in ["", "-1", "2147483648", "99999999999999999999", "1.0", "1e3", "0x1", "one"] {
+            assert_eq!(integer_of(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn switches_take_what_go_takes() {
+        let boolean = |text| SettingReader::new(&source(&[("v", text)]), "").boolean("v");
+        for yes in ["1", "t", "T", "true", "TRUE", "True", " true "] {
+            assert_eq!(boolean(yes), Some(true), "{yes:?}");
+        }
+        for no in ["0", "f", "F", "false", "FALSE", "False"] {
+            assert_eq!(boolean(no), Some(false), "{no:?}");
+        }
+        for bad in ["", "yes", "on", "tRUE", "2"] {
+            assert_eq!(boolean(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_form_with_hyphens_rules_over_camel_case_even_when_it_is_bad() {
+        let both = source(&[("p/panic-window-percentage", "5"), ("p/panicWindowPercentage", "6")]);
+        let mut reader = SettingReader::new(&both, "p/");
+        assert_eq!(reader.float("panic-window-percentage", &PERCENT), Some(5.0));
+        assert_eq!(reader.name("panic-window-percentage"), "p/panic-window-percentage");
+        assert_eq!(reader.into_errors(), []);
+
+        let bad = source(&[("p/panic-window-percentage", "x"), ("p/panicWindowPercentage", "6")]);
+        let mut reader = SettingReader::new(&bad, "p/");
+        assert_eq!(reader.float("panic-window-percentage", &PERCENT), None);
+        assert_eq!(reader.into_errors(), [SettingError::new("p/panic-window-percentage", "x", "1 to 100")]);
+    }
+
+    #[test]
+    fn camel_case_alone_is_read_and_named_as_it_was_written() {
+        let old =
+            source(&[("p/scaleToZeroPodRetentionPeriod", "6s"), ("p/minScale", "-1"), ("p/window", "9s")]);
+        let mut reader = SettingReader::new(&old, "p/");
+        let six = Some(Duration::from_secs(6));
+        assert_eq!(reader.duration("scale-to-zero-pod-retention-period", &WINDOW), six);
+        assert_eq!(reader.duration("window", &WINDOW), Some(Duration::from_secs(9)));
+        assert_eq!(reader.integer("min-scale", &SIZE), None);
+        assert_eq!(reader.name("min-scale"), "p/minScale");
+        assert_eq!(reader.name("max-scale"), "p/max-scale");
+        assert_eq!(reader.into_errors(), [SettingError::new("p/minScale", "-1", SIZE.words)]);
+        // A ConfigMap has no such form.
+        let map = source(&[("minScale", "5")]);
+        assert_eq!(SettingReader::new(&map, "").integer("min-scale", &SIZE), None);
+    }
+}

@@ -1,0 +1,366 @@
+//! Golden cases of Knative's `pkg/apis/autoscaling/annotation_validation_test.go` and `metric_test.go`, and what a workload is
+//! left with when an annotation is bad. Sizes have their own tests.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(k, v)| (format!("{GROUP}/{k}"), (*v).to_owned())).collect()
+}
+
+fn resolved(pairs: &[(&str, &str)]) -> (Settings, Vec<SettingError>) {
+    Settings::resolve(&AutoscalerConfig::default(), &annotations(pairs))
+}
+
+fn accepted(pairs: &[(&str, &str)]) -> Settings {
+    let (settings, errors) = resolved(pairs);
+    assert_eq!(errors, [], "{pairs:?}");
+    settings
+}
+
+#[test]
+fn annotations_rule_over_the_cluster() {
+    let settings = accepted(&[
+        ("window", "10s"),
+        ("panic-window-percentage", "75"),
+        ("panic-threshold-percentage", "125"),
+        ("metric", "rps"),
+        ("target", "11"),
+        ("target-utilization-percentage", "80"),
+        ("target-burst-capacity", "0"),
+        ("min-scale", "2"),
+        ("max-scale", "8"),
+        ("initial-scale", "4"),
+        ("activation-scale", "3"),
+        ("scale-down-delay", "21m31s"),
+        ("scale-to-zero-pod-retention-period", "1.5s"),
+        ("progress-deadline", "5s"),
+        ("wake-timeout", "20m"),
+        ("wake-queue-depth", "50"),
+        ("start-patience", "0"),
+        ("unschedulable-patience", "5m"),
+        ("reachability", "Unreachable"),
+        ("metric-aggregation-algorithm", "weighted-exponential"),
+    ]);
+    let expected = Settings {
+        stable_window: Duration::from_secs(10),
+        panic_window_percentage: 75.0,
+        panic_threshold_percentage: 125.0,
+        metric: Some(MetricName::RequestsPerSecond),
+        target: Some(11.0),
+        target_utilization: Some(0.8),
+        target_burst_capacity: 0.0,
+        min_scale: 2,
+        max_scale: 8,
+        initial_scale: 4,
+        activation_scale: 3,
+        scale_down_delay: Duration::from_secs(1291),
+        scale_to_zero_pod_retention_period: Duration::from_millis(1500),
+        progress_deadline: Duration::from_secs(5),
+        wake_timeout: Some(Duration::from_secs(1200)),
+        wake_queue_depth: Some(50),
+        start_patience: Duration::ZERO,
+        unschedulable_patience: Duration::from_secs(300),
+        reachability: Reachability::Unreachable,
+        aggregation: Aggregation::WeightedExponential,
+        ..accepted(&[])
+    };
+    assert_eq!(settings, expected);
+}
+
+#[test]
+fn without_annotations_the_cluster_rules() {
+    let config = AutoscalerConfig {
+        enable_scale_to_zero: false,
+        max_scale_up_rate: 10.0,
+        max_scale_down_rate: 3.0,
+        container_concurrency_target_percentage: 0.5,
+        container_concurrency_target_default: 10.0,
+        requests_per_second_target_default: 20.0,
+        target_burst_capacity: 5.0,
+        stable_window: Duration::from_secs(30),
+        panic_window_percentage: 20.0,
+        panic_threshold_percentage: 300.0,
+        activator_capacity: 50.0,
+        initial_scale: 2,
+        min_scale: 3,
+        max_scale: 4,
+        scale_down_delay: Duration::from_secs(8),
+        scale_to_zero_grace_period: Duration::from_secs(9),
+        scale_to_zero_pod_retention_period: Duration::from_secs(10),
+        start_patience: Duration::from_secs(11),
+        unschedulable_patience: Duration::from_secs(12),
+        ..AutoscalerConfig::default()
+    };
+    let expected = Settings {
+        stable_window: Duration::from_secs(30),
+        panic_window_percentage: 20.0,
+        panic_threshold_percentage: 300.0,
+        metric: None,
+        target: None,
+        target_utilization: None,
+        container_concurrency_target_percentage: 0.5,
+        container_concurrency_target_default: 10.0,
+        requests_per_second_target_default: 20.0,
+        target_burst_capacity: 5.0,
+        activator_capacity: 50.0,
+        max_scale_up_rate: 10.0,
+        max_scale_down_rate: 3.0,
+        min_scale: 3,
+        max_scale: 4,
+        initial_scale: 2,
+        activation_scale: 1,
+        scale_down_delay: Duration::from_secs(8),
+        scale_to_zero_grace_period: Duration::from_secs(9),
+        scale_to_zero_pod_retention_period: Duration::from_secs(10),
+        progress_deadline: Duration::from_secs(600),
+        wake_timeout: None,
+        wake_queue_depth: None,
+        start_patience: Duration::from_secs(11),
+        unschedulable_patience: Duration::from_secs(12),
+        enable_scale_to_zero: false,
+        reachability: Reachability::Reachable,
+        aggregation: Aggregation::Linear,
+    };
+    assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
+}
+
+#[test]
+fn values_on_the_edge_are_accepted() {
+    for pair in [
+        ("class", "some.other.domain"),
+        ("class", "kpa.autoscaling.knative.dev"),
+        ("class", "hpa.autoscaling.knative.dev"),
+        ("metric", "concurrency"),
+        ("metric", "requests-per-second"),
+        ("target", "0.01"),
+        ("target", "700m"),
+        ("target-utilization-percentage", "1"),
+        ("target-utilization-percentage", "100"),
+        ("target-burst-capacity", "-1"),
+        ("target-burst-capacity", "19870709"),
+        ("window", "6s"),
+        ("window", "1h"),
+        ("panic-window-percentage", "1"),
+        ("panic-window-percentage", "100"),
+        ("panic-threshold-percentage", "110"),
+        ("panic-threshold-percentage", "1000"),
+        ("scale-down-delay", "0"),
+        ("scale-down-delay", "1h"),
+        ("scale-to-zero-pod-retention-period", "0"),
+        ("scale-to-zero-pod-retention-period", "1h"),
+        ("progress-deadline", "1s"),
+        ("progress-deadline", "100h"),
+        ("metric-aggregation-algorithm", ""),
+        ("metric-aggregation-algorithm", "linear"),
+        ("metric-aggregation-algorithm", "weightedExponential"),
+        ("http-full-duplex", "Enabled"),
+        ("http-full-duplex", "disabled"),
+        ("reachability", "Reachable"),
+        ("unknown", "?"),
+    ] {
+        accepted(&[pair]);
+    }
+    assert_eq!(accepted(&[("target", "700m")]).target, Some(0.7));
+}
+
+#[test]
+fn a_bad_annotation_is_named_with_its_bound_and_changes_nothing() {
+    let (hour, whole_hour) = ("0s to 1h", "whole seconds from 0s to 1h");
+    let class = "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
+    for (key, value, bound) in [
+        ("class", "unsupported.knative.dev", class),
+        ("metric", "cpu", "concurrency or rps"),
+        ("metric", "", "concurrency or rps"),
+        ("target", "-11", "0.01 or more"),
+        ("target", "0", "0.01 or more"),
+        ("target", "9m", "0.01 or more"),
+        ("target", "100}", "0.01 or more"),
+        ("target", "inf", "0.01 or more"),
+        ("target-utilization-percentage", "0", "1 to 100"),
+        ("target-utilization-percentage", "0.7", "1 to 100"),
+        ("target-utilization-percentage", "101", "1 to 100"),
+        ("target-utilization-percentage", "dghyak", "1 to 100"),
+        ("target-burst-capacity", "-11", "0 or more, or -1"),
+        ("target-burst-capacity", "qarashen", "0 or more, or -1"),
+        ("window", "jerry-was-a-racecar-driver", "whole seconds from 6s to 1h"),
+        ("window", "1s", "whole seconds from 6s to 1h"),
+        ("window", "365h", "whole seconds from 6s to 1h"),
+        ("window", "1m9s82ms", "whole seconds from 6s to 1h"),
+        ("panic-window-percentage", "-1", "1 to 100"),
+        ("panic-window-percentage", "202", "1 to 100"),
+        ("panic-window-percentage", "fifty", "1 to 100"),
+        ("panic-threshold-percentage", "109", "110 to 1000"),
+        ("panic-threshold-percentage", "10009", "110 to 1000"),
+        ("panic-threshold-percentage", "NaN", "110 to 1000"),
+        ("scale-to-zero-pod-retention-period", "311m", hour),
+        ("scale-to-zero-pod-retention-period", "-42s", hour),
+        ("scale-to-zero-pod-retention-period", "twenty-two-minutes-and-five-seconds", hour),
+        ("scale-down-delay", "311m", whole_hour),
+        ("scale-down-delay", "42.5s", whole_hour),
+        ("scale-down-delay", "-42s", whole_hour),
+        ("progress-deadline", "0s", "whole seconds, longer than 0s"),
+        ("progress-deadline", "1.5s", "whole seconds, longer than 0s"),
+        ("progress-deadline", "-1s", "whole seconds, longer than 0s"),
+        ("wake-timeout", "0", "whole seconds from 1s to 1h"),
+        ("wake-timeout", "2h", "whole seconds from 1s to 1h"),
+        ("wake-queue-depth", "0", "a whole number from 1 to 2147483647"),
+        ("wake-queue-depth", "many", "a whole number from 1 to 2147483647"),
+        ("start-patience", "61m", hour),
+        ("unschedulable-patience", "never", hour),
+        ("metric-aggregation-algorithm", "random-selection", "linear or weighted-exponential"),
+        ("http-full-duplex", "yes", "Enabled or Disabled"),
+        ("reachability", "gone", "Reachable or Unreachable"),
+    ] {
+        let (settings, errors) = resolved(&[(key, value)]);
+        let words: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(words, [format!("{GROUP}/{key} is {value:?}, but must be {bound}")]);
+        assert_eq!(settings, accepted(&[]), "{key} {value}");
+    }
+}
+
+#[test]
+fn every_bad_annotation_is_named_at_once_and_the_good_ones_hold() {
+    let (settings, errors) = resolved(&[
+        ("panic-threshold-percentage", "fifty"),
+        ("panic-window-percentage", "-11"),
+        ("min-scale", "-4"),
+        ("max-scale", "never"),
+        ("window", "7s"),
+        ("class", "x.knative.dev"),
+    ]);
+    let keys: Vec<_> = errors.iter().map(|e| e.key.rsplit('/').next().unwrap_or_default()).collect();
+    assert_eq!(
+        keys,
+        ["panic-window-percentage", "panic-threshold-percentage", "min-scale", "max-scale", "class"]
+    );
+    assert_eq!(settings, accepted(&[("window", "7s")]));
+}
+
+#[test]
+fn older_forms_are_read_and_the_newer_ones_rule() {
+    let old = accepted(&[
+        ("panicWindowPercentage", "20"),
+        ("panicThresholdPercentage", "120"),
+        ("targetUtilizationPercentage", "80"),
+        ("targetBurstCapacity", "-1"),
+        ("minScale", "2"),
+        ("maxScale", "3"),
+        ("initialScale", "3"),
+        ("scaleDownDelay", "4s"),
+        ("scaleToZeroPodRetentionPeriod", "5s"),
+        ("metricAggregationAlgorithm", "weightedExponential"),
+        ("progressDeadline", "6s"),
+    ]);
+    let new = accepted(&[
+        ("panic-window-percentage", "20"),
+        ("panic-threshold-percentage", "120"),
+        ("target-utilization-percentage", "80"),
+        ("target-burst-capacity", "-1"),
+        ("min-scale", "2"),
+        ("max-scale", "3"),
+        ("initial-scale", "3"),
+        ("scale-down-delay", "4s"),
+        ("scale-to-zero-pod-retention-period", "5s"),
+        ("metric-aggregation-algorithm", "weighted-exponential"),
+        ("progress-deadline", "6s"),
+    ]);
+    assert_eq!(old, new);
+    assert_eq!(accepted(&[("minScale", "2"), ("min-scale", "1")]).min_scale, 1);
+}
+
+#[test]
+fn panic_windows_are_rounded_like_knatives() {
+    // metric_test.go: (stable s, percent) -> panic s. The last three are not in it: one is never shorter than a bucket; one is
+    // 20.5 s when calculated in seconds, but a nanosecond less in nanoseconds; one is half a second over.
+    for (stable, percent, panic) in [
+        (60, 10.0, 6),
+        (10, 10.0, 1),
+        (600, 10.0, 60),
+        (60, 51.0, 31),
+        (60, 50.0, 30),
+        (6, 1.0, 1),
+        (125, 16.4, 20),
+        (25, 10.0, 3),
+    ] {
+        let mut settings = accepted(&[]);
+        settings.stable_window = Duration::from_secs(stable);
+        settings.panic_window_percentage = percent;
+        assert_eq!(settings.panic_window(), Duration::from_secs(panic), "{stable} s, {percent} %");
+    }
+}
+
+fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
+    let keys = prop::sample::select(vec![
+        "window",
+        "panic-window-percentage",
+        "panicThresholdPercentage",
+        "metric",
+        "target",
+        "target-utilization-percentage",
+        "targetBurstCapacity",
+        "min-scale",
+        "minScale",
+        "max-scale",
+        "initial-scale",
+        "activation-scale",
+        "scale-down-delay",
+        "scale-to-zero-pod-retention-period",
+        "progress-deadline",
+        "wake-timeout",
+        "wake-queue-depth",
+        "start-patience",
+        "reachability",
+        "metric-aggregation-algorithm",
+        "class",
+        "http-full-duplex",
+    ]);
+    prop::collection::btree_map(
+        keys.prop_map(|key| format!("{GROUP}/{key}")),
+        crate::settings::config::tests::any_text(),
+        0..8,
+    )
+}
+
+fn any_sizes() -> impl Strategy<Value = SpecReplicaBounds> {
+    let size = || prop::option::of(0u32..12);
+    (size(), size(), any::<bool>()).prop_map(|(min, max, limited)| SpecReplicaBounds { min, max, limited })
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_given_the_settings_are_within_their_bounds(
+        data in crate::settings::config::tests::any_data(),
+        annotations in any_annotations(),
+        sizes in any_sizes(),
+    ) {
+        let config = AutoscalerConfig::parse(&data).unwrap_or_default();
+        let (settings, errors) = Settings::resolve_given(&config, &annotations, sizes);
+        prop_assert!((6..=3600).contains(&settings.stable_window.as_secs()));
+        prop_assert!(settings.panic_window() >= Duration::from_secs(1));
+        prop_assert!(settings.panic_window() <= settings.stable_window);
+        prop_assert!((1.0..=100.0).contains(&settings.panic_window_percentage));
+        prop_assert!(settings.panic_threshold_percentage > 0.0);
+        prop_assert!(settings.target.is_none_or(|target| target >= 0.01 && target.is_finite()));
+        for metric in [MetricName::Concurrency, MetricName::RequestsPerSecond] {
+            let utilization = settings.utilization(metric);
+            prop_assert!(utilization > 0.0 && utilization <= 1.0);
+        }
+        prop_assert!(settings.target_burst_capacity >= 0.0 || settings.target_burst_capacity == -1.0);
+        prop_assert!(settings.max_scale == 0 || settings.min_scale <= settings.max_scale);
+        prop_assert!(settings.activation_scale >= 1);
+        let activated = settings.activation_scale > 1;
+        prop_assert!(!activated || settings.min_scale <= settings.activation_scale);
+        prop_assert!(!activated || settings.max_scale == 0 || settings.activation_scale <= settings.max_scale);
+        prop_assert!(settings.initial_scale > 0 || config.allow_zero_initial_scale);
+        prop_assert!(settings.progress_deadline >= Duration::from_secs(1));
+        prop_assert!(settings.scale_to_zero_grace_period > Duration::ZERO);
+        let unlimited = config.max_scale_limit == 0 || (sizes.max.is_some() && !sizes.limited);
+        prop_assert!(unlimited || (1..=config.max_scale_limit).contains(&settings.max_scale));
+        // Nothing is left out in silence.
+        let kept = |given: Option<u32>, resolved| given.is_none_or(|given| given == resolved);
+        prop_assert!(!errors.is_empty() || kept(sizes.min, settings.min_scale));
+        prop_assert!(!errors.is_empty() || kept(sizes.max, settings.max_scale));
+    }
+}
