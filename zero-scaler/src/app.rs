@@ -149,7 +149,7 @@ fn context(
         tasks.spawn(watch);
     }
     let (events, queue) = Events::new(metrics.events_dropped.clone());
-    let pace = RateLimit::new(args.rate(), metrics.paced_seconds.clone());
+    let pace = RateLimit::new(args.rate(), metrics.rate_limited_seconds.clone());
     let paced = pace.client(client.clone());
     tasks.spawn(events::write(paced.clone(), args.pod_name.clone(), queue));
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
@@ -180,7 +180,7 @@ fn context(
         verifications: PathVerifications::new(
             prober.clone(),
             queues.autoscalers.clone(),
-            metrics.probes.clone(),
+            metrics.path_probes.clone(),
         ),
         activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone(), prober)),
         clock,

@@ -1,46 +1,76 @@
-//! What the zero-scaler counts and times.
+//! The zero-scaler's metric families, all named `rouse_zero_scaler_*`.
+//!
+//! No label has a value that users choose, so cardinality is bounded.
 
+use prometheus::core::Collector;
 use prometheus::{
     Counter, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
-    core::Collector,
 };
+use runtime::kubernetes::lease::Leadership;
+use runtime::metrics::{MetricDescription, metric_name};
+
+use crate::FIELD_MANAGER;
 
 /// From half a millisecond to ten seconds; the budget of a wake is 10 ms.
 const LATENCIES: [f64; 14] =
     [0.0005, 0.001, 0.002, 0.004, 0.006, 0.01, 0.02, 0.04, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// All families, registered once.
+/// Describes every family of the process, for the reference page of metrics.
+pub fn describe() -> Vec<MetricDescription> {
+    // Registration fails only for a name that is registered twice, and this registry is new.
+    registry_with_all_families().map(|registry| MetricDescription::of_registry(&registry)).unwrap_or_default()
+}
+
+fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
+    let registry = Registry::new();
+    runtime::metrics::register_build_info(&registry, FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
+    Leadership::always_leading().register(&registry, FIELD_MANAGER)?;
+    let metrics = Metrics::register(&registry)?;
+    for (family, label) in [
+        (&metrics.path_probes, "passed"),
+        (&metrics.wakes, "scaled"),
+        (&metrics.scale_writes, "wake"),
+        (&metrics.watch_errors, "HPAs"),
+        (&metrics.reconcile_errors, "HPA"),
+    ] {
+        family.with_label_values(&[label]);
+    }
+    metrics.reconcile_seconds.with_label_values(&["HPA"]);
+    Ok(registry)
+}
+
+/// Handles of all families. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// From the receipt of a push to the API server's answer to the patch it caused.
+    /// Time from the receipt of a push to the API server's response to the write it caused.
     pub wake_seconds: Histogram,
-    /// Questions whether activators are in the path, by answer.
-    pub probes: IntCounterVec,
-    /// Wakes by outcome.
+    /// Activator path probes, by outcome.
+    pub path_probes: IntCounterVec,
+    /// Wakes, by outcome.
     pub wakes: IntCounterVec,
-    /// Writes of `/scale` by cause.
+    /// Writes of `/scale`, by cause.
     pub scale_writes: IntCounterVec,
-    /// Push frames taken.
+    /// Received push frames.
     pub push_frames: IntCounter,
-    /// Push frames or messages that made no sense.
+    /// Push frames or messages that were dropped as malformed.
     pub push_frames_bad: IntCounter,
-    /// Connected pushers.
+    /// Open push connections.
     pub push_connections: IntGauge,
-    /// Pushers refused for want of an activator's token.
+    /// Push connections rejected for lack of an activator's token.
     pub push_connections_refused: IntCounter,
-    /// Connected decision streams.
+    /// Open decision streams.
     pub decision_streams: IntGauge,
-    /// Decision messages that made no sense, or found no room.
+    /// Decision messages that were malformed or exceeded the bound of the table.
     pub decisions_dropped: IntCounter,
-    /// Events that found no room.
+    /// Events that exceeded the queue.
     pub events_dropped: IntCounter,
-    /// Seconds that requests to the API server waited for their turn.
-    pub paced_seconds: Counter,
-    /// Failures of watches by kind.
+    /// Seconds that requests to the API server were delayed by the rate limit.
+    pub rate_limited_seconds: Counter,
+    /// Failures of watches, by kind.
     pub watch_errors: IntCounterVec,
-    /// Duration of a look at one object, by kind.
+    /// Duration of the reconciles of one object, by kind.
     pub reconcile_seconds: HistogramVec,
-    /// Looks that failed, by kind.
+    /// Failed reconciles, by kind.
     pub reconcile_errors: IntCounterVec,
 }
 
@@ -52,69 +82,68 @@ impl Metrics {
     /// # Errors
     /// When the registry has one of these names already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |name: &str, help: &str| registered(registry, IntCounter::new(name, help)?);
-        let gauge = |name: &str, help: &str| registered(registry, IntGauge::new(name, help)?);
-        let counters = |name: &str, help: &str, label| {
-            registered(registry, IntCounterVec::new(Opts::new(name, help), &[label])?)
+        let counter = |suffix, help: &str| registered(registry, IntCounter::with_opts(opts(suffix, help))?);
+        let gauge = |suffix, help: &str| registered(registry, IntGauge::with_opts(opts(suffix, help))?);
+        let counters = |suffix, help: &str, label| {
+            registered(registry, IntCounterVec::new(opts(suffix, help), &[label])?)
         };
-        let latency = |name: &str, help: &str| HistogramOpts::new(name, help).buckets(LATENCIES.to_vec());
+        let latency = |suffix, help: &str| HistogramOpts {
+            common_opts: opts(suffix, help),
+            buckets: LATENCIES.to_vec(),
+        };
         Ok(Self {
             wake_seconds: registered(
                 registry,
                 Histogram::with_opts(latency(
-                    "rouse_wake_patch_seconds",
-                    "From the receipt of a push to the answer to the write of /scale",
+                    "wake_patch_seconds",
+                    "Time from an activator's report to the response to the write of /scale",
                 ))?,
             )?,
-            probes: counters(
-                "rouse_activator_probes_total",
-                "Questions whether activators are in the path",
-                "answer",
+            path_probes: counters(
+                "activator_path_probes_total",
+                "Probes whether a Service leads to activators, by outcome",
+                "outcome",
             )?,
-            wakes: counters("rouse_wakes_total", "Wakes by outcome", "outcome")?,
-            scale_writes: counters("rouse_scale_writes_total", "Writes of /scale by cause", "cause")?,
-            push_frames: counter("rouse_push_frames_total", "Push frames taken")?,
+            wakes: counters("wakes_total", "Wakes of workloads at zero, by outcome", "outcome")?,
+            scale_writes: counters("scale_writes_total", "Writes of /scale, by cause", "cause")?,
+            push_frames: counter("push_frames_total", "Push frames received from activators")?,
             push_frames_bad: counter(
-                "rouse_push_frames_bad_total",
-                "Push frames or messages dropped as senseless",
+                "push_frames_malformed_total",
+                "Push frames or messages dropped as malformed",
             )?,
-            push_connections: gauge("rouse_push_connections", "Activators connected")?,
+            push_connections: gauge("push_connections", "Open push connections of activators")?,
             push_connections_refused: counter(
-                "rouse_push_connections_refused_total",
-                "Connections that showed no token of an activator",
+                "push_connections_rejected_total",
+                "Push connections rejected for lack of an activator's token",
             )?,
-            decision_streams: gauge("rouse_decision_streams", "Decision streams connected")?,
-            decisions_dropped: counter("rouse_decisions_dropped_total", "Decision messages dropped")?,
-            events_dropped: counter(
-                "rouse_events_dropped_total",
-                "Events dropped because the queue was full",
+            decision_streams: gauge("decision_streams", "Open decision streams to metrics-adapters")?,
+            decisions_dropped: counter(
+                "decisions_dropped_total",
+                "Decision messages dropped as malformed or for lack of space",
             )?,
-            paced_seconds: registered(
+            events_dropped: counter("events_dropped_total", "Events dropped because the queue was full")?,
+            rate_limited_seconds: registered(
                 registry,
-                Counter::new(
-                    "rouse_kube_api_paced_seconds_total",
-                    "Time that requests to the API server waited because of --kube-api-qps",
-                )?,
+                Counter::with_opts(opts(
+                    "kube_api_rate_limited_seconds_total",
+                    "Delay of requests to the API server by --kube-api-qps",
+                ))?,
             )?,
-            watch_errors: counters(
-                "rouse_watch_errors_total",
-                "Failures of watches; they are tried again",
-                "kind",
-            )?,
+            watch_errors: counters("watch_errors_total", "Failures of watches, by kind", "kind")?,
             reconcile_seconds: registered(
                 registry,
                 HistogramVec::new(
-                    latency("rouse_reconcile_seconds", "Duration of a look at one object"),
+                    latency("reconcile_seconds", "Duration of reconciles, by kind"),
                     &["kind"],
                 )?,
             )?,
-            reconcile_errors: counters(
-                "rouse_reconcile_errors_total",
-                "Looks at an object that failed",
-                "kind",
-            )?,
+            reconcile_errors: counters("reconcile_errors_total", "Failed reconciles, by kind", "kind")?,
         })
     }
+}
+
+fn opts(suffix: &str, help: &str) -> Opts {
+    Opts::new(metric_name(FIELD_MANAGER, suffix), help)
 }
 
 fn registered<C: Collector + Clone + 'static>(
@@ -123,4 +152,24 @@ fn registered<C: Collector + Clone + 'static>(
 ) -> Result<C, prometheus::Error> {
     registry.register(Box::new(family.clone()))?;
     Ok(family)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn describes_every_family_with_its_labels() {
+        let families = describe();
+        let labels = |suffix: &str| {
+            let name = metric_name(FIELD_MANAGER, suffix);
+            let family = families.iter().find(|family| family.name == name);
+            family.unwrap_or_else(|| panic!("{name}: {families:?}")).labels.join(",")
+        };
+        assert_eq!(families.len(), 17, "{families:?}");
+        assert_eq!(labels("wakes_total"), "outcome");
+        assert_eq!(labels("reconcile_seconds"), "kind");
+        assert_eq!(labels("leader"), "");
+        assert!(families.iter().all(|family| !family.help.is_empty()));
+    }
 }

@@ -18,7 +18,8 @@ impl Admin {
     /// The number of reconciles of all controllers.
     pub(crate) async fn reconciles(self) -> Result<u64> {
         let metrics = self.get("/metrics").await?;
-        let counts = metrics.lines().filter(|line| line.starts_with("rouse_reconcile_seconds_count"));
+        let counts =
+            metrics.lines().filter(|line| line.starts_with("rouse_zero_scaler_reconcile_seconds_count"));
         counts
             .map(|line| Ok(line.rsplit_once(' ').context("a metric without value")?.1.parse::<u64>()?))
             .sum()

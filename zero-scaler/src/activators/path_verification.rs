@@ -161,9 +161,7 @@ impl PathVerifications {
         async move {
             let Ok(_place) = places.acquire().await else { return };
             let verification = verify_path(prober.as_ref(), &question.doors, &key, question.managed).await;
-            answers
-                .with_label_values(&[if verification.is_ok() { "answered" } else { "not answered" }])
-                .inc();
+            answers.with_label_values(&[if verification.is_ok() { "passed" } else { "failed" }]).inc();
             let verification = verification.map_err(|error| error.to_string());
             *found.lock() = Some(Answer { at: Instant::now(), verification });
             looks.enqueue(key);

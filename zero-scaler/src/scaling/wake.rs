@@ -271,11 +271,11 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> Wake<S, W> {
         match &outcome {
             Ok(Outcome::Woken) => {
                 self.metrics.wake_seconds.observe(took.as_secs_f64());
-                self.metrics.wakes.with_label_values(&["woken"]).inc();
+                self.metrics.wakes.with_label_values(&["scaled"]).inc();
                 self.tell(workload, took);
                 remember(&self.woken_here, key, workload.autoscaler.clone());
             }
-            Ok(Outcome::AwakeAlready) => self.metrics.wakes.with_label_values(&["awake"]).inc(),
+            Ok(Outcome::AwakeAlready) => self.metrics.wakes.with_label_values(&["active"]).inc(),
             Err(error) => {
                 self.metrics.wakes.with_label_values(&["failed"]).inc();
                 tracing::warn!(workload = %key, %error, "wake failed; the next push tries again");
@@ -569,7 +569,7 @@ pub(crate) mod tests {
         wake.receive(push("web", 1.0), now());
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(writes.try_recv().is_err());
-        assert_eq!(wake.metrics.wakes.with_label_values(&["awake"]).get(), 1);
+        assert_eq!(wake.metrics.wakes.with_label_values(&["active"]).get(), 1);
     }
 
     #[tokio::test(start_paused = true)]
