@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::Full;
-use support::pod::{FakePod, MortalPod};
+use support::pod::{FakePod, KillablePod};
 use support::work_log::{NUMBER, TAKES};
 use support::{Harness, LIMITS, client, eventually, http2_client, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,7 +49,7 @@ async fn no_get_fails_while_pods_are_killed_and_come_back() {
     let harness = Harness::start().await;
     let mut pods = Vec::new();
     for ip in PODS {
-        pods.push(Some(MortalPod::start(ip, harness.pod_port).await));
+        pods.push(Some(KillablePod::start(ip, harness.pod_port).await));
         harness.pod_seen(ip, true).await;
     }
     let (answers, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -69,7 +69,7 @@ async fn no_get_fails_while_pods_are_killed_and_come_back() {
         more().await;
         pod.take().unwrap().kill().await;
         more().await;
-        *pod = Some(MortalPod::start(ip, harness.pod_port).await);
+        *pod = Some(KillablePod::start(ip, harness.pod_port).await);
     }
     more().await;
     stop.store(true, Ordering::SeqCst);
@@ -84,7 +84,7 @@ async fn sends_only_idempotent_requests_of_killed_pod_to_another() {
     for (method, is_resent) in [(Method::PUT, true), (Method::DELETE, true), (Method::POST, false)] {
         // With a limit of 1 the pod with the lowest address is tried first.
         let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
-        let dying = MortalPod::start(POD, harness.pod_port).await;
+        let dying = KillablePod::start(POD, harness.pod_port).await;
         dying.close_gate();
         let other = FakePod::ready(OTHER_POD, harness.pod_port).await;
         harness.pod_seen(POD, true).await;

@@ -32,7 +32,7 @@ use runtime::readiness::Readiness;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// More than anything here takes on a busy machine.
+/// Longer than any step of these tests takes on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 pub const LIMITS: Limits = Limits {

@@ -21,8 +21,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::DEADLINE;
 use super::work_log::{self, Work};
 
-/// Answers `/echo` with the request's body as it comes, `/upgrade` and `/tunnel` with an echoing
-/// tunnel, and all else with its address once it may.
+/// Answers `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing
+/// tunnel, and everything else with its address once it is released.
 pub struct FakePod {
     state: Arc<PodState>,
     _stop: DropGuard,
@@ -41,14 +41,14 @@ struct PodState {
 }
 
 /// A pod with its own runtime, so that all of its sockets end at once, as with a process.
-pub struct MortalPod {
+pub struct KillablePod {
     pod: FakePod,
     runtime: Option<Runtime>,
 }
 
 type Body = Either<Full<Bytes>, Incoming>;
 
-impl MortalPod {
+impl KillablePod {
     /// Ready.
     pub async fn start(ip: &'static str, port: u16) -> Self {
         let runtime =
@@ -64,7 +64,7 @@ impl MortalPod {
     }
 }
 
-impl Drop for MortalPod {
+impl Drop for KillablePod {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -72,7 +72,7 @@ impl Drop for MortalPod {
     }
 }
 
-impl Deref for MortalPod {
+impl Deref for KillablePod {
     type Target = FakePod;
 
     fn deref(&self) -> &FakePod {

@@ -24,10 +24,10 @@ pub struct Work {
 #[derive(Debug)]
 pub struct Figures {
     pub requests: usize,
-    /// For how long one request was under way while one pod was idle between two of its requests:
-    /// of all such times half, 999 of 1000, and all were no longer.
+    /// How long a request was pending while a pod was idle between two of its requests: the median,
+    /// the 99.9th percentile and the maximum of these times.
     pub idle_while_waiting: [Duration; 3],
-    /// How much more the busiest pod served than the laziest, in parts of the laziest.
+    /// Requests of the busiest pod relative to those of the least busy one, minus 1.
     pub spread: f64,
 }
 

@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::{self, Message as Frame};
 use super::*;
 use crate::metrics::Metrics;
 
-/// More than anything here takes on a busy machine.
+/// Longer than any step of these tests takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// An exchange at an address of its own.
