@@ -1,7 +1,7 @@
 //! Slots: the places on pods with a container concurrency, divided among the activators and lent
 //! between them.
 //!
-//! [`pod_slots`] holds one workload's slots. [`slot_exchange`] keeps a [`slot_link`] to each other
+//! `pod_slots` holds one workload's slots. [`slot_exchange`] keeps a [`slot_link`] to each other
 //! activator; its [`slot_peers`] are the activators that share slots at one moment, from
 //! [`membership`].
 

@@ -5,7 +5,7 @@
 //! workload's throttler. Messages of other activators come this way so that a workload has the
 //! sender among its peers before it receives a message.
 //!
-//! A workload that was deleted is served for [`REMOVAL_DELAY`] longer: its EndpointSlices name this
+//! A workload that was deleted is served for `REMOVAL_DELAY` longer: its EndpointSlices name this
 //! activator until they are collected and every kube-proxy has seen that, and clients would find a
 //! closed port. If its port is leased to another workload meanwhile, that workload gets the port at
 //! once.

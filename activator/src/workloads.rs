@@ -1,7 +1,7 @@
 //! The activator's view of the cluster: its workloads, and the pods of each.
 //!
 //! Everything arrives as a [`ClusterChange`] on one bounded channel: [`kubernetes`] fills it from
-//! two watches, [`file`] from a file, tests directly. [`WorkloadIndex`] matches pods to workloads
+//! two watches, [`mod@file`] from a file, tests directly. [`WorkloadIndex`] matches pods to workloads
 //! and turns each change into the few [`WorkloadUpdate`]s that follow, which the
 //! [`Throttler`](crate::throttler::Throttler) applies.
 //!
