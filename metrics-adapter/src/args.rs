@@ -10,7 +10,8 @@ use autoscaler::contract::{
 use autoscaler::settings::parse_duration;
 use clap::{Parser, Subcommand};
 
-/// Collects request load, decides on the number of pods per workload, and serves external.metrics.k8s.io.
+/// Collects request load, decides on the number of pods per workload, and serves
+/// external.metrics.k8s.io.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "metrics-adapter", version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -52,9 +53,9 @@ pub struct Args {
     /// Name of this process's Service, for the serving certificate and the APIServices.
     #[arg(long, env = "ROUSE_SERVICE", default_value = "metrics-adapter")]
     pub service: String,
-    /// Directory with tls.crt and tls.key, maintained by another program such as cert-manager, which also
-    /// has to maintain the caBundle of the APIServices. By default the metrics-adapter creates and renews
-    /// its own certificate in Secret metrics-adapter-serving.
+    /// Directory with tls.crt and tls.key, maintained by another program such as cert-manager,
+    /// which also has to maintain the caBundle of the APIServices. By default the metrics-adapter
+    /// creates and renews its own certificate in Secret metrics-adapter-serving.
     #[arg(long, env = "ROUSE_SERVING_CERTIFICATE", value_name = "DIR")]
     pub serving_certificate: Option<PathBuf>,
     /// Also serve custom.metrics.k8s.io/v1beta2, for clusters where another server owns

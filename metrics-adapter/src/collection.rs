@@ -1,4 +1,5 @@
-//! Collection: load reports from activators and pods become windows of averages, one set a workload.
+//! Collection: load reports from activators and pods become windows of averages, one set a
+//! workload.
 //!
 //! Activators push over the [`stat_server`]; pods are read by the [`stats_scraper`], each second by
 //! the [`scrape_loop`]. Both fill the [`collector`], which the multi-scaler and the API read.

@@ -1,7 +1,8 @@
 //! DecisionStore: how many pods each workload should have, and the record of why.
 //!
 //! The [`multi_scaler`] decides on a [`tick_schedule`] and on [`pokes`]. Its results go to the
-//! [`decision_store`], which zero-scalers follow, and to the [`decision_history`], which `/why` shows.
+//! [`decision_store`], which zero-scalers follow, and to the [`decision_history`], which `/why`
+//! shows.
 
 pub mod decision_history;
 pub(crate) mod decision_reason;

@@ -6,8 +6,8 @@
 //!                      auth            auth                              └─► ApiError ─► Status JSON
 //! ```
 //!
-//! MetricValues come from the collector and from decisions, in memory; a follower forwards the query to the
-//! leader. Nothing else waits for I/O but access reviews, which are cached.
+//! MetricValues come from the collector and from decisions, in memory; a follower forwards the
+//! query to the leader. Nothing else waits for I/O but access reviews, which are cached.
 //!
 //! Missing data is an error and never 0, because the HPA would act on a 0. No response carries
 //! `Retry-After`, because the HPA would sleep on it.

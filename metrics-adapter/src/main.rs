@@ -1,5 +1,5 @@
-//! The metrics-adapter: collects request load, decides on the number of pods, and serves the decisions to
-//! the HPA and the zero-scaler.
+//! The metrics-adapter: collects request load, decides on the number of pods, and serves the
+//! decisions to the HPA and the zero-scaler.
 
 use std::process::ExitCode;
 

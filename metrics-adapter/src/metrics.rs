@@ -1,7 +1,7 @@
 //! The adapter's own metrics, all named `rouse_metrics_adapter_*`.
 //!
-//! No label has a value that users choose, so cardinality is bounded. Values per workload are in its
-//! PodAutoscaler and in the metrics API.
+//! No label has a value that users choose, so cardinality is bounded. Values per workload are in
+//! its PodAutoscaler and in the metrics API.
 
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,

@@ -6,9 +6,9 @@
 //!                                                     └► plot        (--plot)
 //! ```
 //!
-//! The decisions come from the same decider as in a cluster. A decision is written as soon as its line is
-//! read, so that the trace may still be growing: output is buffered only while input is available. An
-//! invalid line ends the run, after all decisions before it.
+//! The decisions come from the same decider as in a cluster. A decision is written as soon as its
+//! line is read, so that the trace may still be growing: output is buffered only while input is
+//! available. An invalid line ends the run, after all decisions before it.
 
 mod json_lines;
 mod outcome_writer;
@@ -45,7 +45,8 @@ enum SimulationError {
     Write(#[from] io::Error),
 }
 
-/// Runs a simulation and prints an error to standard error. A closed output pipe (`| head`) is a success.
+/// Runs a simulation and prints an error to standard error. A closed output pipe (`| head`) is a
+/// success.
 pub fn run(args: &SimulateArgs) -> ExitCode {
     match simulate(args) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! TLS: the listener of the metrics API, the certificate that it serves, and the trust in that certificate.
+//! TLS: the listener of the metrics API, the certificate that it serves, and the trust in that
+//! certificate.
 //!
 //! The certificate is either our own, kept in a Secret ([`serving_certificate`]), or mounted
 //! ([`mounted_certificate`]). With our own, [`api_service`] keeps its CA in the APIServices.

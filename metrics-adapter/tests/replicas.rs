@@ -1,5 +1,5 @@
-//! Two replicas and one Lease: the leader decides, both serve its values, and held decisions survive a
-//! handover.
+//! Two replicas and one Lease: the leader decides, both serve its values, and held decisions
+//! survive a handover.
 
 #![allow(
     clippy::indexing_slicing,

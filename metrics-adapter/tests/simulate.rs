@@ -1,5 +1,5 @@
-//! The compiled `metrics-adapter simulate`: its output for the recorded traces, as a table and a plot, and
-//! for invalid input.
+//! The compiled `metrics-adapter simulate`: its output for the recorded traces, as a table and a
+//! plot, and for invalid input.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -26,7 +26,8 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Runs it on this text. A thread writes the input, because the process may stop reading before the end.
+/// Runs it on this text. A thread writes the input, because the process may stop reading before the
+/// end.
 fn simulate(args: &[&str], input: impl Into<Vec<u8>>) -> Output {
     let mut child = command(args).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -214,8 +215,8 @@ fn empty_trace_is_an_error_and_a_trace_without_decisions_is_not() {
 
 // === table and plot ===
 
-/// A shop: a quiet start, a burst, idle pods, no stats, and a smaller target. One stat a second, one
-/// decision every two seconds.
+/// A shop: a quiet start, a burst, idle pods, no stats, and a smaller target. One stat a second,
+/// one decision every two seconds.
 fn shop() -> String {
     let smaller =
         FIRST.replace(r#""t":0.0"#, r#""t":60"#).replace(":70.0", ":7.0").replace(r#","ready":1"#, "");

@@ -1,5 +1,5 @@
-//! The API over real TLS handshakes: without a certificate, with a replaced one, and with the client
-//! certificate of the front proxy.
+//! The API over real TLS handshakes: without a certificate, with a replaced one, and with the
+//! client certificate of the front proxy.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

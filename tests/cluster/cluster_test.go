@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// These tests start real clusters, take minutes and need root, so they run only with this environment variable.
+// These tests start real clusters, take minutes and need root, so they run only with this
+// environment variable.
 const enabled = "CLUSTER_TEST"
 
 // tool is the program under test, built once.
@@ -123,7 +124,8 @@ func traces(t *testing.T, name string) trace {
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {
 		line, _ := os.ReadFile(filepath.Join(process, "cmdline"))
-		// A process of the cluster has mounts of the cluster's files, such as the root of a container.
+		// A process of the cluster has mounts of the cluster's files, such as the root of a
+		// container.
 		mounts, _ := os.ReadFile(filepath.Join(process, "mountinfo"))
 		command := strings.ReplaceAll(string(line), "\x00", " ")
 		if strings.Contains(command, state) || strings.Contains(command, "--name "+name+" ") || bytes.Contains(mounts, []byte(state)) {

@@ -1,5 +1,5 @@
-// Command cluster runs a real one-node Kubernetes on a Debian machine, for tests and demos. It needs Go, root,
-// Go modules and Debian packages.
+// Command cluster runs a real one-node Kubernetes on a Debian machine, for tests and demos. It
+// needs Go, root, Go modules and Debian packages.
 package main
 
 import (

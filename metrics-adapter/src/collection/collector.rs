@@ -1,8 +1,8 @@
 //! Collector: the windows of all workloads, filled by pushes and by scrapes.
 //!
 //! Activators' pushes come from the stat server, pods' stats from the scraper; what both record for
-//! one second adds up. The multi-scaler and the metrics API read averages. A push for a workload that
-//! is not in the table is dropped, because no decision would use it.
+//! one second adds up. The multi-scaler and the metrics API read averages. A push for a workload
+//! that is not in the table is dropped, because no decision would use it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! ScrapeClient: reads one pod's stat, by datagram if the pod supports it, else by `GET /stat`.
 //!
 //! A pod that answers by HTTP only (a network policy allows only TCP, or its sidecar is older) is
-//! cached as such, and scraped by HTTP directly for a while. HTTP connections are kept alive, because
-//! the same pods are scraped again and again, up to a limit. A slow response or a large one is an error.
+//! cached as such, and scraped by HTTP directly for a while. HTTP connections are kept alive,
+//! because the same pods are scraped again and again, up to a limit. A slow response or a large one
+//! is an error.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -33,8 +34,8 @@ const MAX_REQUESTS: usize = 1024;
 /// Pods with keep-alive connections; with more pods, each connection is closed after its response.
 /// Every platform allows a process this many open files.
 const MAX_KEPT: usize = 4096;
-/// How long a pod that answered no datagram is scraped by HTTP only. Short, because a busy node drops
-/// datagrams too, and HTTP costs more.
+/// How long a pod that answered no datagram is scraped by HTTP only. Short, because a busy node
+/// drops datagrams too, and HTTP costs more.
 const HTTP_ONLY_TTL: Duration = Duration::from_secs(30);
 /// Entries in the cache of HTTP-only pods; further pods are tried by datagram each time.
 const MAX_HTTP_ONLY: usize = 1 << 17;

@@ -1,8 +1,9 @@
 //! Scrape loop: one task that scrapes the pods of every workload each second.
 //!
-//! One task serves all workloads: a pending scrape is an entry in a `FuturesUnordered`, not a task with
-//! a timer of its own. It runs on the thread that receives the pods' responses, so that a response never
-//! wakes another thread; on two threads, ten thousand workloads took half as much CPU time again.
+//! One task serves all workloads: a pending scrape is an entry in a `FuturesUnordered`, not a task
+//! with a timer of its own. It runs on the thread that receives the pods' responses, so that a
+//! response never wakes another thread; on two threads, ten thousand workloads took half as much
+//! CPU time again.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;

@@ -1,9 +1,9 @@
 //! ScrapeSchedule: when each workload is scraped next, for the one task that scrapes them all.
 //!
-//! Pods finish a second at each whole second. A round shortly after it sees a burst soonest; a round
-//! exactly at it may still read the second before. Workloads are spread over the rest of the second, so
-//! that not all are scraped at once. A workload whose round is still running when its next second comes
-//! skips that second and delays no other. Instants are arguments.
+//! Pods finish a second at each whole second. A round shortly after it sees a burst soonest; a
+//! round exactly at it may still read the second before. Workloads are spread over the rest of the
+//! second, so that not all are scraped at once. A workload whose round is still running when its
+//! next second comes skips that second and delays no other. Instants are arguments.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -30,11 +30,13 @@ struct RoundOffsets {
     apart: u64,
 }
 
-/// For up to this many workloads: few offsets, early in the second, so that the process wakes seldom.
-/// The queries of one offset still fit any socket buffer and are answered before the next offset.
+/// For up to this many workloads: few offsets, early in the second, so that the process wakes
+/// seldom. The queries of one offset still fit any socket buffer and are answered before the next
+/// offset.
 const FEW_WORKLOADS: [(usize, RoundOffsets); 2] =
     [(100, RoundOffsets { count: 4, apart: 25 }), (500, RoundOffsets { count: 20, apart: 25 })];
-/// For more workloads: the rest of the second. With ten thousand, about forty rounds at each offset.
+/// For more workloads: the rest of the second. With ten thousand, about forty rounds at each
+/// offset.
 const MANY_WORKLOADS: RoundOffsets = RoundOffsets { count: (1000 - SETTLED) / 4, apart: 4 };
 
 /// The next round of each workload.
@@ -126,8 +128,8 @@ fn offsets(workloads: usize) -> RoundOffsets {
     few.map_or(MANY_WORKLOADS, |(_, offsets)| offsets)
 }
 
-/// When the first round is due: at the workload's own offset in the next second. Later rounds follow at
-/// whole seconds after it, so every round has a second of its own.
+/// When the first round is due: at the workload's own offset in the next second. Later rounds
+/// follow at whole seconds after it, so every round has a second of its own.
 fn first_round(key: &Key, now: Duration, offsets: RoundOffsets) -> Duration {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

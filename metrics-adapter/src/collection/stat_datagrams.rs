@@ -1,9 +1,9 @@
 //! StatDatagrams: queries pods for their stats over one UDP socket, however many pods there are.
 //!
-//! The scrape client tries this first: a query and its answer cost two system calls, no connection and
-//! no state to keep. An unanswered query is sent once more, because datagrams get lost; then the client
-//! falls back to HTTP. It does neither while this process is overloaded, because a retry would add to
-//! the load.
+//! The scrape client tries this first: a query and its answer cost two system calls, no connection
+//! and no state to keep. An unanswered query is sent once more, because datagrams get lost; then
+//! the client falls back to HTTP. It does neither while this process is overloaded, because a retry
+//! would add to the load.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,8 +19,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Timeout of each attempt. Pods are a millisecond away; the second attempt is longer, for pods on a
-/// busy node.
+/// Timeout of each attempt. Pods are a millisecond away; the second attempt is longer, for pods on
+/// a busy node.
 const ATTEMPTS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(150)];
 /// Queries that may be pending. A round has at most 128.
 const MAX_PENDING: usize = 1 << 16;
@@ -226,7 +226,8 @@ mod tests {
             for ip in ["127.0.0.1", "127.0.0.2"] {
                 let answer = datagrams.query(ip.parse().unwrap()).await;
                 let timestamp = answer.map(|stat| stat.unwrap().timestamp);
-                // Only 127.0.0.1 answers. On a busy machine, this process may be the one that is late.
+                // Only 127.0.0.1 answers. On a busy machine, this process may be the one that is
+                // late.
                 let expected = if ip == "127.0.0.1" { Ok(42) } else { Err(DatagramError::NoAnswer) };
                 assert!(
                     timestamp == expected || timestamp == Err(DatagramError::Overloaded),

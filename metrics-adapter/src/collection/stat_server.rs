@@ -6,8 +6,9 @@
 //! | `/decisions` | zero-scaler | websocket; a snapshot of all decisions, then each change |
 //! | `/forward` | another replica | HTTP; a metric query for the leader |
 //!
-//! Every client presents the token of its service account. An invalid frame is dropped and counted, and
-//! its connection stays open. A subscriber that lags is disconnected and reconnects for a new snapshot.
+//! Every client presents the token of its service account. An invalid frame is dropped and counted,
+//! and its connection stays open. A subscriber that lags is disconnected and reconnects for a new
+//! snapshot.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -325,7 +326,8 @@ impl Peer {
         tokio::time::timeout(SEND, all).await.map_err(|_| Ended::Stuck)?
     }
 
-    /// Says goodbye to a peer that still listens. "Restart" tells it to come back, or to go to another replica.
+    /// Says goodbye to a peer that still listens. "Restart" tells it to come back, or to go to
+    /// another replica.
     async fn close(&mut self, ended: &Ended) {
         if matches!(ended, Ended::Stopping) {
             let frame = CloseFrame { code: close_code::RESTART, reason: "stopping".into() };

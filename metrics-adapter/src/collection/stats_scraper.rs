@@ -1,14 +1,15 @@
-//! StatsScraper: reads a sample of one workload's ready pods once a second and extrapolates to all of them.
+//! StatsScraper: reads a sample of one workload's ready pods once a second and extrapolates to all
+//! of them.
 //!
 //! - Any shortfall discards the whole second, because a partial sum would read as a drop in load.
 //! - Pods that have run for a whole stable window are sampled first; younger ones report less than
 //!   they will.
 //! - If the sampled loads differ widely (a few clients with keep-alive connections to one of many
 //!   pods), the sample is widened before it is extrapolated.
-//! - The pods with the highest load are scraped again in the next round and count for themselves only.
-//!   A sample without them would miss their load entirely.
-//! - A round is recorded at the time it was due, not when it ended, so every round has a second of its
-//!   own.
+//! - The pods with the highest load are scraped again in the next round and count for themselves
+//!   only. A sample without them would miss their load entirely.
+//! - A round is recorded at the time it was due, not when it ended, so every round has a second of
+//!   its own.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -76,15 +77,16 @@ struct SampledPods {
     pods: Vec<IpAddr>,
     /// In the same order.
     stats: Vec<Stat>,
-    /// Pods that have not completed a first second. They have no stat yet, and the round is complete
-    /// without them.
+    /// Pods that have not completed a first second. They have no stat yet, and the round is
+    /// complete without them.
     too_young: usize,
 }
 
 // === impl StatsScraper ===
 
 impl StatsScraper {
-    /// Runs one round and returns what the next one needs. Logs only the first failure and the recovery.
+    /// Runs one round and returns what the next one needs. Logs only the first failure and the
+    /// recovery.
     pub async fn run_round(&self, round: DueRound) -> (Key, RoundResult) {
         let DueRound { key, due, last } = round;
         let workload = self.workloads.borrow().get(&key).cloned();
@@ -123,7 +125,8 @@ impl StatsScraper {
         }
     }
 
-    /// Scrapes the last round's outliers and a sample of the other pods; also returns the new outliers.
+    /// Scrapes the last round's outliers and a sample of the other pods; also returns the new
+    /// outliers.
     async fn scrape(
         &self,
         ready: Vec<Arc<Pod>>,
@@ -161,8 +164,8 @@ impl StatsScraper {
         }
     }
 
-    /// Scrapes `sample` candidates, and more if their loads differ widely. The next candidate replaces
-    /// one that fails.
+    /// Scrapes `sample` candidates, and more if their loads differ widely. The next candidate
+    /// replaces one that fails.
     async fn scrape_sample(
         &self,
         candidates: Vec<Arc<Pod>>,
@@ -259,7 +262,8 @@ mod tests {
         assert_eq!(order.len(), 10);
     }
 
-    /// A scraper and `ready` pods on addresses of their own; the first `answering` report 4 requests each.
+    /// A scraper and `ready` pods on addresses of their own; the first `answering` report 4
+    /// requests each.
     async fn loopback(ready: u8, answering: u8) -> (StatsScraper, Vec<Arc<Pod>>) {
         loaded(ready, answering, |_| 4.0).await
     }
@@ -291,10 +295,10 @@ mod tests {
         (scraper, (0..ready).map(at).collect())
     }
 
-    /// Rows of Knative's stats_scraper_test.go. Its rows about scraping through a Service (S2, S7, S8,
-    /// S10) have no counterpart, because pods are scraped by pod IP only: through a Service, the
-    /// scraper cannot choose the pod and would scrape some repeatedly. A mesh that blocks pod IPs must
-    /// exclude the stats port.
+    /// Rows of Knative's stats_scraper_test.go. Its rows about scraping through a Service (S2, S7,
+    /// S8, S10) have no counterpart, because pods are scraped by pod IP only: through a Service,
+    /// the scraper cannot choose the pod and would scrape some repeatedly. A mesh that blocks pod
+    /// IPs must exclude the stats port.
     #[tokio::test]
     async fn discards_second_on_shortfall() {
         let scrape = |ready, answering| async move {
@@ -326,7 +330,8 @@ mod tests {
             let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
             let (round, outliers) = scraper.scrape(pods.clone(), &[], now, window).await.unwrap();
             let ScrapeResult::Complete { total, .. } = round else { panic!("{round:?}") };
-            // The first sample contains the hot pod or not; its load is not multiplied in either case.
+            // The first sample contains the hot pod or not; its load is not multiplied in either
+            // case.
             assert!(total.average_concurrent_requests <= 55.0, "{total:?}");
             let found: Vec<_> = hot.into_iter().filter(|_| total.average_concurrent_requests > 0.0).collect();
             assert_eq!(outliers, found);

@@ -1,8 +1,8 @@
 //! WindowClock: the time of the windows, which is Unix time that never steps.
 //!
-//! Wall time can jump back, and a window would then refuse every write until it has caught up. So the
-//! wall clock is read once, at the start, and the monotonic clock counts from there. Timestamps that
-//! leave the process are converted to the current wall clock.
+//! Wall time can jump back, and a window would then refuse every write until it has caught up. So
+//! the wall clock is read once, at the start, and the monotonic clock counts from there. Timestamps
+//! that leave the process are converted to the current wall clock.
 
 use std::time::Duration;
 
@@ -42,9 +42,9 @@ impl WindowClock {
 
     /// The second to record a report in: the sender's timestamp, if it is near the current time.
     ///
-    /// Senders stamp whole seconds, so each report has a second of its own, however long it travelled.
-    /// A sender whose clock is off would write into the past or block the window's future, so its
-    /// reports are recorded at the time of receipt.
+    /// Senders stamp whole seconds, so each report has a second of its own, however long it
+    /// travelled. A sender whose clock is off would write into the past or block the window's
+    /// future, so its reports are recorded at the time of receipt.
     pub fn second_of(&self, stamped: i64) -> Duration {
         const EARLY: Duration = Duration::from_secs(2);
         const LATE: Duration = Duration::from_secs(10);

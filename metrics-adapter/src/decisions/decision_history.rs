@@ -1,8 +1,8 @@
 //! DecisionHistory: the last decisions on each workload, with the data behind them.
 //!
 //! The multi-scaler records every attempt to decide, with data or without; `/why` shows them. The
-//! history is bounded per workload, and workloads that left the table are dropped. A follower records
-//! its own attempts, and shows them once it leads.
+//! history is bounded per workload, and workloads that left the table are dropped. A follower
+//! records its own attempts, and shows them once it leads.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! DecisionStore: the newest decision of every workload, and the stream of their changes.
 //!
 //! Only the multi-scaler writes it, and only while this replica leads. The metrics API reads single
-//! decisions. A zero-scaler's connection takes a snapshot and, atomically with it, subscribes to all
-//! later changes. The stream is bounded: a subscriber that lags too far behind is disconnected and must
-//! reconnect for a new snapshot.
+//! decisions. A zero-scaler's connection takes a snapshot and, atomically with it, subscribes to
+//! all later changes. The stream is bounded: a subscriber that lags too far behind is disconnected
+//! and must reconnect for a new snapshot.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use tokio::sync::broadcast;
 
 /// Changes that a slow subscriber may lag behind.
 const BACKLOG: usize = 4096;
-/// An unchanged decision is sent again after this long, so that subscribers see fresh data behind it.
+/// An unchanged decision is sent again after this long, so that subscribers see fresh data behind
+/// it.
 const REFRESH_MS: i64 = 10_000;
 
 /// The decisions of all workloads.

@@ -1,13 +1,13 @@
 //! MultiScaler: one task that owns the deciders of all workloads.
 //!
-//! It decides on each workload every two seconds, at the workload's own tick ([`TickSchedule`]). A poke
-//! ([`Pokes`]) of a workload at zero is decided at once, other pokes after a short delay
+//! It decides on each workload every two seconds, at the workload's own tick ([`TickSchedule`]). A
+//! poke ([`Pokes`]) of a workload at zero is decided at once, other pokes after a short delay
 //! ([`DelayedPokes`]). Its input are the collector's averages and the ready pods; its output is the
 //! [`DecisionStore`]. Without data it decides nothing, and the last decision ages.
 //!
-//! Only the leader publishes decisions. A follower decides too, on its own windows, so that its deciders
-//! are in the right panic and delay states when it takes over. After a takeover it does not scale down
-//! for one stable window, because the previous leader may have seen more load.
+//! Only the leader publishes decisions. A follower decides too, on its own windows, so that its
+//! deciders are in the right panic and delay states when it takes over. After a takeover it does
+//! not scale down for one stable window, because the previous leader may have seen more load.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ pub struct MultiScaler {
 #[derive(Debug)]
 struct DeciderEntry {
     decider: Decider,
-    /// Since when it is idle, by the collector's clock and by the wall clock. Converted once: the clocks
-    /// drift by milliseconds, and each difference would be sent to all subscribers.
+    /// Since when it is idle, by the collector's clock and by the wall clock. Converted once: the
+    /// clocks drift by milliseconds, and each difference would be sent to all subscribers.
     idle: Option<(Duration, i64)>,
 }
 

@@ -1,12 +1,12 @@
 //! Pokes: requests to the multi-scaler to decide on a workload before its next tick.
 //!
 //! The stat server and the scrape loop poke after they record reports. Two seconds are too long for
-//! requests to a workload without pods, or for two hundred requests to a single pod. The multi-scaler
-//! checks again whether the poke is still urgent, because several reports may poke before the first
-//! decision.
+//! requests to a workload without pods, or for two hundred requests to a single pod. The
+//! multi-scaler checks again whether the poke is still urgent, because several reports may poke
+//! before the first decision.
 //!
-//! A workload that only has too few pods is delayed until the other activators have reported the same
-//! moment ([`DelayedPokes`]), because each decision writes a size.
+//! A workload that only has too few pods is delayed until the other activators have reported the
+//! same moment ([`DelayedPokes`]), because each decision writes a size.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

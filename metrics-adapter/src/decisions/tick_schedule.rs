@@ -1,8 +1,8 @@
 //! TickSchedule: at which tick of each two seconds a workload is decided on.
 //!
-//! Workloads are spread over the ticks, so that a decision never waits until all others are made. Many
-//! workloads get many short ticks; few get few, so that an idle process wakes seldom. Missed ticks are
-//! made up for, unless more than one whole period is missed.
+//! Workloads are spread over the ticks, so that a decision never waits until all others are made.
+//! Many workloads get many short ticks; few get few, so that an idle process wakes seldom. Missed
+//! ticks are made up for, unless more than one whole period is missed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

@@ -6,9 +6,9 @@
 //! else ─► system:anonymous
 //! ```
 //!
-//! A SubjectAccessReview follows, except for members of `system:masters`. The headers are trusted only
-//! if the connection's certificate verifies against the currently published CA. If a review fails, the
-//! request fails.
+//! A SubjectAccessReview follows, except for members of `system:masters`. The headers are trusted
+//! only if the connection's certificate verifies against the currently published CA. If a review
+//! fails, the request fails.
 
 pub(super) mod access_review;
 mod front_proxy;
@@ -116,7 +116,8 @@ fn anonymous() -> User {
     User { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }
 }
 
-/// Adds the group of all authenticated users. The aggregation layer sends some users without any group.
+/// Adds the group of all authenticated users. The aggregation layer sends some users without any
+/// group.
 fn authenticated(mut user: User) -> User {
     if user.name != ANONYMOUS && !user.groups.iter().any(|group| group == AUTHENTICATED) {
         user.groups.push(AUTHENTICATED.to_owned());

@@ -1,8 +1,8 @@
 //! Discovery: the served groups and metrics, in the aggregated form and in the older one.
 //!
-//! The aggregation layer requests `/apis` in the aggregated form once a minute and on every change. The
-//! older form is the fallback, and the target of the availability check. The only verb is `get`, so that
-//! namespace deletion and garbage collection ignore these resources.
+//! The aggregation layer requests `/apis` in the aggregated form once a minute and on every change.
+//! The older form is the fallback, and the target of the availability check. The only verb is
+//! `get`, so that namespace deletion and garbage collection ignore these resources.
 
 pub(super) mod openapi;
 

@@ -4,9 +4,9 @@
 //! HPA ─► follower: authenticate, authorize ─► stats port of the leader ─► the leader's response
 //! ```
 //!
-//! Two replicas sample the same load differently. An HPA that read from both in turn would follow the
-//! difference, so a follower serves no values of its own. The Lease holds the leader's address. If the
-//! leader does not respond, the query fails, and the HPA keeps the current size.
+//! Two replicas sample the same load differently. An HPA that read from both in turn would follow
+//! the difference, so a follower serves no values of its own. The Lease holds the leader's address.
+//! If the leader does not respond, the query fails, and the HPA keeps the current size.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,12 +21,13 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use runtime::auth::{ProjectedToken, TokenError};
 use runtime::kubernetes::lease::Leadership;
 
-/// Timeout of a forwarded query. The leader reads memory only, and the HPA's few workers wait for it.
+/// Timeout of a forwarded query. The leader reads memory only, and the HPA's few workers wait for
+/// it.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of connecting. A lost node does not respond at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a query waits for the next leader. A clean handover takes milliseconds. After a crash, the
-/// lease takes longer to expire, and the query fails.
+/// How long a query waits for the next leader. A clean handover takes milliseconds. After a crash,
+/// the lease takes longer to expire, and the query fails.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest body accepted, in bytes. The history of a workload has about 10 KiB.
 const MAX_BODY: usize = 1024 * 1024;
@@ -87,8 +88,8 @@ pub enum ForwardError {
 
 /// The holder identity of a process in the Lease: it contains the address of its stats port.
 ///
-/// `started`, in Unix milliseconds, distinguishes the process from the one before in the same pod. A
-/// restarted process must not resume the old lease, because its windows are empty while another
+/// `started`, in Unix milliseconds, distinguishes the process from the one before in the same pod.
+/// A restarted process must not resume the old lease, because its windows are empty while another
 /// replica's are full.
 pub fn identity(pod: &str, started: i64, stats: SocketAddr) -> String {
     format!("{pod}_{started}_{stats}")

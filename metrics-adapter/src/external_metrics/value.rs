@@ -1,11 +1,12 @@
 //! MetricValues: the values of external metrics, as the one item of an ExternalMetricValueList.
 //!
 //! - `concurrency` and `requests-per-second` are stable averages of the workload's total. While a
-//!   decision is held above its average (in panic, for example), the metric that the workload scales on
-//!   is at least what the decision needs, so that the HPA does not scale below the decision.
+//!   decision is held above its average (in panic, for example), the metric that the workload
+//!   scales on is at least what the decision needs, so that the HPA does not scale below the
+//!   decision.
 //! - `desired-replicas` is the decision itself.
-//! - A workload at zero (no pods, no held requests, a connected activator to confirm it) has the value 0.
-//!   Every other lack of data is an error ([`MissingData`]).
+//! - A workload at zero (no pods, no held requests, a connected activator to confirm it) has the
+//!   value 0. Every other lack of data is an error ([`MissingData`]).
 
 pub(super) mod missing_data;
 pub(super) mod object_metrics;

@@ -1,4 +1,5 @@
-//! WhyReport: the settings, the current value and the last decisions of a workload, as JSON and as text.
+//! WhyReport: the settings, the current value and the last decisions of a workload, as JSON and as
+//! text.
 //!
 //! Served at `/why`, to explain the size of a workload. Times are UTC. Decisions are shown before
 //! minReplicas and maxReplicas, which the writer of `/scale` applies.

@@ -4,10 +4,10 @@
 //!  outcomes ─► Timeline (bounded, maxima kept) ─► columns ─► panel of load │ bands │ panel of pods │ times
 //! ```
 //!
-//! There are two panels, because load and pods have different scales. Each panel has an area and a line
-//! over it, which are distinguishable without colours; only a terminal gets colours. A column shows the
-//! maximum of its time, so a short spike keeps its height. A column without a decision repeats the last
-//! one.
+//! There are two panels, because load and pods have different scales. Each panel has an area and a
+//! line over it, which are distinguishable without colours; only a terminal gets colours. A column
+//! shows the maximum of its time, so a short spike keeps its height. A column without a decision
+//! repeats the last one.
 
 mod canvas;
 mod panel;

@@ -1,7 +1,7 @@
 //! DecisionTable: one row per decision, for reading in a terminal.
 //!
-//! Repeated rows are folded into one, so that an idle night is not a thousand lines. A changed spec has a
-//! line of its own between the rows.
+//! Repeated rows are folded into one, so that an idle night is not a thousand lines. A changed spec
+//! has a line of its own between the rows.
 
 use std::io::{self, Write};
 

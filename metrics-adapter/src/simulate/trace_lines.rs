@@ -1,4 +1,5 @@
-//! TraceLines: the JSON lines of a trace, of bounded length, with errors that name file, line and position.
+//! TraceLines: the JSON lines of a trace, of bounded length, with errors that name file, line and
+//! position.
 
 use std::io::{self, BufRead, BufReader, Read};
 

@@ -2,8 +2,8 @@
 //! certificate.
 //!
 //! A cluster has one APIService per API group, and it may belong to another metrics adapter. It is
-//! Rouse's exactly if it names this installation's Service. Otherwise it is left unchanged, and a log
-//! line, an event on it and the metric `rouse_metrics_adapter_api_service_owned` report that.
+//! Rouse's exactly if it names this installation's Service. Otherwise it is left unchanged, and a
+//! log line, an event on it and the metric `rouse_metrics_adapter_api_service_owned` report that.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! CertificateMaterial: a CA, a leaf for the Service's DNS names, and their keys, as stored in a Secret.
+//! CertificateMaterial: a CA, a leaf for the Service's DNS names, and their keys, as stored in a
+//! Secret.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! A serving certificate that another program creates and renews (cert-manager, for example), mounted as
-//! files.
+//! A serving certificate that another program creates and renews (cert-manager, for example),
+//! mounted as files.
 //!
-//! The files are polled, because the kubelet replaces them under the running process. Invalid content
-//! changes nothing. The other program also maintains the caBundle of the APIServices, because only it
-//! has the CA.
+//! The files are polled, because the kubelet replaces them under the running process. Invalid
+//! content changes nothing. The other program also maintains the caBundle of the APIServices,
+//! because only it has the CA.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ enum MountedError {
     Certificate(#[from] CertificateError),
 }
 
-/// Loads `tls.crt` and `tls.key` of a directory, and loads them again after each change. Opens `latch`
-/// after the first load.
+/// Loads `tls.crt` and `tls.key` of a directory, and loads them again after each change. Opens
+/// `latch` after the first load.
 #[tracing::instrument(skip_all, fields(?directory))]
 pub async fn watch_files(
     directory: PathBuf,

@@ -1,5 +1,5 @@
-//! ServingCertificate: creates the serving certificate, keeps it in a Secret that all replicas share,
-//! and renews it.
+//! ServingCertificate: creates the serving certificate, keeps it in a Secret that all replicas
+//! share, and renews it.
 //!
 //! ```text
 //! Secret missing ─► create it; on a conflict, another replica was faster, and the watch brings its Secret
@@ -7,8 +7,9 @@
 //!                └► expiring or invalid ─► replace it by resourceVersion; on a conflict, as above
 //! ```
 //!
-//! The Secret has the CA's key too, so a new leaf needs no new CA. When the CA itself expires soon, the
-//! new CA is put in front of the old one in `ca.crt`, so that both are trusted while replicas switch.
+//! The Secret has the CA's key too, so a new leaf needs no new CA. When the CA itself expires soon,
+//! the new CA is put in front of the old one in `ca.crt`, so that both are trusted while replicas
+//! switch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +57,8 @@ enum WriteSecretError {
 // === impl ServingCertificate ===
 
 impl ServingCertificate {
-    /// The certificate for `service` in `namespace`; `ca` receives the CA bundle that clients must trust.
+    /// The certificate for `service` in `namespace`; `ca` receives the CA bundle that clients must
+    /// trust.
     pub fn new(
         client: Client,
         namespace: &str,
@@ -109,7 +111,8 @@ impl ServingCertificate {
         }
     }
 
-    /// Loads a valid certificate, and replaces an invalid or expiring one. Returns when to check again.
+    /// Loads a valid certificate, and replaces an invalid or expiring one. Returns when to check
+    /// again.
     async fn reconcile(&mut self, secret: Option<&Secret>) -> Duration {
         let current = secret.map(CertificateMaterial::from_secret);
         let now = runtime::clock::since_epoch();

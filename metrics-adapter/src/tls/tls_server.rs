@@ -1,8 +1,8 @@
 //! TLS server: the listener of the metrics API.
 //!
-//! It requests a client certificate and accepts any, or none. The handshake verifies that the client
-//! holds the key; each request verifies the certificate against the CA published at that time. So a
-//! rotated CA needs no restart and closes no connection.
+//! It requests a client certificate and accepts any, or none. The handshake verifies that the
+//! client holds the key; each request verifies the certificate against the CA published at that
+//! time. So a rotated CA needs no restart and closes no connection.
 
 use std::convert::Infallible;
 use std::io;

@@ -1,10 +1,13 @@
-//! MetricWatch: builds the table of workloads from Metrics, PodAutoscalers and the settings ConfigMap.
+//! MetricWatch: builds the table of workloads from Metrics, PodAutoscalers and the settings
+//! ConfigMap.
 //!
-//! A workload is in the table if its Metric and its PodAutoscaler both exist and are valid; an invalid
-//! one is logged once. An invalid ConfigMap changes nothing: the last valid settings stay in force.
+//! A workload is in the table if its Metric and its PodAutoscaler both exist and are valid; an
+//! invalid one is logged once. An invalid ConfigMap changes nothing: the last valid settings stay
+//! in force.
 //!
-//! Changes are batched briefly, so that a start with thousands of objects builds a few tables and not
-//! thousands. Only changed workloads are rebuilt, because PodAutoscaler statuses change all the time.
+//! Changes are batched briefly, so that a start with thousands of objects builds a few tables and
+//! not thousands. Only changed workloads are rebuilt, because PodAutoscaler statuses change all the
+//! time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

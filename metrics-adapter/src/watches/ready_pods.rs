@@ -1,9 +1,9 @@
 //! ReadyPods: an index of the pods that have a sidecar, and which of them are ready.
 //!
-//! Filled by a watch of all pods with the inject label; each pod is reduced to the fields used here. The
-//! scraper and the multi-scaler query it each second for each workload, so pods are indexed by label
-//! instead of searched. Until the first list has come, queries return `None`, which is not the same as
-//! no pods.
+//! Filled by a watch of all pods with the inject label; each pod is reduced to the fields used
+//! here. The scraper and the multi-scaler query it each second for each workload, so pods are
+//! indexed by label instead of searched. Until the first list has come, queries return `None`,
+//! which is not the same as no pods.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -191,7 +191,8 @@ impl Namespace {
         }
     }
 
-    /// The pods with a label's value; `None` if the requirement is not on exactly one indexed value.
+    /// The pods with a label's value; `None` if the requirement is not on exactly one indexed
+    /// value.
     fn labelled(&self, requirement: &Requirement) -> Option<&[Arc<Pod>]> {
         match requirement {
             Requirement::In(label, values) if label != INJECT_LABEL => match values.as_slice() {

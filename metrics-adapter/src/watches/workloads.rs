@@ -39,7 +39,8 @@ pub struct Workload {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadTable {
     by_key: BTreeMap<Key, Arc<Workload>>,
-    /// (namespace, Service) to the workloads that name it. More than one is an error of the metrics API.
+    /// (namespace, Service) to the workloads that name it. More than one is an error of the metrics
+    /// API.
     by_service: HashMap<(String, String), Vec<Key>>,
 }
 

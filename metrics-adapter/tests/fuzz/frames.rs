@@ -51,7 +51,8 @@ async fn invalid_frames_never_break_the_server() {
     println!("{inputs} connections");
 }
 
-/// Sends these bytes on a new connection after the handshake, then waits until the server closes it.
+/// Sends these bytes on a new connection after the handshake, then waits until the server closes
+/// it.
 async fn send(adapter: &Adapter, bytes: &[u8]) {
     let MaybeTlsStream::Plain(mut stream) = adapter.connect("/push").await.into_inner() else {
         unreachable!()

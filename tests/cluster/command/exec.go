@@ -46,7 +46,8 @@ func (c *cluster) exec() *cobra.Command {
 	return command
 }
 
-// enterNetwork moves the calling thread into the network namespace of a process, and locks the goroutine to it.
+// enterNetwork moves the calling thread into the network namespace of a process, and locks the
+// goroutine to it.
 func enterNetwork(pid int) error {
 	runtime.LockOSThread()
 	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
@@ -60,8 +61,9 @@ func enterNetwork(pid int) error {
 	return nil
 }
 
-// throughUserNamespace wraps a command for a user without root, whose cluster's network belongs to a user namespace. A
-// process with threads, as every Go process, cannot enter a user namespace, so nsenter does.
+// throughUserNamespace wraps a command for a user without root, whose cluster's network belongs to
+// a user namespace. A process with threads, as every Go process, cannot enter a user namespace, so
+// nsenter does.
 func throughUserNamespace(pid int, args []string) []string {
 	return append([]string{"nsenter", "--preserve-credentials", "--user", "--net", "--target", strconv.Itoa(pid), "--"}, args...)
 }

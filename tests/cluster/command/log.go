@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// lastLines returns the last lines of a log. It reads at most 64 KB, because logs and lines can be long.
+// lastLines returns the last lines of a log. It reads at most 64 KB, because logs and lines can be
+// long.
 func lastLines(path string, count int) string {
 	file, err := os.Open(path)
 	if err != nil {

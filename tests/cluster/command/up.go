@@ -133,8 +133,8 @@ func imageOf(ctx context.Context, store artifact.Store, wanted artifact.Artifact
 	return node.Image{Name: wanted.Image, File: built.ImageFile()}, err
 }
 
-// snapshotter returns the snapshotter of containerd. An overlay cannot be mounted on an overlay, which the file system
-// of a container is. There every layer is copied, which is slower.
+// snapshotter returns the snapshotter of containerd. An overlay cannot be mounted on an overlay,
+// which the file system of a container is. There every layer is copied, which is slower.
 func snapshotter() string {
 	var filesystem unix.Statfs_t
 	if unix.Statfs("/var/lib", &filesystem) == nil && filesystem.Type == unix.OVERLAYFS_SUPER_MAGIC {
@@ -143,7 +143,8 @@ func snapshotter() string {
 	return "overlayfs"
 }
 
-// launch creates the cluster's files and cgroups and starts its supervisor, while it excludes other starts and removals.
+// launch creates the cluster's files and cgroups and starts its supervisor, while it excludes other
+// starts and removals.
 func launch(config node.Config, clock *stopwatch) (*os.File, error) {
 	release, err := state.Exclusive()
 	if err != nil {
@@ -180,13 +181,15 @@ func launch(config node.Config, clock *stopwatch) (*os.File, error) {
 	return supervisor.Spawn(config.Dir, held)
 }
 
-// loadModules loads the kernel modules that cannot be loaded from a network namespace. A failure is ignored: the modules
-// may be built in, and otherwise the component that needs one fails with an error.
+// loadModules loads the kernel modules that cannot be loaded from a network namespace. A failure is
+// ignored: the modules may be built in, and otherwise the component that needs one fails with an
+// error.
 func loadModules() {
 	_ = exec.Command("modprobe", "--all", "overlay", "br_netfilter", "nf_tables", "nf_conntrack", "veth").Run()
 }
 
-// follow prints the events of a start until the cluster is ready. It returns the reason of a failure.
+// follow prints the events of a start until the cluster is ready. It returns the reason of a
+// failure.
 func follow(ctx context.Context, dir state.Dir, events *os.File, clock *stopwatch) error {
 	over := make(chan error, 1)
 	go func() {

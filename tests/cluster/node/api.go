@@ -83,8 +83,8 @@ func (a *api) nodeReady(ctx context.Context) bool {
 	return false
 }
 
-// takesPods reports whether a pod can be created in the default namespace: a bare pod is rejected until the namespace
-// has its service account.
+// takesPods reports whether a pod can be created in the default namespace: a bare pod is rejected
+// until the namespace has its service account.
 func (a *api) takesPods(ctx context.Context) bool {
 	return a.get(ctx, "/api/v1/namespaces/default/serviceaccounts/default", nil)
 }

@@ -39,8 +39,9 @@ type node struct {
 	up atomic.Bool
 }
 
-// Run is pid 1 in the cluster's namespaces. It returns only if the start fails. A running cluster ends when this process
-// is killed, because the kernel then kills all processes of the pid namespace.
+// Run is pid 1 in the cluster's namespaces. It returns only if the start fails. A running cluster
+// ends when this process is killed, because the kernel then kills all processes of the pid
+// namespace.
 func Run(config Config, events *event.Writer, host net.Listener) {
 	start, abort := context.WithCancelCause(context.Background())
 	n := &node{config: config, events: events, reaper: newReaper(), abort: abort}
@@ -87,7 +88,8 @@ func (n *node) start(ctx context.Context, host net.Listener) error {
 		return err
 	}
 	n.step("API server ready")
-	// Only after the bootstrapped roles exist: without them, the controller manager is unauthorized and exits.
+	// Only after the bootstrapped roles exist: without them, the controller manager is unauthorized
+	// and exits.
 	if err := n.launch(n.config.controllerManager()); err != nil {
 		return err
 	}

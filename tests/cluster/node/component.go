@@ -21,8 +21,8 @@ func Components() []string {
 	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "containerd", "kubelet", "kube-proxy"}
 }
 
-// kubernetes returns a component of the multi-call binary. The feature gates and the user's arguments are last, because
-// the later of two equal flags wins.
+// kubernetes returns a component of the multi-call binary. The feature gates and the user's
+// arguments are last, because the later of two equal flags wins.
 func (c Config) kubernetes(name string, args ...string) component {
 	if gates := c.featureGates(); gates != "" {
 		args = append(args, "--feature-gates="+gates)

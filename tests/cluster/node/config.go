@@ -1,4 +1,5 @@
-// Package node runs inside the namespaces of a cluster: its pid 1, which sets up and runs the components.
+// Package node runs inside the namespaces of a cluster: its pid 1, which sets up and runs the
+// components.
 package node
 
 import (
@@ -26,11 +27,13 @@ const (
 
 // Settings are the options of `cluster up`.
 type Settings struct {
-	// ControlPlaneOnly starts no node: there are controllers, including the HPA, but pods do not run.
+	// ControlPlaneOnly starts no node: there are controllers, including the HPA, but pods do not
+	// run.
 	ControlPlaneOnly bool `json:"controlPlaneOnly,omitempty"`
 	// HPASyncPeriod is the sync period of the HPA; the default of Kubernetes is 15 s.
 	HPASyncPeriod time.Duration `json:"hpaSyncPeriod"`
-	// KubeProxyMinSyncPeriod is the minimum time between two changes of a node's rules; the default of Kubernetes is 1 s.
+	// KubeProxyMinSyncPeriod is the minimum time between two changes of a node's rules; the default
+	// of Kubernetes is 1 s.
 	KubeProxyMinSyncPeriod time.Duration `json:"kubeProxyMinSyncPeriod"`
 	// FeatureGates are set on all Kubernetes components.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
@@ -63,8 +66,8 @@ type Image struct {
 	File string `json:"file"`
 }
 
-// Write creates the cluster's directory with the certificates, the configuration of the components and the Config
-// itself.
+// Write creates the cluster's directory with the certificates, the configuration of the components
+// and the Config itself.
 func (c Config) Write() error {
 	dir := c.Dir
 	for _, path := range []string{dir.Path, dir.Logs(), dir.Etcd(), dir.Components("cni"), dir.Containerd(), dir.Kubelet(), dir.CNI(), dir.PodLogs(), dir.Plugins()} {

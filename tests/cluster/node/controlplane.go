@@ -20,7 +20,8 @@ func (c Config) apiServer() component {
 		"--etcd-servers="+etcdURL,
 		"--secure-port=6443",
 		"--bind-address=0.0.0.0",
-		// Not a loopback address: pods reach the API server through a Service with this address as its endpoint.
+		// Not a loopback address: pods reach the API server through a Service with this address as
+		// its endpoint.
 		"--advertise-address="+NodeIP,
 		"--service-cluster-ip-range="+serviceCIDR,
 		"--tls-cert-file="+pki("apiserver.crt"),
@@ -36,8 +37,9 @@ func (c Config) apiServer() component {
 		"--kubelet-client-key="+pki("apiserver-kubelet-client.key"),
 		"--kubelet-certificate-authority="+pki("ca.crt"),
 		"--kubelet-preferred-address-types=InternalIP",
-		// Aggregation: a request for another API server goes straight to an endpoint of its Service, with the user's
-		// name, groups and uid in headers. It needs no rules of kube-proxy, which a control plane alone has not.
+		// Aggregation: a request for another API server goes straight to an endpoint of its
+		// Service, with the user's name, groups and uid in headers. It needs no rules of
+		// kube-proxy, which a control plane alone has not.
 		"--enable-aggregator-routing",
 		"--requestheader-client-ca-file="+pki("front-proxy-ca.crt"),
 		"--requestheader-allowed-names=front-proxy-client",
@@ -59,7 +61,8 @@ func (c Config) controllerManager() component {
 		"--cluster-signing-cert-file="+pki("ca.crt"),
 		"--cluster-signing-key-file="+pki("ca.key"),
 		"--flex-volume-plugin-dir="+c.Dir.Plugins(),
-		// Every one of forty controllers fetches a token first: with the stock 20 requests a second that alone takes 5 s.
+		// Every one of forty controllers fetches a token first: with the stock 20 requests a second
+		// that alone takes 5 s.
 		"--kube-api-qps=300",
 		"--kube-api-burst=600",
 		"--horizontal-pod-autoscaler-sync-period="+c.HPASyncPeriod.String(),
@@ -70,8 +73,8 @@ func (c Config) scheduler() component {
 	return c.kubernetes("kube-scheduler", c.clientOf("kube-scheduler")...)
 }
 
-// clientOf returns the flags that the two clients of the control plane have in common. There is one of each, so none has
-// to win an election first.
+// clientOf returns the flags that the two clients of the control plane have in common. There is one
+// of each, so none has to win an election first.
 func (c Config) clientOf(name string) []string {
 	kubeconfig := c.Dir.PKI(name + ".kubeconfig")
 	return []string{

@@ -9,8 +9,9 @@ import (
 
 // forward forwards connections from the host to the API server.
 //
-// A socket belongs to the network namespace in which it was created. The inherited listener is on the host's loopback
-// interface, and the other side is dialled from this namespace, so no process changes namespaces.
+// A socket belongs to the network namespace in which it was created. The inherited listener is on
+// the host's loopback interface, and the other side is dialled from this namespace, so no process
+// changes namespaces.
 func forward(listener net.Listener, address string) error {
 	for {
 		outer, err := listener.Accept()
@@ -33,8 +34,8 @@ func forward(listener net.Listener, address string) error {
 	}
 }
 
-// join copies in both directions until both have ended. The end of one direction is forwarded at once: exec and attach
-// close one direction long before the other.
+// join copies in both directions until both have ended. The end of one direction is forwarded at
+// once: exec and attach close one direction long before the other.
 func join(a, b *net.TCPConn) {
 	done := make(chan struct{})
 	go func() {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletSysctls are settings of the whole machine that the kubelet would set to these values. It gets bind-mounted files
-// that already have them.
+// kubeletSysctls are settings of the whole machine that the kubelet would set to these values. It
+// gets bind-mounted files that already have them.
 var kubeletSysctls = map[string]string{
 	"vm/overcommit_memory":      "1",
 	"vm/panic_on_oom":           "0",
@@ -20,8 +20,9 @@ var kubeletSysctls = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 }
 
-// mount changes the copy of the host's mounts: a /proc of the cluster's processes, and directories of the cluster at the
-// fixed paths of components. The host does not see these mounts, and they end with the last process of the cluster.
+// mount changes the copy of the host's mounts: a /proc of the cluster's processes, and directories
+// of the cluster at the fixed paths of components. The host does not see these mounts, and they end
+// with the last process of the cluster.
 func (c Config) mount() error {
 	steps := mounting{}
 	steps.do("", "/", "", unix.MS_REC|unix.MS_PRIVATE)
@@ -30,8 +31,9 @@ func (c Config) mount() error {
 	if c.ControlPlaneOnly {
 		return steps.err
 	}
-	// The kubelet and the network plugins need directories in /var/lib that the host may lack. Creating them there would
-	// leave them behind, so /var/lib is covered by a tmpfs, and the directories of the cluster are moved back into it.
+	// The kubelet and the network plugins need directories in /var/lib that the host may lack.
+	// Creating them there would leave them behind, so /var/lib is covered by a tmpfs, and the
+	// directories of the cluster are moved back into it.
 	c.coverVarLib(&steps)
 	steps.bind(c.Dir.Kubelet(), "/var/lib/kubelet")
 	steps.bind(c.Dir.CNI(), "/var/lib/cni")

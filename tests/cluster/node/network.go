@@ -13,9 +13,10 @@ import (
 
 // connect assigns the node's address in the cluster's network namespace.
 //
-// The address is on one end of a veth pair whose other end is in the same namespace: the kernel needs an interface that is
-// up, and not every kernel has dummy interfaces. The default route has no gateway. Without it the node could not reach
-// Services, because an address is routed before kube-proxy's rules rewrite it.
+// The address is on one end of a veth pair whose other end is in the same namespace: the kernel
+// needs an interface that is up, and not every kernel has dummy interfaces. The default route has
+// no gateway. Without it the node could not reach Services, because an address is routed before
+// kube-proxy's rules rewrite it.
 func connect() error {
 	loopback, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -50,8 +51,8 @@ func connect() error {
 	return nil
 }
 
-// allowForwarding enables forwarding of pods' packets in this network namespace, and kube-proxy's rules for packets
-// between pods of one bridge.
+// allowForwarding enables forwarding of pods' packets in this network namespace, and kube-proxy's
+// rules for packets between pods of one bridge.
 func allowForwarding() error {
 	for _, name := range []string{"ipv4/ip_forward", "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"} {
 		err := os.WriteFile(filepath.Join("/proc/sys/net", name), []byte("1"), 0)

@@ -11,8 +11,8 @@ import (
 
 // reaper waits for every process that ends, as pid 1 must: its own children and orphans.
 //
-// It reaps all of them, so no other code of this process may wait for a child. Instead, start returns a channel for the
-// end of the child.
+// It reaps all of them, so no other code of this process may wait for a child. Instead, start
+// returns a channel for the end of the child.
 type reaper struct {
 	mu       sync.Mutex
 	children map[int]chan<- syscall.WaitStatus
@@ -30,8 +30,8 @@ func newReaper() *reaper {
 	return r
 }
 
-// start starts a command and returns a channel for its exit status. The lock is held meanwhile: a child may end before
-// Start returns, and would be reaped as an orphan.
+// start starts a command and returns a channel for its exit status. The lock is held meanwhile: a
+// child may end before Start returns, and would be reaped as an orphan.
 func (r *reaper) start(command *exec.Cmd) (<-chan syscall.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

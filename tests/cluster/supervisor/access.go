@@ -12,8 +12,8 @@ import (
 	"rouse.dev/cluster/node/containerd"
 )
 
-// Images returns the image store of the cluster with the given pid 1. Its socket is on the cluster's own /run, which is
-// reachable through /proc.
+// Images returns the image store of the cluster with the given pid 1. Its socket is on the
+// cluster's own /run, which is reachable through /proc.
 func Images(init int) containerd.Images {
 	return containerd.Images{Socket: filepath.Join("/proc", strconv.Itoa(init), "root", node.ContainerdSocket)}
 }
@@ -26,7 +26,8 @@ func Kubectl(ctx context.Context, config node.Config, args ...string) *exec.Cmd 
 	return command
 }
 
-// kubectlEnvironment sets the kubeconfig, and a cache in the cluster's directory instead of the user's home.
+// kubectlEnvironment sets the kubeconfig, and a cache in the cluster's directory instead of the
+// user's home.
 func kubectlEnvironment(dir state.Dir) []string {
 	return append(os.Environ(), "KUBECONFIG="+dir.Kubeconfig(), "KUBECACHEDIR="+dir.Cache())
 }

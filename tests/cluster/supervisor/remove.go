@@ -13,11 +13,11 @@ import (
 // stopTimeout is the timeout for the end of a killed process and its cgroups.
 const stopTimeout = 10 * time.Second
 
-// Stop kills all processes of a cluster and removes its cgroups. It keeps the files, so that logs can be read. The cluster
-// may be running, partly started, crashed, or absent.
+// Stop kills all processes of a cluster and removes its cgroups. It keeps the files, so that logs
+// can be read. The cluster may be running, partly started, crashed, or absent.
 func Stop(dir state.Dir) error {
-	// No process needs a graceful end. Retried until the lock is free, because a concurrent start may have passed the
-	// lock to another process.
+	// No process needs a graceful end. Retried until the lock is free, because a concurrent start
+	// may have passed the lock to another process.
 	for deadline := time.Now().Add(stopTimeout); ; {
 		pid := dir.Supervisor()
 		if pid == 0 {
@@ -33,7 +33,8 @@ func Stop(dir state.Dir) error {
 		}
 	}
 	record := dir.ReadRecord()
-	// pid 1 is killed with its parent, and all other processes with pid 1. Only then does the kernel release the mounts.
+	// pid 1 is killed with its parent, and all other processes with pid 1. Only then does the
+	// kernel release the mounts.
 	if err := record.Init.Kill(stopTimeout); err != nil {
 		return err
 	}

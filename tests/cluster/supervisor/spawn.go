@@ -9,7 +9,8 @@ import (
 	"rouse.dev/cluster/host/state"
 )
 
-// Spawn starts a supervisor that outlives the caller, passes it the held lock, and returns the pipe of its events.
+// Spawn starts a supervisor that outlives the caller, passes it the held lock, and returns the pipe
+// of its events.
 func Spawn(dir state.Dir, held *os.File) (*os.File, error) {
 	log, err := os.OpenFile(dir.Log("supervisor"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

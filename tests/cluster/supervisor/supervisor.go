@@ -1,11 +1,11 @@
-// Package supervisor runs outside the namespaces of a cluster: the process that starts pid 1 and stays after `cluster up`,
-// and the functions that start and remove it.
+// Package supervisor runs outside the namespaces of a cluster: the process that starts pid 1 and
+// stays after `cluster up`, and the functions that start and remove it.
 //
 //	cluster up ──► supervisor ──► pid 1 of new namespaces ──► etcd, kube-apiserver, containerd, kubelet ...
 //	 (returns)      (detached)     (dies with its parent, and the kernel kills the rest)
 //
-// However the supervisor ends, the processes, mounts and network of the cluster end with it. Cgroups and files may remain;
-// Remove finds them by name.
+// However the supervisor ends, the processes, mounts and network of the cluster end with it.
+// Cgroups and files may remain; Remove finds them by name.
 package supervisor
 
 import (
@@ -25,8 +25,9 @@ import (
 	"rouse.dev/cluster/supervisor/event"
 )
 
-// The files that are inherited after the three standard ones. Both processes inherit the pipe for events; the supervisor
-// also inherits the cluster's lock, and pid 1 the listener for clients on the host.
+// The files that are inherited after the three standard ones. Both processes inherit the pipe for
+// events; the supervisor also inherits the cluster's lock, and pid 1 the listener for clients on
+// the host.
 const (
 	eventsFile   = 3
 	lockFile     = 4
@@ -126,8 +127,8 @@ func (s *supervisor) writeKubeconfig(address string) error {
 
 // startInit starts pid 1 in namespaces of its own, with the listener for the host's clients.
 //
-// The kernel sends the death signal when the thread that created the child ends, so the calling goroutine is locked to
-// its thread.
+// The kernel sends the death signal when the thread that created the child ends, so the calling
+// goroutine is locked to its thread.
 func (s *supervisor) startInit(host *net.TCPListener) (*exec.Cmd, *os.File, error) {
 	runtime.LockOSThread()
 	listener, err := host.File()

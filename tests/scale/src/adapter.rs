@@ -21,8 +21,8 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a terminating replica still gets requests in a cluster.
 const TERMINATION_DELAY: Duration = Duration::from_secs(1);
-/// How long a dead replica still gets requests: the kubelet probes each second, and the new endpoints have
-/// to reach every node.
+/// How long a dead replica still gets requests: the kubelet probes each second, and the new
+/// endpoints have to reach every node.
 const CRASH_DELAY: Duration = Duration::from_secs(3);
 
 /// Configuration of an adapter process.

@@ -19,8 +19,8 @@ pub(crate) struct Args {
     /// Duration of a measurement, in seconds.
     #[arg(long, default_value_t = 30)]
     pub(crate) seconds: u64,
-    /// Warm-up before a measurement, in seconds. The default fills the windows and excludes the cost of the
-    /// start.
+    /// Warm-up before a measurement, in seconds. The default fills the windows and excludes the
+    /// cost of the start.
     #[arg(long, default_value_t = 62)]
     pub(crate) settle: u64,
     /// HPA queries per second.

@@ -1,5 +1,5 @@
-//! Queries of HPAs through the aggregation layer, at a constant rate. Latency counts from the time at which
-//! a query was due, so that a slow response does not hide the queries behind it.
+//! Queries of HPAs through the aggregation layer, at a constant rate. Latency counts from the time
+//! at which a query was due, so that a slow response does not hide the queries behind it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Measurement: cost and latency of the adapter with one number of workloads, and the bounds on them.
+//! Measurement: cost and latency of the adapter with one number of workloads, and the bounds on
+//! them.
 
 use std::time::Duration;
 

@@ -66,8 +66,8 @@ impl Pods {
     }
 }
 
-/// Receives and answers queries in batches, and polls instead of blocking. A query that wakes a thread on
-/// the same machine costs the measured process more than one that leaves the machine.
+/// Receives and answers queries in batches, and polls instead of blocking. A query that wakes a
+/// thread on the same machine costs the measured process more than one that leaves the machine.
 fn answer_datagrams(socket: &UdpSocket, state: &UdpSocketState, received_queries: &AtomicU64) {
     let mut buffers = [[0; LENGTH + 1]; BATCH_SIZE];
     let mut metas = [RecvMeta::default(); BATCH_SIZE];

@@ -1,8 +1,8 @@
 //! Queries of two hundred HPAs to two adapter replicas, while the replicas are restarted.
 //!
-//! First each replica is terminated cleanly, as in a rolling update: no query may fail. Then the leader is
-//! killed: until its lease expires queries may fail, and HPAs keep their sizes. No value may ever be low
-//! enough for an HPA to scale its workload down.
+//! First each replica is terminated cleanly, as in a rolling update: no query may fail. Then the
+//! leader is killed: until its lease expires queries may fail, and HPAs keep their sizes. No value
+//! may ever be low enough for an HPA to scale its workload down.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,10 +22,11 @@ use crate::pods::{MEAN_LOAD, Pods};
 
 const WORKLOADS: usize = 200;
 const PODS: usize = 10;
-/// Smallest value allowed, as a share of the true one. Pods have different loads, and only a sample is
-/// scraped.
+/// Smallest value allowed, as a share of the true one. Pods have different loads, and only a sample
+/// is scraped.
 const MIN_SHARE: f64 = 0.9;
-/// Time between restarts, so that the new replica has full windows. `minReadySeconds` has the same effect.
+/// Time between restarts, so that the new replica has full windows. `minReadySeconds` has the same
+/// effect.
 const RESTART_INTERVAL: Duration = Duration::from_secs(61);
 /// Observation time after a replica has gone.
 const OBSERVATION: Duration = Duration::from_secs(20);

@@ -18,11 +18,12 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// How long a verified certificate is trusted without another check, while the ConfigMap is unchanged.
+/// How long a verified certificate is trusted without another check, while the ConfigMap is
+/// unchanged.
 const VERIFIED_TTL: Duration = Duration::from_secs(10);
 
-/// The certificate chain that a client presented; empty without one. The handshake has verified only
-/// that the client holds the key. Clones belong to the same connection.
+/// The certificate chain that a client presented; empty without one. The handshake has verified
+/// only that the client holds the key. Clones belong to the same connection.
 #[derive(Clone, Debug, Default)]
 pub struct PeerCertificates {
     chain: Arc<[CertificateDer<'static>]>,
@@ -105,7 +106,8 @@ impl FrontProxy {
         })
     }
 
-    /// The user that the front proxy names; `None` if the peer is not the front proxy or names no user.
+    /// The user that the front proxy names; `None` if the peer is not the front proxy or names no
+    /// user.
     pub fn authenticate(this: &Arc<Self>, headers: &HeaderMap, peer: &PeerCertificates) -> Option<User> {
         if !Self::trusts(this, peer) {
             return None;

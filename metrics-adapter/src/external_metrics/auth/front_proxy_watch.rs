@@ -1,7 +1,7 @@
 //! Watches the ConfigMap in which the cluster publishes the front proxy's CA and headers.
 //!
-//! An invalid ConfigMap or a deleted one changes nothing. Until the first valid one, no connection is
-//! trusted as the front proxy's.
+//! An invalid ConfigMap or a deleted one changes nothing. Until the first valid one, no connection
+//! is trusted as the front proxy's.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! OpenAPI: the documents that kube-apiserver merges into its own, once a minute, from `/openapi/v3` and
-//! `/openapi/v2`.
+//! OpenAPI: the documents that kube-apiserver merges into its own, once a minute, from
+//! `/openapi/v3` and `/openapi/v2`.
 //!
-//! Only `kubectl explain` and readers of the API use them; without them kube-apiserver logs a warning.
-//! So they are small: the path and the response of each metric. In version 3 each group has a document
-//! of its own, with a hash of its content in the URL; version 2 is one document.
+//! Only `kubectl explain` and readers of the API use them; without them kube-apiserver logs a
+//! warning. So they are small: the path and the response of each metric. In version 3 each group
+//! has a document of its own, with a hash of its content in the URL; version 2 is one document.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};

@@ -1,9 +1,9 @@
 //! Object metrics: the same values as metrics of a Service or a PodAutoscaler, in
 //! `custom.metrics.k8s.io/v1beta2`.
 //!
-//! For clusters where another server owns external.metrics.k8s.io. Off by default, because this group
-//! can have only one server in a cluster, too. An HPA computes the same size from a metric of type
-//! Object.
+//! For clusters where another server owns external.metrics.k8s.io. Off by default, because this
+//! group can have only one server in a cluster, too. An HPA computes the same size from a metric of
+//! type Object.
 
 use serde::Serialize;
 

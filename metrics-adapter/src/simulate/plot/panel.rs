@@ -1,7 +1,7 @@
 //! Panel: an area and a line over it, on one scale from zero.
 //!
-//! The area has a resolution of an eighth of a row, the line of a row. A line at zero is drawn as `_`, to
-//! distinguish it from a low one. Negative values are drawn as zero.
+//! The area has a resolution of an eighth of a row, the line of a row. A line at zero is drawn as
+//! `_`, to distinguish it from a low one. Negative values are drawn as zero.
 
 use std::io;
 
@@ -27,8 +27,8 @@ struct Level {
     is_zero: bool,
 }
 
-/// Draws the (area, line) values of the columns. Passes label, axis and data of each row to `write`, from
-/// the top.
+/// Draws the (area, line) values of the columns. Passes label, axis and data of each row to
+/// `write`, from the top.
 pub(super) fn draw(
     values: &[Option<(f64, f64)>],
     mut write: impl FnMut(&str, &str, &[Cell]) -> io::Result<()>,

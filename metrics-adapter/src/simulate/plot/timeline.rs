@@ -1,7 +1,7 @@
 //! Timeline: outcomes over time, in bounded memory.
 //!
-//! Time is divided into bins of equal width. When the bins run out, neighbours are merged and keep the
-//! larger values, so that a later resampling to columns still finds every maximum.
+//! Time is divided into bins of equal width. When the bins run out, neighbours are merged and keep
+//! the larger values, so that a later resampling to columns still finds every maximum.
 
 use autoscaler::scaling::replay::ReplayedDecision;
 

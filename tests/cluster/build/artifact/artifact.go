@@ -1,5 +1,5 @@
-// Package artifact builds the programs of a cluster, once per version of their source, into a cache outside of the
-// repository.
+// Package artifact builds the programs of a cluster, once per version of their source, into a cache
+// outside of the repository.
 package artifact
 
 import (
@@ -26,7 +26,8 @@ type Artifact struct {
 	cost string
 }
 
-// stamps set the version of the binaries. Without them, clients report v0.0.0 and kubectl warns about version skew.
+// stamps set the version of the binaries. Without them, clients report v0.0.0 and kubectl warns
+// about version skew.
 const stamps = "-s -w" +
 	" -X k8s.io/client-go/pkg/version.gitVersion=" + Version +
 	" -X k8s.io/client-go/pkg/version.gitMajor=1" +

@@ -30,7 +30,8 @@ func (s Store) compile(ctx context.Context, target Built) error {
 	// -v prints each package as it is compiled, except those in the build cache.
 	args := append([]string{"build", "-v"}, target.buildFlags()...)
 	command := goCommand(ctx, dir, append(args, "-o", target.Program(), ".")...)
-	// An interrupted Go leaves its temporary files, up to a gigabyte. Here they are removed with the incomplete build.
+	// An interrupted Go leaves its temporary files, up to a gigabyte. Here they are removed with
+	// the incomplete build.
 	temporary := filepath.Join(target.Dir, "temporary")
 	if err := os.Mkdir(temporary, 0o755); err != nil {
 		return err
@@ -58,12 +59,14 @@ func (s Store) compile(ctx context.Context, target Built) error {
 	return nil
 }
 
-// goCommand keeps the caller's settings for modules and caches, and overrides those that affect the binary.
+// goCommand keeps the caller's settings for modules and caches, and overrides those that affect the
+// binary.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
-	// An interrupted Go also ends the compilers and linkers that it has started; a killed one does not.
+	// An interrupted Go also ends the compilers and linkers that it has started; a killed one does
+	// not.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 10 * time.Second
 	return command
@@ -88,7 +91,8 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// progress prints the state of a build: on a terminal a line updated every second, elsewhere a line every 20 s.
+// progress prints the state of a build: on a terminal a line updated every second, elsewhere a line
+// every 20 s.
 type progress struct {
 	compiled atomic.Int64
 	done     chan struct{}

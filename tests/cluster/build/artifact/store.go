@@ -46,8 +46,9 @@ func Open(report io.Writer) (Store, error) {
 	return Store{Root: filepath.Join(cache, "cluster"), Source: source, Report: report}, nil
 }
 
-// findSource returns the folder of the programs: where this tool was compiled, else near the working directory.
-// The programs cannot be embedded, because embedding stops at the border of a module.
+// findSource returns the folder of the programs: where this tool was compiled, else near the
+// working directory. The programs cannot be embedded, because embedding stops at the border of a
+// module.
 func findSource() (string, error) {
 	complete := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, Kubernetes.Name, "go.mod"))
@@ -103,7 +104,8 @@ func (s Store) Get(ctx context.Context, a Artifact) (Built, error) {
 	return built, nil
 }
 
-// use reports whether an artifact is in the cache and updates its time of use, unless another user owns the cache.
+// use reports whether an artifact is in the cache and updates its time of use, unless another user
+// owns the cache.
 func (s Store) use(built Built) bool {
 	if _, err := os.Stat(built.Dir); err != nil {
 		return false
@@ -202,7 +204,8 @@ const (
 	keptFor      = 14 * 24 * time.Hour
 )
 
-// prune removes versions of an artifact that are neither recent nor recently used. Failing to costs only space.
+// prune removes versions of an artifact that are neither recent nor recently used. Failing to costs
+// only space.
 func (s Store) prune(a Artifact) {
 	dirs, _ := filepath.Glob(filepath.Join(s.Root, a.Name+"-*"))
 	used := map[string]time.Time{}

@@ -1,5 +1,5 @@
-// Package debian installs the programs of a node that are not Go modules: the container runtime and the tools that
-// the kubelet and kube-proxy run.
+// Package debian installs the programs of a node that are not Go modules: the container runtime and
+// the tools that the kubelet and kube-proxy run.
 package debian
 
 import (
@@ -42,7 +42,8 @@ func Plugins() string {
 	return ""
 }
 
-// Missing returns the packages to install. It checks for programs, so it accepts those of other distributions.
+// Missing returns the packages to install. It checks for programs, so it accepts those of other
+// distributions.
 func Missing() []string {
 	var missing []string
 	for _, need := range needs {
@@ -67,7 +68,8 @@ func Ensure(ctx context.Context, report io.Writer) error {
 		return fmt.Errorf("a node needs programs that are not installed; as root, on Debian, run: apt-get update && %s", strings.Join(install, " "))
 	}
 	fmt.Fprintf(report, "installing %s\n", strings.Join(missing, " "))
-	// A package list that is outdated or empty makes the installation fail. Only then is it updated.
+	// A package list that is outdated or empty makes the installation fail. Only then is it
+	// updated.
 	first := run(ctx, install)
 	if first != nil {
 		if err := run(ctx, []string{"apt-get", "update"}); err != nil {

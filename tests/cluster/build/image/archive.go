@@ -1,5 +1,5 @@
-// Package image packs one static binary as a container image with nothing else in it. The same binary always gives
-// the same bytes.
+// Package image packs one static binary as a container image with nothing else in it. The same
+// binary always gives the same bytes.
 package image
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// NonRoot is the default user of an image. It is numeric, because the kubelet cannot verify that a named user is not
-// root.
+// NonRoot is the default user of an image. It is numeric, because the kubelet cannot verify that a
+// named user is not root.
 const NonRoot = "65532:65532"
 
 // Image describes an image to pack.

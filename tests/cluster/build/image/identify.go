@@ -12,8 +12,8 @@ import (
 // ErrSeveral reports that a tarball does not have exactly one image with one name.
 var ErrSeveral = errors.New("not one image with one name")
 
-// Identify returns the name and the id of the image in a tarball. The id is the digest of its configuration, which
-// includes the digests of its layers.
+// Identify returns the name and the id of the image in a tarball. The id is the digest of its
+// configuration, which includes the digests of its layers.
 func Identify(file string) (name, id string, err error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(file) })
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// checkStatic rejects a binary that needs a loader. In an image without a loader it would fail with "no such file or
-// directory", which does not name the missing file.
+// checkStatic rejects a binary that needs a loader. In an image without a loader it would fail with
+// "no such file or directory", which does not name the missing file.
 func checkStatic(binary []byte) error {
 	file, err := elf.NewFile(bytes.NewReader(binary))
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package cgroup creates and removes the cgroups of a cluster: one group under the root, with the pods' groups of the
-// kubelet and a leaf for the components.
+// Package cgroup creates and removes the cgroups of a cluster: one group under the root, with the
+// pods' groups of the kubelet and a leaf for the components.
 //
-// The groups also identify the processes of a cluster after its supervisor was killed, because membership does not
-// depend on parents, sessions or names.
+// The groups also identify the processes of a cluster after its supervisor was killed, because
+// membership does not depend on parents, sessions or names.
 package cgroup
 
 import (
@@ -21,8 +21,8 @@ import (
 // Mount is the mount point of the cgroup file systems in every distribution.
 const Mount = "/sys/fs/cgroup"
 
-// leaf is the group of the components. In version 2, a group with controllers for its children must not have
-// processes of its own.
+// leaf is the group of the components. In version 2, a group with controllers for its children must
+// not have processes of its own.
 const leaf = "components"
 
 // Tree is the cgroups of one cluster.
@@ -106,8 +106,9 @@ func (t Tree) Processes() []int {
 	return pids
 }
 
-// Remove kills the processes in the cluster's groups and removes the groups, innermost first. A group stays busy for
-// some milliseconds after its last process has died, so Remove retries until the timeout.
+// Remove kills the processes in the cluster's groups and removes the groups, innermost first. A
+// group stays busy for some milliseconds after its last process has died, so Remove retries until
+// the timeout.
 func (t Tree) Remove(timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -139,7 +140,8 @@ func (t Tree) Remove(timeout time.Duration) error {
 func (t Tree) groups() []string {
 	roots := []string{filepath.Join(t.mount, t.name)}
 	if !t.unified {
-		// The container runtime also creates groups in a version 2 hierarchy, which some systems mount beside version 1.
+		// The container runtime also creates groups in a version 2 hierarchy, which some systems
+		// mount beside version 1.
 		roots, _ = filepath.Glob(filepath.Join(t.mount, "*", t.name))
 	}
 	var groups []string
@@ -160,7 +162,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// write writes a value to a control file, in one write and without truncation, as the kernel requires.
+// write writes a value to a control file, in one write and without truncation, as the kernel
+// requires.
 func write(path, value string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

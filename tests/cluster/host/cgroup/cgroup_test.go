@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// fake creates a tree of files in place of the cgroup file systems. Unlike the kernel, it creates no control files in
-// a new group, so each file to be written must exist. That also verifies that nothing else is written.
+// fake creates a tree of files in place of the cgroup file systems. Unlike the kernel, it creates
+// no control files in a new group, so each file to be written must exist. That also verifies that
+// nothing else is written.
 func fake(t *testing.T, files map[string]string) string {
 	t.Helper()
 	mount := t.TempDir()
@@ -94,7 +95,8 @@ func TestUnified(t *testing.T) {
 	if err := tree.Create(); err != nil {
 		t.Fatal(err)
 	}
-	// Each write to the fake starts at the beginning of the file, so it has the last controller of each list.
+	// Each write to the fake starts at the beginning of the file, so it has the last controller of
+	// each list.
 	if got := content(t, mount, "cgroup.subtree_control"); !strings.HasPrefix(got, "+hugetlb") {
 		t.Errorf("at the root: %q", got)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// createPerController creates the cluster's group in every hierarchy of version 1, including the named one of systemd:
-// the kubelet rejects a root that is missing in any of them.
+// createPerController creates the cluster's group in every hierarchy of version 1, including the
+// named one of systemd: the kubelet rejects a root that is missing in any of them.
 func (t Tree) createPerController() error {
 	for _, hierarchy := range t.hierarchies() {
 		group := filepath.Join(hierarchy, t.name)
@@ -37,8 +37,9 @@ func (t Tree) createPerController() error {
 	return nil
 }
 
-// hierarchies returns the mounted hierarchies of version 1. Symbolic links for controllers that share a hierarchy (cpu
-// and cpuacct) are skipped, and so is a version 2 hierarchy, which the kubelet does not use here.
+// hierarchies returns the mounted hierarchies of version 1. Symbolic links for controllers that
+// share a hierarchy (cpu and cpuacct) are skipped, and so is a version 2 hierarchy, which the
+// kubelet does not use here.
 func (t Tree) hierarchies() []string {
 	entries, _ := os.ReadDir(t.mount)
 	var hierarchies []string
@@ -51,8 +52,9 @@ func (t Tree) hierarchies() []string {
 	return hierarchies
 }
 
-// leaves returns the components' groups. In version 1, one hierarchy is enough to identify the processes, and pids
-// needs no settings. In the other hierarchies the components stay in the caller's group, with the caller's limits.
+// leaves returns the components' groups. In version 1, one hierarchy is enough to identify the
+// processes, and pids needs no settings. In the other hierarchies the components stay in the
+// caller's group, with the caller's limits.
 func (t Tree) leaves() []string {
 	if t.unified {
 		return []string{filepath.Join(t.mount, t.name, leaf)}

@@ -16,8 +16,8 @@ var needed = []string{"cpu", "cpuset", "memory", "pids"}
 // wanted are the controllers that they use if the kernel has them.
 var wanted = []string{"io", "hugetlb"}
 
-// createUnified creates the cluster's group in the hierarchy of version 2 and enables the controllers for it. A group
-// has only the controllers that its parent enables for its children.
+// createUnified creates the cluster's group in the hierarchy of version 2 and enables the
+// controllers for it. A group has only the controllers that its parent enables for its children.
 func (t Tree) createUnified() error {
 	group := filepath.Join(t.mount, t.name)
 	if err := os.MkdirAll(group, 0o755); err != nil {

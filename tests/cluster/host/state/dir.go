@@ -1,6 +1,7 @@
 // Package state has the files, the lock and the processes of a cluster.
 //
-// All files are in one directory per cluster, so that removing a cluster means removing that directory.
+// All files are in one directory per cluster, so that removing a cluster means removing that
+// directory.
 package state
 
 import (
@@ -19,8 +20,8 @@ type Dir struct {
 // names are the valid cluster names: valid as file name, cgroup name and host name.
 var names = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// Base is the parent of all cluster directories, below CLUSTER_STATE or a default for the user. It always has a name of
-// its own, because its content is removed without confirmation.
+// Base is the parent of all cluster directories, below CLUSTER_STATE or a default for the user. It
+// always has a name of its own, because its content is removed without confirmation.
 func Base() string {
 	return filepath.Join(parent(), "rouse-cluster")
 }
@@ -69,8 +70,8 @@ func (d Dir) join(elements ...string) string {
 	return filepath.Join(append([]string{d.Path}, elements...)...)
 }
 
-// Environment is the setting that gives a child process the same directory, independent of its user and working
-// directory.
+// Environment is the setting that gives a child process the same directory, independent of its user
+// and working directory.
 func (d Dir) Environment() string {
 	return "CLUSTER_STATE=" + filepath.Dir(filepath.Dir(d.Path))
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exclusive blocks all other starts and removals of clusters until it is released. A removal must not delete the files
-// of a concurrent start.
+// Exclusive blocks all other starts and removals of clusters until it is released. A removal must
+// not delete the files of a concurrent start.
 func Exclusive() (release func(), err error) {
 	for {
 		if err := os.MkdirAll(Base(), 0o755); err != nil {

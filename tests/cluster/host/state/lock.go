@@ -13,9 +13,9 @@ import (
 // ErrHeld reports that another process holds the lock of the cluster.
 var ErrHeld = errors.New("the cluster already has a supervisor")
 
-// Hold locks the cluster while the returned file is open, here or in a process that inherited it. The kernel releases
-// the lock when the last of them ends, in whatever way, so a held lock means a running process. A pid in a file does
-// not.
+// Hold locks the cluster while the returned file is open, here or in a process that inherited it.
+// The kernel releases the lock when the last of them ends, in whatever way, so a held lock means a
+// running process. A pid in a file does not.
 func (d Dir) Hold() (*os.File, error) {
 	file, err := os.OpenFile(d.Lock(), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -35,8 +35,8 @@ func (d Dir) Hold() (*os.File, error) {
 	return file, nil
 }
 
-// Sign writes the pid of the calling process into the lock that it holds. A process that inherited the lock signs it
-// too, so that the cluster is locked without a gap.
+// Sign writes the pid of the calling process into the lock that it holds. A process that inherited
+// the lock signs it too, so that the cluster is locked without a gap.
 func Sign(held *os.File) error {
 	err := held.Truncate(0)
 	if err == nil {

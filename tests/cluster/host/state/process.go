@@ -23,7 +23,8 @@ type Process struct {
 
 // Record describes the processes of a supervisor, for later commands.
 type Record struct {
-	// Init is pid 1 of the cluster, with its pid on the host. The kernel kills all other processes with it.
+	// Init is pid 1 of the cluster, with its pid on the host. The kernel kills all other processes
+	// with it.
 	Init Process `json:"init"`
 	// Address is the address of the API server on the host.
 	Address string `json:"address"`
@@ -65,8 +66,8 @@ func stat(pid int) (start uint64, status string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	// The second field is the program's name in parentheses, with any characters, so parsing begins after its end:
-	// field 3 is the state, field 22 the start time.
+	// The second field is the program's name in parentheses, with any characters, so parsing begins
+	// after its end: field 3 is the state, field 22 the start time.
 	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
 	if len(fields) < 20 {
 		return 0, "", fmt.Errorf("short stat of process %d", pid)

@@ -14,7 +14,8 @@ import (
 
 // Images is the image store of the kubelet.
 type Images struct {
-	// Socket is the socket of containerd. A path through /proc/PID/root reaches another mount namespace.
+	// Socket is the socket of containerd. A path through /proc/PID/root reaches another mount
+	// namespace.
 	Socket string
 }
 
@@ -23,7 +24,8 @@ func (i Images) Import(tarball string) *exec.Cmd {
 	return i.client(context.Background(), "images", "import", tarball)
 }
 
-// Load imports an image tarball, unless its name already refers to the same image. It returns whether it imported.
+// Load imports an image tarball, unless its name already refers to the same image. It returns
+// whether it imported.
 func (i Images) Load(ctx context.Context, tarball string) (bool, error) {
 	if present, err := i.present(ctx, tarball); err != nil || present {
 		return false, err
@@ -31,8 +33,8 @@ func (i Images) Load(ctx context.Context, tarball string) (bool, error) {
 	return true, run(i.client(ctx, "images", "import", tarball))
 }
 
-// present compares ids. containerd keeps a second reference to each image, named by the id. It has the same digest as the
-// name if and only if the name refers to that image.
+// present compares ids. containerd keeps a second reference to each image, named by the id. It has
+// the same digest as the name if and only if the name refers to that image.
 func (i Images) present(ctx context.Context, tarball string) (bool, error) {
 	name, id, err := image.Identify(tarball)
 	if errors.Is(err, image.ErrSeveral) {

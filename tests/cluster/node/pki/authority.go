@@ -1,5 +1,5 @@
-// Package pki creates the keys and certificates of a cluster. A cluster runs for a day or two, so there is no rotation and
-// no revocation.
+// Package pki creates the keys and certificates of a cluster. A cluster runs for a day or two, so
+// there is no rotation and no revocation.
 package pki
 
 import (

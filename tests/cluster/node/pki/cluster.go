@@ -48,8 +48,9 @@ func (c Cluster) clients() []certificate {
 	}
 }
 
-// Write creates all files in a directory: NAME.crt and NAME.key of both CAs (ca, front-proxy-ca) and of each certificate,
-// sa.key and sa.pub for service accounts, and NAME.kubeconfig of each client.
+// Write creates all files in a directory: NAME.crt and NAME.key of both CAs (ca, front-proxy-ca)
+// and of each certificate, sa.key and sa.pub for service accounts, and NAME.kubeconfig of each
+// client.
 func (c Cluster) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory for certificates: %w", err)

@@ -6,7 +6,8 @@ import (
 	"text/template"
 )
 
-// kubeconfig is a text template, because a client library for one small file would be most of this program.
+// kubeconfig is a text template, because a client library for one small file would be most of this
+// program.
 var kubeconfig = template.Must(template.New("").Funcs(template.FuncMap{"base64": base64.StdEncoding.EncodeToString}).Parse(
 	`apiVersion: v1
 kind: Config

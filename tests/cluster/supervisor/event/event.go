@@ -1,5 +1,5 @@
-// Package event has the messages of a starting cluster: one JSON object per line, from pid 1 of the cluster to its
-// supervisor, and from there to the waiting `cluster up`.
+// Package event has the messages of a starting cluster: one JSON object per line, from pid 1 of the
+// cluster to its supervisor, and from there to the waiting `cluster up`.
 package event
 
 import (
@@ -43,8 +43,8 @@ type Writer struct {
 // NewWriter returns a Writer that sends each event to w in one write.
 func NewWriter(w io.Writer) *Writer { return &Writer{encoder: json.NewEncoder(w)} }
 
-// Send writes an event with the current time. The error is that of the underlying writer: the reader may close at any
-// time, and the caller decides whether that matters.
+// Send writes an event with the current time. The error is that of the underlying writer: the
+// reader may close at any time, and the caller decides whether that matters.
 func (w *Writer) Send(kind Kind, component, text string) error {
 	return w.Forward(Event{Kind: kind, At: time.Now(), Component: component, Text: text})
 }
@@ -56,8 +56,8 @@ func (w *Writer) Forward(e Event) error {
 	return w.encoder.Encode(e)
 }
 
-// Read calls handle for each event until the writing end is closed. It skips invalid lines, because the writer may have
-// died in the middle of one.
+// Read calls handle for each event until the writing end is closed. It skips invalid lines, because
+// the writer may have died in the middle of one.
 func Read(r io.Reader, handle func(Event)) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
