@@ -49,14 +49,14 @@ const MAX_SUBSCRIBER_FRAME: usize = 4096;
 const MAX_ACTIVATORS: usize = 512;
 /// Concurrent subscribers of decisions.
 const MAX_SUBSCRIBERS: usize = 64;
-/// How often to ask a silent peer for a sign of life.
-const PING: Duration = Duration::from_secs(3);
-/// A peer that gave none for this long is gone.
-const SILENCE: Duration = Duration::from_secs(10);
-/// A peer that cannot take a message within this time does not keep up.
-const SEND: Duration = Duration::from_secs(5);
+/// Interval between pings.
+const PING_INTERVAL: Duration = Duration::from_secs(3);
+/// A peer that sends nothing for this long, not even a pong, is disconnected.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// A peer that does not accept a message within this time is disconnected.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Shared by all connections.
+/// The state that all connections share.
 #[derive(Clone, Debug)]
 pub struct StatServer {
     collector: Arc<Collector>,
@@ -69,27 +69,27 @@ pub struct StatServer {
     stop: CancellationToken,
 }
 
-/// Why a connection ended.
+/// Why a connection was closed.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
-    #[error("the peer closed it")]
+enum DisconnectReason {
+    #[error("closed by the peer")]
     Closed,
-    #[error("nothing was heard for {SILENCE:?}")]
-    Silent,
-    #[error("a message was not taken within {SEND:?}")]
-    Stuck,
-    #[error("the peer fell {0} changes behind")]
-    Behind(u64),
+    #[error("no message for {READ_TIMEOUT:?}")]
+    ReadTimeout,
+    #[error("message not accepted within {SEND_TIMEOUT:?}")]
+    SendTimeout,
+    #[error("the subscriber lagged by {0} changes")]
+    Lagged(u64),
     #[error("this process is stopping")]
     Stopping,
     #[error(transparent)]
     Broken(#[from] axum::Error),
 }
 
-/// One connection and its signs of life.
+/// One websocket connection, with pings and timeouts.
 struct Peer {
     socket: WebSocket,
-    heard: Instant,
+    last_message: Instant,
     ping: tokio::time::Interval,
     stop: CancellationToken,
 }
@@ -176,16 +176,16 @@ impl StatServer {
         let connected = self.collector.activator_connected();
         self.metrics.pushes.connections.inc();
         let mut peer = Peer::new(socket, self.stop.clone());
-        let ended = loop {
+        let reason = loop {
             match peer.next(std::future::pending::<Infallible>()).await {
-                Ok(Next::Message(Message::Text(text))) => self.record(text.as_str()),
-                Ok(Next::Message(Message::Binary(_))) => self.metrics.pushes.bad_frames.inc(),
+                Ok(PeerEvent::Message(Message::Text(text))) => self.record(text.as_str()),
+                Ok(PeerEvent::Message(Message::Binary(_))) => self.metrics.pushes.bad_frames.inc(),
                 Ok(_) => {}
-                Err(ended) => break ended,
+                Err(reason) => break reason,
             }
         };
-        tracing::info!(reason = %ended, "activator disconnected");
-        peer.close(&ended).await;
+        tracing::info!(%reason, "activator disconnected");
+        peer.close(&reason).await;
         self.metrics.pushes.connections.dec();
         drop((connected, permit));
     }
@@ -193,30 +193,32 @@ impl StatServer {
     async fn publish(self, socket: WebSocket, permit: OwnedSemaphorePermit) {
         self.metrics.decision_subscribers.inc();
         let mut peer = Peer::new(socket, self.stop.clone());
-        let ended = match self.send_decisions(&mut peer).await {
+        let reason = match self.send_decisions(&mut peer).await {
             Ok(never) => match never {},
-            Err(ended) => ended,
+            Err(reason) => reason,
         };
-        tracing::info!(reason = %ended, "decision subscriber disconnected");
-        if matches!(ended, Ended::Stuck | Ended::Behind(_)) {
+        tracing::info!(%reason, "decision subscriber disconnected");
+        if matches!(reason, DisconnectReason::SendTimeout | DisconnectReason::Lagged(_)) {
             self.metrics.decision_subscribers_dropped.inc();
         }
-        peer.close(&ended).await;
+        peer.close(&reason).await;
         self.metrics.decision_subscribers.dec();
         drop(permit);
     }
 
-    async fn send_decisions(&self, peer: &mut Peer) -> Result<Infallible, Ended> {
+    async fn send_decisions(&self, peer: &mut Peer) -> Result<Infallible, DisconnectReason> {
         let (snapshot, mut changes) = self.decisions.subscribe();
         if let Some(snapshot) = snapshot {
             peer.send(Message::Text(snapshot)).await?;
         }
         loop {
             match peer.next(changes.recv()).await? {
-                Next::Ours(Ok(change)) => peer.tell(change, &mut changes).await?,
-                Next::Ours(Err(RecvError::Lagged(missed))) => return Err(Ended::Behind(missed)),
-                Next::Ours(Err(RecvError::Closed)) => return Err(Ended::Stopping),
-                Next::Message(_) => {}
+                PeerEvent::Own(Ok(change)) => peer.send_batch(change, &mut changes).await?,
+                PeerEvent::Own(Err(RecvError::Lagged(missed))) => {
+                    return Err(DisconnectReason::Lagged(missed));
+                }
+                PeerEvent::Own(Err(RecvError::Closed)) => return Err(DisconnectReason::Stopping),
+                PeerEvent::Message(_) => {}
             }
         }
     }
@@ -264,80 +266,82 @@ async fn forwarded(
     }
 }
 
-/// What a connection waited for.
-enum Next<T> {
+/// The next event of a connection.
+enum PeerEvent<T> {
     Message(Message),
-    Ours(T),
+    Own(T),
 }
 
 // === impl Peer ===
 
 impl Peer {
     fn new(socket: WebSocket, stop: CancellationToken) -> Self {
-        let mut ping = tokio::time::interval_at(Instant::now() + PING, PING);
+        let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { socket, heard: Instant::now(), ping, stop }
+        Self { socket, last_message: Instant::now(), ping, stop }
     }
 
-    /// The peer's next message, or what `ours` gives, whichever is first.
-    async fn next<T>(&mut self, ours: impl Future<Output = T>) -> Result<Next<T>, Ended> {
-        let mut ours = std::pin::pin!(ours);
+    /// Waits for the peer's next message or for `own`, whichever is first.
+    async fn next<T>(&mut self, own: impl Future<Output = T>) -> Result<PeerEvent<T>, DisconnectReason> {
+        let mut own = std::pin::pin!(own);
         loop {
             tokio::select! {
-                () = self.stop.cancelled() => return Err(Ended::Stopping),
-                () = tokio::time::sleep_until(self.heard + SILENCE) => return Err(Ended::Silent),
+                () = self.stop.cancelled() => return Err(DisconnectReason::Stopping),
+                () = tokio::time::sleep_until(self.last_message + READ_TIMEOUT) => return Err(DisconnectReason::ReadTimeout),
                 _ = self.ping.tick() => {
                     send(&mut self.socket, Message::Ping(bytes::Bytes::new())).await?;
                 }
                 message = self.socket.recv() => {
-                    let message = message.ok_or(Ended::Closed)??;
-                    self.heard = Instant::now();
+                    let message = message.ok_or(DisconnectReason::Closed)??;
+                    self.last_message = Instant::now();
                     if matches!(message, Message::Close(_)) {
-                        return Err(Ended::Closed);
+                        return Err(DisconnectReason::Closed);
                     }
-                    return Ok(Next::Message(message));
+                    return Ok(PeerEvent::Message(message));
                 }
-                value = &mut ours => return Ok(Next::Ours(value)),
+                value = &mut own => return Ok(PeerEvent::Own(value)),
             }
         }
     }
 
-    async fn send(&mut self, message: Message) -> Result<(), Ended> {
+    async fn send(&mut self, message: Message) -> Result<(), DisconnectReason> {
         send(&mut self.socket, message).await
     }
 
-    /// Sends a change, and those that are there already, together: decisions come many at a time.
-    async fn tell(
+    /// Sends a change together with all queued ones, because decisions come in bursts.
+    async fn send_batch(
         &mut self,
         change: Utf8Bytes,
         more: &mut broadcast::Receiver<Utf8Bytes>,
-    ) -> Result<(), Ended> {
-        let all = async {
+    ) -> Result<(), DisconnectReason> {
+        let batch = async {
             self.socket.feed(Message::Text(change)).await?;
             loop {
                 match more.try_recv() {
                     Ok(change) => self.socket.feed(Message::Text(change)).await?,
-                    Err(TryRecvError::Lagged(missed)) => return Err(Ended::Behind(missed)),
+                    Err(TryRecvError::Lagged(missed)) => return Err(DisconnectReason::Lagged(missed)),
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
             }
             Ok(self.socket.flush().await?)
         };
-        tokio::time::timeout(SEND, all).await.map_err(|_| Ended::Stuck)?
+        tokio::time::timeout(SEND_TIMEOUT, batch).await.map_err(|_| DisconnectReason::SendTimeout)?
     }
 
-    /// Says goodbye to a peer that still listens. "Restart" tells it to come back, or to go to
-    /// another replica.
-    async fn close(&mut self, ended: &Ended) {
-        if matches!(ended, Ended::Stopping) {
+    /// Sends a close frame at shutdown. Code 1012 (service restart) makes the peer reconnect,
+    /// possibly to another replica.
+    async fn close(&mut self, reason: &DisconnectReason) {
+        if matches!(reason, DisconnectReason::Stopping) {
             let frame = CloseFrame { code: close_code::RESTART, reason: "stopping".into() };
             if let Err(error) = self.send(Message::Close(Some(frame))).await {
-                tracing::debug!(%error, "no goodbye");
+                tracing::debug!(%error, "close frame not sent");
             }
         }
     }
 }
 
-async fn send(socket: &mut WebSocket, message: Message) -> Result<(), Ended> {
-    Ok(tokio::time::timeout(SEND, socket.send(message)).await.map_err(|_| Ended::Stuck)??)
+async fn send(socket: &mut WebSocket, message: Message) -> Result<(), DisconnectReason> {
+    Ok(tokio::time::timeout(SEND_TIMEOUT, socket.send(message))
+        .await
+        .map_err(|_| DisconnectReason::SendTimeout)??)
 }
