@@ -60,8 +60,8 @@ pub const STATS_PORT_NAME: &str = "stats";
 pub const PUSH_PATH: &str = "/push";
 /// Path of the adapter's decision stream (websocket).
 pub const DECISIONS_PATH: &str = "/decisions";
-/// Path on the stats port under which a metrics-adapter that leads answers those that follow.
-pub const RELAY_PATH: &str = "/relay";
+/// Path prefix on the stats port of the leading metrics-adapter, for queries that followers forward.
+pub const FORWARD_PATH: &str = "/forward";
 /// Audience of the tokens by which our parts know each other on the stats port: good for nothing else.
 pub const STATS_AUDIENCE: &str = "stats.autoscaling.rouse.dev";
 /// Where the kubelet puts a part's own token of that audience, by the manifests.

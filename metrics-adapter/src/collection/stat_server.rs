@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::{
-    ACTIVATOR_ACCOUNT, DECISIONS_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, RELAY_PATH, ZERO_SCALER_ACCOUNT,
+    ACTIVATOR_ACCOUNT, DECISIONS_PATH, FORWARD_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, ZERO_SCALER_ACCOUNT,
 };
 use autoscaler::stats::ActivatorReport;
 use axum::Router;
@@ -122,7 +122,7 @@ impl StatServer {
     pub async fn serve(self, listener: TcpListener, api: Arc<Api>) {
         let stop = self.stop.clone();
         let forward = Router::new()
-            .route(&format!("{RELAY_PATH}/{{*path}}"), get(forwarded))
+            .route(&format!("{FORWARD_PATH}/{{*path}}"), get(forwarded))
             .with_state((self.clone(), api));
         let router = Router::new()
             .route(PUSH_PATH, get(push))
@@ -259,7 +259,7 @@ async fn forwarded(
     if let Err(error) = server.guard.authorize(&headers, &[METRICS_ADAPTER_ACCOUNT]).await {
         return server.reject(&error);
     }
-    let path = uri.path_and_query().and_then(|path| path.as_str().strip_prefix(RELAY_PATH));
+    let path = uri.path_and_query().and_then(|path| path.as_str().strip_prefix(FORWARD_PATH));
     match path.and_then(|path| path.parse::<Uri>().ok()) {
         Some(uri) => api.serve_forwarded(&uri, &headers).map(axum::body::Body::new),
         None => StatusCode::NOT_FOUND.into_response(),

@@ -11,7 +11,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use autoscaler::contract::RELAY_PATH;
+use autoscaler::contract::FORWARD_PATH;
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
@@ -172,7 +172,7 @@ impl LeaderForwarder {
         path_and_query: &str,
         accept: Option<&HeaderValue>,
     ) -> Result<ForwardedResponse, ForwardError> {
-        let url = format!("http://{address}{RELAY_PATH}{path_and_query}");
+        let url = format!("http://{address}{FORWARD_PATH}{path_and_query}");
         let mut request = Request::get(url).body(Empty::new())?;
         self.token.authorize(request.headers_mut())?;
         if let Some(accept) = accept {
