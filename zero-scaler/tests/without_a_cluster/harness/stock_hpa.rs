@@ -20,7 +20,7 @@ pub(crate) struct StockHpa {
 // === impl StockHpa ===
 
 impl StockHpa {
-    /// Writes its bounds into the HPA, and follows them from now on.
+    /// Writes the bounds into the HPA, and syncs it from now on.
     pub(crate) fn new(cluster: &Cluster, min: i32, max: i32, behavior: Option<Behavior>) -> Self {
         cluster.edit(HPA, |object| {
             object["spec"]["minReplicas"] = min.into();
