@@ -72,9 +72,10 @@ lint: module-graph ## Formatting and lints of Rust and Go, import cycles; warnin
 module-graph: ## Print which module uses which, and fail on an import cycle or a crowded folder
 	@cargo run --quiet --locked --package module-graph -- $(ARGS)
 
+# Without doctests: there are none, and rustdoc takes seconds in each crate to find that out.
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster
-	cargo test $(ALL)
+	cargo test $(ALL) --tests
 
 # The fuzz tests run side by side: those of the proxies wait most of the time.
 .PHONY: fuzz
@@ -168,7 +169,7 @@ check-purity: ## Check the dependency trees of autoscaler, queue-proxy and the d
 
 .PHONY: check-crds
 check-crds: ## Compare deploy/crds.yaml with the Rust types
-	@cargo test $(ALL) --no-run
+	@cargo test $(ALL) --tests --no-run
 	@$(CARGO_TARGET_DIR)/debug/crdgen | diff deploy/crds.yaml - \
 	  || { echo 'deploy/crds.yaml differs from the Rust types; run make crds'; exit 1; }
 
