@@ -59,10 +59,10 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 # ── check
 
 .PHONY: test
-test: lint check-purity check-crds test-unit test-fuzz test-cluster test-system ## Run everything
+test: lint check-purity check-crds test-unit test-fuzz test-cluster test-system ## Run all tests and checks
 
 .PHONY: lint
-lint: module-graph ## Formatting and lints of Rust and Go, import cycles; warnings are errors
+lint: module-graph ## Check formatting, lints and import cycles; warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	@test -z "$$(gofmt -l tests/cluster | tee /dev/stderr)"
