@@ -7,10 +7,10 @@
 //! is no longer disabled then, does the rest; without an HPA the workload stays at one pod.
 //!
 //! This is the only write of an activator. It needs the ClusterRole
-//! `rouse-activator-fallback-waker`, is limited to workloads whose ServerlessService has a
-//! `wakeTarget`, is conditional on the resource version that was read, and is not repeated within a
-//! minute. Several activators may try at once: one write succeeds. An HPA with `minReplicas: 0`
-//! would have scaled up as well, a little later, and agrees.
+//! `rouse-activator-fallback-waker`, is limited to workloads with a `wakeTarget` in their
+//! ServerlessService, is conditional on the resource version that was read, and is not repeated
+//! within a minute. Several activators may try at once: one write succeeds. An HPA with
+//! `minReplicas: 0` would have scaled up as well, a little later, and agrees.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -64,8 +64,8 @@ impl Throttler {
         }
     }
 
-    /// Applies its inputs; never completes. When all inputs have ended, open ports stay open: the data
-    /// plane continues with its last state.
+    /// Applies its inputs; never completes. When all inputs have ended, open ports stay open: the
+    /// data plane continues with its last state.
     pub async fn run(
         mut self,
         mut changes: mpsc::Receiver<ClusterChange>,

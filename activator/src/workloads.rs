@@ -1,8 +1,8 @@
 //! The activator's view of the cluster: its workloads, and the pods of each.
 //!
 //! Everything arrives as a [`ClusterChange`] on one bounded channel: [`kubernetes`] fills it from
-//! two watches, [`mod@file`] from a file, tests directly. [`WorkloadIndex`] matches pods to workloads
-//! and turns each change into the few [`WorkloadUpdate`]s that follow, which the
+//! two watches, [`mod@file`] from a file, tests directly. [`WorkloadIndex`] matches pods to
+//! workloads and turns each change into the few [`WorkloadUpdate`]s that follow, which the
 //! [`Throttler`](crate::throttler::Throttler) applies.
 //!
 //! A pod counts as soon as it has an IP, long before it is Ready: a probe of the pod then verifies
@@ -64,7 +64,7 @@ pub struct Workload {
     pub queue_depth: Option<usize>,
     /// Why its pods do not start, if the zero-scaler has found a cause.
     pub start_failure: Option<StartFailure>,
-    /// The object whose `/scale` the fallback waker may write.
+    /// The object that the fallback waker may scale.
     pub wake_target: Option<ScaleTargetRef>,
     /// The ports on which its requests arrive.
     pub ports: Vec<LeasedPort>,

@@ -47,7 +47,7 @@ fn target(name: &str) -> Option<ScaleTargetRef> {
     Some(ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: name.into() })
 }
 
-/// An activator whose fallback waker acts at once.
+/// An activator with a fallback waker that acts at once.
 async fn start(api: &FakeApi) -> Harness {
     let limits = Limits { fallback_wake_after: Duration::ZERO, ..LIMITS };
     Harness::with_fallback_waker(ApiResources::new(api.client()), limits, |workload| {

@@ -24,7 +24,7 @@ pub struct PodTracker {
 // === impl PodTracker ===
 
 impl PodTracker {
-    /// A pod whose address was just seen.
+    /// A pod with an address that was just seen.
     pub fn new(uid: String, ip: IpAddr, now: Instant) -> Self {
         Self {
             uid,

@@ -20,7 +20,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// A pause is this fraction of the time since the first attempt, so that pauses add at most 1 % to
 /// any start.
 const PAUSE_FRACTION: u32 = 100;
-/// A pod whose node is lost never answers; the probe is then repeated on a new connection.
+/// A pod on a lost node never answers; the probe is then repeated on a new connection.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Probes the pod at `address` until it answers (`true`), or until `wanted` returns false.

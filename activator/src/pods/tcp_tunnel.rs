@@ -41,7 +41,7 @@ pub enum TunnelError {
     Http(#[from] http::Error),
 }
 
-/// Opens a tunnel through the queue-proxy whose admin port is at `to`.
+/// Opens a tunnel through the queue-proxy with its admin port at `to`.
 ///
 /// # Errors
 /// See [`TunnelError`].

@@ -2,8 +2,8 @@
 //! by all workloads.
 //!
 //! The queue of each workload is bounded by itself; these bounds are what the process can bear for
-//! all of them together. Each workload has a [share](autoscaler::routing::fair_share) of both that others
-//! cannot use: a flood on one workload never leads to rejections on another.
+//! all of them together. Each workload has a [share](autoscaler::routing::fair_share) of both that
+//! others cannot use: a flood on one workload never leads to rejections on another.
 //!
 //! Only requests that wait need a permit. What a request retains is estimated when it begins to
 //! wait: the buffers of its connection, its head, and as much of its body as is read ahead.

@@ -32,7 +32,7 @@ use crate::slots::slot_link::LinkId;
 use crate::slots::slot_peers::SlotPeers;
 use crate::workloads::Workload;
 
-/// Requests that were granted a slot and whose tasks did not run yet. A larger burst is released in
+/// Requests that were granted a slot and have not run since. A larger burst is released in
 /// steps, so that requests of other workloads run in between, and so that later requests find the
 /// connections of the first ones idle again.
 const MAX_GRANTED: usize = 64;
@@ -54,7 +54,7 @@ struct QueueState {
     next_ticket: u64,
     /// Requests that may wait.
     bound: usize,
-    /// Requests that were granted a slot and whose tasks did not run yet.
+    /// Requests that were granted a slot and have not run since.
     granted: usize,
     /// Whether more requests wait only for those tasks to run.
     is_burst: bool,
@@ -85,7 +85,7 @@ pub struct SlotPermit {
     /// `None` without a container concurrency.
     used: Option<UsedSlot>,
     waited: bool,
-    /// Whether it was granted to a waiting request whose task did not run yet.
+    /// Whether it was granted to a waiting request that has not run since.
     is_granted: bool,
 }
 

@@ -171,7 +171,7 @@ impl PendingBursts {
         self.added.notify_one();
     }
 
-    /// The workload whose burst is due next. Only one task may wait for it.
+    /// The workload with the burst that is due next. Only one task may wait for it.
     async fn next(&self) -> Arc<RequestCounter> {
         loop {
             let first = self.waiting.lock().pop_front();

@@ -248,7 +248,7 @@ mod tests {
     const IN: bool = true;
     const OUT: bool = false;
 
-    /// The cases of Knative's concurrency_reporter_test.go whose periods are one second long.
+    /// The cases of Knative's concurrency_reporter_test.go with periods of one second.
     #[test]
     fn agrees_with_knatives_vectors() {
         assert_eq!(reports(&[(0, IN)], &[]), [(1.0, 1.0)]); // A1

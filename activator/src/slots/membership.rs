@@ -8,8 +8,8 @@
 //!                               shares nothing   └─ connects again
 //! ```
 //!
-//! A new activator shares at once, because it counts this one as well. An activator whose
-//! connection broke has mostly died, and its slots must not be idle until Kubernetes removes its
+//! A new activator shares at once, because it counts this one as well. An activator that lost its
+//! connection has mostly died, and its slots must not be idle until Kubernetes removes its
 //! endpoint. While the views of activators differ, the limit of the queue-proxy still holds. An
 //! activator that is not behind the Service owns no slots and borrows, unless no other activator is
 //! connected.

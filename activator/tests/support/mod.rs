@@ -84,7 +84,7 @@ impl Harness {
         Self::beside(None, Some(resources), free_port(), limits, adapt).await
     }
 
-    /// One of several, whose pods listen on `pod_port`.
+    /// One of several, with pods that listen on `pod_port`.
     pub async fn at(
         slot_exchange: Option<SlotExchangeConfig>,
         pod_port: u16,
