@@ -60,7 +60,8 @@ async fn stats_port_rejects_requests_without_token() -> Result<()> {
     ensure!(ready.len() == 2, "{} adapters are ready", ready.len());
     for pod in ready {
         let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).context("no address")?;
-        let responses = Load::one_request(&format!("http://{ip}:8080/forward/why/a/b")).run(&namespace).await?;
+        let responses =
+            Load::one_request(&format!("http://{ip}:8080/forward/why/a/b")).run(&namespace).await?;
         ensure!(responses.iter().all(|response| response.status == 401), "not rejected: {responses:?}");
     }
     namespace.delete().await
