@@ -1,76 +1,77 @@
-//! Case: one row of the HTTP/1 table. What the caller sends and gets back, what the app does and sees.
+//! Case: one row of the HTTP/1 table: what the client sends and receives, and what the app does and
+//! receives.
 //!
-//! A row reads from top to bottom in the order of events. What it does not say is as usual: the app answers each request
-//! with 200 and `ok`, and the connection can be used again afterwards, which the runner tries.
+//! A row lists events in their order. By default the app responds to each request with 200 and
+//! `ok`, and the connection stays usable, which the runner checks.
 
-/// A row.
+/// A row of HTTP/1.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// A sentence that is true of both proxies.
+    /// A sentence that describes both proxies.
     pub name: &'static str,
-    /// Where it is written: an RFC's section, or what users suffered.
+    /// Source of the rule: the section of an RFC, or a problem of users.
     pub source: &'static str,
-    /// What the caller does.
-    pub caller: Vec<Step>,
-    /// What the app does on the first connection that brings it anything.
-    pub app: Vec<Act>,
-    /// The requests that the app sees, in order.
-    pub sees: Vec<Seen>,
-    /// A request that it sees or does not, depending on how early the proxy gives it up.
-    pub may_see: Option<String>,
-    /// What becomes of the caller's connection.
-    pub after: After,
-    /// The proxy gives callers next to no time for their heads.
-    pub hurry: bool,
+    /// Steps of the client.
+    pub client: Vec<ClientStep>,
+    /// Actions of the app on the first connection with bytes.
+    pub app: Vec<AppAction>,
+    /// Requests that the app receives, in order.
+    pub receives: Vec<ExpectedRequest>,
+    /// A request that the app may receive, depending on how early the proxy aborts it.
+    pub may_receive: Option<String>,
+    /// State of the client's connection afterwards.
+    pub after: ConnectionAfter,
+    /// The proxy runs with a short header timeout.
+    pub short_header_timeout: bool,
 }
 
-/// Something the caller does or awaits.
+/// A step of the client: an action or an expectation.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum ClientStep {
     /// Sends bytes.
     Sends(Vec<u8>),
-    /// Gets a response.
-    Gets(Answer),
-    /// Gets these bytes and no HTTP.
+    /// Expects a response.
+    Gets(ExpectedResponse),
+    /// Expects these bytes, which are not HTTP.
     GetsBytes(Vec<u8>),
-    /// Waits until the app has seen so many requests.
+    /// Waits until the app has received so many requests.
     AwaitsApp(usize),
-    /// Waits until the proxy has taken notice of all that happened on its connections.
+    /// Waits until the proxy has processed all events of its connections.
     AwaitsProxy,
-    /// Closes its direction.
-    Finishes,
-    /// Goes away.
-    HangsUp,
-    /// Does nothing for longer than a head may take with a proxy in a hurry.
-    Rests,
+    /// Closes its sending direction.
+    ClosesWrite,
+    /// Closes the connection.
+    Disconnects,
+    /// Pauses for longer than the short header timeout.
+    Pauses,
 }
 
-/// Something the app does on a connection.
+/// An action of the app on a connection.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum AppAction {
     /// Reads a request with its body.
     Reads,
-    /// Reads the head of a request and leaves the body for later.
+    /// Reads the head of a request, but not its body.
     ReadsHead,
     /// Sends bytes.
     Sends(Vec<u8>),
-    /// Reads these bytes and no HTTP.
+    /// Expects these bytes, which are not HTTP.
     ReadsBytes(Vec<u8>),
     /// Expects the end of the connection.
-    EndsHere,
-    /// Closes its direction and reads on to the end.
-    Finishes,
-    /// Does nothing for longer than a head may take with a proxy in a hurry.
-    Rests,
+    ExpectsEnd,
+    /// Closes its sending direction and continues to read.
+    ClosesWrite,
+    /// Pauses for longer than the short header timeout.
+    Pauses,
     /// Closes the connection.
     Closes,
     /// Resets the connection.
     Resets,
 }
 
-/// A response as it must be.
+/// A response that the client expects.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct ExpectedResponse {
     pub(crate) status: u16,
     pub(crate) start: Option<&'static str>,
     pub(crate) with: Vec<&'static str>,
@@ -79,155 +80,170 @@ pub struct Answer {
     pub(crate) trailers: Vec<&'static str>,
     pub(crate) cut: bool,
     pub(crate) to_head: bool,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResponseOrigin,
 }
 
-/// Whose answer it is.
+/// Origin of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ResponseOrigin {
     #[default]
     App,
-    /// The proxy's, with a problem document.
-    Problem,
-    /// The proxy's, which may be too early for a document.
-    Refusal,
+    /// The proxy, with a problem document.
+    ProxyProblem,
+    /// The proxy; its HTTP library may respond without a document.
+    ProxyWithoutBody,
 }
 
-/// A request as the app must see it.
+/// A request that the app must receive.
 ///
-/// Its text is the start line, the headers in order of name, an empty line and the body, then an empty line and trailers.
-/// What every proxy adds is left out of it, and can be asked for by `with`. `{proxy}` stands for the proxy's address.
+/// Its text is the start line, the headers in order of name, an empty line and the body, then an
+/// empty line and the trailers. Headers that every proxy adds are omitted; `with` checks them.
+/// `{proxy}` is replaced by the proxy's address.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ExpectedRequest {
     pub(crate) text: String,
     pub(crate) with: Vec<&'static str>,
     pub(crate) without: Vec<&'static str>,
 }
 
-/// What becomes of the caller's connection.
+/// State of the client's connection after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
-    /// Another request on it is answered, and reaches the app as it was sent.
+pub enum ConnectionAfter {
+    /// The next request on it is served.
     StaysOpen,
-    /// It is closed, and nothing more comes on it.
+    /// It is closed without further bytes.
     Closes,
-    /// Neither can be asked: the caller hung up, or it is no HTTP connection any more.
+    /// It is not checked: the client disconnected, or the connection does not carry HTTP any more.
     Over,
 }
 
-/// A row, yet without content.
+/// A row without steps.
 pub fn case(name: &'static str, source: &'static str) -> Case {
-    let (caller, app, sees) = (Vec::new(), Vec::new(), Vec::new());
-    Case { name, source, caller, app, sees, may_see: None, after: After::StaysOpen, hurry: false }
+    let (client, app, receives) = (Vec::new(), Vec::new(), Vec::new());
+    Case {
+        name,
+        source,
+        client,
+        app,
+        receives,
+        may_receive: None,
+        after: ConnectionAfter::StaysOpen,
+        short_header_timeout: false,
+    }
 }
 
-/// The app's response.
-pub fn answer(status: u16) -> Answer {
-    Answer { status, ..Answer::default() }
+/// A response of the app with this status.
+pub fn response(status: u16) -> ExpectedResponse {
+    ExpectedResponse { status, ..ExpectedResponse::default() }
 }
 
-/// What the app answers unless told otherwise.
-pub fn ok() -> Answer {
-    answer(200).body("ok")
+/// The app's default response.
+pub fn ok() -> ExpectedResponse {
+    response(200).body("ok")
 }
 
-/// An answer of the proxy's own.
-pub fn problem(status: u16) -> Answer {
-    Answer { status, kind: Kind::Problem, ..Answer::default() }
+/// A problem document of the proxy.
+pub fn problem(status: u16) -> ExpectedResponse {
+    ExpectedResponse { status, kind: ResponseOrigin::ProxyProblem, ..ExpectedResponse::default() }
 }
 
-/// A request at the app.
-pub fn seen(text: impl Into<String>) -> Seen {
-    Seen { text: text.into(), with: Vec::new(), without: Vec::new() }
+/// A request that the app receives.
+pub fn observed(text: impl Into<String>) -> ExpectedRequest {
+    ExpectedRequest { text: text.into(), with: Vec::new(), without: Vec::new() }
 }
 
 // === impl Case ===
 
 impl Case {
-    /// The caller sends.
+    /// The client sends bytes.
     pub fn sends(self, bytes: impl AsRef<[u8]>) -> Self {
-        self.step(Step::Sends(bytes.as_ref().to_vec()))
+        self.step(ClientStep::Sends(bytes.as_ref().to_vec()))
     }
 
-    /// The caller gets a response.
-    pub fn gets(self, answer: Answer) -> Self {
-        self.step(Step::Gets(answer))
+    /// The client expects a response.
+    pub fn gets(self, response: ExpectedResponse) -> Self {
+        self.step(ClientStep::Gets(response))
     }
 
-    /// The caller gets bytes.
+    /// The client expects bytes.
     pub fn gets_bytes(self, bytes: impl AsRef<[u8]>) -> Self {
-        self.step(Step::GetsBytes(bytes.as_ref().to_vec()))
+        self.step(ClientStep::GetsBytes(bytes.as_ref().to_vec()))
     }
 
-    /// The caller does something else.
-    pub fn step(mut self, step: Step) -> Self {
-        self.caller.push(step);
+    /// Adds a step of the client.
+    pub fn step(mut self, step: ClientStep) -> Self {
+        self.client.push(step);
         self
     }
 
-    /// The app does.
-    pub fn app(mut self, acts: impl IntoIterator<Item = Act>) -> Self {
-        self.app.extend(acts);
+    /// Adds actions of the app.
+    pub fn app(mut self, actions: impl IntoIterator<Item = AppAction>) -> Self {
+        self.app.extend(actions);
         self
     }
 
     /// The app reads a request and sends this.
-    pub fn app_answers(self, bytes: impl AsRef<[u8]>) -> Self {
-        self.app([Act::Reads, Act::Sends(bytes.as_ref().to_vec())])
+    pub fn app_responds(self, bytes: impl AsRef<[u8]>) -> Self {
+        self.app([AppAction::Reads, AppAction::Sends(bytes.as_ref().to_vec())])
     }
 
-    /// The app sees this request.
-    pub fn app_sees(mut self, text: impl Into<String>) -> Self {
-        self.sees.push(seen(text));
+    /// The app receives this request.
+    pub fn app_receives(mut self, text: impl Into<String>) -> Self {
+        self.receives.push(observed(text));
         self
     }
 
-    /// The app sees this request.
-    pub fn app_sees_just(mut self, seen: Seen) -> Self {
-        self.sees.push(seen);
+    /// The app receives this request.
+    pub fn app_receives_request(mut self, observed: ExpectedRequest) -> Self {
+        self.receives.push(observed);
         self
     }
 
-    /// The app may see this much of a request, or nothing at all.
-    pub fn app_may_see(self, text: impl Into<String>) -> Self {
-        Self { may_see: Some(text.into()), ..self }
+    /// The app may receive this part of a request, or nothing.
+    pub fn app_may_receive(self, text: impl Into<String>) -> Self {
+        Self { may_receive: Some(text.into()), ..self }
     }
 
-    /// The app sees this request, and the caller gets its answer.
+    /// The app receives this request, and the client gets the default response.
     pub fn passes(self, text: impl Into<String>) -> Self {
-        self.app_sees(text).gets(ok())
+        self.app_receives(text).gets(ok())
     }
 
-    /// The proxy explains why not, and closes.
-    pub fn is_refused(self, status: u16) -> Self {
+    /// The proxy rejects the request with a problem document, and closes.
+    pub fn is_rejected(self, status: u16) -> Self {
         self.gets(problem(status)).then_closes()
     }
 
-    /// The proxy answers before it knows what it would refuse, and closes.
-    pub fn is_refused_by_the_parser(self, status: u16) -> Self {
-        self.gets(Answer { status, kind: Kind::Refusal, ..Answer::default() }).then_closes()
+    /// The proxy's HTTP library rejects the request, and closes.
+    pub fn is_rejected_by_parser(self, status: u16) -> Self {
+        self.gets(ExpectedResponse {
+            status,
+            kind: ResponseOrigin::ProxyWithoutBody,
+            ..ExpectedResponse::default()
+        })
+        .then_closes()
     }
 
     /// The connection is closed afterwards.
     pub fn then_closes(self) -> Self {
-        Self { after: After::Closes, ..self }
+        Self { after: ConnectionAfter::Closes, ..self }
     }
 
-    /// The connection is none of HTTP afterwards.
-    pub fn then_is_over(self) -> Self {
-        Self { after: After::Over, ..self }
+    /// The connection does not carry HTTP afterwards.
+    pub fn then_not_http(self) -> Self {
+        Self { after: ConnectionAfter::Over, ..self }
     }
 
-    /// With a proxy that gives callers next to no time for their heads.
-    pub fn in_a_hurry(self) -> Self {
-        Self { hurry: true, ..self }
+    /// Runs the row with a short header timeout.
+    pub fn with_short_header_timeout(self) -> Self {
+        Self { short_header_timeout: true, ..self }
     }
 }
 
-// === impl Answer ===
+// === impl ExpectedResponse ===
 
-impl Answer {
-    /// Its status line.
+impl ExpectedResponse {
+    /// Expects this status line.
     pub fn start(self, line: &'static str) -> Self {
         Self { start: Some(line), ..self }
     }
@@ -244,7 +260,7 @@ impl Answer {
         self
     }
 
-    /// Its body.
+    /// Expects this body.
     pub fn body(mut self, body: impl AsRef<[u8]>) -> Self {
         self.body = Some(body.as_ref().to_vec());
         self
@@ -256,20 +272,20 @@ impl Answer {
         self
     }
 
-    /// It is cut, so that the caller can tell.
+    /// It is cut, and visibly incomplete.
     pub fn cut(self) -> Self {
         Self { cut: true, ..self }
     }
 
-    /// It answers HEAD, and has no body whatever it says.
+    /// It responds to HEAD, and has no body whatever its length is.
     pub fn to_head(self) -> Self {
         Self { to_head: true, ..self }
     }
 }
 
-// === impl Seen ===
+// === impl ExpectedRequest ===
 
-impl Seen {
+impl ExpectedRequest {
     /// It has this header, of those that proxies add: `name: value`.
     pub fn with(mut self, field: &'static str) -> Self {
         self.with.push(field);

@@ -1,23 +1,22 @@
-//! The conformance table: what both proxies must answer to well-formed, odd and malicious callers and apps.
+//! The conformance table: how both proxies must treat well-formed, unusual and malicious clients
+//! and apps.
 //!
 //! ```text
-//!  caller ── bytes of a row ──► proxy ── ? ──► app
-//!    ▲    ◄── must come back ──   │              │ reads strictly, remembers what it saw
-//!    └────────── runner compares with the row ◄──┘
+//!  client ── bytes of a row ──► proxy ──────────► app
+//!    ▲    ◄─ expected response ──                  │ reads strictly, records its requests
+//!    └─────────── runner compares with the row ◄───┘
 //! ```
 //!
-//! The rows are data (`table`), with the place where each rule is written. They know nothing of how a proxy works: whatever
-//! it is built on, it has to keep them. `tests/` runs the whole table against each proxy, and real clients after it.
+//! The rows (`table`) are data with the source of each rule. They do not depend on the proxy's
+//! implementation. `tests/` runs the whole table against each proxy, and then real clients.
 //!
-//! Where the standards leave a choice, the row is what we chose, and its name says so.
+//! Where the standards leave a choice, the row is Rouse's choice.
 
 #![deny(missing_docs)]
-#![allow(
-    clippy::indexing_slicing,
-    reason = "this is test code; an index out of bounds is a row that does not hold"
-)]
+#![allow(clippy::indexing_slicing, reason = "this is test code; an index out of bounds is a failed row")]
 
 pub mod app;
+pub mod app_state;
 pub mod case;
 pub mod http2;
 pub mod runner;

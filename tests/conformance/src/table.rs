@@ -1,7 +1,7 @@
-//! The table.
+//! The rows, by topic.
 //!
-//! "Parser" in a row's outcome means that the proxy's HTTP library may answer before our own code sees a request: the
-//! status is fixed, a problem document is not asked for.
+//! `is_rejected_by_parser` means that the proxy's HTTP library may respond before the proxy's own
+//! code runs. The status is then fixed, but a problem document is not required.
 
 pub mod bodies;
 pub mod connections;

@@ -1,7 +1,7 @@
-//! HTTP/1 as bytes, read as strictly as the grammar of RFC 9112 allows.
+//! HTTP/1 as bytes, parsed as strictly as the grammar of RFC 9112 allows.
 //!
-//! The app and the caller of each case read with this and not with the library that the proxies are built on: what that
-//! library lets through, and a stricter or laxer peer would read differently, has to show here.
+//! The test client and the test app use this parser instead of the proxies' HTTP library. Messages
+//! that the library accepts, but other peers would parse differently, fail here.
 
 use std::io::ErrorKind;
 
@@ -12,44 +12,44 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 pub struct Head {
     /// Request or status line.
     pub start: String,
-    /// In the order in which they came.
+    /// In the order of arrival.
     pub fields: Vec<(String, String)>,
 }
 
-/// How a body ends.
+/// Framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// After so many bytes.
     Sized(usize),
-    /// With its last chunk, after which trailers may follow.
+    /// In chunks, optionally followed by trailers.
     Chunked,
-    /// With the connection.
+    /// Until the end of the connection.
     UntilClosed,
 }
 
-/// What followed a head.
+/// The body and trailers after a head.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
-    /// Without the framing.
+    /// Content without the framing.
     pub bytes: Vec<u8>,
-    /// After a chunked body.
+    /// Trailers of a chunked body.
     pub trailers: Vec<(String, String)>,
     /// The connection ended before the body did.
     pub cut: bool,
 }
 
-/// Why a message could not be read.
+/// Why a message could not be parsed.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
+pub enum ReadError {
     /// The connection ended, or was reset.
     #[error("the connection ended")]
     Ended,
-    /// It is no HTTP/1.
+    /// It is not HTTP/1.
     #[error("malformed: {0}")]
     Malformed(String),
 }
 
-/// A connection with what was read from it and not used.
+/// A connection with a read buffer.
 #[derive(Debug)]
 pub struct Wire<S> {
     stream: S,
@@ -67,16 +67,16 @@ impl Head {
     /// A request's framing.
     ///
     /// # Errors
-    /// When peers could read it in more than one way.
-    pub fn framing_of_request(&self) -> Result<Framing, Broken> {
+    /// When the framing is ambiguous.
+    pub fn framing_of_request(&self) -> Result<Framing, ReadError> {
         Ok(self.framing()?.unwrap_or(Framing::Sized(0)))
     }
 
-    /// A response's framing. `to_head` is whether HEAD was asked.
+    /// The framing of a response, which is `to_head` if the request was HEAD.
     ///
     /// # Errors
-    /// When peers could read it in more than one way.
-    pub fn framing_of_response(&self, to_head: bool) -> Result<Framing, Broken> {
+    /// When the framing is ambiguous.
+    pub fn framing_of_response(&self, to_head: bool) -> Result<Framing, ReadError> {
         let framing = self.framing()?;
         let status = self.status()?;
         if status < 200 || status == 204 {
@@ -95,15 +95,19 @@ impl Head {
     /// The status of a response.
     ///
     /// # Errors
-    /// When the start line is no status line.
-    pub fn status(&self) -> Result<u16, Broken> {
+    /// When the start line is not a status line.
+    pub fn status(&self) -> Result<u16, ReadError> {
         let mut parts = self.start.splitn(3, ' ');
         let (version, code) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let known = matches!(version, "HTTP/1.1" | "HTTP/1.0") && code.len() == 3 && parts.next().is_some();
-        code.parse().ok().filter(|_| known).ok_or_else(|| malformed(format!("status line {:?}", self.start)))
+        let is_valid =
+            matches!(version, "HTTP/1.1" | "HTTP/1.0") && code.len() == 3 && parts.next().is_some();
+        code.parse()
+            .ok()
+            .filter(|_| is_valid)
+            .ok_or_else(|| malformed(format!("status line {:?}", self.start)))
     }
 
-    fn framing(&self) -> Result<Option<Framing>, Broken> {
+    fn framing(&self) -> Result<Option<Framing>, ReadError> {
         match (self.all("transfer-encoding").as_slice(), self.all("content-length").as_slice()) {
             ([], []) => Ok(None),
             (["chunked"], []) => Ok(Some(Framing::Chunked)),
@@ -119,27 +123,27 @@ impl Head {
 // === impl Wire ===
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    /// Nothing was read yet.
+    /// Wraps a connection.
     pub fn new(stream: S) -> Self {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// The connection itself, for those who know that nothing is buffered.
+    /// The connection itself; valid while nothing is buffered.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// Writes. A peer that has closed is not an error here: what it answered before is what counts.
+    /// Writes. A closed peer is not an error, because its earlier response matters.
     pub async fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;
     }
 
-    /// Closes this direction.
-    pub async fn finish(&mut self) {
+    /// Closes the sending direction.
+    pub async fn close_write(&mut self) {
         let _ = self.stream.shutdown().await;
     }
 
-    /// Reads more; false at the end, be it a reset.
+    /// Reads more into the buffer; false at the end or a reset.
     pub async fn more(&mut self) -> bool {
         match self.stream.read_buf(&mut self.buffer).await {
             Ok(count) => count > 0,
@@ -148,22 +152,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// What is read and not used.
+    /// The buffered bytes.
     pub fn peek(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Exactly so many bytes, or fewer at the end of the connection.
+    /// Reads exactly so many bytes, or fewer at the end of the connection.
     pub async fn take(&mut self, count: usize) -> Vec<u8> {
         while self.buffer.len() < count && self.more().await {}
         self.buffer.drain(..count.min(self.buffer.len())).collect()
     }
 
-    /// Reads a head; none at the end of the connection.
+    /// Reads a head; `None` at the end of the connection.
     ///
     /// # Errors
     /// See [`Broken`].
-    pub async fn head(&mut self) -> Result<Option<Head>, Broken> {
+    pub async fn head(&mut self) -> Result<Option<Head>, ReadError> {
         if self.buffer.is_empty() && !self.more().await {
             return Ok(None);
         }
@@ -171,11 +175,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(Some(Head { start, fields: self.fields().await? }))
     }
 
-    /// Reads a body. One that is cut short is no error.
+    /// Reads a body. An incomplete body is not an error.
     ///
     /// # Errors
     /// When chunks are malformed.
-    pub async fn body(&mut self, framing: Framing) -> Result<Body, Broken> {
+    pub async fn body(&mut self, framing: Framing) -> Result<Body, ReadError> {
         let mut body = Body::default();
         match framing {
             Framing::Sized(length) => {
@@ -183,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 body.cut = body.bytes.len() < length;
             }
             Framing::Chunked => match self.chunks(&mut body).await {
-                Err(Broken::Ended) => body.cut = true,
+                Err(ReadError::Ended) => body.cut = true,
                 result => result?,
             },
             Framing::UntilClosed => body.bytes = self.take(usize::MAX).await,
@@ -191,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(body)
     }
 
-    async fn chunks(&mut self, body: &mut Body) -> Result<(), Broken> {
+    async fn chunks(&mut self, body: &mut Body) -> Result<(), ReadError> {
         loop {
             let line = text(&self.line().await?)?;
             let hex = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -205,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             let whole = chunk.len() == size;
             body.bytes.append(&mut chunk);
             if !whole {
-                return Err(Broken::Ended);
+                return Err(ReadError::Ended);
             }
             if !self.line().await?.is_empty() {
                 return Err(malformed("a chunk longer than its size"));
@@ -213,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    async fn fields(&mut self) -> Result<Vec<(String, String)>, Broken> {
+    async fn fields(&mut self) -> Result<Vec<(String, String)>, ReadError> {
         let mut fields = Vec::new();
         loop {
             let line = text(&self.line().await?)?;
@@ -228,7 +232,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    async fn line(&mut self) -> Result<Vec<u8>, Broken> {
+    async fn line(&mut self) -> Result<Vec<u8>, ReadError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let mut line: Vec<u8> = self.buffer.drain(..=end).collect();
@@ -239,18 +243,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 };
             }
             if !self.more().await {
-                return Err(Broken::Ended);
+                return Err(ReadError::Ended);
             }
         }
     }
 }
 
-/// Bytes above ASCII are taken for Latin-1, so that each stays visible.
+/// Decodes bytes as Latin-1, so that every byte is visible.
 pub fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
-fn text(line: &[u8]) -> Result<String, Broken> {
+fn text(line: &[u8]) -> Result<String, ReadError> {
     let control = |byte: &u8| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f;
     if line.iter().any(control) {
         return Err(malformed(format!("control byte in {:?}", latin1(line))));
@@ -262,6 +266,6 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-fn malformed(what: impl Into<String>) -> Broken {
-    Broken::Malformed(what.into())
+fn malformed(what: impl Into<String>) -> ReadError {
+    ReadError::Malformed(what.into())
 }

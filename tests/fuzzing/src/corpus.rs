@@ -1,6 +1,6 @@
-//! Corpus: inputs that mean something, and those that once failed; each a file.
+//! Corpus: meaningful inputs and inputs that failed once, one file each.
 
-#![allow(clippy::expect_used, reason = "a test that cannot begin has failed")]
+#![allow(clippy::expect_used, reason = "a missing corpus fails the test")]
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ use rand::{Rng, RngExt};
 
 use crate::mutate;
 
-/// Most changes of one input.
-const CHANGES: usize = 4;
+/// Most mutations of one input.
+const MUTATIONS: usize = 4;
 
-/// Seeds of inputs to one target.
+/// Seeds of inputs for one target.
 #[derive(Debug)]
 pub struct Corpus {
     seeds: Vec<Vec<u8>>,
@@ -23,32 +23,33 @@ pub struct Corpus {
 // === impl Corpus ===
 
 impl Corpus {
-    /// The files of a directory; `words` are what has a meaning to the target.
+    /// Reads the files of a directory; `words` are tokens of the target's grammar.
     ///
     /// # Panics
-    /// When there are none.
+    /// When there are no files.
     pub fn read(directory: &Path, words: &'static [&'static [u8]]) -> Self {
         let files = fs::read_dir(directory).expect("a corpus");
         let mut paths: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
-        // The order must not depend on the file system, or a seed would not be enough to do it again.
+        // Sorted, because a seed reproduces a run only if the order does not depend on the file
+        // system.
         paths.sort();
         assert!(!paths.is_empty(), "{} is empty", directory.display());
         let seeds = paths.into_iter().map(|path| fs::read(path).expect("an input")).collect();
         Self { seeds, words }
     }
 
-    /// The seeds as they are.
+    /// The seeds without mutations.
     pub fn seeds(&self) -> impl Iterator<Item = &[u8]> {
         self.seeds.iter().map(Vec::as_slice)
     }
 
-    /// The next input.
+    /// The next input: a seed with random mutations.
     ///
     /// # Panics
-    /// Never: there are seeds.
+    /// Never, because there is at least one seed.
     pub fn input(&self, random: &mut impl Rng) -> Vec<u8> {
         let mut input = self.seeds.choose(random).expect("a seed").clone();
-        for _ in 0..random.random_range(1..=CHANGES) {
+        for _ in 0..random.random_range(1..=MUTATIONS) {
             let other = self.seeds.choose(random).expect("a seed");
             mutate(&mut input, other, self.words, random);
         }

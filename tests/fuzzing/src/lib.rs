@@ -1,11 +1,10 @@
-//! Odd bytes by a seed and for a time.
+//! Fuzzing for tests: random mutations of meaningful inputs, reproducible by a seed.
 //!
-//! For tests that hold on to what must be true whatever comes: seeds of inputs that mean something, bent at random. `FUZZ_SECONDS` says how
-//! long, `FUZZ_SEED` what (the same each time, if it is not given). A failure must name the seed and print the input; an input
-//! that once failed belongs into the corpus.
+//! `FUZZ_SECONDS` is the duration and `FUZZ_SEED` the seed, which is constant by default. A failing
+//! test must print the seed and the input. Add an input that failed to the corpus.
 
 #![deny(missing_docs)]
-#![allow(clippy::panic, reason = "a test that cannot begin has failed")]
+#![allow(clippy::panic, reason = "an invalid variable fails the test")]
 
 mod corpus;
 mod mutation;
@@ -21,36 +20,36 @@ pub use corpus::Corpus;
 pub use mutation::mutate;
 pub use panics::Panics;
 
-/// How long to go on when nobody says, in seconds.
+/// Default duration in seconds.
 const SECONDS: u64 = 4;
 
-/// How long, and with what.
+/// Duration and seed of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// When it ends.
+    /// End of the run.
     pub until: Instant,
-    /// What all inputs depend on.
+    /// Seed of all inputs.
     pub seed: u64,
 }
 
 // === impl Campaign ===
 
 impl Campaign {
-    /// From now on, as the environment says.
+    /// Starts a run with the settings of the environment.
     ///
     /// # Panics
-    /// When it says something that is no number.
+    /// When a variable is not a number.
     pub fn from_environment() -> Self {
         let seconds = number("FUZZ_SECONDS").unwrap_or(SECONDS);
         Self { until: Instant::now() + Duration::from_secs(seconds), seed: number("FUZZ_SEED").unwrap_or(1) }
     }
 
-    /// Whether the time is over.
+    /// Whether the run has ended.
     pub fn is_over(&self) -> bool {
         Instant::now() > self.until
     }
 
-    /// What one of several that run side by side goes by.
+    /// The random numbers of one of several concurrent lanes.
     pub fn random(&self, lane: u64) -> StdRng {
         StdRng::seed_from_u64(self.seed ^ lane)
     }
@@ -58,5 +57,5 @@ impl Campaign {
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value:?}, which is no number")))
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} is {value:?}, but must be a number")))
 }

@@ -1,11 +1,12 @@
-//! How bytes are bent.
+//! Random mutations of an input.
 
-#![allow(clippy::indexing_slicing, reason = "every index is drawn from what there is")]
+#![allow(clippy::indexing_slicing, reason = "every index is drawn from the valid range")]
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
-/// Changes something. `other` is another input, `words` what has a meaning somewhere.
+/// Applies one random mutation. `other` is another input, `words` are tokens of the target's
+/// grammar.
 pub fn mutate(bytes: &mut Vec<u8>, other: &[u8], words: &[&[u8]], random: &mut impl Rng) {
     let at = random.random_range(0..=bytes.len());
     let end = (at + random.random_range(0..40)).min(bytes.len());
@@ -15,7 +16,7 @@ pub fn mutate(bytes: &mut Vec<u8>, other: &[u8], words: &[&[u8]], random: &mut i
         2 => drop(bytes.splice(at..at, words.choose(random).copied().unwrap_or_default().iter().copied())),
         3 => drop(bytes.splice(at..end, words.choose(random).copied().unwrap_or_default().iter().copied())),
         4 => {
-            // The start of one and the end of another.
+            // The start of this input and the end of the other.
             let from = random.random_range(0..=other.len());
             bytes.splice(at.., other[from..].iter().copied());
         }

@@ -1,16 +1,16 @@
-//! Panics: those of tasks too, which would end unseen.
+//! Panics: counts panics, including those of tasks, which would otherwise go unnoticed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The panics of this process.
+/// Number of panics in this process.
 #[derive(Clone, Debug, Default)]
 pub struct Panics(Arc<AtomicUsize>);
 
 // === impl Panics ===
 
 impl Panics {
-    /// Counts them from now on.
+    /// Counts panics from now on.
     pub fn count() -> Self {
         let panics = Self::default();
         let (print, counter) = (std::panic::take_hook(), panics.clone());
@@ -21,7 +21,7 @@ impl Panics {
         panics
     }
 
-    /// How many there were.
+    /// Panics so far.
     pub fn so_far(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,25 +1,39 @@
-//! What apps answer, and what becomes of answers that are none.
+//! Responses of apps, valid and invalid.
 
-use crate::case::Act::{Closes, Reads, Resets, Sends};
-use crate::case::{Answer, Case, answer, case, ok, problem};
+use crate::case::AppAction::{Closes, Reads, Resets, Sends};
+use crate::case::{Case, ExpectedResponse, case, ok, problem, response};
 
 /// The rows.
 pub fn rows() -> Vec<Case> {
-    [framings(), bad_framings(), malformed(), without_body(), informational(), trailers(), sizes(), broken()]
-        .concat()
+    [
+        framings(),
+        bad_framings(),
+        malformed(),
+        without_body(),
+        informational(),
+        trailers(),
+        sizes(),
+        read_error(),
+    ]
+    .concat()
 }
 
-/// A GET, the app's response to it, and what comes of it.
-fn row(name: &'static str, source: &'static str, response: impl AsRef<[u8]>, gets: Answer) -> Case {
+/// A GET with the app's response and the expected result.
+fn row(name: &'static str, source: &'static str, response: impl AsRef<[u8]>, gets: ExpectedResponse) -> Case {
     case(name, source)
         .sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        .app_answers(response)
-        .app_sees("GET / HTTP/1.1\nhost: a")
+        .app_responds(response)
+        .app_receives("GET / HTTP/1.1\nhost: a")
         .gets(gets)
 }
 
-/// The same, when the app closes afterwards.
-fn row_and_close(name: &'static str, source: &'static str, response: impl AsRef<[u8]>, gets: Answer) -> Case {
+/// As above, but the app closes the connection afterwards.
+fn row_and_close(
+    name: &'static str,
+    source: &'static str,
+    response: impl AsRef<[u8]>,
+    gets: ExpectedResponse,
+) -> Case {
     row(name, source, response, gets).app([Closes])
 }
 
@@ -45,7 +59,7 @@ fn framings() -> Vec<Case> {
             ok().with("transfer-encoding: chunked"),
         ),
         row_and_close(
-            "HTTP/1.0 of the app is not the caller's",
+            "an HTTP/1.0 response of the app becomes HTTP/1.1",
             "RFC 9110, 2.5",
             "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
             ok().start("HTTP/1.1 200 OK"),
@@ -75,25 +89,25 @@ fn framings() -> Vec<Case> {
             ok().with("x: y"),
         ),
         row(
-            "a response without a reason is one",
+            "a response without a reason is accepted",
             "RFC 9112, 4",
             "HTTP/1.1 200\r\ncontent-length: 2\r\n\r\nok",
             ok(),
         ),
         row(
-            "a status that nobody knows passes",
+            "an unknown status is forwarded",
             "RFC 9110, 15",
             "HTTP/1.1 799 Odd\r\ncontent-length: 2\r\n\r\nok",
-            answer(799).body("ok").start("HTTP/1.1 799 Odd"),
+            response(799).body("ok").start("HTTP/1.1 799 Odd"),
         ),
         row(
-            "the app's 5xx is the app's",
+            "the app's 5xx is forwarded",
             "RFC 9110, 15.6",
             "HTTP/1.1 503 No\r\ncontent-length: 2\r\nretry-after: 9\r\n\r\nno",
-            answer(503).body("no").with("retry-after: 9"),
+            response(503).body("no").with("retry-after: 9"),
         ),
         row(
-            "several Set-Cookie stay several",
+            "several Set-Cookie lines stay separate",
             "RFC 6265, 3",
             format!("{head}set-cookie: a=1\r\nset-cookie: b=2\r\ncontent-length: 2\r\n\r\nok"),
             ok().with("set-cookie: a=1").with("set-cookie: b=2"),
@@ -105,7 +119,7 @@ fn framings() -> Vec<Case> {
             ok().with("x: caf\u{e9}"),
         ),
         row(
-            "the app's Date stays",
+            "the app's Date is forwarded",
             "RFC 9110, 6.6.1",
             format!("{head}date: Thu, 01 Jan 1970 00:00:00 GMT\r\ncontent-length: 2\r\n\r\nok"),
             ok().with("date: Thu, 01 Jan 1970 00:00:00 GMT"),
@@ -113,31 +127,28 @@ fn framings() -> Vec<Case> {
     ]
 }
 
-/// What could be read in more than one way is not passed on (RFC 9112, 6.3), and the app's connection not used again.
+/// Ambiguous responses are not forwarded (RFC 9112, 6.3), and the app's connection is not reused.
 fn bad_framings() -> Vec<Case> {
     let responses = [
         (
-            "a length and a coding are refused",
+            "a length and a coding are rejected",
             "content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ),
         (
-            "in the other order as well",
+            "a coding overrides a length in the other order as well",
             "transfer-encoding: chunked\r\ncontent-length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ),
-        ("two lengths that differ are refused", "content-length: 2\r\ncontent-length: 3\r\n\r\nok"),
-        ("a list of lengths that differ is refused", "content-length: 2, 3\r\n\r\nok"),
-        ("a negative length is refused", "content-length: -2\r\n\r\nok"),
-        ("a length of letters is refused", "content-length: two\r\n\r\nok"),
-        ("a length beyond 64 bits is refused", "content-length: 18446744073709551618\r\n\r\nok"),
+        ("two lengths that differ are rejected", "content-length: 2\r\ncontent-length: 3\r\n\r\nok"),
+        ("a list of lengths that differ is rejected", "content-length: 2, 3\r\n\r\nok"),
+        ("a negative length is rejected", "content-length: -2\r\n\r\nok"),
+        ("a length of letters is rejected", "content-length: two\r\n\r\nok"),
+        ("a length beyond 64 bits is rejected", "content-length: 18446744073709551618\r\n\r\nok"),
+        ("an unsupported coding is rejected", "transfer-encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        ("a coding without chunks is rejected", "transfer-encoding: gzip\r\n\r\nok"),
+        ("coding identity is rejected", "transfer-encoding: identity\r\ncontent-length: 2\r\n\r\nok"),
+        ("chunked twice is rejected", "transfer-encoding: chunked, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
         (
-            "a coding that nobody here undoes is refused",
-            "transfer-encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
-        ),
-        ("a coding without chunks is refused", "transfer-encoding: gzip\r\n\r\nok"),
-        ("identity is no coding any more", "transfer-encoding: identity\r\ncontent-length: 2\r\n\r\nok"),
-        ("chunked twice is refused", "transfer-encoding: chunked, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
-        (
-            "chunked in two lines is refused",
+            "chunked in two lines is rejected",
             "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ),
     ];
@@ -147,7 +158,7 @@ fn bad_framings() -> Vec<Case> {
         })
         .to_vec();
     rows.push(row_and_close(
-        "HTTP/1.0 has no codings",
+        "a coding in HTTP/1.0 is rejected",
         "RFC 9112, 6.1",
         "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         problem(502),
@@ -157,26 +168,26 @@ fn bad_framings() -> Vec<Case> {
 
 fn malformed() -> Vec<Case> {
     let responses: [(&str, &[u8]); 20] = [
-        ("what is no HTTP is refused", b"hello\r\n\r\n"),
-        ("SSH on the app's port is refused", b"SSH-2.0-OpenSSH_9.2\r\n"),
-        ("an empty line is no response", b"\r\n\r\n"),
-        ("a status of two digits is refused", b"HTTP/1.1 20 OK\r\ncontent-length: 0\r\n\r\n"),
-        ("a status of four digits is refused", b"HTTP/1.1 2000 OK\r\ncontent-length: 0\r\n\r\n"),
-        ("a status below 100 is refused", b"HTTP/1.1 099 OK\r\ncontent-length: 0\r\n\r\n"),
-        ("a status of letters is refused", b"HTTP/1.1 2xx OK\r\ncontent-length: 0\r\n\r\n"),
-        ("no status is refused", b"HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
-        ("another version is refused", b"HTTP/2 200 OK\r\ncontent-length: 0\r\n\r\n"),
-        ("another protocol is refused", b"ICY 200 OK\r\n\r\n"),
-        ("a control byte in the reason is refused", b"HTTP/1.1 200 O\x01K\r\ncontent-length: 0\r\n\r\n"),
-        ("a space before the colon is refused", b"HTTP/1.1 200 OK\r\nx : y\r\ncontent-length: 0\r\n\r\n"),
-        ("a folded value is refused", b"HTTP/1.1 200 OK\r\nx: y\r\n z\r\ncontent-length: 0\r\n\r\n"),
-        ("a bare CR in a value is refused", b"HTTP/1.1 200 OK\r\nx: y\rz\r\ncontent-length: 0\r\n\r\n"),
-        ("a NUL in a value is refused", b"HTTP/1.1 200 OK\r\nx: y\0z\r\ncontent-length: 0\r\n\r\n"),
-        ("an empty name is refused", b"HTTP/1.1 200 OK\r\n: y\r\ncontent-length: 0\r\n\r\n"),
-        ("a space in a name is refused", b"HTTP/1.1 200 OK\r\nx y: z\r\ncontent-length: 0\r\n\r\n"),
-        ("a line without a colon is refused", b"HTTP/1.1 200 OK\r\nx\r\ncontent-length: 0\r\n\r\n"),
-        ("HTTP/2 frames to who spoke HTTP/1.1 are refused", b"\0\0\0\x04\0\0\0\0\0"),
-        ("half a head is refused", b"HTTP/1.1 200 OK\r\ncontent-le"),
+        ("what is no HTTP is rejected", b"hello\r\n\r\n"),
+        ("SSH on the app's port is rejected", b"SSH-2.0-OpenSSH_9.2\r\n"),
+        ("an empty line is not a response", b"\r\n\r\n"),
+        ("a status of two digits is rejected", b"HTTP/1.1 20 OK\r\ncontent-length: 0\r\n\r\n"),
+        ("a status of four digits is rejected", b"HTTP/1.1 2000 OK\r\ncontent-length: 0\r\n\r\n"),
+        ("a status below 100 is rejected", b"HTTP/1.1 099 OK\r\ncontent-length: 0\r\n\r\n"),
+        ("a status of letters is rejected", b"HTTP/1.1 2xx OK\r\ncontent-length: 0\r\n\r\n"),
+        ("no status is rejected", b"HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
+        ("another version is rejected", b"HTTP/2 200 OK\r\ncontent-length: 0\r\n\r\n"),
+        ("another protocol is rejected", b"ICY 200 OK\r\n\r\n"),
+        ("a control byte in the reason is rejected", b"HTTP/1.1 200 O\x01K\r\ncontent-length: 0\r\n\r\n"),
+        ("a space before the colon is rejected", b"HTTP/1.1 200 OK\r\nx : y\r\ncontent-length: 0\r\n\r\n"),
+        ("a folded value is rejected", b"HTTP/1.1 200 OK\r\nx: y\r\n z\r\ncontent-length: 0\r\n\r\n"),
+        ("a bare CR in a value is rejected", b"HTTP/1.1 200 OK\r\nx: y\rz\r\ncontent-length: 0\r\n\r\n"),
+        ("a NUL in a value is rejected", b"HTTP/1.1 200 OK\r\nx: y\0z\r\ncontent-length: 0\r\n\r\n"),
+        ("an empty name is rejected", b"HTTP/1.1 200 OK\r\n: y\r\ncontent-length: 0\r\n\r\n"),
+        ("a space in a name is rejected", b"HTTP/1.1 200 OK\r\nx y: z\r\ncontent-length: 0\r\n\r\n"),
+        ("a line without a colon is rejected", b"HTTP/1.1 200 OK\r\nx\r\ncontent-length: 0\r\n\r\n"),
+        ("HTTP/2 frames of an app in response to HTTP/1.1 are rejected", b"\0\0\0\x04\0\0\0\0\0"),
+        ("half a head is rejected", b"HTTP/1.1 200 OK\r\ncontent-le"),
     ];
     responses.map(|(name, response)| row_and_close(name, "RFC 9110, 15.6.3", response, problem(502))).to_vec()
 }
@@ -185,57 +196,60 @@ fn without_body() -> Vec<Case> {
     let head = |name, response: &str| {
         case(name, "RFC 9110, 9.3.2")
             .sends("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n")
-            .app_answers(response)
-            .app_sees("HEAD / HTTP/1.1\nhost: a")
+            .app_responds(response)
+            .app_receives("HEAD / HTTP/1.1\nhost: a")
     };
     vec![
-        head("the length of what GET would bring passes", "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n")
-            .gets(answer(200).to_head().with("content-length: 5000")),
+        head(
+            "the length of what GET would bring is forwarded",
+            "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n",
+        )
+        .gets(response(200).to_head().with("content-length: 5000")),
         head(
             "HEAD of a chunked resource has no body",
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
         )
-        .gets(answer(200).to_head()),
+        .gets(response(200).to_head()),
         head("HEAD without any framing has no body", "HTTP/1.1 200 OK\r\nx: y\r\n\r\n")
-            .gets(answer(200).to_head().with("x: y")),
+            .gets(response(200).to_head().with("x: y")),
         head("a body that an app sends to HEAD is dropped", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
-            .gets(answer(200).to_head().with("content-length: 2")),
-        row("204 has no body", "RFC 9110, 15.3.5", "HTTP/1.1 204 No Content\r\n\r\n", answer(204)),
+            .gets(response(200).to_head().with("content-length: 2")),
+        row("204 has no body", "RFC 9110, 15.3.5", "HTTP/1.1 204 No Content\r\n\r\n", response(204)),
         row(
             "204 has no length either",
             "RFC 9110, 8.6",
             "HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n",
-            answer(204).without("content-length: "),
+            response(204).without("content-length: "),
         ),
         row(
             "a body that an app sends with 204 is dropped",
             "RFC 9112, 6.3",
             "HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\nok",
-            answer(204).without("content-length: "),
+            response(204).without("content-length: "),
         ),
         row(
             "chunks that an app sends with 204 are dropped",
             "RFC 9112, 6.1",
             "HTTP/1.1 204 No Content\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
-            answer(204).without("transfer-encoding: "),
+            response(204).without("transfer-encoding: "),
         ),
         row(
             "304 has no body, whatever its length says",
             "RFC 9110, 15.4.5",
             "HTTP/1.1 304 Not Modified\r\ncontent-length: 5000\r\netag: \"x\"\r\n\r\n",
-            answer(304).with("etag: \"x\""),
+            response(304).with("etag: \"x\""),
         ),
         row(
             "a body that an app sends with 304 is dropped",
             "RFC 9112, 6.3",
             "HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\nok",
-            answer(304),
+            response(304),
         ),
         row(
             "an empty body stays empty",
             "RFC 9110, 8.6",
             "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
-            answer(200).body("").with("content-length: 0"),
+            response(200).body("").with("content-length: 0"),
         ),
     ]
 }
@@ -244,7 +258,7 @@ fn informational() -> Vec<Case> {
     let ok_bytes = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
     vec![
         row(
-            "leave that nobody waits for is dropped",
+            "a 100 Continue without expectation is dropped",
             "RFC 9110, 15.2.1",
             format!("HTTP/1.1 100 Continue\r\n\r\n{ok_bytes}"),
             ok(),
@@ -256,19 +270,19 @@ fn informational() -> Vec<Case> {
             ok().without("link: "),
         ),
         row(
-            "many of them are dropped",
+            "many 100 Continues are dropped",
             "RFC 9110, 15.2",
             format!("{}{ok_bytes}", "HTTP/1.1 102 Processing\r\n\r\n".repeat(50)),
             ok(),
         ),
         row_and_close(
-            "nothing but hints is no response",
+            "hints without a final response are an error",
             "RFC 9110, 15.2",
             "HTTP/1.1 103 Early Hints\r\n\r\n",
             problem(502),
         ),
         row_and_close(
-            "a switch that nobody asked for is refused",
+            "a switch that nobody asked for is rejected",
             "RFC 9110, 15.2.2",
             "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n",
             problem(502),
@@ -282,13 +296,14 @@ fn trailers() -> Vec<Case> {
     let asked = |name, source, response: &str| {
         case(name, source)
             .sends("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
-            .app_answers(response)
-            .app_sees("GET / HTTP/1.1\nhost: a\nte: trailers")
+            .app_responds(response)
+            .app_receives("GET / HTTP/1.1\nhost: a\nte: trailers")
     };
     vec![
-        asked("trailers reach who asked for them", "RFC 9110, 6.5", response).gets(ok().trailer("x-sum: 1")),
+        asked("trailers are forwarded to a client with TE: trailers", "RFC 9110, 6.5", response)
+            .gets(ok().trailer("x-sum: 1")),
         asked("trailers that were not announced are dropped", "RFC 9110, 6.5.1", undeclared).gets(ok()),
-        row("trailers do not reach who did not ask", "RFC 9110, 6.5.1", response, ok()),
+        row("trailers are dropped for a client without TE: trailers", "RFC 9110, 6.5.1", response, ok()),
     ]
 }
 
@@ -305,48 +320,48 @@ fn sizes() -> Vec<Case> {
             ok().with("x-098: 98"),
         ),
         row_and_close(
-            "more than 100 are refused",
+            "more than 100 are rejected",
             "RFC 9110, 5.4",
             format!("HTTP/1.1 200 OK\r\n{}content-length: 2\r\n\r\nok", many(100)),
             problem(502),
         ),
-        row("a header of 60 KiB passes", "RFC 9110, 5.4", long(60 * 1024), ok()),
-        row_and_close("a header of a megabyte is refused", "RFC 9110, 5.4", long(1 << 20), problem(502)),
+        row("a header of 60 KiB is forwarded", "RFC 9110, 5.4", long(60 * 1024), ok()),
+        row_and_close("a header of a megabyte is rejected", "RFC 9110, 5.4", long(1 << 20), problem(502)),
     ]
 }
 
-/// What is cut must look cut to the caller (RFC 9112, 8).
-fn broken() -> Vec<Case> {
+/// A cut response must be visibly incomplete to the client (RFC 9112, 8).
+fn read_error() -> Vec<Case> {
     let get = |name, source| {
-        case(name, source).sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n").app_sees("GET / HTTP/1.1\nhost: a")
+        case(name, source).sends("GET / HTTP/1.1\r\nHost: a\r\n\r\n").app_receives("GET / HTTP/1.1\nhost: a")
     };
-    // What may be sent twice is, where there is another pod to send it to.
+    // An idempotent request is sent again if there is another pod.
     let post = |name, source| {
         case(name, source)
             .sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
-            .app_sees("POST / HTTP/1.1\ncontent-length: 5\nhost: a\n\nhello")
+            .app_receives("POST / HTTP/1.1\ncontent-length: 5\nhost: a\n\nhello")
     };
     let sized = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello".to_vec();
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n".to_vec();
     let bad_chunk = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nx\r\n".to_vec();
     let long_chunk =
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello!\r\n0\r\n\r\n".to_vec();
-    let cut = || answer(200).body("hello").cut();
+    let cut = || response(200).body("hello").cut();
     vec![
-        post("an app that closes instead of answering", "RFC 9110, 9.2.2")
+        post("an app that closes without a response causes 502", "RFC 9110, 9.2.2")
             .app([Reads, Closes])
             .gets(problem(502)),
         post("an app that resets instead of answering", "knative/serving#9888")
             .app([Reads, Resets])
             .gets(problem(502)),
-        get("an app that closes in its head", "RFC 9112, 8")
+        get("an app that closes within a response head causes 502", "RFC 9112, 8")
             .app([Reads, Sends(b"HTTP/1.1 200 OK\r\nx".to_vec()), Closes])
             .gets(problem(502)),
-        get("a sized body that is cut is cut for the caller", "KubeElasti#163")
+        get("a sized body that is cut is cut for the client", "KubeElasti#163")
             .app([Reads, Sends(sized.clone()), Closes])
             .gets(cut())
             .then_closes(),
-        get("a chunked body that is cut is cut for the caller", "RFC 9112, 8")
+        get("a chunked body that is cut is cut for the client", "RFC 9112, 8")
             .app([Reads, Sends(chunked.clone()), Closes])
             .gets(cut())
             .then_closes(),

@@ -1,7 +1,7 @@
 //! Connections that change their protocol: websockets, and h2c, which does not.
 
-use crate::case::Act::{Closes, Finishes, Reads, ReadsBytes, Sends};
-use crate::case::{Case, Step, answer, case, ok};
+use crate::case::AppAction::{Closes, ClosesWrite, Reads, ReadsBytes, Sends};
+use crate::case::{Case, ClientStep, case, ok, response};
 
 const ASKS: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
 const SEEN: &str = "GET /chat HTTP/1.1\nconnection: upgrade\nhost: a\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\nsec-websocket-version: 13\nupgrade: websocket";
@@ -16,19 +16,19 @@ fn agreed(name: &'static str, source: &'static str) -> Case {
     case(name, source)
         .sends(ASKS)
         .app([Reads, Sends(AGREES.into())])
-        .app_sees(SEEN)
+        .app_receives(SEEN)
         .gets(
-            answer(101)
+            response(101)
                 .with("connection: Upgrade")
                 .with("upgrade: websocket")
                 .with("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
         )
-        .then_is_over()
+        .then_not_http()
 }
 
 fn tunnels() -> Vec<Case> {
     vec![
-        agreed("an agreed upgrade carries bytes both ways", "RFC 9110, 7.8; KEDA http-add-on#1335")
+        agreed("an upgraded connection relays bytes in both directions", "RFC 9110, 7.8; KEDA http-add-on#1335")
             .app([ReadsBytes(b"ping".to_vec()), Sends(b"pong".to_vec()), ReadsBytes(b"\0\xff\r\n\r\n".to_vec())])
             .app([Sends(b"\x01\x02".to_vec()), Closes])
             .sends("ping")
@@ -36,81 +36,81 @@ fn tunnels() -> Vec<Case> {
             .sends(b"\0\xff\r\n\r\n")
             .gets_bytes(b"\x01\x02")
             .then_closes(),
-        case("bytes that come with the 101 are not lost", "RFC 9110, 7.8")
+        case("bytes in the same packet as the 101 are forwarded", "RFC 9110, 7.8")
             .sends(ASKS)
             .app([Reads, Sends([AGREES.as_bytes(), b"hello"].concat()), Closes])
-            .app_sees(SEEN)
-            .gets(answer(101))
+            .app_receives(SEEN)
+            .gets(response(101))
             .gets_bytes("hello")
             .then_closes(),
-        case("bytes that come before the 101 are not lost", "RFC 9110, 7.8")
+        case("bytes sent before the 101 are forwarded", "RFC 9110, 7.8")
             .sends([ASKS.as_bytes(), b"eager"].concat())
             .app([Reads, Sends(AGREES.into()), ReadsBytes(b"eager".to_vec()), Sends(b"yes".to_vec()), Closes])
-            .app_sees(SEEN)
-            .gets(answer(101))
+            .app_receives(SEEN)
+            .gets(response(101))
             .gets_bytes("yes")
             .then_closes(),
-        agreed("who has said everything may still listen", "half-closed tunnels, as of a shell")
-            .app([ReadsBytes(b"last word".to_vec()), Sends(b"reply".to_vec()), Finishes])
+        agreed("a client may close its sending side and continue to read", "half-closed tunnels, as of a shell")
+            .app([ReadsBytes(b"last word".to_vec()), Sends(b"reply".to_vec()), ClosesWrite])
             .sends("last word")
-            .step(Step::Finishes)
+            .step(ClientStep::ClosesWrite)
             .gets_bytes("reply")
             .then_closes(),
-        agreed("an app that has said everything may still listen", "half-closed tunnels")
-            .app([Sends(b"bye".to_vec()), Finishes, ReadsBytes(b"more".to_vec())])
+        agreed("an app may close its sending side and continue to read", "half-closed tunnels")
+            .app([Sends(b"bye".to_vec()), ClosesWrite, ReadsBytes(b"more".to_vec())])
             .gets_bytes("bye")
             .sends("more")
-            .step(Step::Finishes)
+            .step(ClientStep::ClosesWrite)
             .then_closes(),
         case("an upgrade may have a body", "RFC 9110, 7.8")
             .sends("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\nContent-Length: 5\r\n\r\nhello")
             .app([Reads, Sends(b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n".to_vec())])
             .app([ReadsBytes(b"ping".to_vec()), Sends(b"pong".to_vec()), Closes])
-            .app_sees("POST / HTTP/1.1\nconnection: upgrade\ncontent-length: 5\nhost: a\nupgrade: x\n\nhello")
-            .gets(answer(101))
+            .app_receives("POST / HTTP/1.1\nconnection: upgrade\ncontent-length: 5\nhost: a\nupgrade: x\n\nhello")
+            .gets(response(101))
             .sends("ping")
             .gets_bytes("pong")
             .then_closes(),
         case("Upgrade is found among other options", "RFC 9110, 7.8; Firefox sends this")
             .sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n")
             .app([Reads, Sends(AGREES.into()), Closes])
-            .app_sees("GET / HTTP/1.1\nconnection: upgrade\nhost: a\nupgrade: websocket")
-            .gets(answer(101))
+            .app_receives("GET / HTTP/1.1\nconnection: upgrade\nhost: a\nupgrade: websocket")
+            .gets(response(101))
             .then_closes(),
     ]
 }
 
 fn refusals() -> Vec<Case> {
     vec![
-        case("an app may refuse, and the connection goes on", "RFC 9110, 7.8")
+        case("an app may reject an upgrade, and the connection stays open", "RFC 9110, 7.8")
             .sends(ASKS)
-            .app_answers("HTTP/1.1 403 No\r\ncontent-length: 2\r\n\r\nno")
-            .app_sees(SEEN)
-            .gets(answer(403).body("no")),
-        case("an app may ignore the wish", "RFC 9110, 7.8").sends(ASKS).passes(SEEN),
-        case("a version of websockets that the app does not speak", "RFC 6455, 4.2.2")
+            .app_responds("HTTP/1.1 403 No\r\ncontent-length: 2\r\n\r\nno")
+            .app_receives(SEEN)
+            .gets(response(403).body("no")),
+        case("an app may ignore an upgrade", "RFC 9110, 7.8").sends(ASKS).passes(SEEN),
+        case("an unsupported version of websockets is rejected by the app", "RFC 6455, 4.2.2")
             .sends(ASKS)
-            .app_answers("HTTP/1.1 426 Upgrade Required\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\ncontent-length: 0\r\n\r\n")
-            .app_sees(SEEN)
-            .gets(answer(426).with("sec-websocket-version: 13")),
+            .app_responds("HTTP/1.1 426 Upgrade Required\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\ncontent-length: 0\r\n\r\n")
+            .app_receives(SEEN)
+            .gets(response(426).with("sec-websocket-version: 13")),
         case("HTTP/1.0 cannot upgrade", "RFC 9110, 7.8")
             .sends("GET / HTTP/1.0\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
             .passes("GET / HTTP/1.1\nhost: a")
             .then_closes(),
-        case("Connection: upgrade alone asks for nothing", "RFC 9110, 7.8")
+        case("Connection: upgrade alone is not an upgrade", "RFC 9110, 7.8")
             .sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\n\r\n")
             .passes("GET / HTTP/1.1\nhost: a"),
-        case("an app that agrees and leaves ends the connection", "RFC 9110, 7.8")
+        case("an app that upgrades and closes ends the connection", "RFC 9110, 7.8")
             .sends(ASKS)
             .app([Reads, Sends(AGREES.into()), Closes])
-            .app_sees(SEEN)
-            .gets(answer(101))
+            .app_receives(SEEN)
+            .gets(response(101))
             .then_closes(),
     ]
 }
 
-/// h2c by Upgrade is obsolete (RFC 9113, 3.1), a way around proxies that pass it on, and offered to apps of which the caller does
-/// not know whether they speak it. It is ignored, as a server may (docs/design/protocols.md).
+/// h2c by Upgrade is obsolete (RFC 9113, 3.1) and can bypass proxies that forward it. The proxies
+/// ignore it, as a server may (docs/design/protocols.md).
 fn h2c() -> Vec<Case> {
     let asks = |upgrade| {
         format!(
@@ -120,14 +120,14 @@ fn h2c() -> Vec<Case> {
     let ignored = |name, upgrade| {
         case(name, "RFC 7540, 3.2; RFC 9113, 3.1")
             .sends(asks(upgrade))
-            .app_sees("GET / HTTP/1.1\nhost: a")
+            .app_receives("GET / HTTP/1.1\nhost: a")
             .gets(ok().without("upgrade: "))
     };
     vec![
         ignored("h2c by Upgrade is answered as HTTP/1.1", "h2c"),
-        ignored("its name has no case", "H2C"),
-        ignored("nor is it hidden among others", "websocket, h2c"),
-        ignored("nor by another kind of it", "h2c-14"),
-        ignored("nor is h2, which needs TLS", "h2"),
+        ignored("the name of the coding is case-insensitive", "H2C"),
+        ignored("an upgrade to h2c among others is ignored", "websocket, h2c"),
+        ignored("an upgrade to another HTTP/2 token is ignored", "h2c-14"),
+        ignored("an upgrade to h2 is ignored", "h2"),
     ]
 }

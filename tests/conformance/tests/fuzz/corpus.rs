@@ -1,6 +1,6 @@
 //! What the rows of the table send, and inputs made from it.
 
-use conformance::case::Step;
+use conformance::case::ClientStep;
 use conformance::http2::{self, PREFACE, frame};
 use conformance::table;
 use rand::rngs::StdRng;
@@ -65,10 +65,10 @@ impl Corpus {
             table::upgrades::rows(),
         ]
         .concat();
-        let sent = http1.iter().map(|row| row.caller.iter().flat_map(sent).collect::<Vec<u8>>());
+        let sent = http1.iter().map(|row| row.client.iter().flat_map(sent).collect::<Vec<u8>>());
         let frames = table::http2::rows().into_iter().map(|row| {
             let settings = frame(SETTINGS, 0, 0, []).bytes();
-            settings.into_iter().chain(row.caller.iter().flat_map(sent_frames)).collect::<Vec<u8>>()
+            settings.into_iter().chain(row.client.iter().flat_map(sent_frames)).collect::<Vec<u8>>()
         });
         Self {
             http1: sent.filter(|bytes| bytes.len() < LARGE).collect(),
@@ -98,16 +98,16 @@ impl Corpus {
 /// Rows with bodies of megabytes are about their size.
 const LARGE: usize = 70_000;
 
-fn sent(step: &Step) -> Vec<u8> {
+fn sent(step: &ClientStep) -> Vec<u8> {
     match step {
-        Step::Sends(bytes) => bytes.clone(),
+        ClientStep::Sends(bytes) => bytes.clone(),
         _ => Vec::new(),
     }
 }
 
-fn sent_frames(step: &http2::Step) -> Vec<u8> {
+fn sent_frames(step: &http2::Http2Step) -> Vec<u8> {
     match step {
-        http2::Step::Sends(frames) => frames.iter().flat_map(|frame| frame.bytes()).collect(),
+        http2::Http2Step::Sends(frames) => frames.iter().flat_map(|frame| frame.bytes()).collect(),
         _ => Vec::new(),
     }
 }

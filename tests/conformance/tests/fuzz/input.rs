@@ -27,7 +27,8 @@ pub(crate) enum Leaving {
 // === impl Input ===
 
 impl Input {
-    /// How many requests of HTTP/1 it can be at most. Each names its version; what is refused for having none is one more.
+    /// How many requests of HTTP/1 it can be at most. Each names its version; what is refused for
+    /// having none is one more.
     pub(crate) fn most_requests(&self) -> usize {
         let bytes = self.segments.concat();
         bytes.windows(5).filter(|part| part == b"HTTP/").count()

@@ -1,11 +1,13 @@
-//! Connections as bytes: what the table's rows send, cut, spliced and bent at random, through both proxies at once.
+//! Connections as bytes: what the table's rows send, cut, spliced and bent at random, through both
+//! proxies at once.
 //!
-//! Whatever comes, it must end. Nothing may panic; the app, which reads strictly, must not see a request that is none, nor more
-//! requests than were sent; nobody may get more answers than requests; and afterwards a request is served as ever, though the
-//! app may have but one at a time: so every permit came back, and nothing is counted any more.
+//! Whatever comes, it must end. Nothing may panic; the app, which reads strictly, must not see a
+//! request that is none, nor more requests than were sent; nobody may get more answers than
+//! requests; and afterwards a request is served as ever, though the app may have but one at a time:
+//! so every permit came back, and nothing is counted any more.
 //!
-//! `FUZZ_SECONDS` says how long (4), `FUZZ_SEED` what (the same each time). Inputs depend on the seed alone; a failure names
-//! its seed and prints the input.
+//! `FUZZ_SECONDS` says how long (4), `FUZZ_SEED` what (the same each time). Inputs depend on the
+//! seed alone; a failure names its seed and prints the input.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! Target: the strict app, a sidecar that lets it have one request at a time, and an activator in front of that.
+//! Target: the strict app, a sidecar that lets it have one request at a time, and an activator in
+//! front of that.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use conformance::app::TestApp;
-use conformance::runner::{Running, Setup};
+use conformance::runner::{ProxySettings, RunningProxy};
 use rand::{Rng, RngExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -23,7 +24,7 @@ const LEAVE: &[u8] = b"HTTP/1.1 100 ";
 pub(crate) struct Target {
     app: TestApp,
     sidecar: support::Sidecar,
-    activator: Running,
+    activator: RunningProxy,
     /// Requests of HTTP/1 in all inputs so far, at most.
     asked: AtomicUsize,
 }
@@ -45,9 +46,9 @@ impl Target {
         if random.random_ratio(1, 8) || input.leaving != Leaving::Finishes {
             self.serves(self.sidecar.traffic).await?;
         }
-        let seen = self.app.seen();
-        let broken = seen.iter().find(|sight| sight.text.starts_with('['));
-        ensure!(broken.is_none(), "the app saw {broken:?}");
+        let seen = self.app.observed();
+        let read_error = seen.iter().find(|request| request.text.starts_with('['));
+        ensure!(read_error.is_none(), "the app saw {read_error:?}");
         if input.is_http2() {
             return Ok(());
         }
@@ -57,8 +58,8 @@ impl Target {
         let asked = self.asked.fetch_add(requests, Ordering::Relaxed) + requests;
         // In sum: what was cut may reach the app a little later.
         let of_inputs = |text: &str| !text.starts_with(WELL) && text.lines().next().is_some_and(is_http1);
-        let seen = seen.iter().filter(|sight| of_inputs(&sight.text)).count();
-        ensure!(seen <= asked, "the app saw {seen} requests, {asked} were sent");
+        let seen = seen.iter().filter(|request| of_inputs(&request.text)).count();
+        ensure!(seen <= asked, "the app received {seen} requests of {asked}");
         Ok(())
     }
 
@@ -91,8 +92,8 @@ fn is_http1(start: &str) -> bool {
     start.ends_with(" HTTP/1.1")
 }
 
-fn setup(app: SocketAddr) -> Setup {
-    Setup { app, header_timeout: Duration::from_secs(30) }
+fn setup(app: SocketAddr) -> ProxySettings {
+    ProxySettings { app, header_timeout: Duration::from_secs(30) }
 }
 
 async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> anyhow::Result<T> {

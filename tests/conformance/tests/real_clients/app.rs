@@ -49,7 +49,8 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Reads what nobody wants. A server that closes instead, with something unread, may take its own answer away from the caller.
+/// Reads what nobody wants. A server that closes instead, with something unread, may take its own
+/// answer away from the caller.
 pub(crate) fn read_on(body: Incoming) {
     tokio::spawn(body.collect());
 }
@@ -59,7 +60,8 @@ pub(crate) fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that is what the other end of the channel says, piece by piece; its drop closes the channel.
+/// A body that is what the other end of the channel says, piece by piece; its drop closes the
+/// channel.
 pub(crate) fn told() -> (mpsc::Sender<Frame<Bytes>>, Body) {
     let (sender, mut pieces) = mpsc::channel(1);
     let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx).map(|piece| piece.map(Ok)));

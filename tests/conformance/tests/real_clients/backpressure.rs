@@ -1,4 +1,5 @@
-//! Whoever does not read stops whoever sends: what is on the way is bounded, and nothing of it is lost.
+//! Whoever does not read stops whoever sends: what is on the way is bounded, and nothing of it is
+//! lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +17,9 @@ use crate::caller::{VERSIONS, next, send};
 use crate::through_both;
 
 const PIECE: usize = 16 << 10;
-/// In all buffers of one direction, from end to end. The kernel's are most of it, and as large as it pleases (on one machine 26
-/// MiB over three connections); without a bound it would be exceeded within a second.
+/// In all buffers of one direction, from end to end. The kernel's are most of it, and as large as
+/// it pleases (on one machine 26 MiB over three connections); without a bound it would be exceeded
+/// within a second.
 const BOUND: u64 = 128 << 20;
 /// As much more than what was on the way must pass once the reader reads.
 const MORE: u64 = 16 << 20;

@@ -1,4 +1,5 @@
-//! A caller of HTTP/1.1 or HTTP/2 whose bodies go on in both directions for as long as a test wants.
+//! A caller of HTTP/1.1 or HTTP/2 whose bodies go on in both directions for as long as a test
+//! wants.
 
 use std::net::SocketAddr;
 

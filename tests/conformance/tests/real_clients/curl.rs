@@ -14,7 +14,8 @@ use self::program::{Curl, curl};
 use crate::app::{self, Body};
 use crate::through_both;
 
-/// How to speak HTTP, and the version that it leads to. The wish to upgrade is not granted, and costs nothing.
+/// How to speak HTTP, and the version that it leads to. The wish to upgrade is not granted, and
+/// costs nothing.
 const DIALECTS: [(&str, &str); 3] =
     [("--http1.1", "1.1"), ("--http2", "1.1"), ("--http2-prior-knowledge", "2")];
 /// More than any buffer on the way.
@@ -111,7 +112,8 @@ async fn an_upload_that_asks_first_is_told_to_go_on_and_may_be_refused_on_its_wa
     .await;
 }
 
-/// Not of HTTP/2: curl of Debian 12 (7.88) breaks its second request on a connection, whatever the server.
+/// Not of HTTP/2: curl of Debian 12 (7.88) breaks its second request on a connection, whatever the
+/// server.
 #[tokio::test]
 async fn requests_in_turn_share_a_connection() {
     through_both(app::serve(shop).await, async |proxy| {

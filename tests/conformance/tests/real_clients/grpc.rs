@@ -1,4 +1,5 @@
-//! gRPC, by tonic at both ends: all four kinds of call, with metadata, errors, deadlines and cancellation.
+//! gRPC, by tonic at both ends: all four kinds of call, with metadata, errors, deadlines and
+//! cancellation.
 //!
 //! Messages are plain bytes, so that no compiler of protocol buffers is needed.
 

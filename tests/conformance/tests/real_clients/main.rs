@@ -1,7 +1,8 @@
-//! Clients and apps that people use, through the queue-proxy, and through an activator in front of it as on a cluster.
+//! Clients and apps that people use, through the queue-proxy, and through an activator in front of
+//! it as on a cluster.
 //!
-//! The table says what single messages must look like; here libraries and programs that share nothing with it talk for as
-//! long as they like, in both directions.
+//! The table says what single messages must look like; here libraries and programs that share
+//! nothing with it talk for as long as they like, in both directions.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +26,7 @@ mod websocket;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use conformance::runner::{Running, Setup};
+use conformance::runner::{ProxySettings, RunningProxy};
 
 /// More than anything here takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -36,7 +37,7 @@ struct Path {
     name: &'static str,
     /// Where callers go.
     address: SocketAddr,
-    _proxies: Vec<Running>,
+    _proxies: Vec<RunningProxy>,
 }
 
 /// Runs a test through the queue-proxy, and through both.
@@ -63,6 +64,6 @@ async fn activator_and_sidecar(app: SocketAddr) -> Path {
     }
 }
 
-fn setup(app: SocketAddr) -> Setup {
-    Setup { app, header_timeout: Duration::from_secs(30) }
+fn setup(app: SocketAddr) -> ProxySettings {
+    ProxySettings { app, header_timeout: Duration::from_secs(30) }
 }

@@ -1,4 +1,5 @@
-//! Bodies that go on: events as they happen, conversations inside one request, answers before the question has ended.
+//! Bodies that go on: events as they happen, conversations inside one request, answers before the
+//! question has ended.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};

@@ -3,26 +3,27 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use conformance::runner::{Running, Setup};
+use conformance::runner::{ProxySettings, RunningProxy};
 
 use super::Activator;
 
 /// More than a wake takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// An activator that knows of no pod, and the queue-proxy that it is to find; they end when this is dropped.
+/// An activator that knows of no pod, and the queue-proxy that it is to find; they end when this is
+/// dropped.
 pub(crate) struct Asleep {
     /// Where callers go.
     pub(crate) address: SocketAddr,
     activator: Activator,
-    _sidecar: Running,
+    _sidecar: RunningProxy,
 }
 
 // === impl Asleep ===
 
 impl Asleep {
     pub(crate) async fn in_front_of(app: SocketAddr) -> Self {
-        let setup = |app| Setup { app, header_timeout: DEADLINE };
+        let setup = |app| ProxySettings { app, header_timeout: DEADLINE };
         let sidecar = super::queue_proxy(setup(app)).await;
         let activator = Activator::start(setup(sidecar.address), DEADLINE).await;
         activator.listening().await;

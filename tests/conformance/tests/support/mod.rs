@@ -15,7 +15,7 @@ use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::contract::selector::Selector;
 use autoscaler::{Key, Protocol};
 use clap::Parser;
-use conformance::runner::{Running, Setup};
+use conformance::runner::{ProxySettings, RunningProxy};
 use prometheus::Registry;
 use runtime::readiness::Readiness;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -42,9 +42,9 @@ pub(crate) struct Activator {
 }
 
 /// A queue-proxy that knows its app to be ready.
-pub(crate) async fn queue_proxy(setup: Setup) -> Running {
+pub(crate) async fn queue_proxy(setup: ProxySettings) -> RunningProxy {
     let Sidecar { traffic, run, .. } = Sidecar::start(setup, &[]).await;
-    Running {
+    RunningProxy {
         address: traffic,
         probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: queue-proxy\r\n\r\n",
         guard: Box::new(run),
@@ -52,11 +52,11 @@ pub(crate) async fn queue_proxy(setup: Setup) -> Running {
 }
 
 /// An activator with one workload, whose one pod is ready.
-pub(crate) async fn activator(setup: Setup) -> Running {
+pub(crate) async fn activator(setup: ProxySettings) -> RunningProxy {
     let activator = Activator::start(setup, Duration::from_secs(5)).await;
     activator.pod_seen(true).await;
     activator.listening().await;
-    Running {
+    RunningProxy {
         address: activator.address,
         probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: activator\r\n\r\n",
         guard: Box::new(activator),
@@ -66,8 +66,9 @@ pub(crate) async fn activator(setup: Setup) -> Running {
 // === impl Activator ===
 
 impl Activator {
-    /// Knows of no pod; the one to come is what `setup` calls the app. Requests wait for it as long as `wake_timeout`.
-    pub(crate) async fn start(setup: Setup, wake_timeout: Duration) -> Self {
+    /// Knows of no pod; the one to come is what `setup` calls the app. Requests wait for it as long
+    /// as `wake_timeout`.
+    pub(crate) async fn start(setup: ProxySettings, wake_timeout: Duration) -> Self {
         let limits = Limits {
             queue_depth: 100,
             total_queue_depth: 100,
@@ -138,7 +139,7 @@ impl Activator {
 // === impl Sidecar ===
 
 impl Sidecar {
-    pub(crate) async fn start(setup: Setup, more: &[&str]) -> Self {
+    pub(crate) async fn start(setup: ProxySettings, more: &[&str]) -> Self {
         let (any, upstream) = ("127.0.0.1:0", setup.app.to_string());
         let header_timeout = format!("{}ms", setup.header_timeout.as_millis());
         let arguments = [
@@ -185,7 +186,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// A port that is free on every address, outside of the range from which the kernel takes ports of outgoing connections.
+/// A port that is free on every address, outside of the range from which the kernel takes ports of
+/// outgoing connections.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();

@@ -1,7 +1,7 @@
 //! Uploads that begin before there is a pod: whole at the app, and never in memory.
 //!
-//! Callers, both proxies and the app are in this process, so what it takes bounds what any of them takes. That is why these
-//! tests have a binary of their own: others would take as well.
+//! Callers, both proxies and the app are in this process, so what it takes bounds what any of them
+//! takes. That is why these tests have a binary of their own: others would take as well.
 
 #![allow(
     clippy::unwrap_used,
@@ -44,8 +44,8 @@ use self::support::asleep::Asleep;
 const DEADLINE: Duration = Duration::from_secs(120);
 /// By so much the process may grow over an upload of any length, for all four of its parts.
 const GROWTH: u64 = 32 << 20;
-/// Of a body whose request waits, an activator reads no more: a frame, the one behind it, and what came with that, each as
-/// large as a connection's buffer at most.
+/// Of a body whose request waits, an activator reads no more: a frame, the one behind it, and what
+/// came with that, each as large as a connection's buffer at most.
 const READ_WHILE_HELD: u64 = 3 * (64 << 10);
 /// So long without another byte means that the sender was stopped.
 const STILL: Duration = Duration::from_millis(300);
@@ -158,8 +158,9 @@ async fn over_http_2_it_is_bounded_as_well() {
     assert_eq!(text(answer).await, ALL.to_string());
 }
 
-/// An activator gives leave when it begins to hold, and not when there is a pod: it has to read of a body that is to come, or it
-/// would not see its caller leave, who would keep a place and count as load. nginx and Envoy give leave as well.
+/// An activator gives leave when it begins to hold, and not when there is a pod: it has to read of
+/// a body that is to come, or it would not see its caller leave, who would keep a place and count
+/// as load. nginx and Envoy give leave as well.
 #[tokio::test]
 async fn who_asks_for_leave_gets_it_once_and_before_there_is_a_pod() {
     let path = Asleep::in_front_of(app().await).await;

@@ -10,7 +10,8 @@ pub(crate) fn in_sockets(port: u16) -> u64 {
     sockets.map(|socket| queued(socket, port)).sum()
 }
 
-/// The fields: number, local address, remote address, state, both queues; listeners have other things in their queues.
+/// The fields: number, local address, remote address, state, both queues; listeners have other
+/// things in their queues.
 fn queued(socket: &str, port: u16) -> u64 {
     const LISTEN: &str = "0A";
     let fields: Vec<&str> = socket.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! The program itself: the system's, or Debian's, unpacked into the cache where the system has none.
+//! The program itself: the system's, or Debian's, unpacked into the cache where the system has
+//! none.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
