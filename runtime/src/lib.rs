@@ -17,5 +17,9 @@ pub mod kubernetes;
 pub mod metric_description;
 pub mod metrics;
 pub mod readiness;
+#[cfg(feature = "websocket")]
+pub mod retry;
 pub mod shutdown;
 pub mod telemetry;
+#[cfg(feature = "websocket")]
+pub mod websocket;

@@ -9,36 +9,34 @@ use std::time::Duration;
 
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, ACTIVATOR_HEADER, SLOTS_PATH};
 use autoscaler::routing::slot_lending::WorkloadSlotMessage;
-use futures::stream::{SplitSink, SplitStream};
-use futures::{SinkExt, StreamExt};
-use http::{Request, Response, StatusCode};
-use runtime::auth::{AuthError, TokenGuard};
-use runtime::auth::{ProjectedToken, TokenError};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use runtime::auth::{AuthError, ProjectedToken, TokenGuard};
+use runtime::websocket::{ClientSocket, Connector, PeerError, PeerLimits, PeerReceiver, PeerSender, split};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::machine::TryParse;
 use tokio_tungstenite::tungstenite::handshake::server::{create_response, write_response};
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::metrics::slot_exchange::SlotExchangeMetrics;
 use crate::slots::slot_outbox::{Overflow, SlotOutbox};
 
-/// Time for the connection and its handshake, which includes a TokenReview.
+/// Time for the handshake of an accepted connection, which includes a TokenReview.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 /// Longest request head that is accepted, in bytes; a token has one or two thousand.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// How often each side sends a ping.
-const PING: Duration = Duration::from_secs(1);
-/// A peer that sent nothing for this time is lost.
-const PEER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Waits between attempts to connect.
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LAST_RETRY: Duration = Duration::from_secs(1);
+/// A peer that sent nothing for three seconds is lost.
+const LIMITS: PeerLimits = PeerLimits {
+    ping_interval: Duration::from_secs(1),
+    silence_timeout: Duration::from_secs(3),
+    send_timeout: Duration::from_secs(3),
+};
+/// First and longest delay between attempts to connect.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// Messages in one frame.
 const BATCH: usize = 256;
 /// Largest frame that is read. A message has two Kubernetes names, 316 bytes at most, and about a
@@ -48,7 +46,7 @@ const MAX_FRAME_BYTES: usize = 256 * 1024;
 const MAX_MESSAGES_PER_SECOND: u32 = 50_000;
 
 /// An open connection.
-pub(super) type Socket = WebSocketStream<TcpStream>;
+pub(super) type Socket = ClientSocket;
 
 /// Identifies one connection for the lifetime of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,9 +73,7 @@ pub(super) enum SlotLinkError {
     #[error(transparent)]
     Refused(#[from] AuthError),
     #[error(transparent)]
-    Token(#[from] TokenError),
-    #[error("the peer was silent for {PEER_TIMEOUT:?}")]
-    PeerTimeout,
+    Peer(#[from] PeerError),
     #[error("closed by the peer")]
     Closed,
     #[error("the outbox overflowed: the peer reads too slowly")]
@@ -114,50 +110,13 @@ pub(super) async fn connect_with_retry(
     token: &ProjectedToken,
     was_connected: bool,
 ) -> Box<Socket> {
-    let mut retry = FIRST_RETRY;
-    let (mut first, mut refusal_logged) = (!was_connected, false);
-    loop {
-        if !std::mem::take(&mut first) {
-            // Jitter of up to a half, so that activators do not reconnect all at once.
-            tokio::time::sleep(retry.mul_f64(rand::random_range(0.5..=1.0))).await;
-            retry = (retry * 2).min(LAST_RETRY);
-        }
-        match connect(address, own, token).await {
-            Ok(socket) => return socket,
-            // Logged once: it is retried every second.
-            Err(SlotLinkError::WebSocket(tungstenite::Error::Http(response))) if !refusal_logged => {
-                refusal_logged = true;
-                let detail = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-                tracing::error!(
-                    %address,
-                    status = %response.status(),
-                    detail = detail.trim(),
-                    "connection rejected by activator, retrying"
-                );
-            }
-            Err(error) => tracing::debug!(%address, %error, "connection to activator failed, retrying"),
-        }
-    }
-}
-
-async fn connect(
-    address: SocketAddr,
-    own: IpAddr,
-    token: &ProjectedToken,
-) -> Result<Box<Socket>, SlotLinkError> {
-    let handshake = async {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let mut request = format!("ws://{address}{SLOTS_PATH}").into_client_request()?;
-        request
-            .headers_mut()
-            .insert(ACTIVATOR_HEADER, own.to_string().parse().map_err(|_| SlotLinkError::MissingAddress)?);
-        token.authorize(request.headers_mut())?;
-        let (socket, _) =
-            tokio_tungstenite::client_async_with_config(request, stream, Some(config())).await?;
-        Ok(Box::new(socket))
-    };
-    tokio::time::timeout(HANDSHAKE, handshake).await.unwrap_or(Err(SlotLinkError::Handshake))
+    // The text of an address is always a valid header value.
+    let header = HeaderValue::try_from(own.to_string()).unwrap_or(HeaderValue::from_static(""));
+    let connector = Connector::new(address, SLOTS_PATH, token.clone(), RETRY)
+        .with_header(HeaderName::from_static(ACTIVATOR_HEADER), header)
+        .with_max_message(MAX_FRAME_BYTES);
+    let mut connector = if was_connected { connector.with_initial_delay() } else { connector };
+    Box::new(connector.connect().await)
 }
 
 /// Answers the handshake if `guard` admits the peer; returns the address of the peer.
@@ -214,49 +173,36 @@ pub(super) async fn carry(
     received: mpsc::Sender<ReceivedMessages>,
     metrics: SlotExchangeMetrics,
 ) -> SlotLinkError {
-    let (sink, stream) = socket.split();
+    let (mut sender, mut receiver) = split(socket, LIMITS);
     let ended = tokio::select! {
-        ended = send(sink, outbox, &metrics) => ended,
-        ended = receive(stream, id, received, &metrics) => ended,
+        ended = send(&mut sender, outbox, &metrics) => ended,
+        ended = receive(&mut receiver, id, received, &metrics) => ended,
     };
     ended.err().unwrap_or(SlotLinkError::Closed)
 }
 
 async fn send(
-    mut sink: SplitSink<Socket, Message>,
+    sender: &mut PeerSender<Socket, Message>,
     outbox: &SlotOutbox,
     metrics: &SlotExchangeMetrics,
 ) -> Result<(), SlotLinkError> {
-    let mut ping = tokio::time::interval(PING);
-    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let messages = tokio::select! {
-            messages = outbox.next() => messages.map_err(|Overflow| SlotLinkError::Overflow)?,
-            _ = ping.tick() => {
-                sink.send(Message::Ping(bytes::Bytes::new())).await?;
-                continue;
-            }
-        };
+        let messages = sender.ping_until(outbox.next()).await?.map_err(|Overflow| SlotLinkError::Overflow)?;
         metrics.sent(messages.len());
-        for batch in messages.chunks(BATCH) {
-            sink.feed(Message::Text(Utf8Bytes::from(serde_json::to_string(batch)?))).await?;
-        }
-        sink.flush().await?;
+        let batches = messages.chunks(BATCH).map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        sender.send(batches.into_iter().map(Message::text)).await?;
     }
 }
 
 async fn receive(
-    mut stream: SplitStream<Socket>,
+    receiver: &mut PeerReceiver<Socket>,
     id: LinkId,
     received: mpsc::Sender<ReceivedMessages>,
     metrics: &SlotExchangeMetrics,
 ) -> Result<(), SlotLinkError> {
     let mut limit = MessageRateLimit { second: Instant::now(), messages: 0 };
     loop {
-        let frame = tokio::time::timeout(PEER_TIMEOUT, stream.next())
-            .await
-            .map_err(|_| SlotLinkError::PeerTimeout)?;
-        let Message::Text(text) = frame.ok_or(SlotLinkError::Closed)?? else { continue };
+        let Message::Text(text) = receiver.next().await? else { continue };
         let messages: Vec<WorkloadSlotMessage<IpAddr>> = serde_json::from_str(&text)?;
         metrics.received(messages.len());
         limit.wait(messages.len()).await;

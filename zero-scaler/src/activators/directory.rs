@@ -19,8 +19,8 @@ use autoscaler::{Key, Protocol};
 use futures::future::join_all;
 use k8s_openapi::api::discovery::v1::EndpointConditions;
 use parking_lot::Mutex;
+use runtime::retry;
 
-use crate::activators::backoff;
 use crate::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::watches::ACTIVATOR_SERVICE;
@@ -206,7 +206,7 @@ impl Activators {
             return None;
         }
         let count = misses.entry(key.clone()).and_modify(|n| *n = n.saturating_add(1)).or_insert(0);
-        Some(backoff::after(*count, FIRST_RETRY, LAST_RETRY))
+        Some(retry::delay_after(*count, FIRST_RETRY, LAST_RETRY))
     }
 
     async fn answers(&self, ip: IpAddr, ports: &[PortLease], lessee: PortHolder<'_>) -> bool {

@@ -12,11 +12,11 @@ use std::time::Duration;
 use autoscaler::Key;
 use parking_lot::Mutex;
 use prometheus::IntCounterVec;
+use runtime::retry;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::activators::backoff;
 use crate::activators::path_probe::{PathProber, ProbedAddress, verify_path};
 use crate::cache::work_queue::WorkQueue;
 
@@ -113,7 +113,7 @@ impl PathVerifications {
                 PathVerification::default()
             }
             Some(Answer { at, verification: Err(error) }) => {
-                let pause = backoff::after(known.failures, FIRST_PAUSE, LONGEST_PAUSE);
+                let pause = retry::delay_after(known.failures, FIRST_PAUSE, LONGEST_PAUSE);
                 let rest = pause.saturating_sub(at.elapsed());
                 let due = rest.is_zero();
                 let next = if due {

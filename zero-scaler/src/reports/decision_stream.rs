@@ -6,23 +6,19 @@
 //! between nodes do not matter. When several adapters speak of one workload (a leader change) the newest decision counts.
 
 use std::collections::{BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::contract::DECISIONS_PATH;
 use autoscaler::{Decision, DecisionEvent, Key};
-use futures::{SinkExt, StreamExt};
 use parking_lot::{Mutex, MutexGuard};
-use runtime::auth::{ProjectedToken, TokenError};
-use tokio::net::TcpStream;
+use runtime::auth::ProjectedToken;
+use runtime::websocket::{ClientSocket, Connector, PeerError, PeerLimits, split};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+use tokio_tungstenite::tungstenite::Message;
 
 use crate::cache::work_queue::WorkQueue;
 use crate::clock::now;
@@ -36,13 +32,13 @@ const MOST_WORKLOADS: usize = 100_000;
 const FRESH_FOR: Duration = Duration::from_secs(35);
 /// How often those are looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
-/// A silent connection is asked for a sign of life.
-const PING_EVERY: Duration = Duration::from_secs(5);
-/// Pings without any answer, after which the peer counts as lost.
-const SILENT_PINGS: u32 = 2;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LAST_RETRY: Duration = Duration::from_secs(5);
+const LIMITS: PeerLimits = PeerLimits {
+    ping_interval: Duration::from_secs(5),
+    silence_timeout: Duration::from_secs(15),
+    send_timeout: Duration::from_secs(5),
+};
+/// First and longest delay between attempts to connect.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// The newest decision of each workload.
 #[derive(Debug)]
@@ -62,21 +58,6 @@ pub struct ReceivedDecision {
     pub decision: Decision,
     /// When it was last told.
     pub at: Instant,
-}
-
-/// Why a stream ended.
-#[derive(Debug, thiserror::Error)]
-enum StreamError {
-    #[error("no connection within {CONNECT_TIMEOUT:?}")]
-    Timeout,
-    #[error("silent for too long")]
-    Silent,
-    #[error("closed by the adapter")]
-    Closed,
-    #[error(transparent)]
-    Token(#[from] TokenError),
-    #[error(transparent)]
-    Socket(#[from] Box<SocketError>),
 }
 
 // === impl Decisions ===
@@ -123,45 +104,29 @@ impl Decisions {
     }
 
     async fn keep_connected(self: Arc<Self>, peer: SocketAddr) {
-        let mut pause = FIRST_RETRY;
+        let mut connector =
+            Connector::new(peer, DECISIONS_PATH, self.token.clone(), RETRY).with_max_message(LARGEST_MESSAGE);
         loop {
-            let end = match connect(peer, &self.token).await {
-                Ok(socket) => {
-                    pause = FIRST_RETRY;
-                    let _connected = Connected::new(&self, peer);
-                    self.read(peer, socket).await
-                }
-                Err(error) => error,
-            };
-            tracing::info!(%peer, reason = %end, "no decisions from this adapter");
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LAST_RETRY);
+            let socket = connector.connect().await;
+            let _connected = Connected::new(&self, peer);
+            let error = self.read(peer, socket).await;
+            tracing::info!(%peer, %error, "decision stream disconnected, reconnecting");
         }
     }
 
-    async fn read(
-        &self,
-        peer: SocketAddr,
-        mut socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
-    ) -> StreamError {
-        tracing::info!(%peer, "decisions from this adapter");
-        let mut silent = 0;
-        loop {
-            match timeout(PING_EVERY, socket.next()).await {
-                Ok(Some(Ok(Message::Text(text)))) => self.take(peer, text.as_str()),
-                Ok(Some(Ok(Message::Close(_)))) | Ok(None) => return StreamError::Closed,
-                Ok(Some(Ok(_))) => {}
-                Ok(Some(Err(error))) => return Box::new(error).into(),
-                Err(_) if silent >= SILENT_PINGS => return StreamError::Silent,
-                Err(_) => {
-                    silent += 1;
-                    if let Err(error) = socket.send(Message::Ping(Default::default())).await {
-                        return Box::new(error).into();
+    async fn read(&self, peer: SocketAddr, socket: ClientSocket) -> PeerError {
+        let (mut sender, mut receiver) = split(socket, LIMITS);
+        tokio::select! {
+            Err(error) = sender.ping_until(std::future::pending::<Infallible>()) => error,
+            error = async {
+                loop {
+                    match receiver.next().await {
+                        Ok(Message::Text(text)) => self.take(peer, text.as_str()),
+                        Ok(_) => {}
+                        Err(error) => return error,
                     }
-                    continue;
                 }
-            }
-            silent = 0;
+            } => error,
         }
     }
 
@@ -263,24 +228,9 @@ impl Drop for Connected<'_> {
     }
 }
 
-async fn connect(
-    peer: SocketAddr,
-    token: &ProjectedToken,
-) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, StreamError> {
-    let mut request = format!("ws://{peer}{DECISIONS_PATH}").into_client_request().map_err(Box::new)?;
-    token.authorize(request.headers_mut())?;
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(LARGEST_MESSAGE))
-        .max_frame_size(Some(LARGEST_MESSAGE));
-    let connecting = connect_async_with_config(request, Some(config), true);
-    let (socket, _) =
-        timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| StreamError::Timeout)?.map_err(Box::new)?;
-    Ok(socket)
-}
-
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt;
+    use futures::{FutureExt, StreamExt};
     use prometheus::Registry;
 
     use super::*;

@@ -3,6 +3,7 @@
 //! Frames and connections are bounded; a frame that makes no sense is dropped and counted, and its connection lives on:
 //! one bad message of an activator must not keep its next one from waking somebody.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use runtime::auth::TokenGuard;
+use runtime::websocket::{PeerError, PeerLimits, split};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
@@ -28,10 +29,12 @@ use crate::scaling::wake::{Wake, WorkloadsAtZero};
 const LARGEST_FRAME: usize = 4 << 20;
 /// Activators that may be connected.
 const MOST_CONNECTIONS: usize = 1024;
-/// An activator that carries anything pushes every second; one that carries nothing answers pings.
-const PING_EVERY: Duration = Duration::from_secs(10);
-/// Pings without an answer, after which the connection is given up.
-const SILENT_PINGS: u32 = 2;
+/// An activator with requests pushes every second; an idle one responds to pings.
+const LIMITS: PeerLimits = PeerLimits {
+    ping_interval: Duration::from_secs(10),
+    silence_timeout: Duration::from_secs(30),
+    send_timeout: Duration::from_secs(10),
+};
 
 struct Shared<S, W> {
     wake: Arc<Wake<S, W>>,
@@ -78,41 +81,39 @@ async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
 }
 
 async fn read<S: ScaleAccess, W: WorkloadsAtZero>(
-    mut socket: WebSocket,
+    socket: WebSocket,
     shared: Arc<Shared<S, W>>,
     _place: OwnedSemaphorePermit,
 ) {
     let _connected = Connected::new(&shared.metrics);
-    let mut silent = 0;
-    loop {
-        let frame = tokio::select! {
-            frame = timeout(PING_EVERY, socket.recv()) => frame,
-            () = shared.stop.cancelled() => return,
-        };
-        // The clock of a wake starts here, before anything is parsed.
-        let received = tokio::time::Instant::now().into_std();
-        match frame {
-            Ok(Some(Ok(Message::Text(text)))) => {
-                shared.metrics.push_frames.inc();
-                match serde_json::from_str::<ActivatorReport>(text.as_str()) {
-                    Ok(push) => shared.wake.receive(push, received),
-                    Err(error) => bad_frame(&shared.metrics, &error),
+    let (mut sender, mut receiver) = split(socket, LIMITS);
+    let received = async {
+        loop {
+            let message = receiver.next().await?;
+            // The clock of a wake starts here, before anything is parsed.
+            let received = tokio::time::Instant::now().into_std();
+            match message {
+                Message::Text(text) => {
+                    shared.metrics.push_frames.inc();
+                    match serde_json::from_str::<ActivatorReport>(text.as_str()) {
+                        Ok(push) => shared.wake.receive(push, received),
+                        Err(error) => bad_frame(&shared.metrics, &error),
+                    }
                 }
-            }
-            Ok(Some(Ok(Message::Binary(_)))) => bad_frame(&shared.metrics, &"binary"),
-            Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return,
-            Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
-            Err(_) if silent >= SILENT_PINGS => return,
-            Err(_) => {
-                silent += 1;
-                if socket.send(Message::Ping(Default::default())).await.is_err() {
-                    return;
-                }
-                continue;
+                Message::Binary(_) => bad_frame(&shared.metrics, &"binary"),
+                _ => {}
             }
         }
-        silent = 0;
-    }
+    };
+    let ended: Result<Infallible, PeerError> = tokio::select! {
+        ended = received => ended,
+        ended = sender.ping_until(shared.stop.cancelled()) => match ended {
+            Ok(()) => return,
+            Err(error) => Err(error),
+        },
+    };
+    let Err(error) = ended;
+    tracing::debug!(%error, "activator disconnected");
 }
 
 fn bad_frame(metrics: &Metrics, error: &dyn std::fmt::Display) {
@@ -142,6 +143,7 @@ impl Drop for Connected<'_> {
 mod tests {
     use futures::{SinkExt, StreamExt};
     use prometheus::Registry;
+    use tokio::time::timeout;
     use tokio_tungstenite::tungstenite::Message as Frame;
 
     use super::*;

@@ -1,0 +1,156 @@
+//! Opens a websocket to another part of Rouse, with retries.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Error as WebSocketError};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+use crate::auth::{ProjectedToken, TokenError};
+use crate::retry;
+
+/// Time for the connection and its handshake, which includes a TokenReview.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// An open websocket of a client.
+pub type ClientSocket = WebSocketStream<TcpStream>;
+
+/// Why a connection could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The server did not complete the handshake.
+    #[error("no handshake within {HANDSHAKE_TIMEOUT:?}")]
+    Timeout,
+    /// The token file cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The TCP connection failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The handshake failed.
+    #[error(transparent)]
+    WebSocket(#[from] Box<WebSocketError>),
+}
+
+/// Opens connections to one server, one after the other.
+pub struct Connector {
+    address: SocketAddr,
+    path: &'static str,
+    token: ProjectedToken,
+    header: Option<(HeaderName, HeaderValue)>,
+    config: WebSocketConfig,
+    retry: (Duration, Duration),
+    delays: Box<dyn Iterator<Item = Duration> + Send>,
+    is_first: bool,
+    rejection_logged: bool,
+}
+
+// === impl Connector ===
+
+impl Connector {
+    /// Connects to `path` at `address` and authenticates with `token`. Retries begin at the first of
+    /// the delays `retry` and reach the second.
+    pub fn new(
+        address: SocketAddr,
+        path: &'static str,
+        token: ProjectedToken,
+        retry: (Duration, Duration),
+    ) -> Self {
+        Self {
+            address,
+            path,
+            token,
+            header: None,
+            config: WebSocketConfig::default(),
+            retry,
+            delays: Box::new(retry::delays(retry.0, retry.1)),
+            is_first: true,
+            rejection_logged: false,
+        }
+    }
+
+    /// Sends a further header with the handshake.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.header = Some((name, value));
+        self
+    }
+
+    /// Bounds received messages, in bytes.
+    #[must_use]
+    pub fn with_max_message(mut self, bytes: usize) -> Self {
+        self.config = self.config.max_message_size(Some(bytes)).max_frame_size(Some(bytes));
+        self
+    }
+
+    /// Waits before the first attempt too, as after a lost connection.
+    #[must_use]
+    pub fn with_initial_delay(mut self) -> Self {
+        self.is_first = false;
+        self
+    }
+
+    /// Opens the next connection, with retries until it succeeds.
+    pub async fn connect(&mut self) -> ClientSocket {
+        loop {
+            if !std::mem::take(&mut self.is_first) {
+                sleep(self.delays.next().unwrap_or(self.retry.1)).await;
+            }
+            match self.attempt().await {
+                Ok(socket) => {
+                    self.delays = Box::new(retry::delays(self.retry.0, self.retry.1));
+                    self.rejection_logged = false;
+                    tracing::info!(address = %self.address, path = self.path, "websocket connected");
+                    return socket;
+                }
+                Err(error) => self.log(&error),
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<ClientSocket, ConnectError> {
+        let url = format!("ws://{}{}", self.address, self.path);
+        let mut request = url.into_client_request().map_err(Box::new)?;
+        if let Some((name, value)) = &self.header {
+            request.headers_mut().insert(name, value.clone());
+        }
+        self.token.authorize(request.headers_mut())?;
+        let handshake = async {
+            let stream = TcpStream::connect(self.address).await?;
+            // Small messages must not wait for the acknowledgement of the previous one.
+            stream.set_nodelay(true)?;
+            let opened = client_async_with_config(request, stream, Some(self.config)).await;
+            Ok(opened.map_err(Box::new)?.0)
+        };
+        timeout(HANDSHAKE_TIMEOUT, handshake).await.unwrap_or(Err(ConnectError::Timeout))
+    }
+
+    /// A rejection is logged once as an error: it is retried for as long as it lasts.
+    fn log(&mut self, error: &ConnectError) {
+        let (address, path) = (self.address, self.path);
+        if let ConnectError::WebSocket(error) = error
+            && let tungstenite::Error::Http(response) = &**error
+            && !self.rejection_logged
+        {
+            self.rejection_logged = true;
+            let detail = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+            let (status, detail) = (response.status(), detail.trim());
+            tracing::error!(%address, path, %status, detail, "websocket rejected, retrying");
+            return;
+        }
+        tracing::debug!(%address, path, %error, "websocket not connected, retrying");
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, path, .. } = self;
+        f.debug_struct("Connector").field("address", address).field("path", path).finish_non_exhaustive()
+    }
+}
