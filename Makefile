@@ -11,6 +11,8 @@ PROXIES := $(CARGO_TARGET_DIR)/$(HOST)/proxy
 IMAGE_NAMES := queue-proxy activator metrics-adapter zero-scaler sample-app
 export IMAGES := $(ROUSE_CACHE)/images/v$(VERSION)
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
+CARGO_DENY := $(ROUSE_CACHE)/bin/cargo-deny
+CARGO_DENY_VERSION := 0.20.2
 # One selection of members and features for all tests, so that they share one build.
 ALL := --workspace --all-features --locked
 
@@ -62,7 +64,7 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 test: lint check-purity check-crds test-unit test-fuzz test-cluster test-system ## Run all tests and checks
 
 .PHONY: lint
-lint: module-graph ## Check formatting, lints and import cycles; warnings are errors
+lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	@test -z "$$(gofmt -l tests/cluster | tee /dev/stderr)"
@@ -71,6 +73,18 @@ lint: module-graph ## Check formatting, lints and import cycles; warnings are er
 .PHONY: module-graph
 module-graph: ## Print which module uses which, and fail on an import cycle or a crowded folder
 	@cargo run --quiet --locked --package module-graph -- $(ARGS)
+
+.PHONY: deny
+deny: $(CARGO_DENY) ## Check licences, duplicates and sources of crates
+	$(CARGO_DENY) --workspace --all-features --locked check --hide-inclusion-graph licenses bans sources
+
+.PHONY: advisories
+advisories: $(CARGO_DENY) ## Check crates for known vulnerabilities (fetches the advisory database)
+	$(CARGO_DENY) --workspace --all-features --locked check advisories
+
+# Once for a machine, in about 3 minutes.
+$(CARGO_DENY):
+	cargo install --locked --root $(ROUSE_CACHE) --version $(CARGO_DENY_VERSION) cargo-deny
 
 # Without doctests: there are none, and rustdoc takes seconds in each crate to find that out.
 .PHONY: test-unit
@@ -176,6 +190,18 @@ check-crds: ## Compare deploy/crds.yaml with the Rust types
 .PHONY: crds
 crds: ## Write deploy/crds.yaml from the Rust types
 	cargo run --quiet --locked --package zero-scaler --bin crdgen > deploy/crds.yaml
+
+# By a test, which test-unit runs as well, so that nothing is built for it alone.
+.PHONY: check-reference
+check-reference: ## Compare the generated pages of docs/reference with the code
+	cargo test $(ALL) --test reference
+
+.PHONY: reference
+reference: ## Write the generated pages of docs/reference
+	@for page in annotations conditions metrics; do \
+	  cargo run --quiet --locked --package docs --bin docgen -- $$page > docs/reference/$$page.md.new \
+	    && mv docs/reference/$$page.md.new docs/reference/$$page.md || exit 1; \
+	done
 
 .PHONY: down
 down: $(CLUSTER) ## Remove all clusters that this repository started

@@ -7,3 +7,5 @@
 pub mod block;
 pub mod link;
 pub mod page;
+#[cfg(feature = "reference")]
+pub mod reference;

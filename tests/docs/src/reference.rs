@@ -1,0 +1,27 @@
+//! Pages of `docs/reference` that are generated from the code, so that they cannot differ from it.
+//!
+//! Input: the descriptions that the programs' libraries give of their settings, metrics and
+//! conditions. Output: Markdown, printed by `docgen` and compared by a test of this crate.
+
+mod annotations;
+mod metrics;
+
+/// A generated page.
+#[derive(Clone, Copy, Debug)]
+pub struct ReferencePage {
+    /// File name without its extension, and the argument of `docgen`.
+    pub name: &'static str,
+    /// Makes the text.
+    pub render: fn() -> String,
+}
+
+/// All generated pages.
+pub const PAGES: &[ReferencePage] = &[
+    ReferencePage { name: "annotations", render: annotations::render },
+    ReferencePage { name: "metrics", render: metrics::render },
+];
+
+/// Text in a cell of a table: a bar would end the cell.
+fn cell(text: &str) -> String {
+    text.trim().replace('|', "\\|").replace('\n', " ")
+}
