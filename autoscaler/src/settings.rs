@@ -12,12 +12,14 @@
 pub(crate) mod bounds;
 mod config;
 mod reader;
+mod reference;
 mod replica_bounds;
 mod values;
 mod workload;
 
 pub use config::AutoscalerConfig;
 pub use reader::SettingError;
+pub use reference::{SettingReference, reference};
 pub use replica_bounds::SpecReplicaBounds;
 pub use values::aggregation::Aggregation;
 pub use values::duration::parse_duration;

@@ -80,7 +80,8 @@ pub struct PodAutoscalerSpec {
     /// The Service through which the workload's requests come, in this namespace.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// What is averaged and divided by the target.
+    /// The metric that is averaged and divided by the target: `concurrency` or `requests-per-second` (also spelled
+    /// `rps`). Absent: the annotation `metric`, else `concurrency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<MetricName>,
     /// Value of the metric that one pod should carry, as a quantity: "70", "0.7", "700m". Absent: a share of what one pod can

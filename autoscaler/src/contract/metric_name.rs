@@ -2,13 +2,10 @@
 
 use std::str::FromStr;
 
-#[cfg(feature = "api")]
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is averaged and divided by the target. Absent: what the annotation `metric` says, else the concurrency.
+/// What is averaged and divided by the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "api", derive(JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricName {
     /// Requests in flight or held.
@@ -32,6 +29,18 @@ impl MetricName {
             Self::Concurrency => "concurrency",
             Self::RequestsPerSecond => "requests-per-second",
         }
+    }
+}
+
+/// Lists the accepted alias as well, which a derived schema does not.
+#[cfg(feature = "api")]
+impl schemars::JsonSchema for MetricName {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "MetricName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "enum": ["concurrency", "requests-per-second", "rps"] })
     }
 }
 

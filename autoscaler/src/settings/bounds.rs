@@ -14,6 +14,20 @@ pub(crate) struct Bound<T> {
     pub(crate) accepts: fn(T) -> bool,
 }
 
+/// A switch.
+pub(crate) const BOOLEAN: &str = "true or false";
+/// A weighting of windows.
+pub(crate) const AGGREGATION: &str = "linear or weighted-exponential";
+/// A metric. Knative's spelling `rps` is accepted too.
+pub(crate) const METRIC: &str = "concurrency or requests-per-second";
+/// Whether requests arrive.
+pub(crate) const REACHABILITY: &str = "Reachable or Unreachable";
+/// A class of autoscalers.
+pub(crate) const CLASS: &str =
+    "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
+/// Whether bodies flow both ways at once.
+pub(crate) const FULL_DUPLEX: &str = "Enabled or Disabled";
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A stable window.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::bounds::Bound;
+use super::bounds::{self, Bound};
 use super::values::duration::parse_duration;
 
 /// A value that is out of its bounds, not of its type, or at odds with another.
@@ -27,6 +27,13 @@ pub(crate) struct SettingReader<'a> {
     source: &'a BTreeMap<String, String>,
     prefix: &'a str,
     errors: Vec<SettingError>,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Keys that a reader of this thread was asked for, so that the reference can be compared with them.
+    pub(super) static READ_KEYS: std::cell::RefCell<std::collections::BTreeSet<String>> =
+        const { std::cell::RefCell::new(std::collections::BTreeSet::new()) };
 }
 
 // === impl SettingError ===
@@ -90,7 +97,7 @@ impl<'a> SettingReader<'a> {
     }
 
     pub(crate) fn boolean(&mut self, key: &str) -> Option<bool> {
-        self.read(key, "true or false", |text| match text {
+        self.read(key, bounds::BOOLEAN, |text| match text {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
             _ => None,
@@ -104,6 +111,8 @@ impl<'a> SettingReader<'a> {
         words: &'static str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
+        #[cfg(test)]
+        READ_KEYS.with_borrow_mut(|keys| keys.insert(key.to_owned()));
         let (name, text) = self.entry(key)?;
         let value = parse(text.trim());
         if value.is_none() {

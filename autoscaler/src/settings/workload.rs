@@ -161,12 +161,14 @@ impl Settings {
         set(&mut self.panic_threshold_percentage, threshold);
         let delay = a.duration("scale-down-delay", &bounds::WHOLE_SECONDS_OF_AN_HOUR);
         set(&mut self.scale_down_delay, delay);
-        let words = "linear or weighted-exponential";
-        set(&mut self.aggregation, a.read("metric-aggregation-algorithm", words, Aggregation::parse));
+        set(
+            &mut self.aggregation,
+            a.read("metric-aggregation-algorithm", bounds::AGGREGATION, Aggregation::parse),
+        );
     }
 
     fn read_target(&mut self, a: &mut SettingReader<'_>) {
-        self.metric = a.read("metric", "concurrency or requests-per-second", |text| text.parse().ok());
+        self.metric = a.read("metric", bounds::METRIC, |text| text.parse().ok());
         // Also as a quantity, which is how targets are written elsewhere.
         self.target = a.read("target", bounds::TARGET.words, |text| {
             let quantity = || parse_milli(text).ok().map(|milli| milli as f64 / 1000.0);
@@ -181,8 +183,7 @@ impl Settings {
         let retention = a.duration("scale-to-zero-pod-retention-period", &bounds::WITHIN_AN_HOUR);
         set(&mut self.scale_to_zero_pod_retention_period, retention);
         set(&mut self.progress_deadline, a.duration("progress-deadline", &bounds::DEADLINE));
-        let words = "Reachable or Unreachable";
-        set(&mut self.reachability, a.read("reachability", words, Reachability::parse));
+        set(&mut self.reachability, a.read("reachability", bounds::REACHABILITY, Reachability::parse));
     }
 
     fn read_wake(&mut self, a: &mut SettingReader<'_>) {
@@ -221,12 +222,11 @@ impl Settings {
 
 /// What means nothing here must still make sense, so that a slip does not go unseen.
 fn check_ignored(a: &mut SettingReader<'_>) {
-    let words = "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
-    a.read("class", words, |text| {
+    a.read("class", bounds::CLASS, |text| {
         let known = matches!(text, "kpa.autoscaling.knative.dev" | "hpa.autoscaling.knative.dev");
         (known || !text.ends_with(".knative.dev")).then_some(())
     });
-    a.read("http-full-duplex", "Enabled or Disabled", |text| {
+    a.read("http-full-duplex", bounds::FULL_DUPLEX, |text| {
         ["enabled", "disabled"].iter().any(|word| text.eq_ignore_ascii_case(word)).then_some(())
     });
 }

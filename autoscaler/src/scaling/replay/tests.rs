@@ -248,7 +248,7 @@ fn a_line_must_be_written_as_the_format_says() {
         (r#"{"t":1,"ready":"2"}"#, "invalid type: string \"2\", expected f64"),
         (r#"{"t":1,"ready":null}"#, "invalid type: null, expected f64"),
         (r#"{"t":1,"spec":null}"#, "invalid type: null, expected an object"),
-        (r#"{"t":1,"spec":{"metric":"cpu"}}"#, "unknown variant `cpu`, expected `concurrency` or `rps`"),
+        (r#"{"t":1,"spec":{"metric":"cpu"}}"#, "unknown variant `cpu`, expected one of `concurrency`"),
         (r#"{"t":1,"stat":{"concurrency":1.0}}"#, "missing field `proxiedConcurrency`"),
         (r#"{"t":1,"stat":["a",1,2,3,4]}"#, "invalid type: sequence, expected an object"),
         (r#"[1]"#, "invalid type: sequence, expected an object"),

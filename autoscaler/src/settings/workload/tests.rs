@@ -171,8 +171,8 @@ fn a_bad_annotation_is_named_with_its_bound_and_changes_nothing() {
     let class = "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
     for (key, value, bound) in [
         ("class", "unsupported.knative.dev", class),
-        ("metric", "cpu", "concurrency or rps"),
-        ("metric", "", "concurrency or rps"),
+        ("metric", "cpu", "concurrency or requests-per-second"),
+        ("metric", "", "concurrency or requests-per-second"),
         ("target", "-11", "0.01 or more"),
         ("target", "0", "0.01 or more"),
         ("target", "9m", "0.01 or more"),

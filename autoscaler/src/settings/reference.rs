@@ -1,0 +1,304 @@
+//! One table of all settings, from which the reference page is generated.
+//!
+//! The bounds are those of the parser. A test proves that the keys, defaults and bounds of the table are the parser's.
+
+use super::bounds;
+
+/// One setting, as the reference page shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingReference {
+    /// Key in the ConfigMap `config-autoscaler`, for the cluster.
+    pub config_map_key: Option<&'static str>,
+    /// Annotation without its prefix `autoscaling.rouse.dev/`, for one workload.
+    pub annotation: Option<&'static str>,
+    /// Value without either; `None` where another setting decides, which the description names.
+    pub default: Option<&'static str>,
+    /// Accepted values of the ConfigMap's key; empty without a key.
+    pub config_map_bounds: &'static str,
+    /// Accepted values of the annotation; empty without one.
+    pub annotation_bounds: &'static str,
+    /// What the setting does.
+    pub description: &'static str,
+}
+
+/// All settings of the ConfigMap and of annotations, grouped by subject.
+pub fn reference() -> &'static [SettingReference] {
+    &TABLE
+}
+
+/// A setting with a key and an annotation of the same bounds.
+const fn both(
+    config_map_key: &'static str,
+    annotation: &'static str,
+    default: &'static str,
+    bounds: &'static str,
+    description: &'static str,
+) -> SettingReference {
+    each(config_map_key, annotation, default, bounds, bounds, description)
+}
+
+/// A setting with a key and an annotation of different bounds.
+const fn each(
+    config_map_key: &'static str,
+    annotation: &'static str,
+    default: &'static str,
+    config_map_bounds: &'static str,
+    annotation_bounds: &'static str,
+    description: &'static str,
+) -> SettingReference {
+    SettingReference {
+        config_map_key: Some(config_map_key),
+        annotation: Some(annotation),
+        default: Some(default),
+        config_map_bounds,
+        annotation_bounds,
+        description,
+    }
+}
+
+/// A setting of the whole cluster only.
+const fn cluster(
+    config_map_key: &'static str,
+    default: &'static str,
+    config_map_bounds: &'static str,
+    description: &'static str,
+) -> SettingReference {
+    SettingReference {
+        config_map_key: Some(config_map_key),
+        annotation: None,
+        default: Some(default),
+        config_map_bounds,
+        annotation_bounds: "",
+        description,
+    }
+}
+
+/// A setting of one workload only.
+const fn workload(
+    annotation: &'static str,
+    default: Option<&'static str>,
+    annotation_bounds: &'static str,
+    description: &'static str,
+) -> SettingReference {
+    SettingReference {
+        config_map_key: None,
+        annotation: Some(annotation),
+        default,
+        config_map_bounds: "",
+        annotation_bounds,
+        description,
+    }
+}
+
+const TABLE: [SettingReference; 32] = [
+    // Windows and panic.
+    both(
+        "stable-window",
+        "window",
+        "60s",
+        bounds::WINDOW.words,
+        "Length of the stable window: the time over which load is averaged, and the time that a panic lasts after the last \
+         burst.",
+    ),
+    both(
+        "panic-window-percentage",
+        "panic-window-percentage",
+        "10",
+        bounds::PERCENT.words,
+        "Length of the panic window, in percent of the stable window; at least 1 s.",
+    ),
+    each(
+        "panic-threshold-percentage",
+        "panic-threshold-percentage",
+        "200",
+        bounds::POSITIVE.words,
+        bounds::PANIC_THRESHOLD.words,
+        "Panic starts when the panic window needs this percentage of the ready pods; decisions do not fall during a panic.",
+    ),
+    workload(
+        "metric-aggregation-algorithm",
+        Some("linear"),
+        bounds::AGGREGATION,
+        "How windows weigh their seconds: all the same, or newer seconds more.",
+    ),
+    // Metric and target.
+    workload("metric", Some("concurrency"), bounds::METRIC, "The metric that the workload is scaled on."),
+    workload(
+        "target",
+        None,
+        bounds::TARGET.words,
+        "Value of the metric that one pod can carry in all. Default: the container concurrency, else the target default of the \
+         cluster.",
+    ),
+    workload(
+        "target-utilization-percentage",
+        None,
+        bounds::PERCENT.words,
+        "Share of what one pod can carry that is aimed for. Default: container-concurrency-target-percentage for concurrency, \
+         70 for requests-per-second.",
+    ),
+    cluster(
+        "container-concurrency-target-percentage",
+        "70",
+        bounds::PERCENT_OR_FRACTION.words,
+        "Share of a pod's concurrency that is aimed for, in percent, or as a fraction up to 1.",
+    ),
+    cluster(
+        "container-concurrency-target-default",
+        "100",
+        bounds::POSITIVE.words,
+        "Concurrent requests that a pod without a container concurrency can carry.",
+    ),
+    cluster(
+        "requests-per-second-target-default",
+        "200",
+        bounds::TARGET.words,
+        "Requests per second that one pod can carry.",
+    ),
+    both(
+        "target-burst-capacity",
+        "target-burst-capacity",
+        "211",
+        bounds::BURST_CAPACITY.words,
+        "Spare requests that the ready pods should be able to take before activators leave the request path. -1 keeps \
+         activators in the path always, 0 only while there is no ready pod.",
+    ),
+    cluster(
+        "activator-capacity",
+        "100",
+        bounds::ONE_OR_MORE.words,
+        "Concurrent requests that one activator can carry; sets how many activators serve a workload.",
+    ),
+    // Rates.
+    cluster(
+        "max-scale-up-rate",
+        "1000",
+        bounds::RATE.words,
+        "Largest factor by which one decision may exceed the ready pods.",
+    ),
+    cluster(
+        "max-scale-down-rate",
+        "2",
+        bounds::RATE.words,
+        "Largest divisor by which one decision may go below the ready pods.",
+    ),
+    each(
+        "scale-down-delay",
+        "scale-down-delay",
+        "0s",
+        bounds::WHOLE_SECONDS.words,
+        bounds::WHOLE_SECONDS_OF_AN_HOUR.words,
+        "How long a larger decision is held before a smaller one takes effect.",
+    ),
+    // Sizes.
+    both(
+        "min-scale",
+        "min-scale",
+        "0",
+        bounds::SIZE.words,
+        "Smallest number of pods above zero; 0 is no bound. minReplicas of the HPA or PodAutoscaler overrides it.",
+    ),
+    both(
+        "max-scale",
+        "max-scale",
+        "0",
+        bounds::SIZE.words,
+        "Largest number of pods; 0 is no bound. maxReplicas of the HPA or PodAutoscaler overrides it.",
+    ),
+    cluster(
+        "max-scale-limit",
+        "0",
+        bounds::SIZE.words,
+        "Largest max-scale that a workload may set; 0 is no limit. With a limit, max-scale must be set.",
+    ),
+    both(
+        "initial-scale",
+        "initial-scale",
+        "1",
+        bounds::SIZE.words,
+        "Pods that a new workload must reach once before it is scaled down. 0 needs allow-zero-initial-scale.",
+    ),
+    cluster(
+        "allow-zero-initial-scale",
+        "false",
+        bounds::BOOLEAN,
+        "Whether initial-scale may be 0, so that a new workload may start at zero.",
+    ),
+    workload(
+        "activation-scale",
+        None,
+        bounds::ACTIVATION_SCALE.words,
+        "Smallest number of pods while there is any load. Default: 1.",
+    ),
+    // Zero.
+    cluster(
+        "enable-scale-to-zero",
+        "true",
+        bounds::BOOLEAN,
+        "Whether any workload of the cluster may be scaled to zero.",
+    ),
+    cluster(
+        "scale-to-zero-grace-period",
+        "30s",
+        bounds::LONGER_THAN_NOTHING.words,
+        "How long activators must have been in the request path before the last pod is removed.",
+    ),
+    each(
+        "scale-to-zero-pod-retention-period",
+        "scale-to-zero-pod-retention-period",
+        "0s",
+        bounds::NOT_NEGATIVE.words,
+        bounds::WITHIN_AN_HOUR.words,
+        "How long the last pod is kept after the workload became inactive.",
+    ),
+    workload(
+        "reachability",
+        Some("Reachable"),
+        bounds::REACHABILITY,
+        "Whether requests can reach the workload. Unreachable drops its smallest size and lets it go to zero from any size.",
+    ),
+    // Pods that start.
+    workload(
+        "progress-deadline",
+        Some("600s"),
+        bounds::DEADLINE.words,
+        "How long pods may take to become ready; after it, and 30 s more, the workload returns to zero.",
+    ),
+    both(
+        "start-patience",
+        "start-patience",
+        "10s",
+        bounds::WITHIN_AN_HOUR.words,
+        "How long pods may fail to start before activators refuse requests instead of holding them.",
+    ),
+    both(
+        "unschedulable-patience",
+        "unschedulable-patience",
+        "60s",
+        bounds::WITHIN_AN_HOUR.words,
+        "The same for pods that fit on no node, because a new node may be on its way.",
+    ),
+    workload(
+        "wake-timeout",
+        None,
+        bounds::WAKE_TIMEOUT.words,
+        "How long activators hold a request for a pod. Default: the flag of the activators.",
+    ),
+    workload(
+        "wake-queue-depth",
+        None,
+        bounds::QUEUE_DEPTH.words,
+        "Requests that each activator may hold for the workload. Default: the flag of the activators.",
+    ),
+    // Annotations of Knative without effect.
+    workload("class", None, bounds::CLASS, "Checked, without effect: there is one autoscaler."),
+    workload(
+        "http-full-duplex",
+        None,
+        bounds::FULL_DUPLEX,
+        "Checked, without effect: requests and responses always flow both ways at once.",
+    ),
+];
+
+#[cfg(test)]
+mod tests;
