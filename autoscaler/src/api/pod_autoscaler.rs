@@ -83,6 +83,7 @@ pub struct PodAutoscalerSpec {
     /// The metric that is averaged and divided by the target: `concurrency` or `requests-per-second` (also spelled
     /// `rps`). Absent: the annotation `metric`, else `concurrency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "metric_schema")]
     pub metric: Option<MetricName>,
     /// Value of the metric that one pod should carry, as a quantity: "70", "0.7", "700m". Absent: a share of what one pod can
     /// carry, by the annotations `target` and `target-utilization-percentage` and the cluster's settings.
@@ -157,6 +158,12 @@ pub struct PodAutoscalerStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// Lists the accepted alias as well, which a derived schema does not, and leaves `null` out of the list.
+fn metric_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let names = ["concurrency", "requests-per-second", "rps"];
+    schemars::json_schema!({ "type": "string", "nullable": true, "enum": names })
 }
 
 // === impl PodAutoscalerSpec ===

@@ -32,18 +32,6 @@ impl MetricName {
     }
 }
 
-/// Lists the accepted alias as well, which a derived schema does not.
-#[cfg(feature = "api")]
-impl schemars::JsonSchema for MetricName {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "MetricName".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "enum": ["concurrency", "requests-per-second", "rps"] })
-    }
-}
-
 impl FromStr for MetricName {
     type Err = ParseMetricNameError;
 
