@@ -10,8 +10,8 @@
 //! line is read, so that the trace may still be growing: output is buffered only while input is
 //! available. An invalid line ends the run, after all decisions before it.
 
+mod decision_writer;
 mod json_lines;
-mod outcome_writer;
 mod plot;
 mod spec_change;
 mod summary;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoscaler::scaling::replay::Replay;
-use outcome_writer::OutcomeWriter;
+use decision_writer::DecisionWriter;
 use trace_lines::{LineError, ReadTraceError, TraceLines};
 
 use crate::args::SimulateArgs;
@@ -62,7 +62,7 @@ pub fn run(args: &SimulateArgs) -> ExitCode {
 fn simulate(args: &SimulateArgs) -> Result<(), SimulationError> {
     let (name, input) = open(&args.file)?;
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-    let mut writer = outcome_writer(args);
+    let mut writer = decision_writer(args);
     let replayed = replay(name, input, writer.as_mut(), &mut out);
     if !matches!(replayed, Err(SimulationError::Write(_))) {
         writer.end(&mut out)?;
@@ -82,7 +82,7 @@ fn open(file: &Path) -> Result<(String, Box<dyn Read>), ReadTraceError> {
     }
 }
 
-fn outcome_writer(args: &SimulateArgs) -> Box<dyn OutcomeWriter> {
+fn decision_writer(args: &SimulateArgs) -> Box<dyn DecisionWriter> {
     if args.human {
         Box::new(table::DecisionTable::default())
     } else if args.plot {
@@ -99,7 +99,7 @@ fn outcome_writer(args: &SimulateArgs) -> Box<dyn OutcomeWriter> {
 fn replay(
     name: String,
     input: impl Read,
-    writer: &mut dyn OutcomeWriter,
+    writer: &mut dyn DecisionWriter,
     out: &mut dyn Write,
 ) -> Result<(), SimulationError> {
     let mut lines = TraceLines::new(name, BufReader::with_capacity(BUFFER, input));
@@ -109,9 +109,9 @@ fn replay(
             out.flush()?;
         }
         let Some(line) = lines.next()? else { break };
-        let outcome = replay.take(line).map_err(|error| lines.error(LineError::Replay(error)))?;
-        if let Some(outcome) = outcome {
-            writer.write(&outcome, out)?;
+        let decision = replay.take(line).map_err(|error| lines.error(LineError::Replay(error)))?;
+        if let Some(decision) = decision {
+            writer.write(&decision, out)?;
         }
     }
     if replay.is_started() { Ok(()) } else { Err(SimulationError::Empty { name: lines.into_name() }) }

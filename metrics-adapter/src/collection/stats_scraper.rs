@@ -155,9 +155,9 @@ impl StatsScraper {
     /// Scrapes each of these pods; one failure is a shortfall.
     async fn scrape_all(&self, pods: Vec<Arc<Pod>>) -> Result<SampledPods, Shortfall> {
         let pods: Vec<IpAddr> = pods.into_iter().filter_map(|pod| pod.ip).collect();
-        let answers = join_all(pods.iter().map(|ip| self.client.scrape(*ip))).await;
+        let results = join_all(pods.iter().map(|ip| self.client.scrape(*ip))).await;
         let wanted = pods.len();
-        let stats: Result<Vec<_>, _> = answers.into_iter().collect();
+        let stats: Result<Vec<_>, _> = results.into_iter().collect();
         match stats {
             Ok(stats) => Ok(SampledPods { pods, stats, too_young: 0 }),
             Err(last) => Err(Shortfall::Pods { answered: 0, wanted, population: wanted, last }),
@@ -177,8 +177,8 @@ impl StatsScraper {
         let mut scrapes: FuturesUnordered<_> = candidates.by_ref().take(sample).map(scrape).collect();
         let mut sampled = SampledPods::default();
         let mut last = None;
-        while let Some((pod, answer)) = scrapes.next().await {
-            match answer {
+        while let Some((pod, result)) = scrapes.next().await {
+            match result {
                 Ok(stat) => sampled.push(pod, stat),
                 Err(error) => {
                     sampled.too_young += usize::from(matches!(error, ScrapeError::TooYoung));
@@ -276,8 +276,8 @@ mod tests {
             let listener = tokio::net::TcpListener::bind((address(i), port)).await.unwrap();
             port = listener.local_addr().unwrap().port();
             let stat = Stat { average_concurrent_requests: load(i), ..Stat::default() };
-            let answer = axum::routing::get(|| async { axum::Json(stat) });
-            let router = axum::Router::new().route("/stat", answer);
+            let handler = axum::routing::get(|| async { axum::Json(stat) });
+            let router = axum::Router::new().route("/stat", handler);
             tokio::spawn(async move { axum::serve(listener, router).await });
         }
         let scraper = StatsScraper {
@@ -337,10 +337,10 @@ mod tests {
             assert_eq!(outliers, found);
 
             // Once found, it is scraped in every round.
-            let known: Vec<_> = hot.into_iter().collect();
-            let (round, outliers) = scraper.scrape(pods, &known, now, window).await.unwrap();
+            let hot_pods: Vec<_> = hot.into_iter().collect();
+            let (round, outliers) = scraper.scrape(pods, &hot_pods, now, window).await.unwrap();
             let total = Stat { average_concurrent_requests: 50.0, ..Stat::default() };
-            assert_eq!((round, outliers), (ScrapeResult::Complete { total, idle: false }, known));
+            assert_eq!((round, outliers), (ScrapeResult::Complete { total, idle: false }, hot_pods));
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct DecisionRecord {
     /// Since when all pods and activators reported it as idle, in Unix milliseconds.
     pub idle_since: Option<i64>,
     /// The decision; `None` without data.
-    pub verdict: Option<ScaleResult>,
+    pub result: Option<ScaleResult>,
     /// Whether the decider was in panic after the decision.
     pub panicking: bool,
     /// In panic: for how long the load had stayed below the panic threshold.
@@ -70,7 +70,7 @@ impl DecisionHistory {
 
     /// Whether one of the records of a workload has a decision.
     pub fn has_decided(&self, key: &Key) -> bool {
-        self.lock().get(key).is_some_and(|records| records.iter().any(|record| record.verdict.is_some()))
+        self.lock().get(key).is_some_and(|records| records.iter().any(|record| record.result.is_some()))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<DecisionRecord>>> {

@@ -11,7 +11,7 @@ use crate::decisions::readable::CompactNumber;
 /// The data that explain a decision; displays as one short phrase.
 pub(crate) struct DecisionReason<'a> {
     /// The decision; `None` without data.
-    pub(crate) verdict: Option<&'a ScaleResult>,
+    pub(crate) result: Option<&'a ScaleResult>,
     /// The settings it was made with.
     pub(crate) spec: &'a DeciderSpec,
     /// In panic: for how long the load has stayed below the panic threshold.
@@ -23,25 +23,25 @@ pub(crate) struct DecisionReason<'a> {
 // === impl DecisionReason ===
 
 impl<'a> From<&'a ReplayedDecision> for DecisionReason<'a> {
-    fn from(outcome: &'a ReplayedDecision) -> Self {
-        let ReplayedDecision { result: verdict, spec, calm, has_data: heard, .. } = outcome;
-        Self { verdict: verdict.as_ref(), spec, calm: *calm, has_data: *heard }
+    fn from(decision: &'a ReplayedDecision) -> Self {
+        let ReplayedDecision { result, spec, calm, has_data, .. } = decision;
+        Self { result: result.as_ref(), spec, calm: *calm, has_data: *has_data }
     }
 }
 
 impl fmt::Display for DecisionReason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(verdict) = self.verdict else { return f.write_str("no data") };
-        self.write_rule(verdict, f)?;
+        let Some(result) = self.result else { return f.write_str("no data") };
+        self.write_rule(result, f)?;
         if self.has_data { Ok(()) } else { f.write_str(", no reports, counted as 0") }
     }
 }
 
 impl DecisionReason<'_> {
-    fn write_rule(&self, verdict: &ScaleResult, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ScaleResult { desired, averages, .. } = verdict;
+    fn write_rule(&self, result: &ScaleResult, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ScaleResult { desired, averages, .. } = result;
         let target = CompactNumber(self.spec.target);
-        match verdict.rule {
+        match result.rule {
             DecisionRule::Stable => {
                 write!(f, "stable {} of {target} → {desired}", CompactNumber(averages.stable))
             }

@@ -151,25 +151,25 @@ impl MultiScaler {
         let averages = self.collector.averages(key, workload.measure);
         // An empty window counts as no load only if a connected activator confirms idleness.
         let has_data = averages.is_some() || idle_since.is_some();
-        let verdict = has_data.then(|| entry.decider.decide(&workload.spec, averages, ready, now)).flatten();
-        self.metrics.decisions.count(verdict.is_some());
+        let result = has_data.then(|| entry.decider.decide(&workload.spec, averages, ready, now)).flatten();
+        self.metrics.decisions.count(result.is_some());
         self.history.record(DecisionRecord {
             at: runtime::clock::unix_millis(),
             workload: workload.clone(),
             ready,
             averages,
             idle_since,
-            verdict,
+            result,
             panicking: entry.decider.is_panicking(),
             calm: entry.decider.calm_since().map(|since| now.saturating_sub(since)),
         });
         if !self.leadership.is_leader() {
             return;
         }
-        match verdict {
-            Some(verdict) => {
+        match result {
+            Some(result) => {
                 let (panicking, at) = (entry.decider.is_panicking(), runtime::clock::unix_millis());
-                let decision = Decision::new(key.clone(), verdict, panicking, ready, idle_since, at);
+                let decision = Decision::new(key.clone(), result, panicking, ready, idle_since, at);
                 self.decisions.publish(decision);
             }
             None => self.decisions.correct_idleness(key, idle_since),

@@ -184,7 +184,7 @@ impl Fixture {
 
     fn decide(&self, desired: u32, held: bool) {
         let (averages, at) = (WindowAverages::default(), runtime::clock::unix_millis());
-        let verdict =
+        let result =
             ScaleResult { desired, excess_burst_capacity: 0, averages, rule: DecisionRule::Stable, held };
         self.values.history.record(DecisionRecord {
             at,
@@ -192,11 +192,11 @@ impl Fixture {
             ready: 1,
             averages: Some(averages),
             idle_since: None,
-            verdict: Some(verdict),
+            result: Some(result),
             panicking: false,
             calm: None,
         });
-        self.values.decisions.publish(Decision::new(workload().key, verdict, false, 1, None, at));
+        self.values.decisions.publish(Decision::new(workload().key, result, false, 1, None, at));
     }
 
     fn reviews(&self) -> Vec<SubjectAccessReviewSpec> {
@@ -248,14 +248,14 @@ async fn why_explains_decisions_to_users_who_may_read_them() {
     let mut decider = Decider::new(&workload().spec, 1, Duration::ZERO);
     for (at, stable) in [(1_000, 140.0), (3_000, 70.0)] {
         let averages = Some(WindowAverages { stable, panic: stable });
-        let verdict = decider.decide(&workload().spec, averages, 1, Duration::from_millis(at));
+        let result = decider.decide(&workload().spec, averages, 1, Duration::from_millis(at));
         fixture.values.history.record(DecisionRecord {
             at: i64::try_from(at).unwrap(),
             workload: Arc::new(workload()),
             ready: 1,
             averages,
             idle_since: None,
-            verdict,
+            result,
             panicking: decider.is_panicking(),
             calm: None,
         });

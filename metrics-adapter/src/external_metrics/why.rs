@@ -128,16 +128,16 @@ fn limits(spec: &DeciderSpec) -> Value {
 fn decision(record: &DecisionRecord) -> Value {
     json!({
         "at": time(record.at),
-        "desired": record.verdict.map(|verdict| verdict.desired),
-        "rule": record.verdict.map(|verdict| rule(verdict.rule)),
+        "desired": record.result.map(|result| result.desired),
+        "rule": record.result.map(|result| rule(result.rule)),
         "why": reason(record),
-        "held": record.verdict.is_some_and(|verdict| verdict.held),
+        "held": record.result.is_some_and(|result| result.held),
         "panicking": record.panicking,
         "stable": record.averages.map(|averages| averages.stable),
         "panic": record.averages.map(|averages| averages.panic),
         "ready": record.ready,
         "target": record.workload.spec.target,
-        "excessBurstCapacity": record.verdict.map(|verdict| verdict.excess_burst_capacity),
+        "excessBurstCapacity": record.result.map(|result| result.excess_burst_capacity),
         "idleSince": record.idle_since.map(time),
     })
 }
@@ -149,11 +149,11 @@ fn line(record: &DecisionRecord) -> String {
     let at = time(record.at);
     row([
         at.split_once('T').map_or(at.as_str(), |(_, clock)| clock.trim_end_matches('Z')).to_owned(),
-        whole(record.verdict.map(|verdict| verdict.desired.into())),
+        whole(record.result.map(|result| result.desired.into())),
         record.ready.to_string(),
         number(record.averages.map(|averages| averages.stable)),
         number(record.averages.map(|averages| averages.panic)),
-        whole(record.verdict.map(|verdict| verdict.excess_burst_capacity.into())),
+        whole(record.result.map(|result| result.excess_burst_capacity.into())),
         reason(record),
     ])
 }
@@ -165,7 +165,7 @@ fn row([time, desired, ready, stable, panic, spare, reason]: [String; 7]) -> Str
 fn reason(record: &DecisionRecord) -> String {
     let spec = &record.workload.spec;
     let mut reason = DecisionReason {
-        verdict: record.verdict.as_ref(),
+        result: record.result.as_ref(),
         spec,
         calm: record.calm,
         has_data: record.averages.is_some(),

@@ -4,16 +4,16 @@ use std::io::{self, Write};
 
 use autoscaler::scaling::replay::{ReplayedDecision, TraceDecision};
 
-use crate::simulate::outcome_writer::OutcomeWriter;
+use crate::simulate::decision_writer::DecisionWriter;
 
-/// Writes each outcome immediately.
+/// Writes each decision immediately.
 pub(super) struct JsonLines;
 
 // === impl JsonLines ===
 
-impl OutcomeWriter for JsonLines {
-    fn write(&mut self, outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, &TraceDecision::from(outcome))?;
+impl DecisionWriter for JsonLines {
+    fn write(&mut self, decision: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, &TraceDecision::from(decision))?;
         out.write_all(b"\n")
     }
 

@@ -1,7 +1,7 @@
 //! Plot: load, panic and pods over time, in characters.
 //!
 //! ```text
-//!  outcomes ─► Timeline (bounded, maxima kept) ─► columns ─► panel of load │ bands │ panel of pods │ times
+//!  decisions ─► Timeline (bounded, maxima kept) ─► columns ─► panel of load │ bands │ panel of pods │ times
 //! ```
 //!
 //! There are two panels, because load and pods have different scales. Each panel has an area and a
@@ -20,7 +20,7 @@ use canvas::{Cell, Ink, write_row};
 use timeline::{Column, Timeline};
 
 use crate::decisions::readable::ClockTime;
-use crate::simulate::outcome_writer::OutcomeWriter;
+use crate::simulate::decision_writer::DecisionWriter;
 use crate::simulate::summary::SimulationSummary;
 
 /// Narrowest plot (the legend fits) and widest plot, in columns.
@@ -29,7 +29,7 @@ const MAX_COLUMNS: usize = 400;
 /// Columns between two labels of the time axis.
 const TIME_STEP: usize = 18;
 
-/// Collects outcomes, and draws them at the end.
+/// Collects decisions, and draws them at the end.
 pub(super) struct Plot {
     /// Columns for the data.
     columns: usize,
@@ -111,10 +111,10 @@ impl Plot {
     }
 }
 
-impl OutcomeWriter for Plot {
-    fn write(&mut self, outcome: &ReplayedDecision, _: &mut dyn Write) -> io::Result<()> {
-        self.summary.count(outcome);
-        self.timeline.add(outcome);
+impl DecisionWriter for Plot {
+    fn write(&mut self, decision: &ReplayedDecision, _: &mut dyn Write) -> io::Result<()> {
+        self.summary.count(decision);
+        self.timeline.add(decision);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use autoscaler::scaling::replay::ReplayedDecision;
 
 use crate::decisions::readable::CompactNumber;
 
-/// The differences between the specs of two outcomes; empty if they are equal.
+/// The differences between the specs of two decisions; empty if they are equal.
 pub(super) fn spec_change(before: &ReplayedDecision, after: &ReplayedDecision) -> String {
     let (old, new) = (&before.spec, &after.spec);
     let seconds = |window: Duration| format!("{} s", window.as_secs());

@@ -6,15 +6,15 @@ use autoscaler::scaling::replay::ReplayedDecision;
 
 use crate::decisions::readable::ClockTime;
 
-/// Totals over all outcomes.
+/// Totals over all decisions.
 #[derive(Debug, Default)]
 pub(super) struct SimulationSummary {
     decisions: u64,
     without_data: u64,
-    /// Time of the first outcome, in seconds.
+    /// Time of the first decision, in seconds.
     start: f64,
-    /// The newest outcome.
-    last: Option<LastOutcome>,
+    /// The newest decision.
+    last: Option<LastDecision>,
     /// Seconds between a decision in panic and the next one.
     in_panic: f64,
     /// The highest number of desired pods, and its first time.
@@ -25,7 +25,7 @@ pub(super) struct SimulationSummary {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct LastOutcome {
+struct LastDecision {
     t: f64,
     panicking: bool,
 }
@@ -33,17 +33,17 @@ struct LastOutcome {
 // === impl SimulationSummary ===
 
 impl SimulationSummary {
-    pub(super) fn count(&mut self, outcome: &ReplayedDecision) {
+    pub(super) fn count(&mut self, decision: &ReplayedDecision) {
         self.decisions += 1;
         match self.last {
-            None => self.start = outcome.t,
-            Some(last) if last.panicking => self.in_panic += outcome.t - last.t,
+            None => self.start = decision.t,
+            Some(last) if last.panicking => self.in_panic += decision.t - last.t,
             Some(_) => {}
         }
-        self.last = Some(LastOutcome { t: outcome.t, panicking: outcome.panicking });
-        match outcome.result {
+        self.last = Some(LastDecision { t: decision.t, panicking: decision.panicking });
+        match decision.result {
             None => self.without_data += 1,
-            Some(verdict) => self.count_size(verdict.desired, outcome.t),
+            Some(result) => self.count_size(result.desired, decision.t),
         }
     }
 

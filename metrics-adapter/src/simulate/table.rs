@@ -10,7 +10,7 @@ use autoscaler::scaling::replay::ReplayedDecision;
 
 use crate::decisions::decision_reason::DecisionReason;
 use crate::decisions::readable::{ClockTime, CompactNumber};
-use crate::simulate::outcome_writer::OutcomeWriter;
+use crate::simulate::decision_writer::DecisionWriter;
 use crate::simulate::spec_change::spec_change;
 use crate::simulate::summary::SimulationSummary;
 
@@ -25,17 +25,17 @@ pub(super) struct DecisionTable {
 
 // === impl DecisionTable ===
 
-impl OutcomeWriter for DecisionTable {
-    fn write(&mut self, outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
-        self.summary.count(outcome);
-        if self.last.as_ref().is_some_and(|last| differs_only_in_time(last, outcome)) {
+impl DecisionWriter for DecisionTable {
+    fn write(&mut self, decision: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
+        self.summary.count(decision);
+        if self.last.as_ref().is_some_and(|last| differs_only_in_time(last, decision)) {
             self.folded += 1;
         } else {
             self.unfold(out)?;
-            self.write_heading(outcome, out)?;
-            row(outcome, out)?;
+            self.write_heading(decision, out)?;
+            row(decision, out)?;
         }
-        self.last = Some(outcome.clone());
+        self.last = Some(decision.clone());
         Ok(())
     }
 
@@ -50,11 +50,11 @@ impl OutcomeWriter for DecisionTable {
 
 impl DecisionTable {
     /// Writes the lines before a row: the column names, or the changes of the spec.
-    fn write_heading(&self, outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
+    fn write_heading(&self, decision: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
         let Some(last) = &self.last else {
             return columns(["time", "stable", "panic", "ready", "desired", "mode", "burst", "reason"], out);
         };
-        let changes = spec_change(last, outcome);
+        let changes = spec_change(last, decision);
         if changes.is_empty() { Ok(()) } else { writeln!(out, "{:>9}  spec: {changes}", "") }
     }
 
@@ -69,19 +69,19 @@ impl DecisionTable {
     }
 }
 
-fn row(outcome: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
+fn row(decision: &ReplayedDecision, out: &mut dyn Write) -> io::Result<()> {
     let cell =
-        |show: fn(&ScaleResult) -> String| outcome.result.as_ref().map_or_else(|| "-".to_owned(), show);
+        |show: fn(&ScaleResult) -> String| decision.result.as_ref().map_or_else(|| "-".to_owned(), show);
     columns(
         [
-            &ClockTime(outcome.t).to_string(),
+            &ClockTime(decision.t).to_string(),
             &cell(|v| format!("{:.2}", CompactNumber(v.averages.stable))),
             &cell(|v| format!("{:.2}", CompactNumber(v.averages.panic))),
-            &outcome.ready.to_string(),
+            &decision.ready.to_string(),
             &cell(|v| v.desired.to_string()),
-            if outcome.panicking { "panic" } else { "stable" },
+            if decision.panicking { "panic" } else { "stable" },
             &cell(|v| v.excess_burst_capacity.to_string()),
-            &DecisionReason::from(outcome).to_string(),
+            &DecisionReason::from(decision).to_string(),
         ],
         out,
     )

@@ -8,7 +8,7 @@ func (c Config) etcd() component {
 		"--listen-client-urls=" + etcdURL,
 		"--advertise-client-urls=" + etcdURL,
 		"--listen-peer-urls=http://127.0.0.1:2380",
-		// The data need not survive the machine.
+		// The data need not survive a crash of the machine.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	}, c.Arguments["etcd"]...)}
@@ -37,9 +37,9 @@ func (c Config) apiServer() component {
 		"--kubelet-client-key="+pki("apiserver-kubelet-client.key"),
 		"--kubelet-certificate-authority="+pki("ca.crt"),
 		"--kubelet-preferred-address-types=InternalIP",
-		// Aggregation: a request for another API server goes straight to an endpoint of its
+		// Aggregation: a request for another API server is sent to an endpoint of its
 		// Service, with the user's name, groups and uid in headers. It needs no rules of
-		// kube-proxy, which a control plane alone has not.
+		// kube-proxy, which --control-plane-only lacks.
 		"--enable-aggregator-routing",
 		"--requestheader-client-ca-file="+pki("front-proxy-ca.crt"),
 		"--requestheader-allowed-names=front-proxy-client",
@@ -61,8 +61,8 @@ func (c Config) controllerManager() component {
 		"--cluster-signing-cert-file="+pki("ca.crt"),
 		"--cluster-signing-key-file="+pki("ca.key"),
 		"--flex-volume-plugin-dir="+c.Dir.Plugins(),
-		// Every one of forty controllers fetches a token first: with the stock 20 requests a second
-		// that alone takes 5 s.
+		// Each of forty controllers fetches a token first. At the default of 20 requests/s that
+		// takes 5 s.
 		"--kube-api-qps=300",
 		"--kube-api-burst=600",
 		"--horizontal-pod-autoscaler-sync-period="+c.HPASyncPeriod.String(),
@@ -73,8 +73,8 @@ func (c Config) scheduler() component {
 	return c.kubernetes("kube-scheduler", c.clientOf("kube-scheduler")...)
 }
 
-// clientOf returns the flags that the two clients of the control plane have in common. There is one
-// of each, so none has to win an election first.
+// clientOf returns the common flags of the two clients of the control plane. There is one replica
+// of each, so leader election is off.
 func (c Config) clientOf(name string) []string {
 	kubeconfig := c.Dir.PKI(name + ".kubeconfig")
 	return []string{

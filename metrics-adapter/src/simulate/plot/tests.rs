@@ -4,9 +4,9 @@ use autoscaler::stats::collection::{WindowAverages, WindowSpec};
 
 use super::*;
 
-fn outcome(t: f64, desired: Option<u32>) -> ReplayedDecision {
+fn decision(t: f64, desired: Option<u32>) -> ReplayedDecision {
     let averages = |pods| WindowAverages { stable: f64::from(pods), panic: f64::from(pods) };
-    let verdict = desired.map(|desired| ScaleResult {
+    let result = desired.map(|desired| ScaleResult {
         desired,
         excess_burst_capacity: 0,
         averages: averages(desired),
@@ -21,7 +21,7 @@ fn outcome(t: f64, desired: Option<u32>) -> ReplayedDecision {
     };
     ReplayedDecision {
         t,
-        result: verdict,
+        result,
         panicking: false,
         calm: None,
         has_data: desired.is_some(),
@@ -31,9 +31,9 @@ fn outcome(t: f64, desired: Option<u32>) -> ReplayedDecision {
     }
 }
 
-fn peaks(outcomes: impl IntoIterator<Item = ReplayedDecision>, columns: usize) -> Vec<Option<f64>> {
+fn peaks(decisions: impl IntoIterator<Item = ReplayedDecision>, columns: usize) -> Vec<Option<f64>> {
     let mut timeline = Timeline::default();
-    outcomes.into_iter().for_each(|outcome| timeline.add(&outcome));
+    decisions.into_iter().for_each(|decision| timeline.add(&decision));
     timeline.columns(columns).iter().map(|column| column.peak.map(|sample| sample.desired)).collect()
 }
 
@@ -41,8 +41,8 @@ fn peaks(outcomes: impl IntoIterator<Item = ReplayedDecision>, columns: usize) -
 fn shows_a_spike_of_one_decision_in_a_month_at_its_time_and_height() {
     let month = 30 * 24 * 1800u32;
     for spike in [0, 1, month / 3, month - 1] {
-        let outcomes = (0..month).map(|n| outcome(f64::from(2 * n), Some(if n == spike { 99 } else { 1 })));
-        let seen = peaks(outcomes, 80);
+        let decisions = (0..month).map(|n| decision(f64::from(2 * n), Some(if n == spike { 99 } else { 1 })));
+        let seen = peaks(decisions, 80);
         let at = (spike * 80 / month) as usize;
         for (column, peak) in seen.iter().enumerate() {
             let expected = if column == at { 99.0 } else { 1.0 };
@@ -53,11 +53,11 @@ fn shows_a_spike_of_one_decision_in_a_month_at_its_time_and_height() {
 
 #[test]
 fn repeats_a_decision_until_the_next_one_and_leaves_a_gap_without_data() {
-    let outcomes =
-        [outcome(10.0, Some(1)), outcome(12.0, Some(2)), outcome(14.0, None), outcome(18.0, Some(4))];
+    let decisions =
+        [decision(10.0, Some(1)), decision(12.0, Some(2)), decision(14.0, None), decision(18.0, Some(4))];
     let (one, two, four) = (Some(1.0), Some(2.0), Some(4.0));
-    assert_eq!(peaks(outcomes, 8), [one, two, two, None, None, None, None, four]);
-    assert_eq!(peaks([outcome(5.0, Some(3))], 2), [Some(3.0); 2]);
+    assert_eq!(peaks(decisions, 8), [one, two, two, None, None, None, None, four]);
+    assert_eq!(peaks([decision(5.0, Some(3))], 2), [Some(3.0); 2]);
     assert!(peaks([], 2).is_empty());
 }
 
@@ -67,7 +67,7 @@ fn plot_respects_the_width_limits_and_is_plain_without_colours() {
         let mut plot = Plot::new(width, false);
         let mut text = Vec::new();
         for n in 0..1000u32 {
-            plot.write(&outcome(f64::from(n), Some(n % 50)), &mut text).unwrap();
+            plot.write(&decision(f64::from(n), Some(n % 50)), &mut text).unwrap();
         }
         assert!(text.is_empty(), "no output before the end");
         plot.end(&mut text).unwrap();
@@ -78,7 +78,7 @@ fn plot_respects_the_width_limits_and_is_plain_without_colours() {
     }
     let mut text = Vec::new();
     let mut plot = Plot::new(80, true);
-    plot.write(&outcome(0.0, Some(1)), &mut text).unwrap();
+    plot.write(&decision(0.0, Some(1)), &mut text).unwrap();
     plot.end(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("\x1b[33m"));

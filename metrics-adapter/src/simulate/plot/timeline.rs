@@ -1,4 +1,4 @@
-//! Timeline: outcomes over time, in bounded memory.
+//! Timeline: decisions over time, in bounded memory.
 //!
 //! Time is divided into bins of equal width. When the bins run out, neighbours are merged and keep
 //! the larger values, so that a later resampling to columns still finds every maximum.
@@ -14,7 +14,7 @@ pub(super) struct Timeline {
     bins: Vec<Option<Bin>>,
     /// Milliseconds in a bin: a power of two.
     width: u64,
-    /// Time of the first outcome, in milliseconds.
+    /// Time of the first decision, in milliseconds.
     start: u64,
     /// Time from it to the last one.
     span: u64,
@@ -48,9 +48,9 @@ struct Bin {
 // === impl Timeline ===
 
 impl Timeline {
-    pub(super) fn add(&mut self, outcome: &ReplayedDecision) {
+    pub(super) fn add(&mut self, decision: &ReplayedDecision) {
         // Trace times are not negative and have milliseconds.
-        let at = (outcome.t * 1000.0).round() as u64;
+        let at = (decision.t * 1000.0).round() as u64;
         if self.bins.is_empty() {
             (self.start, self.width) = (at, 1);
         }
@@ -63,11 +63,11 @@ impl Timeline {
             self.bins.resize(index + 1, None);
         }
         if let Some(bin) = self.bins.get_mut(index) {
-            *bin = merged(*bin, Some(Bin::from(outcome)));
+            *bin = merged(*bin, Some(Bin::from(decision)));
         }
     }
 
-    /// Resamples the whole time to `count` columns; none without outcomes.
+    /// Resamples the whole time to `count` columns; none without decisions.
     pub(super) fn columns(&self, count: usize) -> Vec<Column> {
         let mut bins: Vec<Option<Bin>> = vec![None; if self.bins.is_empty() { 0 } else { count }];
         for (index, bin) in (0u64..).zip(&self.bins) {
@@ -101,14 +101,14 @@ impl Timeline {
 // === impl Bin ===
 
 impl From<&ReplayedDecision> for Bin {
-    fn from(outcome: &ReplayedDecision) -> Self {
-        let peak = outcome.result.map(|verdict| Sample {
-            stable: verdict.averages.stable,
-            panic: verdict.averages.panic,
-            ready: outcome.ready.into(),
-            desired: verdict.desired.into(),
+    fn from(decision: &ReplayedDecision) -> Self {
+        let peak = decision.result.map(|result| Sample {
+            stable: result.averages.stable,
+            panic: result.averages.panic,
+            ready: decision.ready.into(),
+            desired: result.desired.into(),
         });
-        let moment = Column { peak, panicking: outcome.panicking, without_data: peak.is_none() };
+        let moment = Column { peak, panicking: decision.panicking, without_data: peak.is_none() };
         Self { all: moment, last: moment }
     }
 }

@@ -148,7 +148,7 @@ func (s Store) lock(ctx context.Context, a Artifact) (release func(), err error)
 	if err != nil {
 		return nil, fmt.Errorf("lock the cache: %w", err)
 	}
-	for told := false; ; told = true {
+	for reported := false; ; reported = true {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return func() { file.Close() }, nil
@@ -157,7 +157,7 @@ func (s Store) lock(ctx context.Context, a Artifact) (release func(), err error)
 			file.Close()
 			return nil, fmt.Errorf("lock the cache: %w", err)
 		}
-		if !told {
+		if !reported {
 			fmt.Fprintf(s.Report, "%s: another process is building it, waiting\n", a.Name)
 		}
 		select {
@@ -169,9 +169,9 @@ func (s Store) lock(ctx context.Context, a Artifact) (release func(), err error)
 	}
 }
 
-// build makes the artifact beside its place and moves it there when it is whole.
+// build builds the artifact in a temporary folder and renames it when it is complete.
 func (s Store) build(ctx context.Context, built Built) error {
-	// The lock is ours: what an interrupted build left can go.
+	// The lock is held, so the files are of an interrupted build.
 	next := filepath.Join(s.Root, built.Name+".building")
 	if err := os.RemoveAll(next); err != nil {
 		return err
@@ -198,14 +198,14 @@ func (s Store) build(ctx context.Context, built Built) error {
 	return os.Rename(next, built.Dir)
 }
 
-// Old versions are kept for a while: other checkouts and other branches use them too.
+// Old versions are kept for a while, because other checkouts and branches use them.
 const (
 	keptVersions = 3
 	keptFor      = 14 * 24 * time.Hour
 )
 
-// prune removes versions of an artifact that are neither recent nor recently used. Failing to costs
-// only space.
+// prune removes versions of an artifact that are neither recent nor recently used. A failure
+// only costs space.
 func (s Store) prune(a Artifact) {
 	dirs, _ := filepath.Glob(filepath.Join(s.Root, a.Name+"-*"))
 	used := map[string]time.Time{}
