@@ -17,7 +17,9 @@ mod serverless_service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use metric::{Metric, MetricSpec};
-pub use pod_autoscaler::{PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, ScaleTargetRef, Scaler};
+pub use pod_autoscaler::{
+    PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,
+};
 pub use serverless_service::{
     PortLease, ServerlessService, ServerlessServiceSpec, ServerlessServiceStatus, StartFailure,
 };

@@ -7,4 +7,5 @@ pub mod event_deduplicator;
 pub mod events;
 pub(crate) mod namespace_teardown;
 pub mod rate_limit;
+pub mod reasons;
 pub mod server_side_apply;

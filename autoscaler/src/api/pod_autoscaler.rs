@@ -27,11 +27,11 @@ use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBound
     kind = "PodAutoscaler",
     namespaced,
     status = "PodAutoscalerStatus",
-    shortname = "pa",
+    shortname = "rpa",
     category = "rouse",
     derive = "PartialEq",
-    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
-    printcolumn(name = "Mode", type_ = "string", json_path = ".status.mode"),
+    printcolumn(name = "Target", type_ = "string", json_path = ".status.target"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desiredReplicas"),
     printcolumn(
@@ -39,31 +39,10 @@ use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBound
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
-    printcolumn(
-        name = "Why",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
-    ),
-    printcolumn(name = "Not-At-Zero", type_ = "string", json_path = ".status.notAtZero"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
+    printcolumn(name = "Route", type_ = "string", json_path = ".status.route", priority = 1),
     printcolumn(name = "Service", type_ = "string", json_path = ".spec.service", priority = 1),
-    printcolumn(
-        name = "Active",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Active")].status"#,
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].message"#,
-        priority = 1
-    ),
-    printcolumn(
-        name = "On the way to zero",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Active")].message"#,
-        priority = 1
-    ),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -132,6 +111,33 @@ pub enum Scaler {
     Direct,
 }
 
+/// The state of a workload in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WorkloadPhase {
+    /// Pods serve requests.
+    Active,
+    /// Pods are starting; requests are held.
+    Waking,
+    /// There are no pods; activators hold the next request and wake the workload.
+    AtZero,
+    /// Another writer set the size to 0 and scale-to-zero is off; requests get 503.
+    Paused,
+    /// Something is wrong; the reason and the message name it and the fix.
+    Degraded,
+    /// The workload was not observed completely yet.
+    Pending,
+}
+
+/// Where the Service sends requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// To the pods (mode Serve).
+    Pods,
+    /// To activators, which forward to pods or hold (mode Proxy).
+    Activators,
+}
+
 /// What the zero-scaler last saw and did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -148,13 +154,26 @@ pub struct PodAutoscalerStatus {
     /// What the decider wants, before the bounds; absent while it has no data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
-    /// What keeps the workload from zero, in a word; absent at zero. The condition Active has a sentence.
+    /// The state of the workload in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_at_zero: Option<String>,
+    pub phase: Option<WorkloadPhase>,
+    /// Why the workload is in that phase, as one CamelCase word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The reason as a sentence, with the fix where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Metric and value that one pod should carry, such as `concurrency: 70`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Where the Service sends requests: to pods or to activators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
     /// Where the Service's requests go: Proxy is through activators, Serve directly to pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SksMode>,
-    /// Ready, Active, ScaleTargetInitialized, HPAAccepted, ActivatorInPath, PodsCanStart.
+    /// Ready, Active, ScaleTargetInitialized, ActivatorInPath; HPAAccepted with an HPA; Degraded and
+    /// PodsCanStart while there is something to report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -3,25 +3,26 @@
 //! Read by both reconcilers: such a workload is not put to zero, and its PodAutoscaler says why, and what to change.
 
 use crate::cache::service::Service;
+use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::is_managed;
 
 /// Something that keeps a workload awake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockingCondition {
     /// One CamelCase word.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// What it is, and what to change.
     pub message: &'static str,
 }
 
 const LOCAL: BlockingCondition = BlockingCondition {
-    reason: "InternalTrafficPolicyLocal",
+    reason: Reason::InternalTrafficPolicyLocal,
     message: "internalTrafficPolicy: Local leads callers to the endpoints of their own node, where no activator may be; so requests \
               go to the pods, and the workload is not put to zero; set the Service's internalTrafficPolicy to Cluster",
 };
 
 const AFFINITY: BlockingCondition = BlockingCondition {
-    reason: "SessionAffinity",
+    reason: Reason::SessionAffinity,
     message: "sessionAffinity: ClientIP keeps each caller with the pod that it has, and nobody can be shown to reach an activator; \
               so the workload is not put to zero; set the Service's sessionAffinity to None, or leave out its selector, so \
               that Rouse writes its endpoints",

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
+use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::{apply, delete, is_owned_by, owner};
 
 pub(crate) use acceptance::is_ambiguous;
@@ -74,7 +75,7 @@ async fn adopt(
                  sizes to this HPA by spec.scaler: HPA",
                 key.name
             );
-            warn(key, hpa, context, &[HpaProblem::new("ForeignPodAutoscaler", words)], RESYNC);
+            warn(key, hpa, context, &[HpaProblem::new(Reason::ForeignPodAutoscaler, words)], RESYNC);
         }
         return Ok(());
     }
@@ -107,7 +108,11 @@ async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) ->
         && is_owned_by(&existing, hpa.metadata.uid.as_deref())
     {
         delete(&context.rate_limited, &existing).await?;
-        context.events.normal(hpa, "Released", "the HPA asks for no metric of Rouse any more".to_owned());
+        context.events.normal(
+            hpa,
+            Reason::Released,
+            "the HPA asks for no metric of Rouse any more".to_owned(),
+        );
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ use crate::cache::cluster_cache::ClusterCache;
 use crate::controllers::context::Context;
 use crate::controllers::hpa::{HpaAcceptance, verdict};
 use crate::controllers::reconciler::ReconcileError;
+use crate::kubernetes::reasons::Reason;
 use crate::scaling::scale::Writer;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
 
@@ -79,7 +80,7 @@ async fn take_care(target: &Target, context: &Context) -> Result<(), ReconcileEr
     let words = format!("{} {} scaled from 0 to 1: Rouse wakes it no more", of.kind, of.name);
     tracing::info!(%namespace, words, "an orphan was woken");
     if let Some((_, hpa)) = hpas.first() {
-        context.events.normal(hpa.as_ref(), "Woken", words);
+        context.events.normal(hpa.as_ref(), Reason::ScaledFromZero, words);
     }
     Ok(())
 }

@@ -9,10 +9,13 @@
 
 mod apply;
 mod decide;
+mod degraded;
 mod desired;
 mod observe;
+mod ready;
 mod scale_write;
 mod status;
+mod summary;
 
 use std::sync::Arc;
 use std::time::Duration;

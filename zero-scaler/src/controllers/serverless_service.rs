@@ -8,10 +8,10 @@
 //! the status that tells the mode in force.
 
 mod apply;
+mod condition_types;
 mod desired;
 mod observe;
 mod private_name;
-mod reasons;
 mod status;
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::cache::cluster_cache::Guarded;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 
-pub use reasons::{ACTIVATORS_POPULATED, ADVICE, READY, SIDECAR_BYPASSED};
+pub use condition_types::{ACTIVATORS_POPULATED, READY};
 
 /// How soon to ask again for ports, where all were taken. No event tells that one came free.
 const EXHAUSTED_RETRY: Duration = Duration::from_secs(30);

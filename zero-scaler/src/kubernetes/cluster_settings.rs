@@ -16,6 +16,7 @@ use runtime::readiness::ReadinessLatch;
 use tokio::sync::watch;
 
 use crate::kubernetes::events::Events;
+use crate::kubernetes::reasons::Reason;
 
 /// Follows the ConfigMap until the process ends.
 pub async fn follow(
@@ -59,7 +60,7 @@ fn read(object: Option<&ConfigMap>, events: &Events) -> Option<AutoscalerConfig>
         Ok(config) => Some(config),
         Err(errors) => {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            events.warning(object, "BadSetting", format!("ignored as a whole: {}", errors.join("; ")));
+            events.warning(object, Reason::BadSetting, format!("ignored as a whole: {}", errors.join("; ")));
             None
         }
     }

@@ -9,6 +9,8 @@ use autoscaler::api::PodAutoscaler;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use super::reasons::Reason;
+
 /// The condition of a PodAutoscaler whose target is known to work. It stays True through sleep.
 pub const INITIALIZED: &str = "ScaleTargetInitialized";
 
@@ -29,7 +31,7 @@ pub struct ConditionContent {
     /// The condition's status.
     pub status: ConditionStatus,
     /// One CamelCase word.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// A sentence for people; may be empty.
     pub message: String,
 }
@@ -38,17 +40,17 @@ pub struct ConditionContent {
 
 impl ConditionContent {
     /// It holds.
-    pub fn yes(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn yes(reason: Reason, message: impl Into<String>) -> Self {
         Self { status: ConditionStatus::True, reason, message: message.into() }
     }
 
     /// It does not hold.
-    pub fn no(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn no(reason: Reason, message: impl Into<String>) -> Self {
         Self { status: ConditionStatus::False, reason, message: message.into() }
     }
 
     /// It cannot be told yet.
-    pub fn unknown(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn unknown(reason: Reason, message: impl Into<String>) -> Self {
         Self { status: ConditionStatus::Unknown, reason, message: message.into() }
     }
 }
@@ -87,7 +89,7 @@ pub fn set(
     conditions.push(Condition {
         type_: r#type.to_owned(),
         status,
-        reason: says.reason.to_owned(),
+        reason: says.reason.as_str().to_owned(),
         message: says.message,
         observed_generation: generation,
         last_transition_time: since,
@@ -121,11 +123,17 @@ mod tests {
     #[test]
     fn time_moves_only_when_the_status_flips() {
         let mut conditions = Vec::new();
-        set(&mut conditions, "Ready", ConditionContent::unknown("Queued", "pods start"), Some(1), at(10));
-        set(&mut conditions, "Ready", ConditionContent::unknown("Other", "still"), Some(2), at(20));
-        assert_eq!((since(&conditions[0]), conditions[0].reason.as_str()), (10_000, "Other"));
+        set(
+            &mut conditions,
+            "Ready",
+            ConditionContent::unknown(Reason::Activating, "pods start"),
+            Some(1),
+            at(10),
+        );
+        set(&mut conditions, "Ready", ConditionContent::unknown(Reason::Queued, "still"), Some(2), at(20));
+        assert_eq!((since(&conditions[0]), conditions[0].reason.as_str()), (10_000, "Queued"));
         assert_eq!(conditions[0].observed_generation, Some(2));
-        set(&mut conditions, "Ready", ConditionContent::yes("PodsReady", ""), Some(2), at(30));
+        set(&mut conditions, "Ready", ConditionContent::yes(Reason::PodsReady, ""), Some(2), at(30));
         assert_eq!((since(&conditions[0]), conditions.len()), (30_000, 1));
         assert!(is_true(&conditions, "Ready"));
         assert!(!is_true(&conditions, "Active"));

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::FIELD_MANAGER;
 use crate::kubernetes::errors::is_being_deleted;
+use crate::kubernetes::reasons::Reason;
 
 /// Events that may wait for the API server.
 const QUEUE: usize = 1024;
@@ -43,7 +44,7 @@ pub struct QueuedEvent {
     time: u128,
     about: ObjectReference,
     warning: bool,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Reason,
     note: String,
 }
 
@@ -57,19 +58,19 @@ impl Events {
     }
 
     /// Something went as it should.
-    pub fn normal<K: Resource<DynamicType = ()>>(&self, about: &K, reason: &'static str, note: String) {
+    pub fn normal<K: Resource<DynamicType = ()>>(&self, about: &K, reason: Reason, note: String) {
         self.say(QueuedEvent::now(about, false, reason, note));
     }
 
     /// Something needs a person.
-    pub fn warning<K: Resource<DynamicType = ()>>(&self, about: &K, reason: &'static str, note: String) {
+    pub fn warning<K: Resource<DynamicType = ()>>(&self, about: &K, reason: Reason, note: String) {
         self.say(QueuedEvent::now(about, true, reason, note));
     }
 
     fn say(&self, said: QueuedEvent) {
         let object = said.about.name.as_deref().unwrap_or_default();
         let namespace = said.about.namespace.as_deref().unwrap_or_default();
-        tracing::info!(namespace, object, reason = said.reason, note = said.note, "event");
+        tracing::info!(namespace, object, reason = said.reason.as_str(), note = said.note, "event");
         if self.queue.try_send(said).is_err() {
             self.dropped.inc();
         }
@@ -79,12 +80,7 @@ impl Events {
 // === impl Said ===
 
 impl QueuedEvent {
-    fn now<K: Resource<DynamicType = ()>>(
-        about: &K,
-        warning: bool,
-        reason: &'static str,
-        note: String,
-    ) -> Self {
+    fn now<K: Resource<DynamicType = ()>>(about: &K, warning: bool, reason: Reason, note: String) -> Self {
         let time = runtime::clock::since_epoch().as_micros();
         Self { at: Instant::now(), time, about: about.object_ref(&()), warning, reason, note }
     }
@@ -122,8 +118,8 @@ fn event(said: QueuedEvent, instance: &str, written: u128) -> Event {
         },
         event_time: Some(MicroTime(time)),
         type_: Some(if said.warning { "Warning" } else { "Normal" }.to_owned()),
-        reason: Some(said.reason.to_owned()),
-        action: Some(said.reason.to_owned()),
+        reason: Some(said.reason.as_str().to_owned()),
+        action: Some(said.reason.as_str().to_owned()),
         note: Some(note),
         regarding: Some(said.about),
         reporting_controller: Some(format!("{}/{FIELD_MANAGER}", autoscaler::contract::GROUP)),
@@ -162,7 +158,7 @@ mod tests {
             },
             ..ConfigMap::default()
         };
-        let said = QueuedEvent::now(&about, true, "Rejected", "ä".repeat(1000));
+        let said = QueuedEvent::now(&about, true, Reason::BadTarget, "ä".repeat(1000));
         let event = event(said, "zero-scaler-0", 1_700_000_000_000_001);
         assert_eq!(event.metadata.name.as_deref(), Some("web.60a24181e4001"));
         assert_eq!(event.note.map(|n| n.len()), Some(1024));

@@ -1,34 +1,46 @@
-//! Whether a target's pods get a sidecar, and what it is told to speak, read from the pod template.
+//! Whether a target's pods get a sidecar, and how it is configured, read from the pod template.
 //!
-//! The watches keep no templates, which are most of a Deployment; what is said here is left of them. A Service says on its own
-//! what is spoken on its ports, and the two must agree.
+//! The watches do not keep templates, which are most of a Deployment: this is what remains of them.
+//! The Service and the HPA configure the same things on their own, and the status stage compares.
 
 use autoscaler::Protocol;
-use autoscaler::contract::{INJECT_LABEL, PROTOCOL, QUEUE_PROXY};
+use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, PROTOCOL, QUEUE_PROXY};
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
-/// How a sidecar that was written by hand is told.
-const VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
+/// Variables of a sidecar that is written in the template.
+const PROTOCOL_VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
+const CONCURRENCY_VARIABLE: &str = "QUEUE_PROXY_CONTAINER_CONCURRENCY";
 
-/// What a pod template says of the sidecar.
+/// The sidecar of a pod template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sidecar {
-    /// The pods have none, and are given none.
+    /// The pods have none, and none is injected.
     Missing,
-    /// It speaks this.
-    Speaks(Protocol),
-    /// What it is told makes no sense: then it does not start, and says why.
-    Senseless,
+    /// A sidecar with a valid configuration.
+    Configured {
+        /// What it expects from clients.
+        protocol: Protocol,
+        /// Requests that the app gets at a time; 0 is no limit.
+        container_concurrency: u32,
+    },
+    /// Its configuration is invalid: the container will not start and logs why.
+    Invalid,
 }
 
-/// What a template says.
+/// The sidecar that pods of this template have.
 pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
     if !has_sidecar(template) {
         return Sidecar::Missing;
     }
-    match said(template) {
-        None => Sidecar::Speaks(Protocol::default()),
-        Some(said) => said.parse().map_or(Sidecar::Senseless, Sidecar::Speaks),
+    let protocol = setting(template, PROTOCOL_VARIABLE, PROTOCOL);
+    let limit = setting(template, CONCURRENCY_VARIABLE, CONTAINER_CONCURRENCY);
+    let protocol = protocol.map_or_else(|| Some(Protocol::default()), |text| text.parse().ok());
+    let limit = limit.map_or(Some(0), |text| text.parse().ok());
+    match (protocol, limit) {
+        (Some(protocol), Some(container_concurrency)) => {
+            Sidecar::Configured { protocol, container_concurrency }
+        }
+        _ => Sidecar::Invalid,
     }
 }
 
@@ -38,14 +50,13 @@ fn has_sidecar(template: &PodTemplateSpec) -> bool {
     injected || containers(template).any(|container| container.name == QUEUE_PROXY)
 }
 
-/// By the sidecar in the template, or else by the annotation, of which one will be made.
-fn said(template: &PodTemplateSpec) -> Option<&str> {
-    let by_hand = containers(template).find(|container| container.name == QUEUE_PROXY);
-    if let Some(sidecar) = by_hand {
+/// A setting: the variable of a sidecar in the template, or else the annotation for an injected one.
+fn setting<'a>(template: &'a PodTemplateSpec, variable: &str, annotation: &str) -> Option<&'a str> {
+    if let Some(sidecar) = containers(template).find(|container| container.name == QUEUE_PROXY) {
         let mut variables = sidecar.env.iter().flatten();
-        return variables.find(|variable| variable.name == VARIABLE)?.value.as_deref();
+        return variables.find(|candidate| candidate.name == variable)?.value.as_deref();
     }
-    template.metadata.as_ref()?.annotations.as_ref()?.get(PROTOCOL).map(String::as_str)
+    template.metadata.as_ref()?.annotations.as_ref()?.get(annotation).map(String::as_str)
 }
 
 fn containers(template: &PodTemplateSpec) -> impl Iterator<Item = &Container> {
@@ -59,6 +70,10 @@ mod tests {
 
     use super::*;
 
+    fn configured(protocol: Protocol, container_concurrency: u32) -> Sidecar {
+        Sidecar::Configured { protocol, container_concurrency }
+    }
+
     fn read(annotations: &Value, sidecar: &Value) -> Sidecar {
         let template: PodTemplateSpec = serde_json::from_value(json!({
             "metadata": {"labels": {INJECT_LABEL: "true"}, "annotations": annotations},
@@ -69,25 +84,34 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_is_told_by_the_annotation_or_by_its_own_variable() {
+    fn reads_annotations_of_an_injected_sidecar() {
         let none = json!([]);
-        assert_eq!(read(&json!({}), &none), Sidecar::Speaks(Protocol::Http));
-        assert_eq!(read(&json!({PROTOCOL: "tcp"}), &none), Sidecar::Speaks(Protocol::Tcp));
-        assert_eq!(read(&json!({PROTOCOL: "udp"}), &none), Sidecar::Senseless);
-        let told = |env: Value| json!([{"name": "other", "env": [{"name": VARIABLE, "value": "http"}]}, {"name": "queue-proxy", "env": env}]);
-        assert_eq!(
-            read(&json!({}), &told(json!([{"name": VARIABLE, "value": "tcp"}]))),
-            Sidecar::Speaks(Protocol::Tcp)
-        );
-        // A sidecar that is there already is not given another.
-        assert_eq!(read(&json!({PROTOCOL: "tcp"}), &told(json!([]))), Sidecar::Speaks(Protocol::Http));
+        assert_eq!(read(&json!({}), &none), configured(Protocol::Http, 0));
+        assert_eq!(read(&json!({PROTOCOL: "tcp"}), &none), configured(Protocol::Tcp, 0));
+        assert_eq!(read(&json!({CONTAINER_CONCURRENCY: "10"}), &none), configured(Protocol::Http, 10));
+        assert_eq!(read(&json!({PROTOCOL: "udp"}), &none), Sidecar::Invalid);
+        assert_eq!(read(&json!({CONTAINER_CONCURRENCY: "many"}), &none), Sidecar::Invalid);
     }
 
     #[test]
-    fn pods_without_a_sidecar_are_known_and_one_by_hand_needs_no_label() {
+    fn reads_variables_of_a_sidecar_in_the_template() {
+        let sidecar = |env: Value| {
+            json!([
+                {"name": "other", "env": [{"name": PROTOCOL_VARIABLE, "value": "http"}]},
+                {"name": "queue-proxy", "env": env},
+            ])
+        };
+        let tcp = json!([{"name": PROTOCOL_VARIABLE, "value": "tcp"}, {"name": CONCURRENCY_VARIABLE, "value": "3"}]);
+        assert_eq!(read(&json!({}), &sidecar(tcp)), configured(Protocol::Tcp, 3));
+        // Annotations configure an injected sidecar, and a second one is not injected.
+        assert_eq!(read(&json!({PROTOCOL: "tcp"}), &sidecar(json!([]))), configured(Protocol::Http, 0));
+    }
+
+    #[test]
+    fn finds_a_sidecar_by_label_or_by_container() {
         assert_eq!(sidecar_of(&PodTemplateSpec::default()), Sidecar::Missing);
-        let by_hand = json!({"spec": {"containers": [{"name": "app"}, {"name": "queue-proxy"}]}});
-        let template: PodTemplateSpec = serde_json::from_value(by_hand).unwrap();
-        assert_eq!(sidecar_of(&template), Sidecar::Speaks(Protocol::Http));
+        let in_template = json!({"spec": {"containers": [{"name": "app"}, {"name": "queue-proxy"}]}});
+        let template: PodTemplateSpec = serde_json::from_value(in_template).unwrap();
+        assert_eq!(sidecar_of(&template), configured(Protocol::Http, 0));
     }
 }

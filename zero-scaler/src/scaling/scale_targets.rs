@@ -21,6 +21,7 @@ use runtime::kubernetes::ApiResources;
 use crate::FIELD_MANAGER;
 use crate::cache::cached_target::{CachedTarget, last_writer};
 use crate::cache::cluster_cache::ClusterCache;
+use crate::kubernetes::reasons::Reason;
 use crate::pods::sidecar::Sidecar;
 use crate::scaling::scale::{Scale, Writer};
 
@@ -108,12 +109,12 @@ impl ScaleError {
     }
 
     /// The condition's reason.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::NotFound(_) => "TargetNotFound",
-            Self::Conflict(_) => "TargetChanged",
-            Self::UnknownKind { .. } => "UnknownTargetKind",
-            Self::Api(..) => "TargetNotRead",
+            Self::NotFound(_) => Reason::TargetNotFound,
+            Self::Conflict(_) => Reason::TargetChanged,
+            Self::UnknownKind { .. } => Reason::UnknownTargetKind,
+            Self::Api(..) => Reason::TargetUnreadable,
         }
     }
 }

@@ -34,6 +34,7 @@ use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::work_queue::WorkQueue;
 use crate::kubernetes::conditions::{self, INITIALIZED};
 use crate::kubernetes::events::Events;
+use crate::kubernetes::reasons::Reason;
 use crate::metrics::Metrics;
 use crate::scaling::scale::Scale;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
@@ -195,7 +196,7 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> Wake<S, W> {
             if let Some(autoscaler) = self.woken_here.lock().remove(&slow.key) {
                 self.events.warning(
                     &autoscaler,
-                    "SlowWake",
+                    Reason::SlowWake,
                     format!("a request was held for long: {}", slow.parts),
                 );
             }
@@ -321,7 +322,7 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> Wake<S, W> {
             workload.size
         );
         self.metrics.scale_writes.with_label_values(&["wake"]).inc();
-        self.events.normal(&workload.autoscaler, "Woken", note);
+        self.events.normal(&workload.autoscaler, Reason::ScaledFromZero, note);
     }
 
     fn begin(&self, key: &Key) -> bool {
@@ -503,12 +504,12 @@ pub(crate) mod tests {
         assert!(told.try_recv().is_err(), "another replica woke it");
         wake.receive(push("web", 1.0), now());
         writes.recv().await.unwrap();
-        assert_eq!(told.recv().await.unwrap().reason, "Woken");
+        assert_eq!(told.recv().await.unwrap().reason, "ScaledFromZero");
         tokio::time::sleep(Duration::from_secs(12)).await;
         for _activator in 0..3 {
             wake.receive(slow(), now());
         }
-        assert_eq!(told.recv().await.unwrap().reason, "SlowWake");
+        assert_eq!(told.recv().await.unwrap().reason, Reason::SlowWake);
         assert!(told.try_recv().is_err());
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::kubernetes::reasons::Reason;
 use autoscaler::api::{MetricName, PodAutoscalerSpec, ScaleTargetRef, Scaler};
 use autoscaler::contract::quantity::parse_milli;
 use autoscaler::contract::{
@@ -21,9 +22,6 @@ use kube::ResourceExt;
 /// Requests at a time that one pod may be limited to.
 const MOST_CONCURRENT: u32 = 1000;
 /// The reason of settings that are ignored.
-const BAD_SETTING: &str = "BadSetting";
-/// Upstream's reason, and ours.
-const AMBIGUOUS_SELECTOR: &str = "AmbiguousSelector";
 
 /// What an HPA asks of us.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +57,7 @@ struct Source<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HpaProblem {
     /// One CamelCase word.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// A sentence.
     pub message: String,
 }
@@ -68,7 +66,7 @@ pub struct HpaProblem {
 
 impl HpaProblem {
     /// A problem.
-    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
@@ -120,13 +118,13 @@ pub fn accept<'a>(
     let Some(metric) = ours.first() else { return HpaAcceptance::Foreign };
     if ours.len() > 1 {
         return HpaAcceptance::Rejected(HpaProblem::new(
-            "SeveralMetrics",
+            Reason::MultipleMetrics,
             "the HPA has several metrics of Rouse; keep one of concurrency, requests-per-second and desired-replicas",
         ));
     }
     if let Some(rival) = rival(spec, siblings) {
         return HpaAcceptance::Rejected(HpaProblem::new(
-            "TwoHPAs",
+            Reason::MultipleHPAs,
             format!("the HPA {rival} scales the same {}; delete one of the two", spec.scale_target_ref.kind),
         ));
     }
@@ -141,7 +139,9 @@ pub fn accept<'a>(
             advice.extend(stuck_at_zero(spec));
             advice.extend(behavior_advice(spec));
             let (_, errors) = pod_autoscaler.settings(config, &annotations);
-            advice.extend(errors.iter().map(|e| HpaProblem::new(BAD_SETTING, format!("{e}; it is ignored"))));
+            advice.extend(
+                errors.iter().map(|e| HpaProblem::new(Reason::BadSetting, format!("{e}; it is ignored"))),
+            );
             HpaAcceptance::Accepted(Box::new(AcceptedHpa { spec: pod_autoscaler, annotations, advice }))
         }
         Err(problem) => HpaAcceptance::Rejected(problem),
@@ -201,7 +201,7 @@ fn metric_and_target(source: &Source<'_>) -> Result<(MetricName, Option<String>)
     let average = source.target.average_value.as_ref().filter(|_| source.target.type_ == "AverageValue");
     let Some(average) = average else {
         return Err(HpaProblem::new(
-            "TargetNotAverageValue",
+            Reason::TargetNotAverageValue,
             format!(
                 "the target of {} is of type {}; use type: AverageValue with averageValue, the value one pod should carry",
                 source.name, source.target.type_
@@ -226,13 +226,12 @@ fn metric_and_target(source: &Source<'_>) -> Result<(MetricName, Option<String>)
 }
 
 fn bad_target(message: String) -> HpaProblem {
-    HpaProblem::new("BadTarget", message)
+    HpaProblem::new(Reason::BadTarget, message)
 }
 
 fn service(source: &Source<'_>) -> Result<String, HpaProblem> {
     source.service.filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| {
-        HpaProblem::new(
-            "ServiceMissing",
+        HpaProblem::new(Reason::ServiceMissing,
             format!(
                 "the metric {} does not name the Service; add selector: {{matchLabels: {{{SERVICE_SELECTOR}: <Service name>}}}}",
                 source.name
@@ -245,7 +244,7 @@ fn scale_to_zero(hpa: &HorizontalPodAutoscaler) -> Result<bool, HpaProblem> {
     let Some(text) = hpa.annotations().get(SCALE_TO_ZERO) else { return Ok(false) };
     text.parse().map_err(|_| {
         HpaProblem::new(
-            BAD_SETTING,
+            Reason::BadSetting,
             format!("{SCALE_TO_ZERO} is {text:?}, but must be \"true\" or \"false\"; it is ignored, so the workload stays awake"),
         )
     })
@@ -255,7 +254,7 @@ fn container_concurrency(hpa: &HorizontalPodAutoscaler) -> Result<u32, HpaProble
     let Some(text) = hpa.annotations().get(CONTAINER_CONCURRENCY) else { return Ok(0) };
     text.parse().ok().filter(|n| *n <= MOST_CONCURRENT).ok_or_else(|| {
         HpaProblem::new(
-            BAD_SETTING,
+            Reason::BadSetting,
             format!(
                 "{CONTAINER_CONCURRENCY} is {text:?}, but must be a number from 0 to {MOST_CONCURRENT}; it is ignored, as if \
                  there were no limit"
@@ -278,7 +277,7 @@ fn ambiguous_selector(hpa: &HorizontalPodAutoscaler) -> Option<HpaProblem> {
     let given_up = hpa.status.as_ref()?.conditions.iter().flatten().find(|c| is_ambiguous(c))?;
     let words = given_up.message.as_deref().unwrap_or_default();
     Some(HpaProblem::new(
-        AMBIGUOUS_SELECTOR,
+        Reason::AmbiguousSelector,
         format!(
             "the HPA is not followed by its controller: {words}; give the pods of each target labels of their own"
         ),
@@ -287,7 +286,7 @@ fn ambiguous_selector(hpa: &HorizontalPodAutoscaler) -> Option<HpaProblem> {
 
 /// Whether a condition of an HPA says that its pods are another's as well.
 pub(crate) fn is_ambiguous(condition: &HorizontalPodAutoscalerCondition) -> bool {
-    condition.reason.as_deref() == Some(AMBIGUOUS_SELECTOR)
+    condition.reason.as_deref() == Some(Reason::AmbiguousSelector.as_str())
 }
 
 /// A percentage of no pods is none.
@@ -298,8 +297,7 @@ fn stuck_at_zero(spec: &HorizontalPodAutoscalerSpec) -> Option<HpaProblem> {
         && !policies.is_empty()
         && policies.iter().all(|policy| policy.type_ == "Percent");
     stuck.then(|| {
-        HpaProblem::new(
-            "OnlyPercentPolicies",
+        HpaProblem::new(Reason::OnlyPercentPolicies,
             "with minReplicas: 0 and nothing but Percent policies in spec.behavior.scaleUp the HPA never leaves zero by itself; \
              add a policy of type: Pods, or leave zero to Rouse by minReplicas: 1 and the annotation scale-to-zero",
         )
@@ -309,7 +307,7 @@ fn stuck_at_zero(spec: &HorizontalPodAutoscalerSpec) -> Option<HpaProblem> {
 fn behavior_advice(spec: &HorizontalPodAutoscalerSpec) -> Vec<HpaProblem> {
     let Some(behavior) = &spec.behavior else {
         return vec![HpaProblem::new(
-            "BehaviorMissing",
+            Reason::BehaviorMissing,
             "without spec.behavior the HPA waits 5 minutes before it scales down and ignores changes up to 10 %; \
              set behavior.scaleUp and behavior.scaleDown with stabilizationWindowSeconds: 0 and tolerance: \"0\"",
         )];
@@ -328,7 +326,7 @@ fn behavior_advice(spec: &HorizontalPodAutoscalerSpec) -> Vec<HpaProblem> {
         return Vec::new();
     }
     vec![HpaProblem::new(
-        "ToleranceNotZero",
+        Reason::ToleranceNotZero,
         format!(
             "spec.behavior.{} has no tolerance: \"0\", so the HPA ignores changes up to the cluster's tolerance (10 % \
              by default); set it (Kubernetes 1.35 and later keep the field)",
@@ -460,16 +458,19 @@ mod tests {
             "ToleranceNotZero"
         );
         let first = hpa()["spec"]["metrics"][1].clone();
-        assert_eq!(reason(with("/spec/metrics", json!([first, first]))), "SeveralMetrics");
+        assert_eq!(reason(with("/spec/metrics", json!([first, first]))), "MultipleMetrics");
     }
 
     #[test]
     fn a_bad_annotation_is_told_and_ignored() {
         let annotated = |key: &str, value: &str| accepted(with("/metadata/annotations", json!({key: value})));
         let asleep = annotated(SCALE_TO_ZERO, "yes");
-        assert_eq!((asleep.advice[0].reason, asleep.spec.scale_to_zero), (BAD_SETTING, false));
+        assert_eq!((asleep.advice[0].reason, asleep.spec.scale_to_zero), (Reason::BadSetting, false));
         let unlimited = annotated(CONTAINER_CONCURRENCY, "-1");
-        assert_eq!((unlimited.advice[0].reason, unlimited.spec.container_concurrency), (BAD_SETTING, 0));
+        assert_eq!(
+            (unlimited.advice[0].reason, unlimited.spec.container_concurrency),
+            (Reason::BadSetting, 0)
+        );
         for words in [CONTAINER_CONCURRENCY, "\"-1\"", "0 to 1000"] {
             assert!(unlimited.advice[0].message.contains(words), "{}", unlimited.advice[0].message);
         }
@@ -482,7 +483,7 @@ mod tests {
             "reason": "AmbiguousSelector", "message": "pods by selector app=web are controlled by multiple HPAs"}]});
         assert!(matches!(
             verdict(hpa),
-            HpaAcceptance::Rejected(HpaProblem { reason: "AmbiguousSelector", .. })
+            HpaAcceptance::Rejected(HpaProblem { reason: Reason::AmbiguousSelector, .. })
         ));
     }
 
@@ -508,7 +509,7 @@ mod tests {
         rival.metadata.name = Some("other".into());
         let verdict = accept(&hpa, [&rival], &AutoscalerConfig::default(), false);
         assert!(
-            matches!(verdict, HpaAcceptance::Rejected(HpaProblem { reason: "TwoHPAs", .. })),
+            matches!(verdict, HpaAcceptance::Rejected(HpaProblem { reason: Reason::MultipleHPAs, .. })),
             "{verdict:?}"
         );
         let mut elsewhere = rival;

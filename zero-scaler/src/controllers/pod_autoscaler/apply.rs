@@ -9,10 +9,11 @@ use serde_json::Value;
 use super::decide::{Plan, SizeToWrite, WriteCause};
 use super::observe::ObservedWorkload;
 use super::scale_write::ScaleWriteResult;
-use super::{desired, status};
+use super::{degraded, desired, status};
 use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
+use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::{apply, apply_status, is_owned_by};
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
 
@@ -50,10 +51,10 @@ pub(super) async fn scale(
 fn tell(observed: &ObservedWorkload, from: i32, write: SizeToWrite, context: &Context) {
     context.metrics.scale_writes.with_label_values(&[write.cause.as_str()]).inc();
     let reason = match write.cause {
-        WriteCause::Idle => "ScaledToZero",
-        WriteCause::Wanted | WriteCause::NotAllowed | WriteCause::NoActivator => "Woken",
-        WriteCause::Panic => "PanicOverride",
-        WriteCause::Direct => "Scaled",
+        WriteCause::Idle => Reason::ScaledToZero,
+        WriteCause::Wanted | WriteCause::NotAllowed | WriteCause::NoActivator => Reason::ScaledFromZero,
+        WriteCause::Panic => Reason::ScaledForPanic,
+        WriteCause::Direct => Reason::Scaled,
     };
     let note = format!("scaled from {from} to {}: {}", write.to, because(observed, write.cause));
     context.events.normal(&observed.autoscaler, reason, note);
@@ -66,7 +67,7 @@ fn report_rival(observed: &ObservedWorkload, context: &Context) {
         "the size of {kind} {name} was taken back again and again while the decider panics: another controller is scaling it; \
          see which in its managed fields (kubectl get {kind} {name} -o yaml --show-managed-fields), and stop that"
     );
-    context.events.warning(&observed.autoscaler, "AnotherScaler", note);
+    context.events.warning(&observed.autoscaler, Reason::ScaleConflict, note);
 }
 
 fn because(observed: &ObservedWorkload, cause: WriteCause) -> String {
@@ -168,7 +169,7 @@ pub(super) async fn describe(
 }
 
 fn tell_advice(observed: &ObservedWorkload, context: &Context) {
-    let advice = status::advice(observed);
+    let advice = degraded::advice(observed);
     if context.advice.is_news(&observed.key, advice.as_ref().map_or("", |(_, words)| words))
         && let Some((reason, words)) = advice
     {
@@ -178,10 +179,10 @@ fn tell_advice(observed: &ObservedWorkload, context: &Context) {
 
 fn tell_mode(observed: &ObservedWorkload, plan: &Plan, mode: SksMode, context: &Context) {
     let (reason, words) = match mode {
-        SksMode::Proxy => ("Proxy", "requests now go through activators"),
-        SksMode::Serve => ("Serve", "requests now go straight to the pods"),
+        SksMode::Proxy => (Reason::RoutedToActivators, "requests now go through activators"),
+        SksMode::Serve => (Reason::RoutedToPods, "requests now go straight to the pods"),
     };
-    if context.modes.is_news(&observed.key, reason) {
+    if context.modes.is_news(&observed.key, reason.as_str()) {
         let note = format!("{words}: {}", why(observed, plan, mode));
         context.events.normal(&observed.autoscaler, reason, note);
     }

@@ -127,7 +127,10 @@ fn going() -> ObservedWorkload {
     ObservedWorkload {
         decision: Some(decision(0, Some(600))),
         serverless_service: Some(sks("Proxy", Some(60))),
-        ..observed(1, &[at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Proven", 50)])
+        ..observed(
+            1,
+            &[at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Verified", 50)],
+        )
     }
 }
 
@@ -337,12 +340,15 @@ fn a_service_and_pods_that_speak_differently_are_told_how_to_agree() {
         let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::Nothing), None);
         condition(&status.conditions, "Ready").unwrap().clone()
     };
-    let says = ready(Some(Sidecar::Speaks(Protocol::Http)));
+    let says = ready(Some(Sidecar::Configured { protocol: Protocol::Http, container_concurrency: 0 }));
     assert_eq!((says.status.as_str(), says.reason.as_str()), ("False", "ProtocolMismatch"));
     for word in ["6379", "autoscaling.rouse.dev/protocol: tcp"] {
         assert!(says.message.contains(word), "{}", says.message);
     }
-    assert_eq!(ready(Some(Sidecar::Speaks(Protocol::Tcp))).status, "True");
+    assert_eq!(
+        ready(Some(Sidecar::Configured { protocol: Protocol::Tcp, container_concurrency: 0 })).status,
+        "True"
+    );
     assert_eq!(ready(Some(Sidecar::Missing)).reason, "SidecarMissing");
     assert_eq!(ready(None).status, "True", "nothing is said where nothing is known");
 }
@@ -450,7 +456,7 @@ fn an_unreachable_workload_is_put_to_zero_from_any_size_also_without_asking_for_
     let retired = |replicas| {
         let conditions = [
             at("Active", "False", "NoTraffic", 60),
-            at("ActivatorInPath", "True", "Proven", 50),
+            at("ActivatorInPath", "True", "Verified", 50),
             initialized(),
         ];
         let going = ObservedWorkload {
@@ -527,7 +533,7 @@ fn a_word_tells_what_keeps_a_workload_from_zero() {
         says(&ObservedWorkload { serverless_service: Some(sks("Serve", None)), ..going() }),
         "NotProxied"
     );
-    let proven = [at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Proven", 5)];
+    let proven = [at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Verified", 5)];
     let in_grace = ObservedWorkload {
         decision: Some(decision(0, Some(600))),
         serverless_service: Some(sks("Proxy", Some(9))),

@@ -24,8 +24,9 @@ use crate::controllers::blocking_condition::blocking_condition;
 use crate::controllers::context::Context;
 use crate::controllers::hpa::{HpaAcceptance, HpaProblem, verdict};
 use crate::controllers::ownership::holder_of_target;
-use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY, SIDECAR_BYPASSED};
+use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
+use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{is_managed, led_ports, pods, ready};
 use crate::pods::sidecar::Sidecar;
 use crate::scaling::scale::Scale;
@@ -99,7 +100,7 @@ impl ObservedWorkload {
         }
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
         let ready = status.and_then(|status| condition(&status.conditions, READY));
-        ready.is_some_and(|ready| ready.status == "False" && ready.reason == SIDECAR_BYPASSED)
+        ready.is_some_and(|ready| ready.status == "False" && ready.reason == Reason::SidecarBypassed.as_str())
     }
 
     /// Since when activators have been in the slices, in Unix milliseconds.
@@ -222,7 +223,7 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
     let Some(hpa) = context.cache.hpa(key) else {
         let words =
             "there is no HPA of this name to write sizes above 0; make one, or set spec.scaler to Direct";
-        let problem = HpaProblem::new("HPANotFound", words);
+        let problem = HpaProblem::new(Reason::HPANotFound, words);
         return Some(if is_of_hpa(autoscaler) {
             HpaState::Silent(problem)
         } else {
@@ -233,7 +234,7 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
         HpaAcceptance::Accepted(accepted) => HpaState::Accepted(accepted.advice),
         HpaAcceptance::Rejected(problem) => HpaState::Rejected(problem),
         HpaAcceptance::Foreign => HpaState::Silent(HpaProblem::new(
-            "NoMetric",
+            Reason::NoMetric,
             "the HPA of this name asks for no metric of Rouse; it may never follow",
         )),
     })

@@ -12,11 +12,11 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::private_name::private_name;
-use super::reasons::SIDECAR_BYPASSED;
 use crate::cache::service::Service;
 use crate::cache::slice_index::is_ours;
 use crate::controllers::context::Context;
 use crate::controllers::ownership::holder_of_service;
+use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{
     PodEndpoint, elsewhere, is_managed, led_ports, names_sidecar, pods, ready, tcp_ports,
 };
@@ -57,7 +57,7 @@ pub(super) struct ObservedService {
 /// Why a Service cannot be steered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UnusableService {
-    pub(super) reason: &'static str,
+    pub(super) reason: Reason,
     pub(super) message: String,
 }
 
@@ -124,19 +124,19 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         .cache
         .service(&key.namespace, name)
         .filter(|service| service.metadata.deletion_timestamp.is_none())
-        .ok_or_else(|| unfit("ServiceNotFound", format!("there is no Service {name}; make it")))?;
+        .ok_or_else(|| unfit(Reason::ServiceNotFound, format!("there is no Service {name}; make it")))?;
     if let Some(holder) = holder_of_service(key, name, context) {
         let words = format!(
             "the requests of the Service {name} are led to the workload {} already, and HPAs on its metric keep their sizes; give this one a Service of its own, delete one of the \
              two, or mark as Unreachable ({GROUP}/reachability) which of them should get none",
             holder.name
         );
-        return Err(unfit("ServiceTaken", words));
+        return Err(unfit(Reason::ServiceTaken, words));
     }
     let spec = service.spec.as_ref();
     if spec.and_then(|s| s.type_.as_deref()) == Some("ExternalName") {
         return Err(unfit(
-            "ServiceIsExternal",
+            Reason::ServiceIsExternal,
             format!(
                 "the Service {name} is of type ExternalName, which has no endpoints; use one of type ClusterIP"
             ),
@@ -147,7 +147,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
             "the Service {name} is headless, so clients choose pods by themselves and cannot be led to an activator; \
              use one with a cluster IP"
         );
-        return Err(unfit("ServiceIsHeadless", words));
+        return Err(unfit(Reason::ServiceIsHeadless, words));
     }
     if is_managed(&service)
         && autoscaler::contract::selector::Selector::parse(&sks.spec.selector)
@@ -160,7 +160,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
              selector of its own, with targetPort: {QUEUE_PROXY}",
             sks.spec.selector
         );
-        return Err(unfit("SelectorNotEquality", words));
+        return Err(unfit(Reason::SelectorNotEquality, words));
     }
     Ok(service)
 }
@@ -202,14 +202,14 @@ fn without_port(sks: &ServerlessService, service: &Service) -> UnusableService {
     let name = &sks.spec.service;
     if tcp_ports(service).next().is_none() {
         return UnusableService {
-            reason: "ServiceHasNoPort",
+            reason: Reason::ServiceHasNoPort,
             message: format!("the Service {name} has no TCP port; add one"),
         };
     }
     let message = format!(
         "all ports of the Service {name} lead past the sidecar, so its requests are neither counted nor held; set targetPort: {QUEUE_PROXY}"
     );
-    UnusableService { reason: SIDECAR_BYPASSED, message }
+    UnusableService { reason: Reason::SidecarBypassed, message }
 }
 
 /// Kubernetes fills in the port itself where no target is named. For the only port of a managed Service that leaves no doubt.

@@ -3,12 +3,11 @@
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus, SksMode};
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 
+use super::condition_types::{ACTIVATORS_POPULATED, ENDPOINTS_POPULATED, READY};
 use super::desired::ServingPath;
 use super::observe::{ObservedService, UnusableService};
-use super::reasons::{
-    ACTIVATORS_POPULATED, ENDPOINTS_POPULATED, READY, SIDECAR_BYPASSED, TARGET_PORT_IGNORED,
-};
 use crate::kubernetes::conditions::{ConditionContent, set};
+use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints;
 
 /// The ports, before anything else is known: activators open them by this.
@@ -64,16 +63,16 @@ pub(super) fn populated(observed: &ObservedService, path: &ServingPath) -> Serve
 
 fn pods_populated(ready: u32) -> ConditionContent {
     match ready {
-        0 => ConditionContent::unknown("NoHealthyBackends", "no pod is ready"),
-        _ => ConditionContent::yes("PodsReady", ""),
+        0 => ConditionContent::unknown(Reason::NoHealthyBackends, "no pod is ready"),
+        _ => ConditionContent::yes(Reason::PodsReady, ""),
     }
 }
 
 fn activators_populated(path: &ServingPath) -> ConditionContent {
     if path.activators.is_empty() {
-        ConditionContent::no("NotProxied", "no activator is in the endpoints")
+        ConditionContent::no(Reason::NotProxied, "no activator is in the endpoints")
     } else {
-        ConditionContent::yes("Proxied", "activators are in the endpoints")
+        ConditionContent::yes(Reason::Proxied, "activators are in the endpoints")
     }
 }
 
@@ -82,17 +81,17 @@ fn ready(observed: &ObservedService, path: &ServingPath) -> ConditionContent {
         let words = format!(
             "{exhausted}; its pods are served, and it is not put to zero; delete workloads, or ports of their Services, that nobody needs"
         );
-        return ConditionContent::no("PortsExhausted", words);
+        return ConditionContent::no(Reason::PortsExhausted, words);
     }
     if path.activators.is_empty() && observed.ready_pods() == 0 {
         return match observed.activators.len() {
             0 => ConditionContent::no(
-                "NobodyAnswers",
+                Reason::NoReadyBackend,
                 "no pod and no activator is ready; see why Rouse's activators (Deployment activator) are not",
             ),
             // They open a port within milliseconds of its lease: nothing to be warned of.
             _ => ConditionContent::unknown(
-                "NobodyListensYet",
+                Reason::ActivatorsNotListening,
                 "no pod is ready, and no activator listens on the leased ports yet",
             ),
         };
@@ -102,14 +101,14 @@ fn ready(observed: &ObservedService, path: &ServingPath) -> ConditionContent {
             "there are pods with the port {QUEUE_PROXY} at {:?}, where no activator looks for it; leave it at {QUEUE_PROXY_PORT}",
             observed.elsewhere
         );
-        return ConditionContent::no("SidecarPortDiffers", words);
+        return ConditionContent::no(Reason::SidecarPortDiffers, words);
     }
     if !observed.other_targets.is_empty() {
         return other_targets(observed);
     }
     match path.mode {
-        SksMode::Proxy => ConditionContent::yes("Proxying", ""),
-        SksMode::Serve => ConditionContent::yes("Serving", ""),
+        SksMode::Proxy => ConditionContent::yes(Reason::Proxying, ""),
+        SksMode::Serve => ConditionContent::yes(Reason::Serving, ""),
     }
 }
 
@@ -120,11 +119,11 @@ fn other_targets(observed: &ObservedService) -> ConditionContent {
             "a Service without selector leads all of its ports to the sidecar, port {ports:?} with another targetPort as well; set it to \
              {QUEUE_PROXY}, or move what the sidecar should not see to a Service with a selector"
         );
-        return ConditionContent::yes(TARGET_PORT_IGNORED, words);
+        return ConditionContent::yes(Reason::TargetPortIgnored, words);
     }
     let words = format!(
         "port {ports:?} of the Service leads past the sidecar, so its requests are not counted, and refused while the workload sleeps; \
          set its targetPort to {QUEUE_PROXY}"
     );
-    ConditionContent::yes(SIDECAR_BYPASSED, words)
+    ConditionContent::yes(Reason::SidecarBypassed, words)
 }

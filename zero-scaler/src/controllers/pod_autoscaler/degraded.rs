@@ -1,0 +1,62 @@
+//! The condition Degraded: the workload is served, and something in its configuration should be changed.
+//!
+//! Present only while there is something to change. Problems that keep requests from being served are
+//! reasons of the condition Ready instead.
+
+use autoscaler::api::condition;
+use autoscaler::contract::CONTAINER_CONCURRENCY;
+
+use super::decide::allowed;
+use super::observe::ObservedWorkload;
+use crate::controllers::blocking_condition::blocking_condition;
+use crate::controllers::serverless_service::READY;
+use crate::kubernetes::conditions::ConditionContent;
+use crate::kubernetes::reasons::Reason;
+use crate::pods::sidecar::Sidecar;
+
+/// The condition's type.
+pub(super) const DEGRADED: &str = "Degraded";
+
+/// Warnings of a ServerlessService that is Ready.
+const SERVICE_WARNINGS: [Reason; 2] = [Reason::SidecarBypassed, Reason::TargetPortIgnored];
+
+/// The condition, if there is something to report.
+pub(super) fn degraded(observed: &ObservedWorkload) -> Option<ConditionContent> {
+    if !observed.bad_settings.is_empty() {
+        let messages: Vec<String> =
+            observed.bad_settings.iter().map(|error| format!("{error}; it is ignored")).collect();
+        return Some(ConditionContent::yes(Reason::BadSetting, messages.join("; ")));
+    }
+    let (reason, message) = advice(observed)?;
+    Some(ConditionContent::yes(reason, message))
+}
+
+/// What should be changed in the workload's Service or pods.
+pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
+    service_warning(observed)
+        .or_else(|| {
+            let blocking = blocking_condition(observed.service.as_ref()?).filter(|_| allowed(observed))?;
+            Some((blocking.reason, blocking.message.to_owned()))
+        })
+        .or_else(|| Some((Reason::ContainerConcurrencyMismatch, concurrency_mismatch(observed)?)))
+}
+
+fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
+    let status = observed.serverless_service.as_ref()?.status.as_ref()?;
+    let ready = condition(&status.conditions, READY).filter(|ready| ready.status == "True")?;
+    let reason = SERVICE_WARNINGS.into_iter().find(|reason| reason.as_str() == ready.reason)?;
+    Some((reason, ready.message.clone()))
+}
+
+/// The activators fill pods by the HPA's limit, and the sidecars queue by the pods'.
+fn concurrency_mismatch(observed: &ObservedWorkload) -> Option<String> {
+    let Some(Sidecar::Configured { container_concurrency: pods, .. }) = observed.sidecar else { return None };
+    let workload = observed.autoscaler.spec.container_concurrency;
+    (pods != workload).then(|| {
+        format!(
+            "container-concurrency is {workload} in the HPA or PodAutoscaler and {pods} in the pod template; annotate both \
+             with {CONTAINER_CONCURRENCY}: \"{}\"",
+            if workload == 0 { pods } else { workload },
+        )
+    })
+}

@@ -1,0 +1,140 @@
+//! The condition Ready: requests of the workload are served, at zero by activators that hold them.
+
+use autoscaler::api::condition;
+use autoscaler::contract::{INJECT_LABEL, PROTOCOL};
+use autoscaler::scaling::scale_to_zero::ActivePhase;
+
+use super::decide::Plan;
+use super::observe::{HpaState, ObservedWorkload};
+use super::scale_write::ScaleWriteResult;
+use crate::controllers::serverless_service;
+use crate::kubernetes::conditions::ConditionContent;
+use crate::kubernetes::reasons::Reason;
+use crate::pods::sidecar::Sidecar;
+use crate::scaling::scale_targets::ScaleError;
+
+/// The condition's type.
+pub(super) const READY: &str = "Ready";
+
+/// Message while pods start.
+pub(super) const PODS_STARTING: &str = "pods are wanted and not ready yet";
+
+/// Message of a paused workload.
+pub(super) const PAUSED: &str =
+    "replicas is 0 and scale-to-zero is off; requests get 503 until replicas is at least 1";
+
+/// The condition: the first problem found, or what serves requests now.
+pub(super) fn ready(
+    observed: &ObservedWorkload,
+    plan: &Plan,
+    written: &Result<ScaleWriteResult, ScaleError>,
+) -> ConditionContent {
+    target_problem(observed, plan)
+        .or_else(|| hpa_problem(observed))
+        .or_else(|| {
+            written
+                .as_ref()
+                .err()
+                .map(|error| ConditionContent::no(Reason::ScaleNotWritten, error.to_string()))
+        })
+        .or_else(|| service_problem(observed))
+        .or_else(|| sidecar_problem(observed))
+        .unwrap_or_else(|| served_by(observed, plan))
+}
+
+fn target_problem(observed: &ObservedWorkload, plan: &Plan) -> Option<ConditionContent> {
+    match &observed.scale {
+        Err(error) => return Some(ConditionContent::no(error.reason(), error.to_string())),
+        Ok(scale) if scale.selector.is_empty() => {
+            return Some(ConditionContent::no(
+                Reason::NoSelector,
+                "the target's /scale has no status.selector, so its pods cannot be found; set \
+                 subresources.scale.labelSelectorPath in its CustomResourceDefinition",
+            ));
+        }
+        Ok(_) if plan.paused => return Some(ConditionContent::no(Reason::Paused, PAUSED)),
+        Ok(_) => {}
+    }
+    let rival = observed.rival.as_ref()?;
+    let message = format!(
+        "workload {} scales the same {}, so no size is written for this one; delete one of the two",
+        rival.name, observed.autoscaler.spec.scale_target_ref.kind
+    );
+    Some(ConditionContent::no(Reason::TargetTaken, message))
+}
+
+fn hpa_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
+    match observed.hpa.as_ref()? {
+        HpaState::Rejected(problem) => {
+            let message = format!("{}; until then the last accepted HPA stays in force", problem.message);
+            Some(ConditionContent::no(problem.reason, message))
+        }
+        HpaState::Missing(problem) => Some(ConditionContent::no(problem.reason, problem.message.clone())),
+        HpaState::Accepted(_) | HpaState::Silent(_) => None,
+    }
+}
+
+fn service_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
+    let status = observed.serverless_service.as_ref().and_then(|service| service.status.as_ref());
+    let Some(ready) = status.and_then(|status| condition(&status.conditions, serverless_service::READY))
+    else {
+        return Some(ConditionContent::unknown(
+            Reason::ServiceNotReadyYet,
+            "the ServerlessService was not reconciled yet",
+        ));
+    };
+    match ready.status.as_str() {
+        "False" => Some(ConditionContent::no(
+            Reason::ServiceNotReady,
+            format!("{}: {}", ready.reason, ready.message),
+        )),
+        "Unknown" => Some(ConditionContent::unknown(Reason::ServiceNotReadyYet, ready.message.clone())),
+        _ => None,
+    }
+}
+
+fn sidecar_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
+    let missing = sidecar_missing(observed).map(|message| (Reason::SidecarMissing, message));
+    let (reason, message) =
+        missing.or_else(|| Some((Reason::ProtocolMismatch, protocol_mismatch(observed)?)))?;
+    Some(ConditionContent::no(reason, message))
+}
+
+fn sidecar_missing(observed: &ObservedWorkload) -> Option<String> {
+    if observed.sidecar == Some(Sidecar::Missing) {
+        return Some(format!(
+            "the pods have no sidecar, so their requests are not counted; label the target's pod template with \
+             {INJECT_LABEL}: \"true\""
+        ));
+    }
+    // The template has one, or cannot be read.
+    let pod = observed.bare.as_ref()?;
+    Some(format!(
+        "pod {pod} is ready and has no sidecar, so it gets no requests; label the target's pod template with \
+         {INJECT_LABEL}: \"true\" and apply Rouse's admission policy (queue-proxy.yaml), or add the sidecar to the \
+         template; then restart the pods"
+    ))
+}
+
+/// A Service port whose protocol is not that of the pods' sidecars.
+fn protocol_mismatch(observed: &ObservedWorkload) -> Option<String> {
+    let Some(Sidecar::Configured { protocol: pods, .. }) = observed.sidecar else { return None };
+    let lease = observed.leases().iter().find(|lease| lease.protocol != pods)?;
+    let (port, protocol) = (lease.service_port, lease.protocol);
+    Some(format!(
+        "port {port} of the Service is {protocol} by its appProtocol, and the pods' sidecars expect {pods}; annotate the \
+         pods with {PROTOCOL}: {protocol}, or change the port's appProtocol"
+    ))
+}
+
+fn served_by(observed: &ObservedWorkload, plan: &Plan) -> ConditionContent {
+    let given_up = observed.start_failure.as_ref().is_some_and(|failure| failure.given_up);
+    match plan.activation.phase {
+        ActivePhase::Activating if given_up => {
+            ConditionContent::no(Reason::CannotStart, "the pods cannot start; requests get 503 until one can")
+        }
+        ActivePhase::Activating => ConditionContent::unknown(Reason::Activating, PODS_STARTING),
+        ActivePhase::Active => ConditionContent::yes(Reason::Serving, ""),
+        ActivePhase::Inactive => ConditionContent::yes(Reason::Idle, "activators hold requests"),
+    }
+}

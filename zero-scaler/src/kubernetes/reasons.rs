@@ -1,0 +1,244 @@
+//! Every reason of a condition or an event, with its meaning and its fix.
+//!
+//! Conditions and events are written with a [`Reason`], never with a string, so this table is complete.
+//! `docs/reference/conditions.md` is generated from it.
+
+use autoscaler::scaling::active_condition::ActiveReason;
+use autoscaler::scaling::pod_start::StartCause;
+use autoscaler::scaling::scale_to_zero::StayReason;
+
+/// One row of the reference page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReasonDescription {
+    /// The CamelCase word.
+    pub reason: &'static str,
+    /// Where it appears: conditions as `Kind/Type`, events as `event on Kind`.
+    pub place: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What to do about it; empty where nothing is wrong.
+    pub fix: &'static str,
+}
+
+macro_rules! reasons {
+    ($($name:ident: $place:literal, $meaning:literal, $fix:literal;)+) => {
+        /// Why a condition has its status, or why an event was written.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each has its meaning in the table")]
+        pub enum Reason {
+            $($name,)+
+        }
+
+        impl Reason {
+            /// As the API shows it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+        }
+
+        /// All reasons, in the order of the reference page.
+        pub fn describe() -> Vec<ReasonDescription> {
+            vec![$(ReasonDescription { reason: stringify!($name), place: $place, meaning: $meaning, fix: $fix },)+]
+        }
+    };
+}
+
+reasons! {
+    // The state of a workload.
+    Serving: "PodAutoscaler/Ready, ServerlessService/Ready", "Pods answer the requests.", "";
+    Idle: "PodAutoscaler/Ready", "The workload is at zero; activators hold the next request and wake it.", "";
+    Proxying: "ServerlessService/Ready", "Activators are in the path of the requests.", "";
+    Activating: "PodAutoscaler/Ready", "Pods are wanted and not ready yet.", "";
+    Paused: "PodAutoscaler/Ready, PodAutoscaler/Active",
+        "spec.replicas was set to 0 by another writer, and scale-to-zero is off. Requests get 503.",
+        "Set spec.replicas to 1 or more, or allow scale-to-zero.";
+    CannotStart: "PodAutoscaler/Ready, event on PodAutoscaler",
+        "No pod can start for longer than the patience for its cause. Requests get 503 at once.",
+        "See condition PodsCanStart for the pod and the cause.";
+    NotReady: "event on PodAutoscaler", "Condition Ready became False.", "The event's message repeats the reason and the fix.";
+
+    // The Active condition: Knative's table.
+    PodsReady: "PodAutoscaler/Active, ServerlessService/EndpointsPopulated", "Enough pods are ready.", "";
+    Queued: "PodAutoscaler/Active", "Requests wait for pods that are not ready yet.", "";
+    NoTraffic: "PodAutoscaler/Active", "The workload has no traffic and is at zero, or on its way there.", "";
+    TimedOut: "PodAutoscaler/Active", "Pods were not ready within progress-deadline and were given up.",
+        "Correct what keeps the pods from starting, or set progress-deadline to more than the slowest start.";
+
+    // Why a workload is above zero: PodAutoscaler.status.reason.
+    ReceivingTraffic: "PodAutoscaler.status.reason", "There are requests.", "";
+    WithinStableWindow: "PodAutoscaler.status.reason", "The workload is idle for less than its stable window.", "";
+    RecentlyActive: "PodAutoscaler.status.reason", "The workload became active less than a stable window ago.", "";
+    GracePeriod: "PodAutoscaler.status.reason", "The grace or retention period before zero is not over.", "";
+    ScalingToZero: "PodAutoscaler.status.reason", "All conditions for zero hold; the size is being written.", "";
+    ScaleToZeroDisabled: "PodAutoscaler.status.reason", "Scale-to-zero is off, for the workload or the cluster.",
+        "Annotate the HPA with scale-to-zero: \"true\", and leave enable-scale-to-zero on in config-autoscaler.";
+    AboveMinimum: "PodAutoscaler.status.reason", "The size is above minReplicas; the HPA scales down first.", "";
+    NoDecision: "PodAutoscaler.status.reason",
+        "There is no decision: the metrics-adapter does not respond, or has no data of this workload yet.",
+        "If it lasts, see the logs of Deployment metrics-adapter and the condition SidecarMissing.";
+    NoActivator: "PodAutoscaler.status.reason", "No activator is ready, so no request could be held at zero.",
+        "See why the pods of Deployment activator are not ready.";
+    PodsStarting: "PodAutoscaler.status.reason", "Pods are starting.", "";
+    AtZero: "PodAutoscaler.status.reason", "The workload is at zero and no request is held.", "";
+    Retired: "PodAutoscaler.status.reason", "The workload is at zero and marked Unreachable.", "";
+
+    // Whether the Service leads to activators.
+    Verified: "PodAutoscaler/ActivatorInPath", "A probe of the Service's address was answered by an activator.", "";
+    NotVerified: "PodAutoscaler/ActivatorInPath, PodAutoscaler.status.reason",
+        "A probe of the Service's address did not reach an activator, so the workload stays above zero.",
+        "The message has the probe's error. Allow traffic from zero-scaler to the Service, and from it to the activators.";
+    NotVerifiedYet: "PodAutoscaler/ActivatorInPath", "Activators are in the endpoints; no probe has been sent yet.", "";
+    NotProxied: "PodAutoscaler/ActivatorInPath, ServerlessService/ActivatorEndpointsPopulated",
+        "No activator is in the Service's endpoints.", "";
+    Proxied: "ServerlessService/ActivatorEndpointsPopulated", "Activators are in the Service's endpoints.", "";
+    InternalTrafficPolicyLocal: "PodAutoscaler/Degraded, PodAutoscaler/ActivatorInPath, event on PodAutoscaler",
+        "internalTrafficPolicy: Local routes to endpoints of the client's node, which may have no activator.",
+        "Set the Service's internalTrafficPolicy to Cluster.";
+    SessionAffinity: "PodAutoscaler/Degraded, PodAutoscaler/ActivatorInPath, event on PodAutoscaler",
+        "sessionAffinity: ClientIP pins clients to pods, so no probe can show that new requests reach an activator.",
+        "Set the Service's sessionAffinity to None, or remove its selector so that Rouse manages its endpoints.";
+
+    // The Service.
+    ServiceNotReady: "PodAutoscaler/Ready", "The ServerlessService of the workload is not Ready.", "The message repeats its reason and fix.";
+    ServiceNotReadyYet: "PodAutoscaler/Ready", "The ServerlessService was not reconciled yet.", "";
+    ServiceNotFound: "ServerlessService/Ready", "The Service that the metric's selector names does not exist.", "Create it, or correct the selector service=NAME.";
+    ServiceTaken: "ServerlessService/Ready", "Another workload owns the Service: the reachable one, then the oldest.",
+        "Give each workload a Service of its own, delete one, or annotate one with reachability: Unreachable.";
+    ServiceIsExternal: "ServerlessService/Ready", "The Service has type ExternalName and no endpoints.", "Use a Service of type ClusterIP.";
+    ServiceIsHeadless: "ServerlessService/Ready", "Clients of a headless Service select pods by DNS.", "Use a Service with a cluster IP.";
+    ServiceHasNoPort: "ServerlessService/Ready", "The Service has no TCP port.", "Add a TCP port.";
+    SelectorNotEquality: "ServerlessService/Ready", "The target's selector cannot be written as a Service's selector.",
+        "Give the Service a selector of its own with targetPort: queue-proxy.";
+    SidecarBypassed: "ServerlessService/Ready, PodAutoscaler/Degraded, event on PodAutoscaler",
+        "A port of the Service leads past the sidecar: its requests are not counted, and refused at zero.",
+        "Set the port's targetPort to queue-proxy.";
+    TargetPortIgnored: "ServerlessService/Ready, PodAutoscaler/Degraded, event on PodAutoscaler",
+        "A Service without selector leads all of its ports to the sidecar, whatever their targetPort.",
+        "Set targetPort to queue-proxy, or move the port to a Service with a selector.";
+    SidecarPortDiffers: "ServerlessService/Ready", "Pods declare the port queue-proxy with another number than 8012.", "Set it to 8012.";
+    PortsExhausted: "ServerlessService/Ready", "All activator ports are leased. The workload is served by its pods and stays above zero.",
+        "Delete workloads or Service ports that are not needed.";
+    NoReadyBackend: "ServerlessService/Ready", "No pod and no activator is ready.", "See why the pods of Deployment activator are not ready.";
+    ActivatorsNotListening: "ServerlessService/Ready", "No pod is ready, and no activator listens on the leased ports yet.", "";
+    NoHealthyBackends: "ServerlessService/EndpointsPopulated", "No pod is ready.", "";
+
+    // The pods.
+    SidecarMissing: "PodAutoscaler/Ready", "The pods have no sidecar, so their requests are not counted.",
+        "Label the pod template with autoscaling.rouse.dev/inject: \"true\", apply the admission policy, and restart the pods.";
+    ProtocolMismatch: "PodAutoscaler/Ready", "A Service port's appProtocol and the pods' sidecars disagree on the protocol.",
+        "Annotate the pods with autoscaling.rouse.dev/protocol, or change the port's appProtocol.";
+    ContainerConcurrencyMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "container-concurrency of the HPA or PodAutoscaler differs from that of the pods.",
+        "Set both to the same number; the pods need a restart.";
+    ImagePull: "PodAutoscaler/PodsCanStart", "An image cannot be pulled.", "Correct the image or the pull secret.";
+    InvalidImage: "PodAutoscaler/PodsCanStart", "An image name is invalid, or the image may not be pulled.", "Correct the image.";
+    CrashLoop: "PodAutoscaler/PodsCanStart", "A container ends soon after its start, again and again.", "See its logs.";
+    ContainerConfig: "PodAutoscaler/PodsCanStart", "A container's configuration cannot be resolved.", "Create the ConfigMap or Secret that the message names.";
+    ContainerStart: "PodAutoscaler/PodsCanStart", "A container cannot be created or started.", "See the message of the container runtime.";
+    Unschedulable: "PodAutoscaler/PodsCanStart", "The pods fit on no node.", "Add nodes or lower the requests; with node autoscaling raise unschedulable-patience.";
+
+    // The scale target.
+    TargetNotFound: "PodAutoscaler/Ready", "The object that scaleTargetRef names does not exist.", "Create it, or correct scaleTargetRef.";
+    TargetChanged: "PodAutoscaler/Ready", "The target changed between read and write.", "";
+    UnknownTargetKind: "PodAutoscaler/Ready", "The cluster has no such kind.", "Correct scaleTargetRef, or install the definition of that kind.";
+    TargetUnreadable: "PodAutoscaler/Ready", "The target's /scale could not be read.", "The message has the error of the API server.";
+    TargetTaken: "PodAutoscaler/Ready", "Another workload scales the same target.", "Delete one of the two.";
+    NoSelector: "PodAutoscaler/Ready", "The target's /scale has no status.selector.", "Set subresources.scale.labelSelectorPath in its CustomResourceDefinition.";
+    ScaleNotWritten: "PodAutoscaler/Ready", "A size could not be written.", "The message has the error of the API server.";
+    MayStartAtZero: "PodAutoscaler/ScaleTargetInitialized", "initial-scale is 0, so no pod needs to be ready once.", "";
+    PodsWereReady: "PodAutoscaler/ScaleTargetInitialized", "The initial number of pods was ready once.", "";
+    PodsNotReadyYet: "PodAutoscaler/ScaleTargetInitialized", "The target did not have its initial number of ready pods yet.", "";
+
+    // The HPA.
+    Accepted: "PodAutoscaler/HPAAccepted", "The HPA is followed.", "";
+    HPANotFound: "PodAutoscaler/HPAAccepted", "No HPA of this name writes sizes above zero.", "Create one, or set spec.scaler to Direct.";
+    NoMetric: "PodAutoscaler/HPAAccepted", "The HPA of this name has no metric of Rouse.", "Add the metric, or delete the PodAutoscaler.";
+    MultipleMetrics: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA has several metrics of Rouse.", "Keep one of concurrency, requests-per-second and desired-replicas.";
+    MultipleHPAs: "PodAutoscaler/HPAAccepted, event on HPA", "Another HPA scales the same target.", "Delete one of the two.";
+    AmbiguousSelector: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA controller found pods of several HPAs under one selector.", "Give the pods of each target labels of their own.";
+    TargetNotAverageValue: "PodAutoscaler/HPAAccepted, event on HPA", "The metric's target is not of type AverageValue.", "Use type: AverageValue with averageValue.";
+    BadTarget: "PodAutoscaler/HPAAccepted, event on HPA", "averageValue is not a positive quantity, or not 1 for desired-replicas.", "Correct averageValue.";
+    ServiceMissing: "PodAutoscaler/HPAAccepted, event on HPA", "The metric's selector names no Service.", "Add selector: {matchLabels: {service: NAME}}.";
+    OnlyPercentPolicies: "PodAutoscaler/HPAAccepted, event on HPA", "With minReplicas: 0, Percent policies alone never leave zero.", "Add a policy of type Pods, or use minReplicas: 1 and scale-to-zero.";
+    BehaviorMissing: "PodAutoscaler/HPAAccepted, event on HPA", "Without spec.behavior the HPA waits 5 minutes before it scales down.", "Set behavior as in the example of the README.";
+    ToleranceNotZero: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA ignores changes within its tolerance.", "Set tolerance: \"0\" (Kubernetes 1.35 and later).";
+    ForeignPodAutoscaler: "event on HPA", "A PodAutoscaler of the HPA's name has another owner.", "Delete it, rename the HPA, or set spec.scaler: HPA in it.";
+    Released: "event on HPA", "The HPA has no metric of Rouse any more; its PodAutoscaler is deleted.", "";
+    BadSetting: "PodAutoscaler/Degraded, PodAutoscaler/HPAAccepted, event on HPA, PodAutoscaler and ConfigMap",
+        "A setting has an invalid value and is ignored.", "The message names key, value and bound.";
+
+    // Sizes and routes.
+    ScaledFromZero: "event on PodAutoscaler or HPA", "A size above zero was written for a workload at zero.", "";
+    ScaledToZero: "event on PodAutoscaler", "The workload was scaled to zero.", "";
+    ScaledForPanic: "event on PodAutoscaler", "A size was written ahead of the HPA in a panic.", "";
+    Scaled: "event on PodAutoscaler", "A size was written for a workload without HPA.", "";
+    ScaleConflict: "event on PodAutoscaler", "Another controller reverts the sizes that are written in a panic.", "Find it in the managed fields of the target, and stop it.";
+    SlowWake: "event on PodAutoscaler", "A request was held for long; the message has the parts of that time.", "See docs/troubleshooting.md, \"A wake is slow\".";
+    RoutedToActivators: "event on PodAutoscaler", "Requests go through activators now.", "";
+    RoutedToPods: "event on PodAutoscaler", "Requests go to the pods now.", "";
+}
+
+// === impl Reason ===
+
+impl From<ActiveReason> for Reason {
+    fn from(reason: ActiveReason) -> Self {
+        match reason {
+            ActiveReason::PodsReady => Self::PodsReady,
+            ActiveReason::Queued => Self::Queued,
+            ActiveReason::NoTraffic => Self::NoTraffic,
+            ActiveReason::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+impl From<StayReason> for Reason {
+    fn from(why: StayReason) -> Self {
+        match why {
+            StayReason::NotAllowed => Self::ScaleToZeroDisabled,
+            StayReason::AtZero => Self::AtZero,
+            StayReason::NotAtMinimum => Self::AboveMinimum,
+            StayReason::NoDecision => Self::NoDecision,
+            StayReason::NoActivator => Self::NoActivator,
+            StayReason::Requests => Self::ReceivingTraffic,
+            StayReason::IdleTooShortly => Self::WithinStableWindow,
+            StayReason::ActiveTooShortly => Self::RecentlyActive,
+            StayReason::Activating => Self::PodsStarting,
+            StayReason::NotProxied => Self::NotProxied,
+            StayReason::PathNotVerified => Self::NotVerified,
+            StayReason::Grace => Self::GracePeriod,
+        }
+    }
+}
+
+impl From<StartCause> for Reason {
+    fn from(cause: StartCause) -> Self {
+        match cause {
+            StartCause::ImagePull => Self::ImagePull,
+            StartCause::InvalidImage => Self::InvalidImage,
+            StartCause::CrashLoop => Self::CrashLoop,
+            StartCause::ContainerConfig => Self::ContainerConfig,
+            StartCause::ContainerStart => Self::ContainerStart,
+            StartCause::Unschedulable => Self::Unschedulable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_reason_is_described_once_with_a_sentence() {
+        let all = describe();
+        let names: BTreeSet<&str> = all.iter().map(|row| row.reason).collect();
+        assert_eq!(names.len(), all.len());
+        for row in all {
+            assert!(row.meaning.ends_with('.') && !row.place.is_empty(), "{row:?}");
+            assert!(row.fix.is_empty() || row.fix.ends_with(['.', '"']), "{row:?}");
+        }
+    }
+}
