@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use crate::cluster::namespace::{TestNamespace, is_ready};
 
 /// The reasons of the events with which the zero-scaler explains a change of size.
-const SCALING_REASONS: [&str; 4] = ["ScaledToZero", "Woken", "PanicOverride", "Scaled"];
+const SCALING_REASONS: [&str; 4] = ["ScaledToZero", "ScaledFromZero", "ScaledForPanic", "Scaled"];
 
 /// A change of a workload.
 #[derive(Clone, Debug, PartialEq)]

@@ -45,7 +45,7 @@ mod tests {
 
     fn reason(spec: &Value) -> Option<&'static str> {
         let service: Service = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
-        blocking_condition(&service.trimmed()).map(|blocking_condition| blocking_condition.reason)
+        blocking_condition(&service.trimmed()).map(|blocking_condition| blocking_condition.reason.as_str())
     }
 
     #[test]

@@ -504,7 +504,7 @@ pub(crate) mod tests {
         assert!(told.try_recv().is_err(), "another replica woke it");
         wake.receive(push("web", 1.0), now());
         writes.recv().await.unwrap();
-        assert_eq!(told.recv().await.unwrap().reason, "ScaledFromZero");
+        assert_eq!(told.recv().await.unwrap().reason, Reason::ScaledFromZero);
         tokio::time::sleep(Duration::from_secs(12)).await;
         for _activator in 0..3 {
             wake.receive(slow(), now());

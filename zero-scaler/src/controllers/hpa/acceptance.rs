@@ -382,8 +382,8 @@ mod tests {
 
     fn reason(hpa: Value) -> &'static str {
         match verdict(hpa) {
-            HpaAcceptance::Rejected(problem) => problem.reason,
-            HpaAcceptance::Accepted(accepted) => accepted.advice.first().map_or("", |p| p.reason),
+            HpaAcceptance::Rejected(problem) => problem.reason.as_str(),
+            HpaAcceptance::Accepted(accepted) => accepted.advice.first().map_or("", |p| p.reason.as_str()),
             HpaAcceptance::Foreign => "foreign",
         }
     }

@@ -514,45 +514,65 @@ fn pods_that_never_come_are_given_up_and_then_proven() {
 }
 
 #[test]
-fn a_word_tells_what_keeps_a_workload_from_zero() {
-    let word = |observed: &ObservedWorkload| {
+fn reports_phase_and_reason_in_one_word_each() {
+    let summary = |observed: &ObservedWorkload| {
         let plan = decide(observed, None);
         let written = plan.write.map_or(ScaleWriteResult::Nothing, |write| ScaleWriteResult::Size(write.to));
-        status::status(observed, &plan, &Ok(written), None).not_at_zero
+        let status = status::status(observed, &plan, &Ok(written), None);
+        format!("{:?} {}", status.phase.unwrap(), status.reason.unwrap())
     };
-    let says = |observed: &ObservedWorkload| word(observed).unwrap();
-    assert_eq!(says(&active()), "Requests");
-    assert_eq!(says(&ObservedWorkload { decision: None, ..active() }), "NoDecision");
-    let nobody_holds = ObservedWorkload { without_activators: Some(Duration::from_secs(60)), ..active() };
-    assert_eq!(says(&nobody_holds), "NoActivator");
-    assert_eq!(
-        says(&ObservedWorkload { decision: Some(decision(0, Some(9))), ..active() }),
-        "IdleTooShortly"
-    );
-    assert_eq!(
-        says(&ObservedWorkload { serverless_service: Some(sks("Serve", None)), ..going() }),
-        "NotProxied"
-    );
-    let proven = [at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Verified", 5)];
+    assert_eq!(summary(&active()), "Active ReceivingTraffic");
+    assert_eq!(summary(&ObservedWorkload { decision: None, ..active() }), "Active NoDecision");
+    let no_activator = ObservedWorkload { without_activators: Some(Duration::from_secs(60)), ..active() };
+    assert_eq!(summary(&no_activator), "Active NoActivator");
+    let idle = ObservedWorkload { decision: Some(decision(0, Some(9))), ..active() };
+    assert_eq!(summary(&idle), "Active WithinStableWindow");
+    let serving = ObservedWorkload { serverless_service: Some(sks("Serve", None)), ..going() };
+    assert_eq!(summary(&serving), "Active NotProxied");
+    let verified = [at("Active", "False", "NoTraffic", 60), at("ActivatorInPath", "True", "Verified", 5)];
     let in_grace = ObservedWorkload {
         decision: Some(decision(0, Some(600))),
         serverless_service: Some(sks("Proxy", Some(9))),
-        ..observed(1, &proven)
+        ..observed(1, &verified)
     };
-    assert_eq!(says(&in_grace), "GracePeriod");
-    assert_eq!(says(&ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() }), "PodsStarting");
-    assert_eq!(word(&ObservedWorkload { decision: None, ..at_zero() }), None);
-    // Whose switch it is stands in the sentence.
+    assert_eq!(summary(&in_grace), "Active GracePeriod");
+    let waking = ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() };
+    assert_eq!(summary(&waking), "Waking PodsStarting");
+    assert_eq!(summary(&ObservedWorkload { decision: None, ..at_zero() }), "AtZero AtZero");
+}
+
+#[test]
+fn names_the_setting_that_turns_scale_to_zero_off() {
     let off = |mut observed: ObservedWorkload, cluster: bool| {
         observed = edited(observed, |autoscaler| autoscaler.spec.scale_to_zero = false);
         observed.settings.enable_scale_to_zero = !cluster;
         let status =
             status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::Nothing), None);
-        assert_eq!(status.not_at_zero.as_deref(), Some("ScaleToZeroOff"));
-        condition(&status.conditions, "Active").unwrap().message.clone()
+        assert_eq!(status.reason.as_deref(), Some("ScaleToZeroDisabled"));
+        assert_eq!(status.message, Some(condition(&status.conditions, "Active").unwrap().message.clone()));
+        status.message.unwrap()
     };
     assert!(off(active(), true).contains("config-autoscaler"));
     assert!(off(active(), false).contains("spec.scaleToZero"));
+}
+
+#[test]
+fn reports_a_container_concurrency_that_differs_in_the_pods() {
+    let with = |workload: u32, pods: u32| {
+        let sidecar = Some(Sidecar::Configured { protocol: Protocol::Http, container_concurrency: pods });
+        let observed = edited(active(), |autoscaler| autoscaler.spec.container_concurrency = workload);
+        let observed = ObservedWorkload { sidecar, ..observed };
+        let status =
+            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::Nothing), None);
+        let ready = condition(&status.conditions, "Ready").unwrap();
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", "Serving"));
+        (status.reason.unwrap(), condition(&status.conditions, "Degraded").map(|c| c.message.clone()))
+    };
+    let (reason, message) = with(10, 20);
+    assert_eq!(reason, "ContainerConcurrencyMismatch");
+    assert!(message.unwrap().contains("autoscaling.rouse.dev/container-concurrency: \"10\""));
+    assert_eq!(with(0, 5).0, "ContainerConcurrencyMismatch");
+    assert_eq!(with(10, 10), ("ReceivingTraffic".to_owned(), None));
 }
 
 #[test]
@@ -609,7 +629,7 @@ fn what_keeps_pods_from_starting_is_said_until_one_starts() {
     assert_eq!((status.as_str(), reason.as_str()), ("False", "CannotStart"));
     let warnings = status::warnings(&given_up, Some(&status_of(&hoping)), &status_of(&given_up));
     let [(reason, note)] = warnings.as_slice() else { panic!("{warnings:?}") };
-    assert_eq!(*reason, "CannotStart");
+    assert_eq!(*reason, crate::kubernetes::reasons::Reason::CannotStart);
     assert!(note.starts_with("ImagePull: pod web-1: ErrImagePull: no such tag"), "{note}");
 
     assert_eq!(said(&waiting(None), "PodsCanStart"), None);

@@ -99,7 +99,7 @@ fn route(mode: SksMode) -> Route {
 /// The metric's name and the value that one pod should carry, as `kubectl get hpa` prints its targets.
 fn target(observed: &ObservedWorkload) -> Option<String> {
     let spec = &observed.autoscaler.spec;
-    let metric = spec.metric(&observed.settings).as_str();
+    let metric = spec.metric_name(&observed.settings).as_str();
     let value = milli_from_f64(spec.target(&observed.settings).ok()?.target)?;
     Some(format!("{metric}: {}", format_milli(value)))
 }

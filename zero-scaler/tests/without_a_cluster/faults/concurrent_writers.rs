@@ -47,18 +47,18 @@ async fn reports_another_scaler_once_after_repeated_conflicts() {
     for _ in 0..3 {
         scenario.until("the size of the panic", |cluster| cluster.size() == 5).await;
         scenario.settle().await;
-        assert_eq!(scenario.cluster.events("AnotherScaler").len(), 0);
+        assert_eq!(scenario.cluster.events("ScaleConflict").len(), 0);
         scenario.cluster.scale(2);
     }
     scenario.until("the size of the panic again", |cluster| cluster.size() == 5).await;
     scenario.settle().await;
-    let [event] = scenario.cluster.events("AnotherScaler").try_into().unwrap();
+    let [event] = scenario.cluster.events("ScaleConflict").try_into().unwrap();
     assert_eq!((&event["type"], &event["regarding"]["kind"]), (&"Warning".into(), &"PodAutoscaler".into()));
     assert!(event["note"].as_str().unwrap().contains("kubectl get Deployment web"), "{event}");
     scenario.cluster.scale(2);
     scenario.until("the size of the panic again", |cluster| cluster.size() == 5).await;
     scenario.settle().await;
-    assert_eq!(scenario.cluster.events("AnotherScaler").len(), 1);
+    assert_eq!(scenario.cluster.events("ScaleConflict").len(), 1);
 }
 
 /// Without the admission policy, or for pods older than it, the label is set but the sidecar is

@@ -212,7 +212,7 @@ async fn scales_on_but_not_ready_when_hpa_is_rejected_later() {
     let other = HPA.replace("/web", "/other");
     scenario.cluster.api.put(&other, scenario.cluster.api.get(HPA).unwrap());
     scenario
-        .until("the condition", |cluster| condition(cluster, AUTOSCALER, "Ready").contains("TwoHPAs"))
+        .until("the condition", |cluster| condition(cluster, AUTOSCALER, "Ready").contains("MultipleHPAs"))
         .await;
     assert!(ready(&scenario).contains("delete one of the two"), "{}", ready(&scenario));
     scenario.decide_panic(4, 10.0);
@@ -250,5 +250,5 @@ async fn manages_hpa_with_invalid_annotations() {
     scenario.decide_idle();
     scenario.advance(5 * MINUTE).await;
     assert_eq!(scenario.cluster.observed().sizes, [1]);
-    assert_eq!(scenario.cluster.field(AUTOSCALER, "/status/notAtZero"), "ScaleToZeroOff");
+    assert_eq!(scenario.cluster.field(AUTOSCALER, "/status/reason"), "ScaleToZeroDisabled");
 }

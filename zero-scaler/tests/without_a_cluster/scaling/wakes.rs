@@ -17,7 +17,7 @@ async fn report_and_decision_for_one_request_cause_one_write() {
     scenario.until_serving().await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 0, 1]);
     assert_eq!(scenario.cluster.scale_writes() - written, 1);
-    assert_eq!(scenario.cluster.events("Woken").len(), 1);
+    assert_eq!(scenario.cluster.events("ScaledFromZero").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,7 @@ async fn keeps_pod_when_no_activator_has_ipv6() {
     assert_eq!(scenario.cluster.observed().sizes, [1]);
     assert_eq!(scenario.cluster.service_endpoints_ipv6(), ["fd00::0"]);
     let reason = condition(&scenario.cluster, AUTOSCALER, "ActivatorInPath");
-    assert!(reason.contains("NotProven") && reason.contains("[fd00:96::10]:80"), "{reason}");
+    assert!(reason.contains("NotVerified") && reason.contains("[fd00:96::10]:80"), "{reason}");
     // With an IPv6 activator it may go to zero.
     scenario.cluster.dual_stack_activators();
     scenario.until("zero replicas", |cluster| cluster.size() == 0).await;

@@ -98,7 +98,7 @@ async fn older_of_two_workloads_writes_the_size_of_their_target() {
     scenario
         .until("the condition", |cluster| {
             let reason = condition(cluster, OTHER_AUTOSCALER, "Ready");
-            reason.contains("TargetTaken") && reason.contains("the workload web scales")
+            reason.contains("TargetTaken") && reason.contains("workload web scales")
         })
         .await;
     scenario.settle().await;

@@ -36,9 +36,9 @@ async fn attached_service_has_activators_only_at_zero() {
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
     assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0", "10.0.0.1"]);
     assert_eq!(scenario.cluster.api.get(SLICE), None);
-    let held = scenario.cluster.notes("Proxy").concat();
+    let held = scenario.cluster.notes("RoutedToActivators").concat();
     assert!(held.contains("excess burst capacity is -211"), "{held}");
-    let served = scenario.cluster.notes("Serve").concat();
+    let served = scenario.cluster.notes("RoutedToPods").concat();
     assert!(served.contains("excess burst capacity is 10"), "{served}");
 }
 
@@ -67,8 +67,9 @@ async fn port_past_the_sidecar_never_routes_to_an_activator() {
     let http = json!({"name": "http", "port": 80, "protocol": "TCP", "targetPort": "queue-proxy"});
     set_ports(&scenario.cluster, json!([http, metrics]));
     scenario.until_serving().await;
-    let ready = condition(&scenario.cluster, AUTOSCALER, "Ready");
-    assert!(ready.contains("True") && ready.contains("SidecarBypassed") && ready.contains("9090"), "{ready}");
+    assert!(condition(&scenario.cluster, AUTOSCALER, "Ready").contains(r#""True" "Serving""#));
+    let degraded = condition(&scenario.cluster, AUTOSCALER, "Degraded");
+    assert!(degraded.contains("SidecarBypassed") && degraded.contains("9090"), "{degraded}");
     assert_eq!(scenario.cluster.events("SidecarBypassed").len(), 1);
     scenario.decide_idle();
     scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
@@ -83,13 +84,13 @@ async fn reports_target_port_that_a_managed_service_ignores() {
     let http = json!({"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8012});
     set_ports(&scenario.cluster, json!([http, metrics]));
     scenario.until_serving().await;
-    let ready = condition(&scenario.cluster, AUTOSCALER, "Ready");
-    assert!(ready.contains("TargetPortIgnored") && ready.contains("[9090]"), "{ready}");
+    let degraded = condition(&scenario.cluster, AUTOSCALER, "Degraded");
+    assert!(degraded.contains("TargetPortIgnored") && degraded.contains("[9090]"), "{degraded}");
     assert_eq!(scenario.cluster.events("TargetPortIgnored").len(), 1);
     assert_eq!(scenario.cluster.field(SLICE, "/ports/1/port"), 8012);
     // A single port is not reported, because Kubernetes fills in its target.
     set_ports(&scenario.cluster, json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80}]));
-    scenario.until("the condition to clear", |c| condition(c, AUTOSCALER, "Ready").contains("Serving")).await;
+    scenario.until("the condition to clear", |c| condition(c, AUTOSCALER, "Degraded").is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +107,7 @@ async fn keeps_pod_when_service_rules_exclude_activators() {
         assert_eq!(scenario.cluster.observed().sizes, [1], "{reason}");
         let in_path = condition(&scenario.cluster, AUTOSCALER, "ActivatorInPath");
         assert!(in_path.contains(&format!("set the Service's {field} to {none}")), "{in_path}");
-        assert!(condition(&scenario.cluster, AUTOSCALER, "Ready").contains(reason));
+        assert!(condition(&scenario.cluster, AUTOSCALER, "Degraded").contains(reason));
         assert_eq!(scenario.cluster.events(reason).len(), 1);
         if !attach {
             assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"], "requests stay on their node");
