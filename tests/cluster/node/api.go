@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"rouse.dev/cluster/host/state"
-	"rouse.dev/cluster/node/pki"
+	"rouse.dev/cluster/pki"
 )
 
 // pollPeriod is short compared with a start of some seconds, and long compared with a request.

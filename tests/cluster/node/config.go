@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"rouse.dev/cluster/host/state"
-	"rouse.dev/cluster/node/pki"
+	"rouse.dev/cluster/pki"
 )
 
 // Addresses are the same in every cluster, because each has a network namespace of its own.

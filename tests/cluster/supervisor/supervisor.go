@@ -21,7 +21,7 @@ import (
 
 	"rouse.dev/cluster/host/state"
 	"rouse.dev/cluster/node"
-	"rouse.dev/cluster/node/pki"
+	"rouse.dev/cluster/pki"
 	"rouse.dev/cluster/supervisor/event"
 )
 
