@@ -4,6 +4,7 @@
 //! conditions. Output: Markdown, printed by `docgen` and compared by a test of this crate.
 
 mod annotations;
+mod conditions;
 mod metrics;
 
 /// A generated page.
@@ -18,6 +19,7 @@ pub struct ReferencePage {
 /// All generated pages.
 pub const PAGES: &[ReferencePage] = &[
     ReferencePage { name: "annotations", render: annotations::render },
+    ReferencePage { name: "conditions", render: conditions::render },
     ReferencePage { name: "metrics", render: metrics::render },
 ];
 

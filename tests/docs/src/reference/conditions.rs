@@ -1,0 +1,52 @@
+//! The page of conditions and events.
+
+use std::fmt::Write as _;
+
+use zero_scaler::kubernetes::reasons::{ReasonDescription, describe};
+
+use super::cell;
+
+const HEAD: &str = "\
+# Conditions and events
+
+On this page you find every reason of a condition or an event, with its meaning and its fix.
+
+<!-- Generated from the code: make reference. -->
+
+`kubectl get podautoscalers` shows the most important reason in the column `REASON`, and its message
+with `-o wide`. `kubectl describe podautoscaler NAME` shows all conditions and events. For an HPA
+that is not followed, `kubectl describe hpa NAME` shows them.
+
+| Condition of a PodAutoscaler | True when |
+|---|---|
+| `Ready` | requests are answered, be it after a wake |
+| `Active` | pods serve, or are wanted |
+| `Degraded` | the workload works, and something should be corrected; absent otherwise |
+| `HPAAccepted` | the HPA can be followed; absent without an HPA |
+| `ActivatorInPath` | a probe through the Service reached an activator |
+| `ScaleTargetInitialized` | the target had its initial number of ready pods once |
+| `PodsCanStart` | False while a cause keeps all new pods from starting; absent otherwise |
+
+| Condition of a ServerlessService | True when |
+|---|---|
+| `Ready` | the Service's requests are led to pods or activators |
+| `EndpointsPopulated` | a pod is ready |
+| `ActivatorEndpointsPopulated` | activators are in the Service's endpoints |
+";
+
+/// The page.
+pub(super) fn render() -> String {
+    let (to_fix, normal): (Vec<_>, Vec<_>) =
+        describe().into_iter().partition(|reason| !reason.fix.is_empty());
+    let mut page = HEAD.to_owned();
+    page.push_str("\n## Reasons with a fix\n\n| Reason | Meaning | Fix | Where |\n|---|---|---|---|\n");
+    for ReasonDescription { reason, place, meaning, fix } in to_fix {
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "| `{reason}` | {} | {} | {} |", cell(meaning), cell(fix), cell(place));
+    }
+    page.push_str("\n## Other reasons\n\n| Reason | Meaning | Where |\n|---|---|---|\n");
+    for ReasonDescription { reason, place, meaning, .. } in normal {
+        let _ = writeln!(page, "| `{reason}` | {} | {} |", cell(meaning), cell(place));
+    }
+    page
+}
