@@ -38,7 +38,7 @@ use crate::reports::decision_stream::Decisions;
 use crate::reports::push_server;
 use crate::scaling::overrides::Overrides;
 use crate::scaling::scale_targets::ScaleTargets;
-use crate::scaling::wake::{CachedWorkloads, Wake};
+use crate::scaling::wake::{CachedWorkloads, WakePath};
 
 /// The Service whose endpoints are the adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
@@ -100,7 +100,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     readiness.drain();
     pushes.await?.context("pushes")?;
     // Everything else may stop anywhere, because its state is in objects.
-    context.wake.settle().await;
+    context.wake.drain().await;
     leadership.released().await;
     Ok(())
 }
@@ -155,9 +155,9 @@ fn context(
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
     let scales = Arc::new(ScaleTargets::new(client.clone(), objects.clone()));
     let workloads_at_zero =
-        CachedWorkloads { objects: objects.clone(), scales: scales.clone(), config: config.clone() };
+        CachedWorkloads { cache: objects.clone(), scales: scales.clone(), config: config.clone() };
     let woken = queues.autoscalers.clone();
-    let wake = Arc::new(Wake::new(
+    let wake = Arc::new(WakePath::new(
         scales.clone(),
         workloads_at_zero,
         leadership.clone(),
@@ -277,7 +277,7 @@ async fn reconcile_all(context: &Arc<Context>) {
             shared(),
             serverless_service::reconcile,
         ),
-        orphans::wake_all(shared()),
+        orphans::scale_orphans(shared()),
     );
 }
 

@@ -1,4 +1,7 @@
-//! Reads and writes of the `/scale` subresource.
+//! Replica counts of scale targets: reads, writes, and the fast path from zero.
+//!
+//! `scale_targets` reads and writes the `/scale` subresource. `wake` scales from zero as soon as an
+//! activator reports a held request. `overrides` limits the writes of sizes ahead of the HPA.
 
 pub(crate) mod last_activation;
 pub mod overrides;

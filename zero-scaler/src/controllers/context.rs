@@ -20,10 +20,10 @@ use crate::pods::start_watch::StartWatches;
 use crate::reports::decision_stream::Decisions;
 use crate::scaling::overrides::Overrides;
 use crate::scaling::scale_targets::ScaleTargets;
-use crate::scaling::wake::{CachedWorkloads, Wake};
+use crate::scaling::wake::{CachedWorkloads, WakePath};
 
 /// The wake path over real targets.
-pub type ClusterWake = Wake<ScaleTargets, CachedWorkloads<ScaleTargets>>;
+pub type ClusterWake = WakePath<ScaleTargets, CachedWorkloads<ScaleTargets>>;
 
 /// What all reconcilers share.
 pub struct Context {

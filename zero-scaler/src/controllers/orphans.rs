@@ -1,13 +1,15 @@
-//! Orphans: who sleeps by our doing, and of whom nobody speaks any more.
+//! Scales orphans to one pod: workloads at zero that Rouse no longer manages.
 //!
-//! A PodAutoscaler goes when its HPA is deleted, or asks for no metric of ours any more. If its workload sleeps then, nobody would
-//! ever wake it: the HPA is gone, or parked at zero. So the leader looks now and then, and soon after a PodAutoscaler went,
-//! for targets that are at zero by our own hand while neither a PodAutoscaler nor an HPA that we would adopt speaks of them, and
-//! takes them to one pod. It goes by the objects as they are, so it does not matter who was there when the
-//! PodAutoscaler went. Only targets that are not watched have to be remembered from then.
+//! A PodAutoscaler is deleted with its HPA, or when the HPA has no metric of Rouse any more. If its
+//! workload is at zero then, nothing else would scale it: the HPA is gone, or disabled at zero.
 //!
-//! Nothing keeps an object from going until then: finalizers would keep namespaces from going where we cannot run any more.
-//! In a namespace that is being deleted nobody is woken.
+//! So the leader lists targets periodically, and soon after a PodAutoscaler was deleted. An orphan is at
+//! zero by a write of the zero-scaler, and neither a PodAutoscaler nor an acceptable HPA names it. The
+//! check uses the current objects, so a deletion without a running zero-scaler is found as well. Only
+//! targets of unwatched kinds have to be recorded at the deletion.
+//!
+//! Finalizers are no alternative: namespaces with them could not be deleted once Rouse is uninstalled.
+//! In a namespace that is being deleted nothing is scaled.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use autoscaler::api::ScaleTargetRef;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
+use runtime::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero};
 
 use crate::cache::abandoned_targets::Target;
 use crate::cache::cluster_cache::ClusterCache;
@@ -26,99 +29,105 @@ use crate::controllers::hpa::{HpaAcceptance, verdict};
 use crate::controllers::reconciler::ReconcileError;
 use crate::kubernetes::reasons::Reason;
 use crate::scaling::scale::Writer;
-use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
+use crate::scaling::scale_targets::{ScaleAccess, ScaleError, TargetScale};
 
-/// How often to look although nothing is known to have gone.
-const EVERY: Duration = Duration::from_secs(30);
-/// How long after a PodAutoscaler went: it may be on its way back.
-const SOON: Duration = Duration::from_secs(1);
+/// Interval of the check when no PodAutoscaler was deleted.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// Delay after the deletion of a PodAutoscaler, which may be about to be created again.
+const DELETION_DELAY: Duration = Duration::from_secs(1);
 
-/// Wakes orphans, for as long as it is polled.
-pub(crate) async fn wake_all(context: Arc<Context>) {
+/// Scales orphans from zero until it is dropped.
+pub(crate) async fn scale_orphans(context: Arc<Context>) {
     loop {
-        for target in workloads_at_zero(&context.cache) {
-            match take_care(&target, &context).await {
+        for target in targets_at_zero(&context.cache) {
+            match scale_if_orphan(&target, &context).await {
                 Ok(()) => context.cache.left.forget(&target),
                 Err(error) => {
                     let (namespace, ScaleTargetRef { kind, name, .. }) = &target;
-                    tracing::warn!(%namespace, %kind, %name, %error, "an orphan is not woken; it is tried again");
+                    tracing::warn!(%namespace, %kind, %name, %error, "could not scale an orphan from 0 to 1, retrying");
                 }
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
-            () = context.cache.left.more.notified() => tokio::time::sleep(SOON).await,
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
+            () = context.cache.left.more.notified() => tokio::time::sleep(DELETION_DELAY).await,
         }
     }
 }
 
-/// Targets at zero by our own hand, and those that were left asleep.
-fn workloads_at_zero(objects: &ClusterCache) -> HashSet<Target> {
-    let mut workloads_at_zero = objects.left.lock().clone();
-    for (kind, targets) in [("Deployment", &objects.deployments), ("StatefulSet", &objects.stateful_sets)] {
-        let asleep = targets.those(|t| t.scale.replicas == 0 && t.scale.writer == Writer::Us);
-        workloads_at_zero.extend(asleep.into_iter().map(|key| target(kind, key)));
+/// Watched targets that the zero-scaler scaled to zero, and the recorded ones of other kinds.
+fn targets_at_zero(cache: &ClusterCache) -> HashSet<Target> {
+    let mut targets_at_zero = cache.left.lock().clone();
+    for (kind, targets) in [("Deployment", &cache.deployments), ("StatefulSet", &cache.stateful_sets)] {
+        let keys = targets.those(|t| t.scale.replicas == 0 && t.scale.writer == Writer::Us);
+        targets_at_zero.extend(keys.into_iter().map(|key| target(kind, key)));
     }
-    workloads_at_zero
+    targets_at_zero
 }
 
 fn target(kind: &str, Key { namespace, name }: Key) -> Target {
     (namespace, ScaleTargetRef { api_version: "apps/v1".to_owned(), kind: kind.to_owned(), name })
 }
 
-/// Wakes a sleeper, if it is an orphan.
-async fn take_care(target: &Target, context: &Context) -> Result<(), ReconcileError> {
-    if is_scaled(target, context) {
+async fn scale_if_orphan(target: &Target, context: &Context) -> Result<(), ReconcileError> {
+    if is_managed(target, context) {
         return Ok(());
     }
-    let (namespace, of) = target;
-    let hpas = context.cache.hpas_of_target(namespace, &of.kind, &of.name);
-    if hpas.iter().any(|(key, hpa)| is_to_be_adopted(key, hpa, context)) || !wake(target, context).await? {
+    let (namespace, ScaleTargetRef { kind, name, .. }) = target;
+    let hpas = context.cache.hpas_of_target(namespace, kind, name);
+    if hpas.iter().any(|(key, hpa)| is_acceptable(key, hpa, context))
+        || !scale_to_one(target, context).await?
+    {
         return Ok(());
     }
     context.metrics.scale_writes.with_label_values(&["orphan"]).inc();
-    let words = format!("{} {} scaled from 0 to 1: Rouse wakes it no more", of.kind, of.name);
-    tracing::info!(%namespace, words, "an orphan was woken");
+    tracing::info!(%namespace, %kind, %name, "scaled an orphan from 0 to 1");
     if let Some((_, hpa)) = hpas.first() {
-        context.events.normal(hpa.as_ref(), Reason::ScaledFromZero, words);
+        let note = format!("scaled from 0 to 1: {kind} {name:?} is no longer managed by Rouse");
+        context.events.normal(hpa.as_ref(), Reason::ScaledFromZero, note);
     }
     Ok(())
 }
 
-/// Whether a PodAutoscaler speaks of it, or one that cannot be read may do so.
-fn is_scaled((namespace, of): &Target, context: &Context) -> bool {
-    let objects = &context.cache;
-    !objects.workloads_of_target(namespace, &of.kind, &of.name).is_empty()
-        || objects.has_unreadable(namespace)
+/// Whether a PodAutoscaler names the target, or an unreadable PodAutoscaler may do so.
+fn is_managed((namespace, target): &Target, context: &Context) -> bool {
+    let cache = &context.cache;
+    !cache.workloads_of_target(namespace, &target.kind, &target.name).is_empty()
+        || cache.has_unreadable(namespace)
 }
 
-fn is_to_be_adopted(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> bool {
+/// Whether the HPA is about to get a PodAutoscaler.
+fn is_acceptable(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> bool {
     hpa.metadata.deletion_timestamp.is_none()
         && matches!(verdict(key, hpa, context), HpaAcceptance::Accepted(_))
 }
 
-/// Whether it was woken: not if it is awake already or gone, or somebody else put it to zero.
-async fn wake((namespace, of): &Target, context: &Context) -> Result<bool, ReconcileError> {
-    let known = match context.scales.known(namespace, of) {
+/// True if the size was written; false if the target is above zero, was scaled to zero by another
+/// writer, or is being deleted.
+async fn scale_to_one((namespace, target): &Target, context: &Context) -> Result<bool, ReconcileError> {
+    let scales = context.scales.as_ref();
+    let scale = match scales.cached(namespace, target) {
         Some(scale) => Ok(scale),
-        None => context.scales.read(namespace, of).await,
+        None => scales.read(namespace, target).await,
     };
-    let scale = match known {
+    let scale = match scale {
         Err(ScaleError::NotFound(_)) => return Ok(false),
-        known => known?,
+        scale => scale?,
     };
-    if scale.replicas > 0 || scale.writer == Writer::Other || is_going(namespace, context).await? {
+    if scale.replicas > 0 || scale.writer == Writer::Other || is_terminating(namespace, context).await? {
         return Ok(false);
     }
-    match context.scales.write(namespace, of, 1, Some(&scale.resource_version)).await {
-        Ok(()) => Ok(true),
-        Err(ScaleError::NotFound(_)) => Ok(false),
+    let subresource = TargetScale { scales, namespace, target };
+    match scale_from_zero(&subresource, Some(ObservedReplicas::from(&scale)), 1).await {
+        Ok(ScaleFromZeroResult::Scaled) => Ok(true),
+        Ok(ScaleFromZeroResult::AboveZero) | Err(ScaleError::NotFound(_)) => Ok(false),
+        Ok(ScaleFromZeroResult::Conflict) => Err(ScaleError::conflict(target).into()),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Whether the namespace is being deleted, or is gone.
-async fn is_going(namespace: &str, context: &Context) -> Result<bool, ReconcileError> {
-    let known = Api::<Namespace>::all(context.client.clone()).get_metadata_opt(namespace).await?;
-    Ok(known.is_none_or(|known| known.metadata.deletion_timestamp.is_some()))
+async fn is_terminating(namespace: &str, context: &Context) -> Result<bool, ReconcileError> {
+    let object = Api::<Namespace>::all(context.client.clone()).get_metadata_opt(namespace).await?;
+    Ok(object.is_none_or(|object| object.metadata.deletion_timestamp.is_some()))
 }

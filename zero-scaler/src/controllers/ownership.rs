@@ -1,8 +1,11 @@
-//! Which of several workloads has what all of them name: a Service, or something to scale.
+//! Selects one owner among workloads that name the same Service or the same scale target.
 //!
-//! Asked by the reconcilers of both kinds. Two that write one object would take turns for ever, so one has it and the others
-//! say so. All looks come to the same answer, whatever else they know: first who is reachable, then who is older, then by name. The
-//! half of a blue-green pair that is marked as unreachable gives way so, whenever it was made.
+//! Used by the reconcilers of PodAutoscalers and ServerlessServices. Two workloads that write one
+//! object would overwrite each other for ever, so only the owner writes it. The others report the owner
+//! in a condition.
+//!
+//! The order is total and depends on the objects alone: reachable workloads first, then by age, then by
+//! name. So in a blue-green pair the half with `reachability: Unreachable` yields, whatever its age.
 
 use autoscaler::Key;
 use autoscaler::api::PodAutoscaler;
@@ -10,20 +13,20 @@ use kube::ResourceExt;
 
 use crate::controllers::context::Context;
 
-/// The less, the better the right.
+/// Unreadable, unreachable, creation time, name. The least rank owns the object.
 type Rank = (bool, bool, i64, Key);
 
-/// The workload that has a better right to this Service than `key`.
-pub fn holder_of_service(key: &Key, service: &str, context: &Context) -> Option<Key> {
+/// The workload that owns the Service instead of `key`; `None` if `key` does.
+pub fn other_owner_of_service(key: &Key, service: &str, context: &Context) -> Option<Key> {
     let names_it = |other: &Key| {
         let sks = context.cache.serverless_service(other);
         sks.is_some_and(|sks| sks.spec.service == service && sks.metadata.deletion_timestamp.is_none())
     };
-    best(key, context.cache.workloads_of_service(&key.namespace, service), names_it, context)
+    owner_other_than(key, context.cache.workloads_of_service(&key.namespace, service), names_it, context)
 }
 
-/// The workload that has a better right than `key` to what it scales.
-pub fn holder_of_target(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Key> {
+/// The workload that owns the scale target instead of `key`; `None` if `key` does.
+pub fn other_owner_of_target(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<Key> {
     let target = &autoscaler.spec.scale_target_ref;
     let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
     let scales_it = |other: &Key| {
@@ -33,15 +36,20 @@ pub fn holder_of_target(key: &Key, autoscaler: &PodAutoscaler, context: &Context
         })
     };
     let all = context.cache.workloads_of_target(&key.namespace, &target.kind, &target.name);
-    best(key, all, scales_it, context)
+    owner_other_than(key, all, scales_it, context)
 }
 
-/// The first of those who want what `key` wants, unless that is `key` itself.
-fn best(key: &Key, all: Vec<Key>, wants: impl Fn(&Key) -> bool, context: &Context) -> Option<Key> {
-    // Nearly always nobody: then nothing is to be read.
-    let others: Vec<Key> = all.into_iter().filter(|other| other != key && wants(other)).collect();
-    let best = others.into_iter().map(|other| rank(other, context)).min()?;
-    (best < rank(key.clone(), context)).then_some(best.3)
+/// The workload with the least rank, unless that is `key`.
+fn owner_other_than(
+    key: &Key,
+    all: Vec<Key>,
+    names_it: impl Fn(&Key) -> bool,
+    context: &Context,
+) -> Option<Key> {
+    // Nearly always empty: then no PodAutoscaler has to be read.
+    let others: Vec<Key> = all.into_iter().filter(|other| other != key && names_it(other)).collect();
+    let least = others.into_iter().map(|other| rank(other, context)).min()?;
+    (least < rank(key.clone(), context)).then_some(least.3)
 }
 
 fn rank(key: Key, context: &Context) -> Rank {

@@ -76,7 +76,7 @@ pub async fn reconcile(
     let next = recheck.unwrap_or(RESYNC).min(polled).min(turn.err().unwrap_or(RESYNC));
     Ok(Action::requeue(match written? {
         scale_write::ScaleWriteResult::Conflict => CONFLICT_RETRY,
-        scale_write::ScaleWriteResult::Later => overrides::PAUSE,
+        scale_write::ScaleWriteResult::Later => overrides::REWRITE_INTERVAL,
         scale_write::ScaleWriteResult::Nothing | scale_write::ScaleWriteResult::Size(_) => next,
     }))
 }

@@ -1,8 +1,8 @@
-//! One reconciler: a trigger's objects, looked at one at a time each, several at once.
+//! Runs one reconciler: several objects at a time, and never one object twice at a time.
 //!
-//! kube's applier is the machine inside of its Controller: it never looks at one object twice at a time, keeps
-//! requests that come meanwhile, and repeats after the time that a look asks for. The watches are our own, because
-//! several reconcilers share them.
+//! Input: a [`WorkQueue`] of keys. It is built on kube's `applier`, the core of its `Controller`, which
+//! keeps requests that arrive during a reconcile, and requeues after the time that a reconcile returns.
+//! `Controller` itself would open watches of its own, and the reconcilers share theirs.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -23,23 +23,23 @@ use crate::controllers::context::Context;
 use crate::kubernetes::errors::is_being_deleted;
 use crate::scaling::scale_targets::ScaleError;
 
-/// Looks that may run at once, for each kind.
+/// Concurrent reconciles of one kind.
 const CONCURRENCY: u16 = 16;
-/// Until a look that failed is tried again. What it waits for usually fires a trigger earlier.
-const RETRY: Duration = Duration::from_secs(2);
-/// Until everything is looked at again although nothing changed, in case that a change was missed. Nothing waits for it.
+/// Delay before a failed reconcile is retried. Usually a watch event triggers it earlier.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Interval between reconciles without a trigger, a safety net for missed events.
 pub const RESYNC: Duration = Duration::from_secs(1800);
 
-/// Why a look failed.
+/// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    /// The API server refused or was not there.
+    /// The API server rejected a request, or was not reachable.
     #[error(transparent)]
     Api(#[from] Box<kube::Error>),
     /// The target could not be read or written.
     #[error(transparent)]
     Scale(#[from] ScaleError),
-    /// An object could not be turned into JSON.
+    /// An object could not be serialized.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
@@ -52,16 +52,16 @@ impl From<kube::Error> for ReconcileError {
     }
 }
 
-/// Looks at all objects, and then at those that the trigger names, until it is dropped; looks that run then are cut.
-pub async fn run<K, Look>(
+/// Reconciles all objects, and then those that `queue` names. Dropping it aborts reconciles that run.
+pub async fn run<K, R>(
     kind: &'static str,
     store: Store<K>,
     queue: Arc<WorkQueue>,
     context: Arc<Context>,
-    reconcile: fn(Arc<K>, Arc<Context>) -> Look,
+    reconcile: fn(Arc<K>, Arc<Context>) -> R,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
-    Look: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
+    R: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
 {
     queue.enqueue_all(&store);
     let queue =
@@ -71,28 +71,28 @@ pub async fn run<K, Look>(
         let started = now();
         let reconciled = reconcile(object, context)
             .inspect_ok(move |_| seconds.observe(now().saturating_duration_since(started).as_secs_f64()));
-        // In a task of its own: a look that computes for long holds up none of the others.
+        // In a task of its own, so that a long computation does not delay the others.
         Box::pin(async move {
             AbortOnDropHandle::new(tokio::spawn(reconciled))
                 .await
-                .unwrap_or_else(|_| Ok(Action::requeue(RETRY)))
+                .unwrap_or_else(|_| Ok(Action::requeue(RETRY_DELAY)))
         })
     };
-    let retry = |_: Arc<K>, _: &ReconcileError, _: Arc<Context>| Action::requeue(RETRY);
+    let retry = |_: Arc<K>, _: &ReconcileError, _: Arc<Context>| Action::requeue(RETRY_DELAY);
     let config = Config::default().concurrency(CONCURRENCY);
     applier(timed, retry, context.clone(), store, queue, config)
         .for_each(|end| {
             match end {
-                // Deleted since it was asked for.
+                // Deleted since it was enqueued.
                 Ok(_) | Err(ApplierError::ObjectNotFound(_)) => {}
                 Err(ApplierError::ReconcilerFailed(ReconcileError::Api(error), _))
                     if is_being_deleted(&error) =>
                 {
-                    tracing::debug!(kind, %error, "look at something that goes");
+                    tracing::debug!(kind, %error, "reconcile skipped, object is being deleted");
                 }
                 Err(error) => {
                     context.metrics.reconcile_errors.with_label_values(&[kind]).inc();
-                    tracing::warn!(kind, %error, "look failed; it is tried again");
+                    tracing::warn!(kind, %error, "reconcile failed, retrying");
                 }
             }
             std::future::ready(())

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::scaling::scale_targets::ScaleAccess;
-use crate::scaling::wake::{Wake, WorkloadsAtZero};
+use crate::scaling::wake::{WakePath, WorkloadsAtZero};
 
 /// A push of 5,000 workloads has about 1 MiB.
 const LARGEST_FRAME: usize = 4 << 20;
@@ -37,7 +37,7 @@ const LIMITS: PeerLimits = PeerLimits {
 };
 
 struct Shared<S, W> {
-    wake: Arc<Wake<S, W>>,
+    wake: Arc<WakePath<S, W>>,
     metrics: Metrics,
     guard: TokenGuard,
     places: Arc<Semaphore>,
@@ -50,7 +50,7 @@ struct Shared<S, W> {
 /// When the listener fails.
 pub async fn serve<S: ScaleAccess, W: WorkloadsAtZero>(
     listener: TcpListener,
-    wake: Arc<Wake<S, W>>,
+    wake: Arc<WakePath<S, W>>,
     metrics: Metrics,
     guard: TokenGuard,
     stop: CancellationToken,

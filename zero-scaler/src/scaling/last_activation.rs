@@ -1,4 +1,4 @@
-//! The activation that the last reconcile wrote into the status.
+//! The activation that the last reconcile wrote into the status of a PodAutoscaler.
 
 use autoscaler::api::{PodAutoscaler, condition};
 use autoscaler::scaling::active_condition::{ActiveCondition, ActiveReason};
@@ -9,14 +9,14 @@ use crate::kubernetes::conditions;
 /// Type of the condition Active.
 pub(crate) const ACTIVE: &str = "Active";
 
-/// True if the last reconcile found the workload at zero and not paused.
+/// True if the workload was at zero and not paused at the last reconcile.
 pub(crate) fn is_parked_at_zero(autoscaler: &PodAutoscaler) -> bool {
     let replicas = autoscaler.status.as_ref().and_then(|status| status.replicas);
     replicas == Some(0)
         && last_activation(autoscaler).is_some_and(|before| before.phase == ActivePhase::Inactive)
 }
 
-/// The activation in the Active condition. A reason outside of the table, such as `Paused`, is none.
+/// The activation in condition Active; `None` for other reasons, such as `Paused`.
 pub(crate) fn last_activation(autoscaler: &PodAutoscaler) -> Option<ActiveCondition> {
     let active = condition(conditions::of(autoscaler), ACTIVE)?;
     let reason = ActiveReason::parse(&active.reason)?;

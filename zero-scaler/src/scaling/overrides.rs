@@ -1,8 +1,9 @@
-//! Sizes written ahead of the HPA, and whether somebody takes them back.
+//! Limits the sizes that are written ahead of the HPA in a panic, and detects another writer.
 //!
-//! While the decider panics we write `/scale` ourselves, after the metric was raised. An HPA that computed its size before
-//! may still write it over ours once; then ours is written again, but not at the pace of a fight. If it keeps
-//! happening, somebody else scales the workload, and people must be told.
+//! In a panic the PodAutoscaler reconciler writes `/scale` itself, after the metric has grown. An HPA
+//! that computed its size earlier may overwrite it once. The size is then written again, at most once
+//! per [`REWRITE_INTERVAL`]. If the size is reverted repeatedly, another controller scales the target,
+//! and the reconciler publishes event `ScaleConflict`.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,14 +11,14 @@ use std::time::{Duration, Instant};
 use autoscaler::Key;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Time between writes of the same size.
-pub(crate) const PAUSE: Duration = Duration::from_secs(2);
-/// How often one size may be taken back before it is said.
-const TOLERATED: u32 = 2;
-/// Workloads that may panic at a time and be remembered.
-const MOST: usize = 100_000;
+/// Least time between writes of the same size.
+pub(crate) const REWRITE_INTERVAL: Duration = Duration::from_secs(2);
+/// Reverts of one size before a conflict is reported: one stale write of the HPA, and a spare.
+const TOLERATED_REVERTS: u32 = 2;
+/// Bound of the map. Further workloads are written without this limit.
+const MAX_TRACKED: usize = 100_000;
 
-/// The sizes of workloads that are panicking.
+/// The sizes last written for workloads in a panic.
 #[derive(Debug, Default)]
 pub struct Overrides(Mutex<HashMap<Key, Override>>);
 
@@ -25,39 +26,41 @@ pub struct Overrides(Mutex<HashMap<Key, Override>>);
 struct Override {
     size: i32,
     written: Instant,
-    taken_back: u32,
+    reverts: u32,
 }
 
 // === impl Overrides ===
 
 impl Overrides {
-    /// Whether `size` may be written now, where the target was seen smaller than that.
+    /// Whether `size` may be written now. The target's replica count must be smaller.
     pub(crate) fn may_write(&self, key: &Key, size: i32, now: Instant) -> bool {
         let overrides = self.lock();
-        let known = overrides.get(key);
-        known.is_none_or(|known| size > known.size || now.saturating_duration_since(known.written) >= PAUSE)
+        let last = overrides.get(key);
+        last.is_none_or(|last| {
+            size > last.size || now.saturating_duration_since(last.written) >= REWRITE_INTERVAL
+        })
     }
 
-    /// It was written; whether that was once too often.
+    /// Records a successful write. True once per panic, when the size was reverted too often.
     pub(crate) fn wrote(&self, key: &Key, size: i32, now: Instant) -> bool {
         let mut overrides = self.lock();
-        let Some(known) = overrides.get_mut(key) else {
-            if overrides.len() < MOST {
-                overrides.insert(key.clone(), Override { size, written: now, taken_back: 0 });
+        let Some(last) = overrides.get_mut(key) else {
+            if overrides.len() < MAX_TRACKED {
+                overrides.insert(key.clone(), Override { size, written: now, reverts: 0 });
             }
             return false;
         };
-        let again = size <= known.size;
-        *known = Override { size, written: now, taken_back: known.taken_back + u32::from(again) };
-        again && known.taken_back == TOLERATED + 1
+        let is_repeated = size <= last.size;
+        *last = Override { size, written: now, reverts: last.reverts + u32::from(is_repeated) };
+        is_repeated && last.reverts == TOLERATED_REVERTS + 1
     }
 
-    /// The panic is over.
+    /// Ends a panic.
     pub(crate) fn end(&self, key: &Key) {
         self.lock().remove(key);
     }
 
-    /// Forgets workloads that are gone; to be called now and then.
+    /// Drops workloads that no longer exist. Call it periodically.
     pub(crate) fn prune(&self, exists: impl Fn(&Key) -> bool) {
         self.lock().retain(|key, _| exists(key));
     }
@@ -72,11 +75,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn growth_is_written_at_once_and_repetition_slowly() {
+    async fn writes_growth_at_once_and_limits_repeated_writes() {
         let (overrides, key) = (Overrides::default(), Key::new("shop", "web"));
         let start = crate::clock::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        // Whether it is written then, and told.
+        // `None` if the write is not allowed, else whether a conflict is reported.
         let write = |size, seconds| {
             let may = overrides.may_write(&key, size, at(seconds));
             may.then(|| overrides.wrote(&key, size, at(seconds)))
@@ -94,10 +97,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_failed_is_tried_again_at_once_and_was_taken_back_by_nobody() {
+    async fn retries_failed_write_at_once_without_counting_a_revert() {
         let (overrides, key) = (Overrides::default(), Key::new("shop", "web"));
         let now = crate::clock::now();
-        for _refused in 0..3 {
+        for _failed_write in 0..3 {
             assert!(overrides.may_write(&key, 10, now));
         }
         assert!(!overrides.wrote(&key, 10, now));

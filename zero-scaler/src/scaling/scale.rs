@@ -1,25 +1,36 @@
-//! The size of a scale target, as `/scale` or the object itself has it.
+//! The replica count of a scale target, from `/scale` or from the object itself.
 
-/// A target's size.
+use runtime::kubernetes::ObservedReplicas;
+
+/// A target's replica count and its selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// `spec.replicas`.
     pub replicas: i32,
-    /// Its pods, as a label selector's text; empty when the target does not say.
+    /// `status.selector`; empty if the target has none.
     pub selector: String,
-    /// The version that was read.
+    /// The resource version that was read; empty if unknown.
     pub resource_version: String,
-    /// Who wrote `spec.replicas`.
+    /// The last writer of `spec.replicas`.
     pub writer: Writer,
 }
 
-/// Who wrote `spec.replicas` last.
+/// The last writer of `spec.replicas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// The zero-scaler.
     Us,
-    /// Somebody else.
+    /// Any other field manager.
     Other,
-    /// The object does not say.
+    /// The object has no managed field for it.
     Unknown,
+}
+
+// === impl ObservedReplicas ===
+
+impl From<&Scale> for ObservedReplicas {
+    fn from(scale: &Scale) -> Self {
+        let version = Some(scale.resource_version.clone()).filter(|version| !version.is_empty());
+        Self { replicas: scale.replicas, resource_version: version }
+    }
 }

@@ -1,11 +1,12 @@
-//! The replica count of anything that has one: read and written through the `/scale` subresource.
+//! Replica counts of scale targets, read and written through the `/scale` subresource.
 //!
-//! Deployments and StatefulSets are watched, so their size is known without asking; any other kind is asked for.
+//! Deployments and StatefulSets are watched, so their counts come from the cache. Other kinds are read
+//! from the API server.
 //!
-//! A watch is a little behind: until it has caught up with what we wrote ourselves, the target counts as not known.
+//! A watch lags behind our own writes. Until it has caught up, the cache has no count for the target.
 //!
-//! A write may carry the version that was read: then the API server refuses it when anything has changed since, and the
-//! caller decides anew. Going to zero and waking always do.
+//! A write can depend on the resource version that was read. The API server then rejects it with a
+//! conflict if the object has changed since. All writes to zero and from zero depend on it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,8 +16,7 @@ use autoscaler::api::ScaleTargetRef;
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use parking_lot::Mutex;
-use runtime::kubernetes;
-use runtime::kubernetes::ApiResources;
+use runtime::kubernetes::{ApiResources, ObservedReplicas, ScaleSubresource, write_scale};
 
 use crate::FIELD_MANAGER;
 use crate::cache::cached_target::{CachedTarget, last_writer};
@@ -28,45 +28,47 @@ use crate::scaling::scale::{Scale, Writer};
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
 
-/// Why a size could not be read or written.
+/// Why a replica count could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
-    /// There is no such object.
-    #[error("there is no {0}: make it, or name another in scaleTargetRef")]
+    /// The object does not exist.
+    #[error("{0} not found; create it, or correct scaleTargetRef")]
     NotFound(String),
-    /// It changed since it was read.
+    /// The object changed since it was read.
     #[error("{0} changed since it was read")]
     Conflict(String),
-    /// The cluster knows no such kind.
+    /// The API server does not serve the kind.
     #[error(
-        "the cluster has no {kind} in {api_version} ({source}): correct scaleTargetRef, or install what defines that kind"
+        "the cluster has no kind {kind} in {api_version} ({source}); correct scaleTargetRef, or install the \
+         CustomResourceDefinition of that kind"
     )]
     UnknownKind {
-        /// The kind asked for.
+        /// The kind in scaleTargetRef.
         kind: String,
         /// Its group and version.
         api_version: String,
-        /// What discovery answered.
+        /// The error of discovery.
         source: Box<kube::Error>,
     },
-    /// Anything else.
+    /// Any other error of the API server.
     #[error("{0}: {1}")]
     Api(String, Box<kube::Error>),
 }
 
-/// Reads and writes sizes. A trait, because a cluster cannot be made to answer slowly or refuse on demand.
+/// Reads and writes replica counts. A trait, so that tests can delay and reject writes.
 pub trait ScaleAccess: Send + Sync + 'static {
-    /// The size as the watches have it; `None` for kinds that are not watched.
-    fn known(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale>;
+    /// The scale in the cache; `None` for kinds that are not watched, and while the watch lags behind
+    /// our last write.
+    fn cached(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale>;
 
-    /// The size, asked for.
+    /// Reads the scale from the API server.
     fn read(
         &self,
         namespace: &str,
         target: &ScaleTargetRef,
     ) -> impl Future<Output = Result<Scale, ScaleError>> + Send;
 
-    /// Writes a size; with `version` only if nothing changed since.
+    /// Writes a replica count; with a `version`, only if the object did not change since.
     fn write(
         &self,
         namespace: &str,
@@ -76,18 +78,35 @@ pub trait ScaleAccess: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), ScaleError>> + Send;
 }
 
-/// The cluster's targets.
+/// The scale targets of the cluster.
 pub struct ScaleTargets {
-    kinds: ApiResources,
-    objects: Arc<ClusterCache>,
+    resources: ApiResources,
+    cache: Arc<ClusterCache>,
+    /// Resource versions of our last writes, until the watch has caught up.
     written: Mutex<HashMap<(String, ScaleTargetRef), u64>>,
+}
+
+/// The `/scale` of one target, as [`runtime::kubernetes::scale_from_zero`] takes it.
+#[derive(Debug)]
+pub struct TargetScale<'a, S> {
+    /// Access to the cluster's scales.
+    pub scales: &'a S,
+    /// The target's namespace.
+    pub namespace: &'a str,
+    /// The target.
+    pub target: &'a ScaleTargetRef,
 }
 
 // === impl ScaleError ===
 
 impl ScaleError {
+    /// The error of a write that lost against another.
+    pub(crate) fn conflict(target: &ScaleTargetRef) -> Self {
+        Self::Conflict(describe(target))
+    }
+
     fn of(target: &ScaleTargetRef, error: kube::Error) -> Self {
-        let name = format!("{} {}", target.kind, target.name);
+        let name = describe(target);
         match error {
             kube::Error::Api(status) if status.code == NOT_FOUND => Self::NotFound(name),
             kube::Error::Api(status) if status.code == CONFLICT => Self::Conflict(name),
@@ -95,20 +114,20 @@ impl ScaleError {
         }
     }
 
-    /// Of the question which resource a kind is.
+    /// An error of the discovery of the target's kind.
     fn of_kind(target: &ScaleTargetRef, error: kube::Error) -> Self {
-        let unknown = match &error {
+        let is_unknown = match &error {
             kube::Error::Api(status) => status.code == NOT_FOUND,
             error => matches!(error, kube::Error::Discovery(_)),
         };
-        if !unknown {
+        if !is_unknown {
             return Self::of(target, error);
         }
         let (kind, api_version) = (target.kind.clone(), target.api_version.clone());
         Self::UnknownKind { kind, api_version, source: Box::new(error) }
     }
 
-    /// The condition's reason.
+    /// The reason for conditions.
     pub fn reason(&self) -> Reason {
         match self {
             Self::NotFound(_) => Reason::TargetNotFound,
@@ -117,6 +136,10 @@ impl ScaleError {
             Self::Api(..) => Reason::TargetUnreadable,
         }
     }
+}
+
+fn describe(target: &ScaleTargetRef) -> String {
+    format!("{} {:?}", target.kind, target.name)
 }
 
 // === impl ScaleTargets ===
@@ -128,52 +151,52 @@ impl std::fmt::Debug for ScaleTargets {
 }
 
 impl ScaleTargets {
-    /// Targets as the watches know them, and the rest as the API server does.
-    pub fn new(client: Client, objects: Arc<ClusterCache>) -> Self {
-        Self { kinds: ApiResources::new(client), objects, written: Mutex::default() }
+    /// Reads watched kinds from `cache`, and other kinds through `client`.
+    pub fn new(client: Client, cache: Arc<ClusterCache>) -> Self {
+        Self { resources: ApiResources::new(client), cache, written: Mutex::default() }
     }
 
-    /// What its pods' template says of the sidecar, if the target is watched.
+    /// The sidecar in the pod template; `None` for kinds that are not watched.
     pub fn sidecar(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Sidecar> {
         Some(self.watched(namespace, target)?.sidecar)
     }
 
-    /// Forgets targets that are gone; to be called now and then.
+    /// Drops targets that no longer exist. Call it periodically.
     pub(crate) fn prune(&self) {
         let mut written = self.written.lock();
         written.retain(|(namespace, target), _| self.watched(namespace, target).is_some());
     }
 
     async fn api(&self, namespace: &str, target: &ScaleTargetRef) -> Result<Api<DynamicObject>, ScaleError> {
-        let objects = self.kinds.api(namespace, &target.api_version, &target.kind).await;
+        let objects = self.resources.api(namespace, &target.api_version, &target.kind).await;
         objects.map_err(|error| ScaleError::of_kind(target, error))
     }
 }
 
 impl ScaleTargets {
     fn watched(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Arc<CachedTarget>> {
-        let known = match (target.api_version.as_str(), target.kind.as_str()) {
-            ("apps/v1", "Deployment") => &self.objects.deployments,
-            ("apps/v1", "StatefulSet") => &self.objects.stateful_sets,
+        let store = match (target.api_version.as_str(), target.kind.as_str()) {
+            ("apps/v1", "Deployment") => &self.cache.deployments,
+            ("apps/v1", "StatefulSet") => &self.cache.stateful_sets,
             _ => return None,
         };
-        known.get(namespace, &target.name)
+        store.get(namespace, &target.name)
     }
 
-    /// Whether a version is at least as new as our own last write. Versions of one kind can be compared as numbers.
+    /// Whether `version` is at least as new as our last write. Versions of one kind compare as numbers.
     fn caught_up(&self, namespace: &str, target: &ScaleTargetRef, version: &str) -> bool {
         let mut written = self.written.lock();
         let key = (namespace.to_owned(), target.clone());
-        let behind =
+        let is_behind =
             written.get(&key).is_some_and(|ours| version.parse::<u64>().is_ok_and(|seen| seen < *ours));
-        if !behind {
+        if !is_behind {
             written.remove(&key);
         }
-        !behind
+        !is_behind
     }
 
-    fn wrote(&self, namespace: &str, target: &ScaleTargetRef, version: Option<String>) {
-        // ApiResources that are not watched have nothing to catch up.
+    fn record_write(&self, namespace: &str, target: &ScaleTargetRef, version: Option<String>) {
+        // Kinds that are not watched are always read from the API server.
         if let Some(version) = version.and_then(|v| v.parse().ok())
             && self.watched(namespace, target).is_some()
         {
@@ -184,7 +207,7 @@ impl ScaleTargets {
 }
 
 impl ScaleAccess for ScaleTargets {
-    fn known(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale> {
+    fn cached(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale> {
         let scale = &self.watched(namespace, target)?.scale;
         self.caught_up(namespace, target, &scale.resource_version).then(|| scale.clone())
     }
@@ -194,9 +217,9 @@ impl ScaleAccess for ScaleTargets {
         let failed = |error| ScaleError::of(target, error);
         let scale = api.get_scale(&target.name).await.map_err(failed)?;
         let replicas = scale.spec.and_then(|s| s.replicas).unwrap_or(0);
-        // A Scale carries no managedFields; who wrote it matters only at zero.
+        // A Scale has no managedFields. The writer matters only at zero.
         let writer = match replicas {
-            // Whoever may read the scale may not be allowed to read the object.
+            // RBAC may allow `get` of `/scale` and not of the object.
             0 => api
                 .get_metadata(&target.name)
                 .await
@@ -219,9 +242,28 @@ impl ScaleAccess for ScaleTargets {
         version: Option<&str>,
     ) -> Result<(), ScaleError> {
         let api = self.api(namespace, target).await?;
-        let written = kubernetes::write_scale(&api, &target.name, replicas, version, FIELD_MANAGER).await;
+        let written = write_scale(&api, &target.name, replicas, version, FIELD_MANAGER).await;
         let scale = written.map_err(|error| ScaleError::of(target, error))?;
-        self.wrote(namespace, target, scale.metadata.resource_version);
+        self.record_write(namespace, target, scale.metadata.resource_version);
         Ok(())
+    }
+}
+
+// === impl TargetScale ===
+
+impl<S: ScaleAccess> ScaleSubresource for TargetScale<'_, S> {
+    type Error = ScaleError;
+
+    async fn read(&self) -> Result<ObservedReplicas, ScaleError> {
+        let scale = self.scales.read(self.namespace, self.target).await?;
+        Ok(ObservedReplicas::from(&scale))
+    }
+
+    async fn write(&self, replicas: i32, version: Option<&str>) -> Result<(), ScaleError> {
+        self.scales.write(self.namespace, self.target, replicas, version).await
+    }
+
+    fn is_conflict(error: &ScaleError) -> bool {
+        matches!(error, ScaleError::Conflict(_))
     }
 }

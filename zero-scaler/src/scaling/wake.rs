@@ -1,18 +1,21 @@
-//! The fast path from a waiting request to running pods.
+//! The fast path from a held request to running pods.
 //!
 //! ```text
-//!  activator ── ActivatorReport frame ──► /push ──► hear ──► asleep? ──► write /scale ──► look at the PodAutoscaler
+//!  activator ── ActivatorReport ──► /push ──► at zero? ──► write /scale ──► reconcile the PodAutoscaler
 //! ```
 //!
-//! Not through the reconcile queue and without the decider's word. Every replica hears of the request: the one that leads
-//! writes at once, and the others only if the workload still sleeps a moment later, because two writes at a time make each
-//! other slow. So no wake needs a leader, and two that write all the same do no harm. For the same reason nobody looks at
-//! the PodAutoscaler while its wake is under way, though the decider's word comes a millisecond after the activator's. An
-//! activator pushes once a second while requests wait, so a write that fails is tried again by the next push. The first
-//! size is minReplicas or the activation scale; what the decider wants beyond that follows by the ordinary way.
+//! It uses neither the reconcile queue nor a decision of the metrics-adapter. Every replica of the
+//! zero-scaler receives the report. The leader writes at once. The others write only if the workload
+//! is still at zero after [`LEADER_HEAD_START`], because concurrent writes slow each other down. So no
+//! wake depends on a leader, and a second write is harmless.
 //!
-//! Also kept here: when somebody last asked for a workload. It stops the way to zero even if the decider has not heard yet.
-//! And what was woken from here: if an activator says that it took long, this replica tells it, and no other does.
+//! The PodAutoscaler is not reconciled while its wake is in flight, for the same reason. Activators
+//! report once a second while they hold requests, so the next report retries a failed write. A wake
+//! writes minReplicas or the activation scale; the reconcile after it writes larger sizes.
+//!
+//! This module also records the time of the last request of each workload, which keeps it above zero
+//! before the next decision arrives. And it records which workloads this replica scaled from zero: only
+//! that replica publishes event `SlowWake` for them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,12 +25,12 @@ use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, ScaleTargetRef};
 use autoscaler::scaling::scale_bounds::ScaleBounds;
 use autoscaler::scaling::scale_to_zero::is_allowed;
-use autoscaler::settings::AutoscalerConfig;
-use autoscaler::settings::Settings;
+use autoscaler::settings::{AutoscalerConfig, Settings};
 use autoscaler::stats::{ActivatorReport, StatMessage};
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use runtime::kubernetes::lease::Leadership;
+use runtime::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero};
 use tokio::sync::watch;
 
 use crate::cache::cluster_cache::ClusterCache;
@@ -37,163 +40,158 @@ use crate::kubernetes::events::Events;
 use crate::kubernetes::reasons::Reason;
 use crate::metrics::Metrics;
 use crate::scaling::scale::Scale;
-use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
+use crate::scaling::scale_targets::{ScaleAccess, ScaleError, TargetScale};
 
-/// Wakes that may run at a time.
-const MOST_AT_ONCE: usize = 1024;
-/// Workloads whose last request is remembered, and whose last wake.
-const MOST_REMEMBERED: usize = 100_000;
-/// How long a stopping process waits for writes in flight.
-const SETTLE: Duration = Duration::from_secs(1);
-/// How long the replicas that follow leave a wake to the one that leads: several times what a write takes with its way back
-/// through the watch, and not much against the start of a pod, should the leader be gone without a word.
-const LEADERS_TURN: Duration = Duration::from_millis(100);
-/// How long the API server may take for one wake. A connection that is lost without a word must not keep it from the next.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Reads of a target that keeps changing under our write.
-const ATTEMPTS: u32 = 3;
+/// Wakes in flight at a time. The next report retries those above the bound.
+const MAX_IN_FLIGHT: usize = 1024;
+/// Bound of the workloads whose last request, or last wake, is recorded.
+const MAX_TRACKED: usize = 100_000;
+/// Longest wait of a stopping process for wakes in flight.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Delay before a replica that does not lead writes. It is several times the duration of a write and
+/// its watch event, and short against the start of a pod, should the leader have crashed.
+const LEADER_HEAD_START: Duration = Duration::from_millis(100);
+/// Longest duration of one wake. A lost connection must not block the next attempt.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Attempts to write a target that changes between read and write.
+const MAX_ATTEMPTS: u32 = 3;
 
-/// What a wake needs to know of a workload.
+/// A workload that a request may scale from zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadAtZero {
     /// What to scale.
     pub target: ScaleTargetRef,
-    /// To how many.
+    /// The replica count to write.
     pub size: i32,
-    /// Its size as last known.
+    /// The cached scale; `None` if it has to be read.
     pub scale: Option<Scale>,
-    /// The object that the event speaks of.
+    /// The object of the events.
     pub autoscaler: PodAutoscaler,
 }
 
-/// Where workloads are looked up. A trait, so that the path can be run without watches.
+/// Looks up workloads. A trait, so that tests need no watches.
 pub trait WorkloadsAtZero: Send + Sync + 'static {
-    /// Whether there is such a workload.
+    /// Whether the workload exists.
     fn exists(&self, key: &Key) -> bool;
-    /// The workload, if it may be woken: it is at zero as far as known, goes to zero by our doing, and is not paused.
+    /// The workload, if it is at zero, may be scaled to zero by Rouse, and is not paused.
     fn at_zero(&self, key: &Key) -> Option<WorkloadAtZero>;
 }
 
-/// Workloads as the watches know them.
+/// Workloads from the cache.
 #[derive(Debug)]
 pub struct CachedWorkloads<S> {
-    /// What the watches know.
-    pub objects: Arc<ClusterCache>,
-    /// How large targets are.
+    /// PodAutoscalers and ServerlessServices.
+    pub cache: Arc<ClusterCache>,
+    /// Replica counts of the targets.
     pub scales: Arc<S>,
     /// The cluster's settings.
     pub config: watch::Receiver<Arc<AutoscalerConfig>>,
 }
 
-/// Wakes workloads.
+/// Scales workloads from zero when activators report held requests.
 #[derive(Debug)]
-pub struct Wake<S, W> {
+pub struct WakePath<S, W> {
     scales: Arc<S>,
-    workloads_at_zero: W,
+    workloads: W,
     leadership: Leadership,
     in_flight: Mutex<HashSet<Key>>,
     last_requested: Mutex<HashMap<Key, Instant>>,
-    /// Workloads whose last wake was from here, with what events speak of.
-    woken_here: Mutex<HashMap<Key, PodAutoscaler>>,
-    woken: Arc<WorkQueue>,
+    /// PodAutoscalers of the workloads whose last wake was written by this replica.
+    scaled_here: Mutex<HashMap<Key, PodAutoscaler>>,
+    reconciles: Arc<WorkQueue>,
     events: Events,
     metrics: Metrics,
-}
-
-/// How a wake ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Woken,
-    AwakeAlready,
 }
 
 /// Why a wake failed.
 #[derive(Debug, thiserror::Error)]
 enum WakeError {
-    #[error("no answer for {PATIENCE:?}")]
-    Silence,
+    #[error("no response of the API server within {WAKE_TIMEOUT:?}")]
+    Timeout,
+    #[error("the target changed during each of {MAX_ATTEMPTS} attempts")]
+    Conflict,
     #[error(transparent)]
     Scale(#[from] ScaleError),
 }
 
-// === impl Watched ===
+// === impl CachedWorkloads ===
 
 impl<S: ScaleAccess> WorkloadsAtZero for CachedWorkloads<S> {
     fn exists(&self, key: &Key) -> bool {
-        self.objects.autoscaler_meta(key).is_some()
+        self.cache.autoscaler_meta(key).is_some()
     }
 
     fn at_zero(&self, key: &Key) -> Option<WorkloadAtZero> {
-        let autoscaler = self.objects.autoscaler(key)?;
+        let autoscaler = self.cache.autoscaler(key)?;
         let target = autoscaler.spec.scale_target_ref.clone();
-        let scale = self.scales.known(&key.namespace, &target);
+        let scale = self.scales.cached(&key.namespace, &target);
         let replicas = scale
             .as_ref()
             .map(|s| s.replicas)
             .or_else(|| autoscaler.status.as_ref().and_then(|s| s.replicas));
-        let paused = self.objects.serverless_service(key).is_some_and(|sks| sks.spec.paused);
+        let is_paused = self.cache.serverless_service(key).is_some_and(|sks| sks.spec.paused);
         let config = self.config.borrow().clone();
         let (settings, _) = autoscaler.spec.settings(&config, autoscaler.annotations());
-        if replicas != Some(0) || paused || !is_allowed(autoscaler.spec.scale_to_zero, &settings) {
+        if replicas != Some(0) || is_paused || !is_allowed(autoscaler.spec.scale_to_zero, &settings) {
             return None;
         }
         Some(WorkloadAtZero { target, size: first_size(&autoscaler, &settings), scale, autoscaler })
     }
 }
 
-/// How many pods a wake starts, before anything is decided.
+/// The replica count of a wake, before there is a decision.
 pub fn first_size(autoscaler: &PodAutoscaler, settings: &Settings) -> i32 {
     let bounds = ScaleBounds::new(settings, conditions::is_true(conditions::of(autoscaler), INITIALIZED));
     i32::try_from(bounds.awake(settings.activation_scale)).unwrap_or(i32::MAX)
 }
 
-// === impl Wake ===
+// === impl WakePath ===
 
-impl<S: ScaleAccess, W: WorkloadsAtZero> Wake<S, W> {
-    /// Nobody has asked for anything yet.
+impl<S: ScaleAccess, W: WorkloadsAtZero> WakePath<S, W> {
+    /// No requests are recorded yet. The end of each wake enqueues the workload in `reconciles`.
     pub fn new(
         scales: Arc<S>,
-        workloads_at_zero: W,
+        workloads: W,
         leadership: Leadership,
-        woken: Arc<WorkQueue>,
+        reconciles: Arc<WorkQueue>,
         events: Events,
         metrics: Metrics,
     ) -> Self {
         Self {
             scales,
-            workloads_at_zero,
+            workloads,
             leadership,
             in_flight: Mutex::default(),
             last_requested: Mutex::default(),
-            woken_here: Mutex::default(),
-            woken,
+            scaled_here: Mutex::default(),
+            reconciles,
             events,
             metrics,
         }
     }
 
-    /// Whether a workload's wake is under way. Its end asks for a look.
+    /// Whether a wake of the workload is in flight. Its end triggers a reconcile.
     pub fn is_waking(&self, key: &Key) -> bool {
         self.in_flight.lock().contains(key)
     }
 
-    /// When the last word came that somebody asks for a workload.
+    /// When an activator last reported a request for the workload.
     pub fn last_requested(&self, key: &Key) -> Option<Instant> {
         self.last_requested.lock().get(key).copied()
     }
 
-    /// Takes in a push that was received at `received`.
-    pub fn receive(self: &Arc<Self>, push: ActivatorReport, received: Instant) {
-        for message in push.messages {
+    /// Handles a report of an activator.
+    pub fn receive(self: &Arc<Self>, report: ActivatorReport, received: Instant) {
+        for message in report.messages {
             if !message.stat.is_plausible() {
                 self.metrics.push_frames_bad.inc();
             } else if !message.stat.is_idle() {
-                self.asked_for(message, received);
+                self.receive_request(message, received);
             }
         }
-        for slow in push.slow_wakes {
-            // Once for each wake, however many activators and replicas hear of it.
-            if let Some(autoscaler) = self.woken_here.lock().remove(&slow.key) {
+        for slow in report.slow_wakes {
+            // Removed, so that several activators' reports of one wake give one event.
+            if let Some(autoscaler) = self.scaled_here.lock().remove(&slow.key) {
                 self.events.warning(
                     &autoscaler,
                     Reason::SlowWake,
@@ -203,135 +201,122 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> Wake<S, W> {
         }
     }
 
-    /// Forgets workloads that are gone; to be called now and then.
+    /// Drops workloads that no longer exist. Call it periodically.
     pub fn prune(&self) {
-        self.last_requested.lock().retain(|key, _| self.workloads_at_zero.exists(key));
-        self.woken_here.lock().retain(|key, _| self.workloads_at_zero.exists(key));
+        self.last_requested.lock().retain(|key, _| self.workloads.exists(key));
+        self.scaled_here.lock().retain(|key, _| self.workloads.exists(key));
     }
 
-    /// Waits for wakes under way, but not for long.
-    pub async fn settle(&self) {
-        let ended = async {
+    /// Waits for wakes in flight, at most [`DRAIN_TIMEOUT`].
+    pub async fn drain(&self) {
+        let is_drained = async {
             while !self.in_flight.lock().is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        if tokio::time::timeout(SETTLE, ended).await.is_err() {
-            tracing::warn!("wakes were cut short; another replica or the next push takes them up");
+        if tokio::time::timeout(DRAIN_TIMEOUT, is_drained).await.is_err() {
+            tracing::warn!("wakes in flight aborted by shutdown; another replica retries them");
         }
     }
 
-    fn asked_for(self: &Arc<Self>, message: StatMessage, received: Instant) {
+    fn receive_request(self: &Arc<Self>, message: StatMessage, received: Instant) {
         let key = message.key;
-        if !self.workloads_at_zero.exists(&key) {
+        if !self.workloads.exists(&key) {
             return;
         }
-        remember(&self.last_requested, &key, received);
-        let Some(workload) = self.workloads_at_zero.at_zero(&key) else { return };
+        insert_bounded(&self.last_requested, &key, received);
+        let Some(workload) = self.workloads.at_zero(&key) else { return };
         if !self.begin(&key) {
             return;
         }
-        let wake = self.clone();
+        let path = self.clone();
         tokio::spawn(async move {
-            let woken = wake.run(&key, workload, received).await;
-            // Not before the wake is over: until then a look that the watch asks for has no effect.
-            if !woken.is_some_and(|workload| wake.is_awaited(&key, &workload)) {
-                wake.woken.enqueue(key);
+            let scaled = path.run(&key, workload, received).await;
+            // Only after the wake: the reconciler skips a workload whose wake is in flight.
+            if !scaled.is_some_and(|workload| path.is_watch_behind(&key, &workload)) {
+                path.reconciles.enqueue(key);
             }
         });
     }
 
-    /// One wake; the sleeper, if its size was written.
+    /// Runs one wake. Returns the workload if its size was written.
     async fn run(&self, key: &Key, workload: WorkloadAtZero, received: Instant) -> Option<WorkloadAtZero> {
-        // Dropped at the end, however that comes.
+        // Removes the key on every way out, also when the task is aborted.
         let _in_flight = InFlight { set: &self.in_flight, key };
-        let workload = self.after_the_leader(key, workload).await?;
+        let workload = self.defer_to_leader(key, workload).await?;
         self.wake(key, &workload, received).await.then_some(workload)
     }
 
-    /// Whether the watch has still to bring what was written. That asks for a look then; one before would have to ask the API
-    /// server for the size, which has the pods to make.
-    fn is_awaited(&self, key: &Key, workload: &WorkloadAtZero) -> bool {
-        workload.scale.is_some() && self.scales.known(&key.namespace, &workload.target).is_none()
+    /// Whether the watch event of the write is still to come. That event triggers a reconcile. An
+    /// earlier one would have to read the size from the API server, which is busy with the new pods.
+    fn is_watch_behind(&self, key: &Key, workload: &WorkloadAtZero) -> bool {
+        workload.scale.is_some() && self.scales.cached(&key.namespace, &workload.target).is_none()
     }
 
-    /// The sleeper, if it is ours to wake: at once where this replica leads or nobody does, else if the leader left it asleep.
-    async fn after_the_leader(&self, key: &Key, workload: WorkloadAtZero) -> Option<WorkloadAtZero> {
+    /// The workload at once if this replica leads or there is no leader. Otherwise the workload if it
+    /// is still at zero after the leader's head start.
+    async fn defer_to_leader(&self, key: &Key, workload: WorkloadAtZero) -> Option<WorkloadAtZero> {
         if self.leadership.is_leader() || self.leadership.leader().is_none() {
             return Some(workload);
         }
-        tokio::time::sleep(LEADERS_TURN).await;
-        self.workloads_at_zero.at_zero(key)
+        tokio::time::sleep(LEADER_HEAD_START).await;
+        self.workloads.at_zero(key)
     }
 
-    /// Whether a size was written.
+    /// True if a size was written.
     async fn wake(&self, key: &Key, workload: &WorkloadAtZero, received: Instant) -> bool {
-        let written = tokio::time::timeout(PATIENCE, self.write(key, workload)).await;
-        let outcome = written.unwrap_or(Err(WakeError::Silence));
-        let took = tokio::time::Instant::now().into_std().saturating_duration_since(received);
-        match &outcome {
-            Ok(Outcome::Woken) => {
-                self.metrics.wake_seconds.observe(took.as_secs_f64());
+        let result = tokio::time::timeout(WAKE_TIMEOUT, self.scale_from_zero(key, workload)).await;
+        let result = result.unwrap_or(Err(WakeError::Timeout));
+        let elapsed = tokio::time::Instant::now().into_std().saturating_duration_since(received);
+        match &result {
+            Ok(true) => {
+                self.metrics.wake_seconds.observe(elapsed.as_secs_f64());
                 self.metrics.wakes.with_label_values(&["scaled"]).inc();
-                self.tell(workload, took);
-                remember(&self.woken_here, key, workload.autoscaler.clone());
+                self.publish_scaled(workload, elapsed);
+                insert_bounded(&self.scaled_here, key, workload.autoscaler.clone());
             }
-            Ok(Outcome::AwakeAlready) => self.metrics.wakes.with_label_values(&["active"]).inc(),
+            Ok(false) => self.metrics.wakes.with_label_values(&["active"]).inc(),
             Err(error) => {
                 self.metrics.wakes.with_label_values(&["failed"]).inc();
-                tracing::warn!(workload = %key, %error, "wake failed; the next push tries again");
+                tracing::warn!(workload = %key, %error, "wake failed, retrying at the next report");
             }
         }
-        matches!(outcome, Ok(Outcome::Woken))
+        matches!(result, Ok(true))
     }
 
-    async fn write(&self, key: &Key, workload: &WorkloadAtZero) -> Result<Outcome, WakeError> {
-        let mut known = workload.scale.clone();
-        for _ in 1..ATTEMPTS {
-            match self.attempt(key, workload, known.take()).await {
-                Err(ScaleError::Conflict(_)) => {}
-                end => return Ok(end?),
+    /// True if the size was written, false if the target was above zero already.
+    async fn scale_from_zero(&self, key: &Key, workload: &WorkloadAtZero) -> Result<bool, WakeError> {
+        let scales = self.scales.as_ref();
+        let target = TargetScale { scales, namespace: &key.namespace, target: &workload.target };
+        let mut observed = workload.scale.as_ref().map(ObservedReplicas::from);
+        for _ in 0..MAX_ATTEMPTS {
+            match scale_from_zero(&target, observed.take(), workload.size).await? {
+                ScaleFromZeroResult::Scaled => return Ok(true),
+                ScaleFromZeroResult::AboveZero => return Ok(false),
+                ScaleFromZeroResult::Conflict => {}
             }
         }
-        Ok(self.attempt(key, workload, None).await?)
+        Err(WakeError::Conflict)
     }
 
-    /// One write, on the condition that the target is still as it was when it was seen to be at zero.
-    async fn attempt(
-        &self,
-        key: &Key,
-        workload: &WorkloadAtZero,
-        known: Option<Scale>,
-    ) -> Result<Outcome, ScaleError> {
-        let scale = match known {
-            Some(scale) => scale,
-            None => self.scales.read(&key.namespace, &workload.target).await?,
-        };
-        if scale.replicas > 0 {
-            return Ok(Outcome::AwakeAlready);
-        }
-        let version = Some(scale.resource_version.as_str()).filter(|version| !version.is_empty());
-        self.scales.write(&key.namespace, &workload.target, workload.size, version).await?;
-        Ok(Outcome::Woken)
-    }
-
-    fn tell(&self, workload: &WorkloadAtZero, took: Duration) {
-        let milliseconds = took.as_secs_f64() * 1000.0;
+    fn publish_scaled(&self, workload: &WorkloadAtZero, elapsed: Duration) {
+        let milliseconds = elapsed.as_secs_f64() * 1000.0;
         let note = format!(
-            "scaled from 0 to {}: a request is waiting ({milliseconds:.1} ms after the word of it)",
+            "scaled from 0 to {} for a held request, {milliseconds:.1} ms after the activator's report",
             workload.size
         );
         self.metrics.scale_writes.with_label_values(&["wake"]).inc();
         self.events.normal(&workload.autoscaler, Reason::ScaledFromZero, note);
     }
 
+    /// False if a wake of the workload is in flight, or too many are.
     fn begin(&self, key: &Key) -> bool {
         let mut in_flight = self.in_flight.lock();
-        in_flight.len() < MOST_AT_ONCE && in_flight.insert(key.clone())
+        in_flight.len() < MAX_IN_FLIGHT && in_flight.insert(key.clone())
     }
 }
 
-/// The only wake under way for a workload.
+/// Marks the workload's wake as in flight until it is dropped.
 struct InFlight<'a> {
     set: &'a Mutex<HashSet<Key>>,
     key: &'a Key,
@@ -345,10 +330,10 @@ impl Drop for InFlight<'_> {
     }
 }
 
-fn remember<T>(of: &Mutex<HashMap<Key, T>>, key: &Key, what: T) {
-    let mut of = of.lock();
-    if of.len() < MOST_REMEMBERED || of.contains_key(key) {
-        of.insert(key.clone(), what);
+fn insert_bounded<T>(map: &Mutex<HashMap<Key, T>>, key: &Key, value: T) {
+    let mut map = map.lock();
+    if map.len() < MAX_TRACKED || map.contains_key(key) {
+        map.insert(key.clone(), value);
     }
 }
 
@@ -363,15 +348,15 @@ pub(crate) mod tests {
     use super::*;
     use crate::scaling::scale::Writer;
 
-    /// One target whose writes are seen, and may be refused.
+    /// One target. Its writes are sent to a channel, and fail on conflicts.
     #[derive(Debug)]
     pub(crate) struct FakeTarget {
         replicas: Mutex<i32>,
         version: Mutex<u32>,
         pub(crate) writes: mpsc::UnboundedSender<(i32, Option<String>)>,
-        /// How long a write takes.
+        /// Duration of a write.
         delay: Duration,
-        /// Whether its watch is.
+        /// Whether the watch lags behind, so that no scale is cached.
         is_behind: bool,
     }
 
@@ -394,7 +379,7 @@ pub(crate) mod tests {
     }
 
     impl ScaleAccess for FakeTarget {
-        fn known(&self, _: &str, _: &ScaleTargetRef) -> Option<Scale> {
+        fn cached(&self, _: &str, _: &ScaleTargetRef) -> Option<Scale> {
             (!self.is_behind).then(|| self.scale())
         }
 
@@ -420,11 +405,11 @@ pub(crate) mod tests {
         }
     }
 
-    /// One workload, known with whatever scale it had when it was last looked at.
+    /// One workload at zero, with its scale as last cached.
     #[derive(Debug)]
-    pub(crate) struct OneSleeper(pub(crate) Mutex<Option<WorkloadAtZero>>);
+    pub(crate) struct OneWorkloadAtZero(pub(crate) Mutex<Option<WorkloadAtZero>>);
 
-    impl WorkloadsAtZero for OneSleeper {
+    impl WorkloadsAtZero for OneWorkloadAtZero {
         fn exists(&self, key: &Key) -> bool {
             *key == Key::new("shop", "web")
         }
@@ -455,17 +440,17 @@ pub(crate) mod tests {
         }
     }
 
-    type TestWake = Arc<Wake<FakeTarget, OneSleeper>>;
+    type TestWakePath = Arc<WakePath<FakeTarget, OneWorkloadAtZero>>;
 
-    pub(crate) fn wake(target: FakeTarget, workload: Option<WorkloadAtZero>) -> TestWake {
+    pub(crate) fn wake(target: FakeTarget, workload: Option<WorkloadAtZero>) -> TestWakePath {
         wake_of(Leadership::always_leading(), target, workload)
     }
 
-    fn wake_of(leadership: Leadership, target: FakeTarget, workload: Option<WorkloadAtZero>) -> TestWake {
+    fn wake_of(leadership: Leadership, target: FakeTarget, workload: Option<WorkloadAtZero>) -> TestWakePath {
         let metrics = Metrics::register(&Registry::new()).unwrap();
         let (events, _) = Events::new(metrics.events_dropped.clone());
-        let workloads_at_zero = OneSleeper(Mutex::new(workload));
-        Arc::new(Wake::new(Arc::new(target), workloads_at_zero, leadership, Arc::default(), events, metrics))
+        let workloads = OneWorkloadAtZero(Mutex::new(workload));
+        Arc::new(WakePath::new(Arc::new(target), workloads, leadership, Arc::default(), events, metrics))
     }
 
     pub(crate) fn push(name: &str, concurrency: f64) -> ActivatorReport {
@@ -479,7 +464,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_push_writes_and_those_during_the_write_do_not() {
+    async fn writes_once_for_reports_during_one_write() {
         let (target, mut writes) = FakeTarget::new(Duration::from_millis(5));
         let wake = wake(target, Some(workload("1")));
         for _ in 0..100 {
@@ -493,33 +478,33 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_wake_is_an_event_of_the_replica_that_woke() {
+    async fn publishes_slow_wake_only_on_replica_that_scaled() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
         let mut wake = wake(target, Some(workload("1")));
-        let (events, mut told) = Events::new(wake.metrics.events_dropped.clone());
+        let (events, mut published) = Events::new(wake.metrics.events_dropped.clone());
         Arc::get_mut(&mut wake).unwrap().events = events;
         let slow = SlowWake { key: Key::new("shop", "web"), parts: "hold 12.0s".into() };
         let slow = || ActivatorReport { slow_wakes: vec![slow.clone()], ..ActivatorReport::default() };
         wake.receive(slow(), now());
-        assert!(told.try_recv().is_err(), "another replica woke it");
+        assert!(published.try_recv().is_err(), "another replica scaled it");
         wake.receive(push("web", 1.0), now());
         writes.recv().await.unwrap();
-        assert_eq!(told.recv().await.unwrap().reason, Reason::ScaledFromZero);
+        assert_eq!(published.recv().await.unwrap().reason, Reason::ScaledFromZero);
         tokio::time::sleep(Duration::from_secs(12)).await;
         for _activator in 0..3 {
             wake.receive(slow(), now());
         }
-        assert_eq!(told.recv().await.unwrap().reason, Reason::SlowWake);
-        assert!(told.try_recv().is_err());
+        assert_eq!(published.recv().await.unwrap().reason, Reason::SlowWake);
+        assert!(published.try_recv().is_err());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wake_without_an_answer_is_tried_again() {
+    async fn retries_wake_after_timeout() {
         let (target, mut writes) = FakeTarget::new(Duration::from_secs(300));
         let wake = wake(target, Some(workload("1")));
         let key = Key::new("shop", "web");
         wake.receive(push("web", 1.0), now());
-        tokio::time::sleep(PATIENCE - Duration::from_millis(1)).await;
+        tokio::time::sleep(WAKE_TIMEOUT - Duration::from_millis(1)).await;
         assert!(wake.is_waking(&key));
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert!(!wake.is_waking(&key));
@@ -530,32 +515,32 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_is_asked_for_when_the_wake_is_over() {
+    async fn reconciles_when_wake_has_ended() {
         let (target, _writes) = FakeTarget::new(Duration::from_millis(5));
         let wake = wake(target, Some(workload("1")));
         let key = Key::new("shop", "web");
-        let mut looks = Box::pin(wake.woken.clone().stream());
+        let mut reconciles = Box::pin(wake.reconciles.clone().stream());
         wake.receive(push("web", 1.0), now());
         assert!(wake.is_waking(&key));
-        assert_eq!(looks.next().await, Some(key.clone()));
+        assert_eq!(reconciles.next().await, Some(key.clone()));
         assert!(!wake.is_waking(&key));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_the_watch_has_still_to_bring_the_size_that_asks_for_the_look() {
+    async fn leaves_reconcile_to_watch_event_if_watch_is_behind() {
         let (mut target, mut writes) = FakeTarget::new(Duration::ZERO);
         target.is_behind = true;
         let wake = wake(target, Some(workload("1")));
-        let mut looks = Box::pin(wake.woken.clone().stream());
+        let mut reconciles = Box::pin(wake.reconciles.clone().stream());
         wake.receive(push("web", 1.0), now());
         writes.recv().await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!wake.is_waking(&Key::new("shop", "web")));
-        assert!(looks.next().now_or_never().is_none());
+        assert!(reconciles.next().now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_target_that_changed_is_read_again() {
+    async fn reads_target_again_after_conflict() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
         let wake = wake(target, Some(workload("0")));
         wake.receive(push("web", 1.0), now());
@@ -563,7 +548,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_target_that_somebody_else_woke_is_left_alone() {
+    async fn writes_nothing_if_target_is_above_zero() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
         *target.replicas.lock() = 7;
         let wake = wake(target, Some(WorkloadAtZero { scale: None, ..workload("0") }));
@@ -574,36 +559,36 @@ pub(crate) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_replica_that_follows_wakes_whom_the_leader_leaves_asleep() {
+    async fn follower_scales_workload_that_leader_left_at_zero() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
         let wake = wake_of(Leadership::following("another"), target, Some(workload("1")));
-        let asked = tokio::time::Instant::now();
+        let reported = tokio::time::Instant::now();
         for _ in 0..100 {
             wake.receive(push("web", 1.0), now());
         }
         assert_eq!(writes.recv().await, Some((2, Some("1".into()))));
-        assert_eq!(asked.elapsed(), LEADERS_TURN);
+        assert_eq!(reported.elapsed(), LEADER_HEAD_START);
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(writes.try_recv().is_err());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_replica_that_follows_leaves_alone_whom_the_leader_woke() {
+    async fn follower_writes_nothing_if_leader_scaled_workload() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
         let wake = wake_of(Leadership::following("another"), target, Some(workload("1")));
         wake.receive(push("web", 1.0), now());
-        tokio::time::sleep(LEADERS_TURN / 2).await;
-        *wake.workloads_at_zero.0.lock() = None;
+        tokio::time::sleep(LEADER_HEAD_START / 2).await;
+        *wake.workloads.0.lock() = None;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(writes.try_recv().is_err());
-        // Nothing was in its way, so the next sleep is woken, too.
-        *wake.workloads_at_zero.0.lock() = Some(workload("1"));
+        // The skipped wake has ended, so the next report starts another.
+        *wake.workloads.0.lock() = Some(workload("1"));
         wake.receive(push("web", 1.0), now());
         assert_eq!(writes.recv().await, Some((2, Some("1".into()))));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn idle_senseless_and_unknown_words_wake_nobody() {
+    async fn ignores_idle_implausible_and_unknown_stats() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
         let wake = wake(target, Some(workload("1")));
         wake.receive(push("web", 0.0), now());
@@ -617,7 +602,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_first_size_stays_within_the_bounds() {
+    fn first_size_stays_within_bounds() {
         let mut autoscaler = workload("1").autoscaler;
         let config = AutoscalerConfig { initial_scale: 3, ..AutoscalerConfig::default() };
         let (mut settings, _) = autoscaler.spec.settings(&config, &Default::default());
@@ -625,7 +610,7 @@ pub(crate) mod tests {
             settings.activation_scale = activation_scale;
             first_size(&autoscaler, &settings)
         };
-        // A new workload starts at its initial size.
+        // A new workload starts at its initial scale.
         assert_eq!([size(1), size(4), size(40)], [3, 4, 5]);
         autoscaler.status = Some(
             serde_json::from_value(serde_json::json!({"conditions": [{"type": INITIALIZED, "status": "True",

@@ -23,7 +23,7 @@ use crate::clock::now;
 use crate::controllers::blocking_condition::blocking_condition;
 use crate::controllers::context::Context;
 use crate::controllers::hpa::{HpaAcceptance, HpaProblem, verdict};
-use crate::controllers::ownership::holder_of_target;
+use crate::controllers::ownership::other_owner_of_target;
 use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
 use crate::kubernetes::reasons::Reason;
@@ -114,7 +114,7 @@ impl ObservedWorkload {
 pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> ObservedWorkload {
     let (settings, bad_settings) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
     let target = &autoscaler.spec.scale_target_ref;
-    let known = context.scales.known(&key.namespace, target);
+    let known = context.scales.cached(&key.namespace, target);
     let watched = known.is_some();
     let scale = match known {
         Some(scale) => Ok(scale),
@@ -144,7 +144,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         serverless_service,
         bare: context.starts.bare(key),
         hpa: hpa(key, autoscaler, context),
-        rival: holder_of_target(key, autoscaler, context),
+        rival: other_owner_of_target(key, autoscaler, context),
         without_activators: context.activators.absent_for(now()),
         now: context.clock.now(),
     };

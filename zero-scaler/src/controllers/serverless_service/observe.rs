@@ -15,7 +15,7 @@ use super::private_name::private_name;
 use crate::cache::service::Service;
 use crate::cache::slice_index::is_ours;
 use crate::controllers::context::Context;
-use crate::controllers::ownership::holder_of_service;
+use crate::controllers::ownership::other_owner_of_service;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{
     PodEndpoint, elsewhere, is_managed, led_ports, names_sidecar, pods, ready, tcp_ports,
@@ -125,7 +125,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         .service(&key.namespace, name)
         .filter(|service| service.metadata.deletion_timestamp.is_none())
         .ok_or_else(|| unfit(Reason::ServiceNotFound, format!("there is no Service {name}; make it")))?;
-    if let Some(holder) = holder_of_service(key, name, context) {
+    if let Some(holder) = other_owner_of_service(key, name, context) {
         let words = format!(
             "the requests of the Service {name} are led to the workload {} already, and HPAs on its metric keep their sizes; give this one a Service of its own, delete one of the \
              two, or mark as Unreachable ({GROUP}/reachability) which of them should get none",
