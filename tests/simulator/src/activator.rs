@@ -4,15 +4,17 @@
 //! what is to be said to the other activators. The first request of a workload that it does not carry is told at once: the
 //! poke.
 
+pub mod pod_slots;
+
 use autoscaler::routing::slot_lending::{Slot, SlotMessage, WaitingRequests};
 use autoscaler::stats::{RequestStats, Stat};
 use rand::Rng;
 
+use crate::activator::pod_slots::{PeerMessages, PodSlots};
 use crate::clock::{Time, instant, unix};
-use crate::hold_queue::HoldQueue;
-use crate::pod::PodId;
-use crate::pod_slots::{ActivatorId, PodSlots, Words};
-use crate::request::Request;
+use crate::workload::hold_queue::HoldQueue;
+use crate::workload::pod::PodId;
+use crate::workload::request::{ActivatorId, Request};
 
 /// Requests that may wait in one activator.
 const QUEUE_DEPTH: usize = 10_000;
@@ -57,9 +59,9 @@ impl Activator {
         self.queue.push(request)
     }
 
-    /// A caller gave up; its request, if it was still waiting here.
-    pub fn leave(&mut self, id: u64) -> Option<Request> {
-        self.queue.leave(id)
+    /// A client gave up; its request, if it was still waiting here.
+    pub fn remove(&mut self, id: u64) -> Option<Request> {
+        self.queue.remove(id)
     }
 
     /// Takes in which pods take requests.
@@ -73,12 +75,12 @@ impl Activator {
     }
 
     /// Hears another activator.
-    pub fn hear(&mut self, from: ActivatorId, message: SlotMessage<PodId>, now: Time) {
-        self.slots.hear(from, message, now);
+    pub fn receive(&mut self, from: ActivatorId, message: SlotMessage<PodId>, now: Time) {
+        self.slots.receive(from, message, now);
     }
 
     /// The requests that have a place now, and where; and what is to be said to the others.
-    pub fn settle(&mut self, now: Time, random: &mut impl Rng) -> (Vec<(PodId, Request)>, Words) {
+    pub fn settle(&mut self, now: Time, random: &mut impl Rng) -> (Vec<(PodId, Request)>, PeerMessages) {
         let mut placed = Vec::new();
         while !self.queue.is_empty()
             && let Some(slot) = self.slots.take(random)

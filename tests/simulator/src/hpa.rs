@@ -14,13 +14,15 @@
 
 mod behavior;
 mod replica_calculator;
+mod sync_reason;
 
 use std::time::Duration;
 
-pub use behavior::{Behavior, Policy, PolicyKind, Rules, SelectPolicy};
-pub use replica_calculator::{NoMetric, Tolerances, Usage, proposal, sum};
+pub use behavior::{Behavior, PolicyKind, ScalingPolicy, ScalingRules, SelectPolicy};
+pub use replica_calculator::{MetricValue, NoMetric, Tolerances, proposal, sum};
+pub use sync_reason::SyncReason;
 
-use self::behavior::{History, ScaleEvents, default_limit};
+use self::behavior::{ProposalHistory, ScaleEvents, default_limit};
 
 /// How long the largest recommendation is kept to where there is no behavior.
 pub const DEFAULT_DOWNSCALE_STABILIZATION: Duration = Duration::from_secs(300);
@@ -42,7 +44,7 @@ pub struct HpaSpec {
 #[derive(Clone, Debug)]
 pub struct Hpa {
     spec: HpaSpec,
-    history: History,
+    history: ProposalHistory,
     events: ScaleEvents,
     /// The condition ScaledToZero: the HPA itself went to zero, and may come back.
     scaled_to_zero: bool,
@@ -50,51 +52,24 @@ pub struct Hpa {
 
 /// What a sync sees.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct ObservedTarget<'a> {
     /// `spec.replicas` of the target.
     pub spec: i32,
     /// `status.replicas` of the target.
     pub status: i32,
     /// What each metric says, in the order of the targets.
-    pub usages: &'a [Usage],
+    pub usages: &'a [MetricValue],
 }
 
 /// What a sync came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sync {
+pub struct SyncResult {
     /// `spec.replicas` from now on.
     pub replicas: i32,
     /// What explains it best.
-    pub reason: Reason,
+    pub reason: SyncReason,
     /// Whether a metric could not be read, even if others were acted on.
     pub failed: bool,
-}
-
-/// Reasons of the HPA's conditions and events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The proposal, and nothing in its way.
-    DesiredWithinRange,
-    /// The target is at zero, by somebody else's will.
-    ScalingDisabled,
-    /// A metric that would be needed could not be read.
-    FailedGetExternalMetric,
-    /// Above `maxReplicas` to begin with.
-    AboveMaxReplicas,
-    /// Below `minReplicas` to begin with.
-    BelowMinReplicas,
-    /// Held up by `minReplicas`.
-    TooFewReplicas,
-    /// Held down by `maxReplicas`.
-    TooManyReplicas,
-    /// Held down by the policies.
-    ScaleUpLimit,
-    /// Held up by the policies.
-    ScaleDownLimit,
-    /// Held down by an earlier proposal.
-    ScaleUpStabilized,
-    /// Held up by an earlier proposal.
-    ScaleDownStabilized,
 }
 
 // === impl Hpa ===
@@ -102,11 +77,16 @@ pub enum Reason {
 impl Hpa {
     /// An HPA that was just created.
     pub fn new(spec: HpaSpec) -> Self {
-        Self { spec, history: History::default(), events: ScaleEvents::default(), scaled_to_zero: false }
+        Self {
+            spec,
+            history: ProposalHistory::default(),
+            events: ScaleEvents::default(),
+            scaled_to_zero: false,
+        }
     }
 
     /// One sync. What it wants is taken as written.
-    pub fn sync(&mut self, observed: Observed<'_>, now: Duration) -> Sync {
+    pub fn sync(&mut self, observed: ObservedTarget<'_>, now: Duration) -> SyncResult {
         self.history.begin(observed.spec, now);
         let sync = self.recommend(observed, now);
         if sync.replicas != observed.spec {
@@ -118,19 +98,19 @@ impl Hpa {
         sync
     }
 
-    fn recommend(&mut self, observed: Observed<'_>, now: Duration) -> Sync {
+    fn recommend(&mut self, observed: ObservedTarget<'_>, now: Duration) -> SyncResult {
         let HpaSpec { min, max, .. } = self.spec;
         let spec = observed.spec;
-        let at_once = |replicas, reason| Sync { replicas, reason, failed: false };
+        let at_once = |replicas, reason| SyncResult { replicas, reason, failed: false };
         match spec {
-            0 if !self.scaled_to_zero => at_once(0, Reason::ScalingDisabled),
-            _ if spec > max => at_once(max, Reason::AboveMaxReplicas),
-            _ if spec < min => at_once(min, Reason::BelowMinReplicas),
+            0 if !self.scaled_to_zero => at_once(0, SyncReason::ScalingDisabled),
+            _ if spec > max => at_once(max, SyncReason::AboveMaxReplicas),
+            _ if spec < min => at_once(min, SyncReason::BelowMinReplicas),
             _ => self.follow_metrics(observed, now),
         }
     }
 
-    fn follow_metrics(&mut self, observed: Observed<'_>, now: Duration) -> Sync {
+    fn follow_metrics(&mut self, observed: ObservedTarget<'_>, now: Duration) -> SyncResult {
         let tolerances = self.spec.behavior.as_ref().map_or_else(Tolerances::default, Behavior::tolerances);
         let proposals: Vec<_> = (self.spec.targets.iter().zip(observed.usages))
             .map(|(target, usage)| usage.map(|usage| proposal(usage, *target, observed.status, tolerances)))
@@ -139,31 +119,39 @@ impl Hpa {
         // The largest wins; but nobody goes down while one is silent.
         match proposals.iter().flatten().max() {
             Some(proposal) if !failed || *proposal >= observed.spec => {
-                Sync { failed, ..self.normalize(*proposal, observed.spec, now) }
+                SyncResult { failed, ..self.normalize(*proposal, observed.spec, now) }
             }
-            _ => Sync { replicas: observed.spec, reason: Reason::FailedGetExternalMetric, failed: true },
+            _ => SyncResult {
+                replicas: observed.spec,
+                reason: SyncReason::FailedGetExternalMetric,
+                failed: true,
+            },
         }
     }
 
     /// From what is proposed to what is allowed.
-    fn normalize(&mut self, proposal: i32, current: i32, now: Duration) -> Sync {
+    fn normalize(&mut self, proposal: i32, current: i32, now: Duration) -> SyncResult {
         let HpaSpec { min, max, .. } = self.spec;
         let Some(behavior) = &self.spec.behavior else {
             let stabilized = self.history.largest(proposal, DEFAULT_DOWNSCALE_STABILIZATION, now);
             let (replicas, reason) = default_limit(stabilized, current, min, max);
-            return Sync { replicas, reason: held(stabilized, proposal).unwrap_or(reason), failed: false };
+            return SyncResult {
+                replicas,
+                reason: held(stabilized, proposal).unwrap_or(reason),
+                failed: false,
+            };
         };
         let stabilized = self.history.stabilize(proposal, current, behavior, now);
         let (replicas, reason) = behavior.limit(stabilized, current, &self.events, min, max, now);
-        Sync { replicas, reason: held(stabilized, proposal).unwrap_or(reason), failed: false }
+        SyncResult { replicas, reason: held(stabilized, proposal).unwrap_or(reason), failed: false }
     }
 }
 
 /// Whether stabilization held a proposal.
-fn held(stabilized: i32, proposal: i32) -> Option<Reason> {
+fn held(stabilized: i32, proposal: i32) -> Option<SyncReason> {
     match stabilized {
-        _ if stabilized > proposal => Some(Reason::ScaleDownStabilized),
-        _ if stabilized < proposal => Some(Reason::ScaleUpStabilized),
+        _ if stabilized > proposal => Some(SyncReason::ScaleDownStabilized),
+        _ if stabilized < proposal => Some(SyncReason::ScaleUpStabilized),
         _ => None,
     }
 }

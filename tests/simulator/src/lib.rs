@@ -1,69 +1,58 @@
-//! The whole loop in virtual time: callers, pods, activators, the brain, the zero-scaler's rules and the stock HPA.
+//! The autoscaling loop in virtual time: clients, pods, activators, decisions, zero-scaler and HPA.
 //!
 //! ```text
-//!   arrivals ──► service ─┬─ Serve ─────────────────────────► pod: sidecar and app
-//!   (load,                └─ Proxy ─► activator ─ holds ────►  │
-//!    service_time)                     │ pushes each second,   │ reports each second
-//!                                      │ pokes at once         │
-//!                                      ▼                       ▼
-//!                                   metrics_adapter ◄── stats_scraper (a sample of the pods)
-//!                                   windows ► decider, each 2 s or when poked
-//!                                      │ metric                │ decisions
-//!                                      ▼                       ▼
-//!                                     hpa ── 1..N ──┐     zero_scaler ──► Proxy or Serve (service)
-//!                                      each 15 s    ▼          │ 0 ↔ n, panic, or all sizes
-//!                                               replica_set ◄──┘
-//!                                               pods start, answer, drain, go
+//!   load ─► service ─┬─ Serve ──────────────────────────► pod: queue-proxy and app
+//!                    └─ Proxy ─► activator ─ holds ─────►  │
+//!                                 │ stats each second,     │ stats each second
+//!                                 │ a poke at once         │
+//!                                 ▼                        ▼
+//!                              metrics_adapter ◄── stats_scraper (a sample of the pods)
+//!                              windows ► decider, every 2 s or when poked
+//!                                 │ metric                 │ decisions
+//!                                 ▼                        ▼
+//!                                hpa ── 1..N ──┐      zero_scaler ──► Proxy or Serve (service)
+//!                                 every 15 s   ▼           │ 0 ↔ n, panic, or all sizes
+//!                                          replica_set ◄───┘
+//!                                          pods start, serve, drain, exit
 //! ```
 //!
-//! What decides is the real thing: `autoscaler`'s windows, decider, way to zero and mode are called here as the binaries call
-//! them. What is modelled, one file each, is what surrounds them: networks and API servers as fixed delays, pods as
-//! places that are taken for a time, the HPA as its exact arithmetic.
+//! Decisions are made by the code of the crate `autoscaler`: windows, decider, scale-to-zero sequence
+//! and mode, called as the binaries call them. Each file here models one part of the environment:
+//! networks and API servers are fixed delays, pods are slots that are busy for a time, and the HPA is
+//! its exact arithmetic.
 //!
-//! A [`Scenario`] says everything that a run depends on, a [`Report`] everything that happened in it. Nothing here reads a clock
-//! and all randomness comes from the scenario's seed, so a run of hours takes seconds and is the same each time:
+//! A [`Scenario`] contains all inputs of a run and a [`Report`] all results. No code here reads a
+//! clock, and all randomness comes from the scenario's seed. A run of hours takes seconds and is
+//! reproducible:
 //!
 //! ```
 //! use std::time::Duration;
 //! use simulator::{Load, Profile, Scenario};
 //!
-//! let callers = Load::callers(Profile::constant(100.0));
-//! let report = Scenario { load: callers, ..Scenario::default() }.run(Duration::from_secs(600)).unwrap();
+//! let clients = Load::clients(Profile::constant(100.0));
+//! let report = Scenario { load: clients, ..Scenario::default() }.run(Duration::from_secs(600)).unwrap();
 //! assert_eq!(report.final_size(), 2, "{report}");
 //! ```
 //!
-//! What it shows stands in `tests/`: a wake (`wake`), rest under noise (`oscillation`), that HPA and KPA end at the same size
-//! (`hpa_and_kpa`), sleep (`zero`), outages (`missing_data`), several activators (`lending`), and what holds always (`laws`).
-//!
-//! To follow the loop, start at `simulation` (the events), then `simulation/traffic` (what becomes of a request) and
-//! `simulation/control` (what becomes of the number of pods).
+//! To follow the loop, start at `simulation` (the events), then `simulation/traffic` (the path of a
+//! request) and `simulation/control` (the path from measurements to the number of pods).
 
 pub mod activator;
-pub mod arrivals;
 pub mod clock;
-pub mod event_queue;
-pub mod hold_queue;
 pub mod hpa;
-pub mod latencies;
 pub mod load;
 pub mod metrics_adapter;
-pub mod pod;
-pub mod pod_slots;
-pub mod replica_set;
 pub mod report;
-pub mod request;
 pub mod scenario;
-pub mod service;
-pub mod service_time;
 pub mod simulation;
-pub mod stats_scraper;
+pub mod workload;
 pub mod zero_scaler;
 
-pub use event_queue::EventQueueFull;
-pub use latencies::Latencies;
+pub use load::service_time::ServiceTime;
 pub use load::{Load, Profile};
-pub use replica_set::{Change, Writer};
-pub use report::{Report, Sample};
+pub use report::latencies::Latencies;
+pub use report::{Report, TimelineSample};
 pub use scenario::{HpaMetric, Scaler, Scenario, settings};
-pub use service_time::ServiceTime;
+pub use simulation::event_queue::EventQueueFull;
 pub use simulation::{RunError, Simulation};
+pub use workload::replica_set::{SizeChange, Writer};

@@ -1,7 +1,10 @@
 //! Load: who calls, how much, and when.
 //!
 //! A [`Profile`] is a level over time: constant pieces, steps and ramps, with noise if wanted. A [`Load`] says what the level
-//! is of (callers, or requests in a second), and adds bursts: many single requests at one instant.
+//! is of (clients, or requests in a second), and adds bursts: many single requests at one instant.
+
+pub mod arrivals;
+pub mod service_time;
 
 use std::time::Duration;
 
@@ -18,16 +21,16 @@ pub struct Profile {
 /// Everybody who calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    pub(crate) kind: Kind,
+    pub(crate) kind: LoadKind,
     pub(crate) profile: Profile,
     pub(crate) bursts: Vec<(Time, u32)>,
 }
 
 /// What the level of a load is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Callers who send a request as soon as the one before has ended. So the level is the concurrency.
-    Callers,
+pub enum LoadKind {
+    /// Clients who send a request as soon as the one before has ended. So the level is the concurrency.
+    Clients,
     /// Requests in a second, evenly spaced, whether others have ended or not.
     Paced,
     /// Requests in a second, at random instants.
@@ -83,24 +86,24 @@ impl Profile {
 // === impl Load ===
 
 impl Load {
-    /// So many callers, each with one request at a time.
-    pub fn callers(profile: Profile) -> Self {
-        Self { kind: Kind::Callers, profile, bursts: Vec::new() }
+    /// So many clients, each with one request at a time.
+    pub fn clients(profile: Profile) -> Self {
+        Self { kind: LoadKind::Clients, profile, bursts: Vec::new() }
     }
 
     /// So many requests a second, evenly spaced.
     pub fn paced(profile: Profile) -> Self {
-        Self { kind: Kind::Paced, profile, bursts: Vec::new() }
+        Self { kind: LoadKind::Paced, profile, bursts: Vec::new() }
     }
 
     /// So many requests a second on average, at random instants.
     pub fn poisson(profile: Profile) -> Self {
-        Self { kind: Kind::Poisson, profile, bursts: Vec::new() }
+        Self { kind: LoadKind::Poisson, profile, bursts: Vec::new() }
     }
 
     /// Nobody.
     pub fn none() -> Self {
-        Self::callers(Profile::constant(0.0))
+        Self::clients(Profile::constant(0.0))
     }
 
     /// And so many single requests at once.

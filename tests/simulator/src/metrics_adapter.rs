@@ -3,8 +3,9 @@
 //! The decisions are the brain's own; this is only what surrounds them in the process of that name. One that comes back
 //! after an outage knows nothing: its windows are empty and its decider is new.
 
-use autoscaler::contract::metric_name::MetricName;
+pub mod stats_scraper;
 
+use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::quantity::milli_from_f64;
 use autoscaler::scaling::decider::{Decider, DeciderSpec};
 use autoscaler::stats::Stat;
@@ -72,13 +73,13 @@ impl MetricsAdapter {
         let idle_since = self.idle_since(now);
         let decider = self.decider.get_or_insert_with(|| Decider::new(&self.spec, ready, unix(now)));
         // An empty window may be read as silence only if somebody was there to be silent.
-        let heard = averages.is_some() || idle_since.is_some();
-        let verdict = heard.then(|| decider.decide(&self.spec, averages, ready, unix(now))).flatten();
+        let has_data = averages.is_some() || idle_since.is_some();
+        let result = has_data.then(|| decider.decide(&self.spec, averages, ready, unix(now))).flatten();
         let panicking = decider.is_panicking();
-        self.decision = match verdict {
-            Some(verdict) => {
+        self.decision = match result {
+            Some(result) => {
                 let key = Key::new("shop", "web");
-                Some(Decision::new(key, verdict, panicking, ready, idle_since, unix_millis(now)))
+                Some(Decision::new(key, result, panicking, ready, idle_since, unix_millis(now)))
             }
             None => self.decision.take().map(|old| Decision { idle_since, ..old }),
         };
@@ -95,15 +96,15 @@ impl MetricsAdapter {
     /// # Errors
     /// Without data: never 0, unless the workload sleeps.
     pub fn metric(&self, metric: HpaMetric, pods: usize, now: Time) -> Result<i64, NoMetric> {
-        let asleep = || if pods == 0 && self.idle_since(now).is_some() { Ok(0) } else { Err(NoMetric) };
+        let at_zero = || if pods == 0 && self.idle_since(now).is_some() { Ok(0) } else { Err(NoMetric) };
         let held = self.decision.as_ref();
         match metric {
             HpaMetric::Average => {
-                let Some(averages) = self.averages(now) else { return asleep() };
+                let Some(averages) = self.averages(now) else { return at_zero() };
                 let floor = held.map_or(0, |decision| decision.metric_floor(self.target_milli));
                 milli_from_f64(averages.stable.max(0.0)).map(|stable| stable.max(floor)).ok_or(NoMetric)
             }
-            HpaMetric::Desired => held.map_or_else(asleep, |d| Ok(i64::from(d.desired) * 1000)),
+            HpaMetric::Desired => held.map_or_else(at_zero, |d| Ok(i64::from(d.desired) * 1000)),
         }
     }
 

@@ -1,14 +1,16 @@
 //! Report: what happened in a run. Its text is what a failed test prints, so it tells the story: counts, changes of size with
 //! their writer, and a timeline.
 
+pub mod latencies;
+
 use std::fmt;
 use std::time::Duration;
 
 use autoscaler::routing::sks_mode::SksMode;
 
 use crate::clock::Time;
-use crate::latencies::Latencies;
-use crate::replica_set::{Change, Writer};
+use crate::report::latencies::Latencies;
+use crate::workload::replica_set::{SizeChange, Writer};
 
 /// Lines of the timeline, and changes of size, that are printed.
 const PRINTED: usize = 60;
@@ -22,7 +24,7 @@ pub struct Report {
     pub served: u64,
     /// Requests that met a full queue.
     pub refused: u64,
-    /// Requests whose caller gave up waiting.
+    /// Requests whose client gave up waiting.
     pub timed_out: u64,
     /// Requests that a pod works on at the end.
     pub running: usize,
@@ -31,9 +33,9 @@ pub struct Report {
     /// From arrival to answer, of those that were answered.
     pub latencies: Latencies,
     /// Every change of size.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SizeChange>,
     /// The state at each decision.
-    pub timeline: Vec<Sample>,
+    pub timeline: Vec<TimelineSample>,
     /// The most requests that any pod had at a time.
     pub most_running: usize,
     /// The longest time for which one pod had nothing to do while an activator held one and the same request.
@@ -42,7 +44,7 @@ pub struct Report {
 
 /// The state at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct TimelineSample {
     /// When.
     pub at: Time,
     /// What the decider wants; `None` while nothing was decided.
@@ -74,7 +76,7 @@ impl Report {
     }
 
     /// Changes of size in this span.
-    pub fn changes_between(&self, from: Time, until: Time) -> impl Iterator<Item = &Change> {
+    pub fn changes_between(&self, from: Time, until: Time) -> impl Iterator<Item = &SizeChange> {
         self.changes.iter().filter(move |change| (from..until).contains(&change.at))
     }
 
@@ -87,7 +89,7 @@ impl Report {
     /// Pairs of changes in a panic in which the HPA and the zero-scaler took back what the other had just written.
     pub fn opposed_in_panic(&self) -> usize {
         let pairs = self.changes.iter().zip(self.changes.iter().skip(1));
-        let opposed = |one: &Change, next: &Change| (one.from < one.to) != (next.from < next.to);
+        let opposed = |one: &SizeChange, next: &SizeChange| (one.from < one.to) != (next.from < next.to);
         pairs
             .filter(|(one, next)| one.panicking && next.panicking)
             .filter(|(one, next)| one.writer.is_hpa() != next.writer.is_hpa() && opposed(one, next))
@@ -95,9 +97,10 @@ impl Report {
     }
 
     /// Sizes that the HPA wrote below what the decider held in panic.
-    pub fn pulled_below_panic(&self, max_replicas: u32) -> Vec<Change> {
-        let below =
-            |change: &&Change| change.desired.is_some_and(|desired| change.to < desired.min(max_replicas));
+    pub fn pulled_below_panic(&self, max_replicas: u32) -> Vec<SizeChange> {
+        let below = |change: &&SizeChange| {
+            change.desired.is_some_and(|desired| change.to < desired.min(max_replicas))
+        };
         self.changes.iter().filter(|c| c.panicking && c.writer.is_hpa()).filter(below).copied().collect()
     }
 
@@ -139,7 +142,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for SizeChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, writer, .. } = self;
         let panic = if self.panicking { ", in panic" } else { "" };
@@ -147,7 +150,7 @@ impl fmt::Display for Change {
     }
 }
 
-impl fmt::Display for Sample {
+impl fmt::Display for TimelineSample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let desired = self.desired.map_or_else(|| "?".to_owned(), |desired| desired.to_string());
         let mark = if self.panicking { '!' } else { ' ' };

@@ -14,7 +14,7 @@ use autoscaler::settings::Settings;
 use crate::clock::Time;
 use crate::hpa::{Behavior, HpaSpec};
 use crate::load::Load;
-use crate::service_time::ServiceTime;
+use crate::load::service_time::ServiceTime;
 
 /// Everything that a run depends on. Two runs of the same scenario are the same.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ pub struct Scenario {
     pub load: Load,
     /// How long a pod works on a request.
     pub service_time: ServiceTime,
-    /// How long a caller waits for a pod to begin.
-    pub patience: Duration,
+    /// How long a client waits for a pod to begin.
+    pub client_timeout: Duration,
     /// How long a pod takes from its creation to its first answer; `None` is for ever.
     pub pod_start: Option<Duration>,
     /// Requests that a pod takes at a time; 0 is no limit.
@@ -86,7 +86,7 @@ impl Default for Scenario {
             seed: 1,
             load: Load::none(),
             service_time: ServiceTime::Constant(Duration::from_secs(1)),
-            patience: Duration::from_secs(60),
+            client_timeout: Duration::from_secs(60),
             pod_start: Some(Duration::from_secs(5)),
             container_concurrency: 100,
             initial_replicas: 1,

@@ -4,6 +4,7 @@
 //! does what happens at one instant and schedules what follows from it.
 
 mod control;
+pub mod event_queue;
 mod traffic;
 
 use std::time::Duration;
@@ -16,24 +17,24 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::activator::Activator;
-use crate::arrivals::Arrivals;
+use crate::activator::pod_slots::PodSlots;
 use crate::clock::Time;
-use crate::event_queue::{EventQueue, EventQueueFull};
 use crate::hpa::Hpa;
+use crate::load::arrivals::Arrivals;
 use crate::metrics_adapter::MetricsAdapter;
-use crate::pod::{Pod, PodId};
-use crate::pod_slots::{ActivatorId, PodSlots};
-use crate::replica_set::{ReplicaSet, Writer};
 use crate::report::Report;
-use crate::request::Request;
 use crate::scenario::{HpaMetric, Scenario};
-use crate::service::{Backend, Slices};
+use crate::simulation::event_queue::{EventQueue, EventQueueFull};
+use crate::workload::pod::{Pod, PodId};
+use crate::workload::replica_set::{ReplicaSet, Writer};
+use crate::workload::request::{ActivatorId, Request};
+use crate::workload::service::{Backend, Slices};
 use crate::zero_scaler::ZeroScaler;
 
 /// Events that may wait to happen.
-const MOST_EVENTS: usize = 1_000_000;
+const MAX_EVENTS: usize = 1_000_000;
 /// A run may take so long, which bounds what its report holds.
-const LONGEST_RUN: Duration = Duration::from_secs(24 * 3600);
+const MAX_RUN: Duration = Duration::from_secs(24 * 3600);
 
 /// A scenario, being played.
 #[derive(Debug)]
@@ -61,13 +62,13 @@ enum Event {
     /// A second begins.
     Second,
     /// A request comes in.
-    Arrives(Request),
+    Arrived(Request),
     /// A pod has done a request.
     Finished(PodId, Request),
     /// An activator's word arrives at another.
-    Told { from: ActivatorId, to: ActivatorId, message: SlotMessage<PodId> },
-    /// A caller has waited long enough.
-    GivesUp(Backend, u64),
+    PeerMessage { from: ActivatorId, to: ActivatorId, message: SlotMessage<PodId> },
+    /// A client has waited long enough.
+    DeadlineExpired(Backend, u64),
     /// A pod's app answers.
     PodReady(PodId),
     /// A pod that was told to go may be gone.
@@ -81,13 +82,13 @@ enum Event {
     /// A decision arrives at the zero-scaler.
     Decided(Box<Decision>),
     /// The zero-scaler looks.
-    Look,
+    Reconcile,
     /// A write of the zero-scaler arrives at the API server.
-    Write(Write),
+    SizeWritten(SizeWrite),
     /// The HPA looks.
     HpaSync,
     /// Clients learn of new slices.
-    SlicesSeen(Slices),
+    SlicesPropagated(Slices),
     /// The adapter is lost.
     AdapterLost,
     /// The adapter is back.
@@ -96,7 +97,7 @@ enum Event {
 
 /// A size on its way to the API server.
 #[derive(Clone, Copy, Debug)]
-struct Write {
+struct SizeWrite {
     to: u32,
     writer: Writer,
     /// The version that it goes by.
@@ -110,7 +111,7 @@ pub enum RunError {
     #[error(transparent)]
     EventQueueFull(#[from] EventQueueFull),
     /// Too long a run was asked for.
-    #[error("a run of {0:?} was asked for; at most {LONGEST_RUN:?} are possible")]
+    #[error("a run of {0:?} was asked for; at most {MAX_RUN:?} are possible")]
     TooLong(Duration),
 }
 
@@ -133,13 +134,13 @@ impl Scenario {
 impl Simulation {
     /// A scenario at its start.
     pub fn new(scenario: Scenario) -> Self {
-        let Scenario { seed, service_time, patience, container_concurrency, .. } = scenario;
+        let Scenario { seed, service_time, client_timeout, container_concurrency, .. } = scenario;
         let slices = Slices { mode: SksMode::Proxy, pods: Vec::new(), activators: scenario.activators };
         let mut simulation = Self {
             now: Duration::ZERO,
-            events: EventQueue::new(MOST_EVENTS),
+            events: EventQueue::new(MAX_EVENTS),
             random: StdRng::seed_from_u64(seed),
-            arrivals: Arrivals::new(scenario.load.clone(), service_time, patience, seed),
+            arrivals: Arrivals::new(scenario.load.clone(), service_time, client_timeout, seed),
             seen_slices: slices.clone(),
             slices,
             activators: activators(&scenario),
@@ -159,16 +160,16 @@ impl Simulation {
     /// # Errors
     /// See [`RunError`].
     pub fn run_until(&mut self, end: Time) -> Result<(), RunError> {
-        if end > LONGEST_RUN {
+        if end > MAX_RUN {
             return Err(RunError::TooLong(end));
         }
         while let Some((at, event)) = self.events.pop(end)? {
             self.now = at;
-            self.watch_idle_pods();
+            self.record_idle_pods();
             self.handle(event);
         }
         self.now = end;
-        self.watch_idle_pods();
+        self.record_idle_pods();
         Ok(())
     }
 
@@ -184,7 +185,7 @@ impl Simulation {
     }
 
     fn begin(&mut self) {
-        self.tell_activators();
+        self.update_activators();
         self.begin_control();
         self.after(Duration::ZERO, Event::Second);
     }
@@ -192,20 +193,20 @@ impl Simulation {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Second => self.second(),
-            Event::Arrives(request) => self.arrives(request),
+            Event::Arrived(request) => self.request_arrived(request),
             Event::Finished(pod, request) => self.finished(pod, request),
-            Event::Told { from, to, message } => self.told(from, to, message),
-            Event::GivesUp(place, id) => self.gives_up(place, id),
+            Event::PeerMessage { from, to, message } => self.peer_message(from, to, message),
+            Event::DeadlineExpired(place, id) => self.deadline_expired(place, id),
             Event::PodReady(pod) => self.pod_ready(pod),
             Event::PodDrained(pod) => self.pod_drained(pod),
-            Event::Push(stat) => self.pushed(&stat),
+            Event::Push(stat) => self.stat_pushed(&stat),
             Event::Scrape => self.scrape(),
             Event::Tick => self.tick(),
             Event::Decided(decision) => self.decided(*decision),
-            Event::Look => self.look(),
-            Event::Write(write) => self.written(write),
+            Event::Reconcile => self.reconcile(),
+            Event::SizeWritten(write) => self.size_write_applied(write),
             Event::HpaSync => self.hpa_sync(),
-            Event::SlicesSeen(slices) => self.seen_slices = slices,
+            Event::SlicesPropagated(slices) => self.seen_slices = slices,
             Event::AdapterLost => self.adapter_lost(),
             Event::AdapterBack => self.adapter_back(),
         }
@@ -213,7 +214,7 @@ impl Simulation {
 
     /// Notes for how long a pod has had nothing to do beside one and the same held request. To be called before anything
     /// changes.
-    fn watch_idle_pods(&mut self) {
+    fn record_idle_pods(&mut self) {
         let Some(oldest) = self.activators.iter().filter_map(Activator::oldest_held).min() else { return };
         for idle_since in self.replicas.pods().filter_map(|(_, pod)| pod.idle_since()) {
             let together = self.now.saturating_sub(oldest.max(idle_since));

@@ -13,8 +13,8 @@ use autoscaler::scaling::scale_to_zero::{
 use autoscaler::settings::Settings;
 
 use crate::clock::{Time, unix_millis};
-use crate::replica_set::Writer;
 use crate::scenario::{Scaler, Scenario};
+use crate::workload::replica_set::Writer;
 
 /// The zero-scaler, as far as it has to do with the workload.
 #[derive(Debug)]
@@ -26,18 +26,18 @@ pub struct ZeroScaler {
     max: u32,
     decision: Option<Decision>,
     /// When an activator last spoke of a request.
-    last_asked: Option<i64>,
+    last_request_at: Option<i64>,
     active: Option<(ActiveCondition, i64)>,
     /// The mode that was last asked for, and since when activators are in the slices.
     mode: Option<SksMode>,
     proxied_since: Option<i64>,
-    proven_at: Option<i64>,
+    verified_at: Option<i64>,
     was_at_zero: bool,
 }
 
 /// What a look sees.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed {
+pub struct ReplicaState {
     /// `spec.replicas`.
     pub replicas: u32,
     /// Ready pods.
@@ -50,7 +50,7 @@ pub struct Observed {
 
 /// What a look came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct ReconcilePlan {
     /// The size to write.
     pub write: Option<(u32, Writer)>,
     /// The mode that the slices get.
@@ -60,7 +60,7 @@ pub struct Plan {
 }
 
 /// What the way to zero came to.
-struct Position {
+struct ScaleToZeroResult {
     wanted: Option<u32>,
     write: Option<(u32, Writer)>,
     recheck: Option<Time>,
@@ -78,52 +78,53 @@ impl ZeroScaler {
             min: scenario.min_replicas.max(1),
             max: scenario.max_replicas.max(scenario.min_replicas).max(1),
             decision: None,
-            last_asked: None,
+            last_request_at: None,
             active: None,
             mode: None,
             proxied_since: None,
-            proven_at: None,
+            verified_at: None,
             was_at_zero: false,
         }
     }
 
     /// Takes a decision in; `None` when the adapter is lost, and with it all that it said.
-    pub fn hear(&mut self, decision: Option<Decision>) {
+    pub fn set_decision(&mut self, decision: Option<Decision>) {
         self.decision = decision;
     }
 
     /// An activator speaks of a request. The size to wake to, if the workload sleeps.
-    pub fn asked(&mut self, replicas: u32, now: Time) -> Option<u32> {
-        self.last_asked = Some(unix_millis(now));
+    pub fn record_request(&mut self, replicas: u32, now: Time) -> Option<u32> {
+        self.last_request_at = Some(unix_millis(now));
         (replicas == 0 && self.scale_to_zero).then(|| self.first_size())
     }
 
     /// A size that an earlier look asked for is written.
-    pub fn wrote(&mut self, replicas: u32) {
+    pub fn size_written(&mut self, replicas: u32) {
         self.was_at_zero = replicas == 0;
     }
 
     /// One pass.
-    pub fn look(&mut self, observed: Observed, now: Time) -> Plan {
-        let mut position = self.position(observed, now);
-        if position.write.is_none() && observed.replicas > 0 && position.wanted != Some(0) {
-            position.write = self.above_zero(observed.replicas);
+    pub fn reconcile(&mut self, observed: ReplicaState, now: Time) -> ReconcilePlan {
+        let mut sequence_result = self.sequence_result(observed, now);
+        if sequence_result.write.is_none() && observed.replicas > 0 && sequence_result.wanted != Some(0) {
+            sequence_result.write = self.above_zero(observed.replicas);
         }
-        let before = self.before(observed);
-        let activation = compute_active_condition(position.wanted, observed.ready, self.min, before);
-        if self.active.is_none_or(|(known, _)| known.phase != activation.phase) || self.is_woken(observed) {
+        let previous_condition = self.previous_condition(observed);
+        let activation =
+            compute_active_condition(sequence_result.wanted, observed.ready, self.min, previous_condition);
+        if self.active.is_none_or(|(known, _)| known.phase != activation.phase) || self.was_woken(observed) {
             self.active = Some((activation, unix_millis(now)));
         }
         self.was_at_zero = observed.replicas == 0;
         let inactive = activation.phase == ActivePhase::Inactive;
-        let mode = self.route(if inactive { Some(0) } else { position.wanted }, observed, now);
-        Plan { write: position.write, mode, recheck: position.recheck }
+        let mode = self.route(if inactive { Some(0) } else { sequence_result.wanted }, observed, now);
+        ReconcilePlan { write: sequence_result.write, mode, recheck: sequence_result.recheck }
     }
 
-    fn position(&mut self, observed: Observed, now: Time) -> Position {
+    fn sequence_result(&mut self, observed: ReplicaState, now: Time) -> ScaleToZeroResult {
         let wanted = self.decision.as_ref().map(|decision| self.bounded(decision.desired));
-        let inactive = self.before(observed).is_some_and(|b| b.phase == ActivePhase::Inactive);
-        let held = |wanted, recheck| Position { wanted, write: None, recheck };
+        let inactive = self.previous_condition(observed).is_some_and(|b| b.phase == ActivePhase::Inactive);
+        let held = |wanted, recheck| ScaleToZeroResult { wanted, write: None, recheck };
         match self.step(observed, now) {
             ScaleToZeroStep::Stay { reason: StayReason::AtZero, .. } => held(Some(0), None),
             ScaleToZeroStep::Stay { reason: StayReason::NoDecision, recheck } => held(None, recheck),
@@ -134,25 +135,25 @@ impl ZeroScaler {
             // The probe is asked for within the step.
             ScaleToZeroStep::GoInactive | ScaleToZeroStep::ProbeActivator => held(Some(0), None),
             ScaleToZeroStep::ScaleToZero => {
-                Position { write: Some((0, Writer::Idle)), ..held(Some(0), None) }
+                ScaleToZeroResult { write: Some((0, Writer::Idle)), ..held(Some(0), None) }
             }
             ScaleToZeroStep::Reactivate if observed.replicas > 0 => {
                 held(Some(wanted.unwrap_or(1).max(self.min)), None)
             }
             ScaleToZeroStep::Reactivate => {
                 let to = self.first_size().max(wanted.unwrap_or(0));
-                Position { write: Some((to, Writer::Wanted)), ..held(Some(to), None) }
+                ScaleToZeroResult { write: Some((to, Writer::Wanted)), ..held(Some(to), None) }
             }
         }
     }
 
     /// The next step on the way to zero, after a probe if one is asked for.
-    fn step(&mut self, observed: Observed, now: Time) -> ScaleToZeroStep {
+    fn step(&mut self, observed: ReplicaState, now: Time) -> ScaleToZeroStep {
         let now = unix_millis(now);
         let machine = self.machine(observed, None, now);
         match zero::next_step(&machine, &self.settings, now) {
             ScaleToZeroStep::ProbeActivator => {
-                self.proven_at = observed.activator_answers.then_some(now);
+                self.verified_at = observed.activator_answers.then_some(now);
                 let machine = self.machine(observed, Some(observed.activator_answers), now);
                 zero::next_step(&machine, &self.settings, now)
             }
@@ -160,20 +161,20 @@ impl ZeroScaler {
         }
     }
 
-    fn machine(&self, observed: Observed, probe: Option<bool>, now: i64) -> zero::ObservedWorkload {
-        let fresh = |since: i64| if self.is_woken(observed) { now } else { since };
+    fn machine(&self, observed: ReplicaState, probe: Option<bool>, now: i64) -> zero::ObservedWorkload {
+        let fresh = |since: i64| if self.was_woken(observed) { now } else { since };
         zero::ObservedWorkload {
             replicas: signed(observed.replicas),
             min_replicas: signed(self.min),
             allowed: zero::is_allowed(self.scale_to_zero, &self.settings),
             demand: self.demand(),
-            phase: self.before(observed).map_or(ActivePhase::Activating, |b| b.phase),
+            phase: self.previous_condition(observed).map_or(ActivePhase::Activating, |b| b.phase),
             phase_since: self.active.map_or(now, |(_, since)| fresh(since)),
             proxied_since: self.proxied_since,
             verified_before: self
-                .proven_at
+                .verified_at
                 .zip(self.proxied_since)
-                .is_some_and(|(proven, since)| proven >= since),
+                .is_some_and(|(verified, since)| verified >= since),
             probe,
         }
     }
@@ -181,7 +182,7 @@ impl ZeroScaler {
     /// The decider's word, beside the activators'. It comes at once, and there is one clock.
     fn demand(&self) -> Option<RequestDemand> {
         let decision = self.decision.as_ref()?;
-        Some(RequestDemand::new(decision, decision.decided_at, self.last_asked))
+        Some(RequestDemand::new(decision, decision.decided_at, self.last_request_at))
     }
 
     /// Sizes that we write where there are pods already: ahead of the HPA while panicking, all of them without one.
@@ -195,7 +196,7 @@ impl ZeroScaler {
     }
 
     /// Proxy or Serve, and since when.
-    fn route(&mut self, wanted: Option<u32>, observed: Observed, now: Time) -> SksMode {
+    fn route(&mut self, wanted: Option<u32>, observed: ReplicaState, now: Time) -> SksMode {
         let excess = self.decision.as_ref().map(|decision| decision.excess_burst_capacity);
         let mode = sks_mode::wanted(wanted, excess, observed.ready, self.mode);
         self.mode = Some(mode);
@@ -208,12 +209,14 @@ impl ZeroScaler {
     }
 
     /// What the Active condition said, unless somebody woke the workload since.
-    fn before(&self, observed: Observed) -> Option<ActiveCondition> {
-        let woken = self.is_woken(observed);
-        self.active.map(|(activation, _)| activation).filter(|a| !(woken && a.phase == ActivePhase::Inactive))
+    fn previous_condition(&self, observed: ReplicaState) -> Option<ActiveCondition> {
+        let was_woken = self.was_woken(observed);
+        self.active
+            .map(|(activation, _)| activation)
+            .filter(|a| !(was_woken && a.phase == ActivePhase::Inactive))
     }
 
-    fn is_woken(&self, observed: Observed) -> bool {
+    fn was_woken(&self, observed: ReplicaState) -> bool {
         self.was_at_zero && observed.replicas > 0
     }
 

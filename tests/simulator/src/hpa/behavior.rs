@@ -6,29 +6,30 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Reason, Tolerances};
+use super::replica_calculator::Tolerances;
+use super::sync_reason::SyncReason;
 
 /// The longest stabilization window and the longest policy period that the API allows.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_PERIOD: Duration = Duration::from_secs(3600);
 
 /// `spec.behavior`, defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Behavior {
     /// `scaleUp`.
-    pub up: Rules,
+    pub up: ScalingRules,
     /// `scaleDown`.
-    pub down: Rules,
+    pub down: ScalingRules,
 }
 
 /// The rules for one direction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rules {
+pub struct ScalingRules {
     /// `stabilizationWindowSeconds`.
     pub stabilization: Duration,
     /// `selectPolicy`.
     pub select: SelectPolicy,
     /// `policies`.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<ScalingPolicy>,
     /// `tolerance`; `None` is the controller's flag.
     pub tolerance: Option<f64>,
 }
@@ -46,7 +47,7 @@ pub enum SelectPolicy {
 
 /// A limit of the change in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct ScalingPolicy {
     /// The unit of the value.
     pub kind: PolicyKind,
     /// How many.
@@ -66,7 +67,7 @@ pub enum PolicyKind {
 
 /// Proposals of the last hour.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History {
+pub(super) struct ProposalHistory {
     proposals: VecDeque<(Duration, i32)>,
 }
 
@@ -82,14 +83,14 @@ impl Default for Behavior {
     /// What the API fills in where an HPA has a behavior without rules.
     fn default() -> Self {
         let period = Duration::from_secs(15);
-        let percent = Policy { kind: PolicyKind::Percent, value: 100, period };
-        let rules = |stabilization, policies| Rules {
+        let percent = ScalingPolicy { kind: PolicyKind::Percent, value: 100, period };
+        let rules = |stabilization, policies| ScalingRules {
             stabilization: Duration::from_secs(stabilization),
             select: SelectPolicy::Max,
             policies,
             tolerance: None,
         };
-        let pods = Policy { kind: PolicyKind::Pods, value: 4, period };
+        let pods = ScalingPolicy { kind: PolicyKind::Pods, value: 4, period };
         Self { up: rules(0, vec![pods, percent]), down: rules(300, vec![percent]) }
     }
 }
@@ -97,8 +98,8 @@ impl Default for Behavior {
 impl Behavior {
     /// The behavior that makes an HPA follow a windowed metric as the KPA does. `scale_down_delay` is what the KPA calls so.
     pub fn like_the_kpa(scale_down_delay: Duration) -> Self {
-        let policy = |kind, value| Policy { kind, value, period: Duration::from_secs(15) };
-        let rules = |stabilization, policies| Rules {
+        let policy = |kind, value| ScalingPolicy { kind, value, period: Duration::from_secs(15) };
+        let rules = |stabilization, policies| ScalingRules {
             stabilization,
             select: SelectPolicy::Max,
             policies,
@@ -126,29 +127,35 @@ impl Behavior {
         min: i32,
         max: i32,
         now: Duration,
-    ) -> (i32, Reason) {
+    ) -> (i32, SyncReason) {
         if desired > current {
             let limit = self.up.up_limit(current, events, now).max(current);
-            let (most, reason) =
-                if max > limit { (limit, Reason::ScaleUpLimit) } else { (max, Reason::TooManyReplicas) };
+            let (most, reason) = if max > limit {
+                (limit, SyncReason::ScaleUpLimit)
+            } else {
+                (max, SyncReason::TooManyReplicas)
+            };
             if desired > most {
                 return (most, reason);
             }
         } else if desired < current {
             let limit = self.down.down_limit(current, events, now).min(current);
-            let (least, reason) =
-                if min < limit { (limit, Reason::ScaleDownLimit) } else { (min, Reason::TooFewReplicas) };
+            let (least, reason) = if min < limit {
+                (limit, SyncReason::ScaleDownLimit)
+            } else {
+                (min, SyncReason::TooFewReplicas)
+            };
             if desired < least {
                 return (least, reason);
             }
         }
-        (desired, Reason::DesiredWithinRange)
+        (desired, SyncReason::DesiredWithinRange)
     }
 }
 
-// === impl Rules ===
+// === impl ScalingRules ===
 
-impl Rules {
+impl ScalingRules {
     /// The largest size.
     pub(super) fn up_limit(&self, current: i32, events: &ScaleEvents, now: Duration) -> i32 {
         let limits = self.policies.iter().map(|policy| {
@@ -186,9 +193,9 @@ impl Rules {
     }
 }
 
-// === impl History ===
+// === impl ProposalHistory ===
 
-impl History {
+impl ProposalHistory {
     /// A controller that sees an HPA for the first time takes its size for a proposal.
     pub(super) fn begin(&mut self, current: i32, now: Duration) {
         if self.proposals.is_empty() {
@@ -248,17 +255,17 @@ impl ScaleEvents {
 }
 
 fn is_past(at: Duration, now: Duration) -> bool {
-    at + LONGEST < now
+    at + MAX_PERIOD < now
 }
 
 /// Where there is no behavior: at most twice the size, or 4; and min..max.
-pub(super) fn default_limit(desired: i32, current: i32, min: i32, max: i32) -> (i32, Reason) {
+pub(super) fn default_limit(desired: i32, current: i32, min: i32, max: i32) -> (i32, SyncReason) {
     let limit = current.saturating_mul(2).max(4);
     let (most, reason) =
-        if max > limit { (limit, Reason::ScaleUpLimit) } else { (max, Reason::TooManyReplicas) };
+        if max > limit { (limit, SyncReason::ScaleUpLimit) } else { (max, SyncReason::TooManyReplicas) };
     match desired {
-        _ if desired < min => (min, Reason::TooFewReplicas),
+        _ if desired < min => (min, SyncReason::TooFewReplicas),
         _ if desired > most => (most, reason),
-        _ => (desired, Reason::DesiredWithinRange),
+        _ => (desired, SyncReason::DesiredWithinRange),
     }
 }

@@ -1,7 +1,7 @@
 //! From a metric's value to a number of pods (replica_calculator.go, External with an averageValue).
 
 /// What a metric says, in thousandths.
-pub type Usage = Result<i64, NoMetric>;
+pub type MetricValue = Result<i64, NoMetric>;
 
 /// The metric could not be read: an error of the API, or a list without items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +37,7 @@ impl Tolerances {
 ///
 /// # Errors
 /// When there are none.
-pub fn sum(items: &[i64]) -> Usage {
+pub fn sum(items: &[i64]) -> MetricValue {
     if items.is_empty() {
         return Err(NoMetric);
     }

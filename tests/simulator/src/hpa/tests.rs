@@ -18,8 +18,8 @@ fn hpa(min: i32, max: i32, behavior: impl Into<Option<Behavior>>) -> Hpa {
 }
 
 /// A sync with `usage` in whole units; `status.replicas` is what spec says.
-fn sync(hpa: &mut Hpa, spec: i32, usage: i64) -> (i32, Reason) {
-    let sync = hpa.sync(Observed { spec, status: spec, usages: &[Ok(usage * 1000)] }, NOW);
+fn sync(hpa: &mut Hpa, spec: i32, usage: i64) -> (i32, SyncReason) {
+    let sync = hpa.sync(ObservedTarget { spec, status: spec, usages: &[Ok(usage * 1000)] }, NOW);
     (sync.replicas, sync.reason)
 }
 
@@ -46,8 +46,9 @@ fn a_proposal_is_the_usage_over_the_target_unless_within_the_tolerance() {
 fn nothing_asked_for_rests_at_the_minimum() {
     // 6, 7: a pod that was only just created is not in status yet.
     for status in [0, 1] {
-        let sync = hpa(1, 50, with_tolerance(None)).sync(Observed { spec: 1, status, usages: &[Ok(0)] }, NOW);
-        assert_eq!(sync, Sync { replicas: 1, reason: Reason::TooFewReplicas, failed: false });
+        let sync =
+            hpa(1, 50, with_tolerance(None)).sync(ObservedTarget { spec: 1, status, usages: &[Ok(0)] }, NOW);
+        assert_eq!(sync, SyncResult { replicas: 1, reason: SyncReason::TooFewReplicas, failed: false });
     }
 }
 
@@ -61,9 +62,9 @@ fn items_add_up_and_no_items_are_an_error() {
 #[test]
 fn an_unreadable_metric_freezes_the_size() {
     // 9
-    let sync =
-        hpa(1, 50, with_tolerance(None)).sync(Observed { spec: 7, status: 7, usages: &[Err(NoMetric)] }, NOW);
-    assert_eq!(sync, Sync { replicas: 7, reason: Reason::FailedGetExternalMetric, failed: true });
+    let sync = hpa(1, 50, with_tolerance(None))
+        .sync(ObservedTarget { spec: 7, status: 7, usages: &[Err(NoMetric)] }, NOW);
+    assert_eq!(sync, SyncResult { replicas: 7, reason: SyncReason::FailedGetExternalMetric, failed: true });
 }
 
 #[test]
@@ -71,7 +72,7 @@ fn one_unreadable_metric_of_two_allows_only_to_grow() {
     // 10
     let two = HpaSpec { min: 1, max: 50, targets: vec![70_000, 70_000], behavior: Some(Behavior::default()) };
     let sync = |usage| {
-        let observed = Observed { spec: 5, status: 5, usages: &[Ok(usage), Err(NoMetric)] };
+        let observed = ObservedTarget { spec: 5, status: 5, usages: &[Ok(usage), Err(NoMetric)] };
         let sync = Hpa::new(two.clone()).sync(observed, NOW);
         (sync.replicas, sync.failed)
     };
@@ -83,7 +84,7 @@ fn one_unreadable_metric_of_two_allows_only_to_grow() {
 fn a_surge_is_taken_for_the_size_unless_the_tolerance_is_zero() {
     // 11
     for (tolerance, replicas) in [(None, 21), (Some(0.0), 20)] {
-        let observed = Observed { spec: 20, status: 21, usages: &[Ok(20 * 70_000)] };
+        let observed = ObservedTarget { spec: 20, status: 21, usages: &[Ok(20 * 70_000)] };
         assert_eq!(hpa(1, 50, with_tolerance(tolerance)).sync(observed, NOW).replicas, replicas);
     }
 }
@@ -93,29 +94,29 @@ fn policies_limit_growth_by_what_the_hpa_itself_added() {
     // 12
     for (current, replicas) in [(1, 5), (3, 7), (5, 10)] {
         let limited = sync(&mut hpa(1, 500, Behavior::default()), current, 100 * 70);
-        assert_eq!(limited, (replicas, Reason::ScaleUpLimit), "{current}");
+        assert_eq!(limited, (replicas, SyncReason::ScaleUpLimit), "{current}");
     }
     // 13
     let mut added = hpa(1, 500, Behavior::default());
     added.events.record(4, NOW - Duration::from_secs(14));
-    assert_eq!(sync(&mut added, 8, 100 * 70), (8, Reason::ScaleUpLimit));
+    assert_eq!(sync(&mut added, 8, 100 * 70), (8, SyncReason::ScaleUpLimit));
     // 14
     let mut patched = hpa(1, 500, Behavior::default());
-    assert_eq!(sync(&mut patched, 8, 100 * 70), (16, Reason::ScaleUpLimit));
+    assert_eq!(sync(&mut patched, 8, 100 * 70), (16, SyncReason::ScaleUpLimit));
     // 15
     let mut like_the_kpa = hpa(1, 2500, with_tolerance(Some(0.0)));
     assert_eq!(
         like_the_kpa.spec.behavior.as_ref().unwrap().up.up_limit(3, &ScaleEvents::default(), NOW),
         3000
     );
-    assert_eq!(sync(&mut like_the_kpa, 3, 5000 * 70), (2500, Reason::TooManyReplicas));
+    assert_eq!(sync(&mut like_the_kpa, 3, 5000 * 70), (2500, SyncReason::TooManyReplicas));
 }
 
 #[test]
 fn an_event_is_forgotten_at_the_end_of_its_period() {
     let mut hpa = hpa(1, 500, Behavior::default());
     hpa.events.record(4, NOW - Duration::from_secs(15));
-    assert_eq!(sync(&mut hpa, 8, 100 * 70), (16, Reason::ScaleUpLimit));
+    assert_eq!(sync(&mut hpa, 8, 100 * 70), (16, SyncReason::ScaleUpLimit));
 }
 
 #[test]
@@ -124,19 +125,23 @@ fn half_of_the_pods_may_go_in_a_period() {
     let rules = Behavior::like_the_kpa(Duration::ZERO).down;
     let limits = [1, 2, 3, 5, 9, 10].map(|current| rules.down_limit(current, &ScaleEvents::default(), NOW));
     assert_eq!(limits, [0, 1, 1, 2, 4, 5]);
-    assert_eq!(sync(&mut hpa(1, 50, with_tolerance(None)), 10, 0), (5, Reason::ScaleDownLimit));
+    assert_eq!(sync(&mut hpa(1, 50, with_tolerance(None)), 10, 0), (5, SyncReason::ScaleDownLimit));
 }
 
 #[test]
 fn select_policy_picks_the_larger_or_the_smaller_change_or_none() {
     let period = Duration::from_secs(15);
     let policies = vec![
-        Policy { kind: PolicyKind::Pods, value: 4, period },
-        Policy { kind: PolicyKind::Percent, value: 100, period },
+        ScalingPolicy { kind: PolicyKind::Pods, value: 4, period },
+        ScalingPolicy { kind: PolicyKind::Percent, value: 100, period },
     ];
     let limits = |select| {
-        let rules =
-            Rules { stabilization: Duration::ZERO, select, policies: policies.clone(), tolerance: None };
+        let rules = ScalingRules {
+            stabilization: Duration::ZERO,
+            select,
+            policies: policies.clone(),
+            tolerance: None,
+        };
         let events = ScaleEvents::default();
         (rules.up_limit(10, &events, NOW), rules.down_limit(10, &events, NOW))
     };
@@ -149,21 +154,21 @@ fn select_policy_picks_the_larger_or_the_smaller_change_or_none() {
 fn stabilization_only_damps_and_knows_only_the_hpas_own_proposals() {
     let free = |down| {
         let mut behavior = Behavior::like_the_kpa(Duration::from_secs(down));
-        behavior.down.policies = vec![Policy { kind: PolicyKind::Percent, value: 100, period: NOW }];
+        behavior.down.policies = vec![ScalingPolicy { kind: PolicyKind::Percent, value: 100, period: NOW }];
         hpa(1, 50, behavior)
     };
     // 17: the 20 was patched from outside.
     let mut none = free(0);
     none.history.record(5, NOW - Duration::from_secs(15));
-    assert_eq!(sync(&mut none, 20, 5 * 70), (5, Reason::DesiredWithinRange));
+    assert_eq!(sync(&mut none, 20, 5 * 70), (5, SyncReason::DesiredWithinRange));
     // 18
     let mut held = free(300);
     held.history.record(18, NOW - Duration::from_secs(299));
-    assert_eq!(sync(&mut held, 20, 5 * 70), (18, Reason::ScaleDownStabilized));
+    assert_eq!(sync(&mut held, 20, 5 * 70), (18, SyncReason::ScaleDownStabilized));
     // 19
     let mut woken = free(300);
     woken.history.record(9, NOW - Duration::from_secs(200));
-    assert_eq!(sync(&mut woken, 1, 3 * 70), (3, Reason::DesiredWithinRange));
+    assert_eq!(sync(&mut woken, 1, 3 * 70), (3, SyncReason::DesiredWithinRange));
     let mut without_behavior = hpa(1, 50, None);
     without_behavior.history.record(9, NOW - Duration::from_secs(200));
     assert_eq!(sync(&mut without_behavior, 1, 3 * 70).0, 4);
@@ -172,29 +177,34 @@ fn stabilization_only_damps_and_knows_only_the_hpas_own_proposals() {
 #[test]
 fn a_controller_that_sees_an_hpa_first_takes_its_size_for_a_proposal() {
     let mut fresh = hpa(1, 50, Behavior::default());
-    assert_eq!(sync(&mut fresh, 10, 70), (10, Reason::ScaleDownStabilized));
+    assert_eq!(sync(&mut fresh, 10, 70), (10, SyncReason::ScaleDownStabilized));
 }
 
 #[test]
 fn sizes_out_of_bounds_are_corrected_at_once_and_without_a_metric() {
     let at = |spec| {
-        hpa(2, 50, Behavior::default()).sync(Observed { spec, status: spec, usages: &[Err(NoMetric)] }, NOW)
+        hpa(2, 50, Behavior::default())
+            .sync(ObservedTarget { spec, status: spec, usages: &[Err(NoMetric)] }, NOW)
     };
     // 20
-    assert_eq!(at(60), Sync { replicas: 50, reason: Reason::AboveMaxReplicas, failed: false });
+    assert_eq!(at(60), SyncResult { replicas: 50, reason: SyncReason::AboveMaxReplicas, failed: false });
     // 21
-    assert_eq!(at(1), Sync { replicas: 2, reason: Reason::BelowMinReplicas, failed: false });
+    assert_eq!(at(1), SyncResult { replicas: 2, reason: SyncReason::BelowMinReplicas, failed: false });
 }
 
 #[test]
 fn a_target_at_zero_is_left_alone_unless_the_hpa_put_it_there() {
     // 22, 24
     for min in [1, 0] {
-        assert_eq!(sync(&mut hpa(min, 50, Behavior::default()), 0, 140), (0, Reason::ScalingDisabled));
+        assert_eq!(sync(&mut hpa(min, 50, Behavior::default()), 0, 140), (0, SyncReason::ScalingDisabled));
     }
     // 23
     let mut own_zero = hpa(0, 50, with_tolerance(None));
-    assert_eq!(sync(&mut own_zero, 1, 0), (0, Reason::DesiredWithinRange));
-    assert_eq!(sync(&mut own_zero, 0, 140), (2, Reason::DesiredWithinRange));
-    assert_eq!(sync(&mut own_zero, 0, 140), (0, Reason::ScalingDisabled), "somebody else put it to zero now");
+    assert_eq!(sync(&mut own_zero, 1, 0), (0, SyncReason::DesiredWithinRange));
+    assert_eq!(sync(&mut own_zero, 0, 140), (2, SyncReason::DesiredWithinRange));
+    assert_eq!(
+        sync(&mut own_zero, 0, 140),
+        (0, SyncReason::ScalingDisabled),
+        "somebody else put it to zero now"
+    );
 }

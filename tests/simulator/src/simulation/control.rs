@@ -6,23 +6,23 @@ use autoscaler::Decision;
 use autoscaler::stats::Stat;
 use rand::RngExt;
 
-use super::{Event, Simulation, Write};
+use super::{Event, Simulation, SizeWrite};
 use crate::clock::Time;
 use crate::hpa;
 use crate::metrics_adapter::MetricsAdapter;
-use crate::pod::PodId;
-use crate::replica_set::{Change, Writer};
-use crate::report::Sample;
-use crate::service::Slices;
-use crate::stats_scraper::scrape;
-use crate::zero_scaler::Observed;
+use crate::metrics_adapter::stats_scraper::scrape;
+use crate::report::TimelineSample;
+use crate::workload::pod::PodId;
+use crate::workload::replica_set::{SizeChange, Writer};
+use crate::workload::service::Slices;
+use crate::zero_scaler::ReplicaState;
 
 const SCRAPE_PERIOD: Time = Time::from_secs(1);
 /// In the middle half of a second, so that each round has a second of its own.
 const SCRAPE_PHASES: Range<Time> = Time::from_millis(250)..Time::from_millis(750);
 const TICK_PERIOD: Time = Time::from_secs(2);
 /// From a decision, or a change of pods, to the zero-scaler's look at it.
-const LOOK_DELAY: Time = Time::from_millis(2);
+const RECONCILE_DELAY: Time = Time::from_millis(2);
 /// From a look to the size in the API server.
 const WRITE_DELAY: Time = Time::from_millis(8);
 /// From written slices to the rules on every node.
@@ -35,7 +35,7 @@ const DRAIN: Time = Time::from_secs(2);
 impl Simulation {
     /// What is periodic begins anywhere in its period: nobody chooses how these lie to each other.
     pub(super) fn begin_control(&mut self) {
-        self.after(Time::ZERO, Event::Look);
+        self.after(Time::ZERO, Event::Reconcile);
         for (phases, event) in [
             (SCRAPE_PHASES, Event::Scrape),
             (Time::ZERO..TICK_PERIOD, Event::Tick),
@@ -51,7 +51,7 @@ impl Simulation {
     }
 
     /// Both hear an activator: the adapter counts, the zero-scaler wakes.
-    pub(super) fn pushed(&mut self, stat: &Stat) {
+    pub(super) fn stat_pushed(&mut self, stat: &Stat) {
         if let Some(adapter) = &mut self.adapter {
             adapter.record_push(stat, self.now);
             if !stat.is_idle() && adapter.wants_poke() {
@@ -59,7 +59,7 @@ impl Simulation {
             }
         }
         if !stat.is_idle()
-            && let Some(to) = self.zero_scaler.asked(self.replicas.spec(), self.now)
+            && let Some(to) = self.zero_scaler.record_request(self.replicas.spec(), self.now)
         {
             self.write_soon(to, Writer::Wake);
         }
@@ -84,31 +84,31 @@ impl Simulation {
         let (ready, now) = (self.ready(), self.now);
         let decision = self.adapter.as_mut().and_then(|adapter| adapter.decide(ready, now));
         if let Some(decision) = decision {
-            self.after(LOOK_DELAY, Event::Decided(Box::new(decision)));
+            self.after(RECONCILE_DELAY, Event::Decided(Box::new(decision)));
         }
     }
 
     pub(super) fn decided(&mut self, decision: Decision) {
         // A decision that was on its way when the adapter was lost.
         if self.adapter.is_some() {
-            self.zero_scaler.hear(Some(decision));
+            self.zero_scaler.set_decision(Some(decision));
         }
-        self.look();
+        self.reconcile();
     }
 
-    pub(super) fn look(&mut self) {
-        let observed = Observed {
+    pub(super) fn reconcile(&mut self) {
+        let observed = ReplicaState {
             replicas: self.replicas.spec(),
             ready: self.ready(),
             activators: u32::try_from(self.activators.len()).unwrap_or(u32::MAX),
             activator_answers: self.seen_slices.leads_to_activators(),
         };
-        let plan = self.zero_scaler.look(observed, self.now);
+        let plan = self.zero_scaler.reconcile(observed, self.now);
         if let Some((to, writer)) = plan.write {
             self.write_soon(to, writer);
         }
         if let Some(recheck) = plan.recheck {
-            self.after(recheck, Event::Look);
+            self.after(recheck, Event::Reconcile);
         }
         self.publish(Slices {
             mode: plan.mode,
@@ -120,22 +120,22 @@ impl Simulation {
     fn publish(&mut self, slices: Slices) {
         if slices != self.slices {
             self.slices = slices.clone();
-            self.after(SLICES_DELAY, Event::SlicesSeen(slices));
+            self.after(SLICES_DELAY, Event::SlicesPropagated(slices));
         }
     }
 
     fn write_soon(&mut self, to: u32, writer: Writer) {
-        let write = Write { to, writer, seen: self.replicas.version() };
-        self.after(WRITE_DELAY, Event::Write(write));
+        let write = SizeWrite { to, writer, seen: self.replicas.version() };
+        self.after(WRITE_DELAY, Event::SizeWritten(write));
     }
 
     /// All writes but those in panic hold only for the version that they go by.
-    pub(super) fn written(&mut self, write: Write) {
+    pub(super) fn size_write_applied(&mut self, write: SizeWrite) {
         if write.writer != Writer::Panic && write.seen != self.replicas.version() {
-            return self.after(LOOK_DELAY, Event::Look);
+            return self.after(RECONCILE_DELAY, Event::Reconcile);
         }
         if write.writer != Writer::Wake {
-            self.zero_scaler.wrote(write.to);
+            self.zero_scaler.size_written(write.to);
         }
         self.scale(write.to, write.writer);
     }
@@ -148,7 +148,7 @@ impl Simulation {
         let signed = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
         let (spec, status) = (signed(self.replicas.spec() as usize), signed(self.replicas.alive()));
         if let Some((hpa, _)) = &mut self.hpa {
-            let sync = hpa.sync(hpa::Observed { spec, status, usages: &[usage] }, self.now);
+            let sync = hpa.sync(hpa::ObservedTarget { spec, status, usages: &[usage] }, self.now);
             self.scale(sync.replicas.unsigned_abs(), Writer::Hpa);
             self.after(self.scenario.hpa_sync_period, Event::HpaSync);
         }
@@ -161,7 +161,8 @@ impl Simulation {
         }
         let decision = self.adapter.as_ref().and_then(MetricsAdapter::decision);
         let (desired, panicking) = (decision.map(|d| d.desired), decision.is_some_and(|d| d.panicking));
-        let consequences = self.replicas.write(Change { at: self.now, from, to, writer, desired, panicking });
+        let consequences =
+            self.replicas.write(SizeChange { at: self.now, from, to, writer, desired, panicking });
         if let Some(start) = self.scenario.pod_start {
             for pod in consequences.created {
                 self.after(start, Event::PodReady(pod));
@@ -187,14 +188,14 @@ impl Simulation {
     }
 
     fn pods_changed(&mut self) {
-        self.tell_activators();
-        self.after(LOOK_DELAY, Event::Look);
+        self.update_activators();
+        self.after(RECONCILE_DELAY, Event::Reconcile);
     }
 
     pub(super) fn adapter_lost(&mut self) {
         self.adapter = None;
-        self.zero_scaler.hear(None);
-        self.look();
+        self.zero_scaler.set_decision(None);
+        self.reconcile();
     }
 
     pub(super) fn adapter_back(&mut self) {
@@ -203,7 +204,7 @@ impl Simulation {
 
     fn sample(&mut self) {
         let decision = self.adapter.as_ref().and_then(MetricsAdapter::decision);
-        let sample = Sample {
+        let sample = TimelineSample {
             at: self.now,
             desired: decision.map(|d| d.desired),
             panicking: decision.is_some_and(|d| d.panicking),

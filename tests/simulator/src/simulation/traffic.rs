@@ -4,10 +4,9 @@ use autoscaler::routing::slot_lending::SlotMessage;
 
 use super::{Event, Simulation};
 use crate::clock::Time;
-use crate::pod::{Accepted, PodId};
-use crate::pod_slots::ActivatorId;
-use crate::request::{Outcome, Request};
-use crate::service::Backend;
+use crate::workload::pod::{Admission, PodId};
+use crate::workload::request::{ActivatorId, Request, RequestResult};
+use crate::workload::service::Backend;
 
 const SECOND: Time = Time::from_secs(1);
 /// From an activator to the adapter and the zero-scaler.
@@ -24,23 +23,23 @@ impl Simulation {
         for pod in self.replicas.pods_mut() {
             pod.end_period(now);
         }
-        let told: Vec<_> =
+        let peer_message: Vec<_> =
             self.activators.iter_mut().filter_map(|activator| activator.end_period(now)).collect();
-        for stat in told {
+        for stat in peer_message {
             self.after(PUSH_DELAY, Event::Push(Box::new(stat)));
         }
         for request in self.arrivals.second(now) {
-            self.events.schedule(request.arrived, Event::Arrives(request));
+            self.events.schedule(request.arrived, Event::Arrived(request));
         }
         self.after(SECOND, Event::Second);
     }
 
-    pub(super) fn arrives(&mut self, request: Request) {
+    pub(super) fn request_arrived(&mut self, request: Request) {
         self.report.arrived += 1;
         match self.seen_slices.pick(&mut self.random) {
             Some(Backend::Pod(pod)) if self.send(pod, request) => {}
             Some(Backend::Activator(activator)) => self.hold(activator, request),
-            _ => self.end(request, Outcome::Refused),
+            _ => self.end(request, RequestResult::Refused),
         }
     }
 
@@ -53,12 +52,13 @@ impl Simulation {
             self.after(PUSH_DELAY, Event::Push(Box::new(stat)));
         }
         if !held {
-            return self.end(request, Outcome::Refused);
+            return self.end(request, RequestResult::Refused);
         }
         self.settle(index);
         // Whoever came last waits if anybody does.
         if self.activators.get(index).is_some_and(|activator| activator.held() > 0) {
-            self.events.schedule(request.deadline, Event::GivesUp(Backend::Activator(index), request.id));
+            self.events
+                .schedule(request.deadline, Event::DeadlineExpired(Backend::Activator(index), request.id));
         }
     }
 
@@ -67,22 +67,22 @@ impl Simulation {
         let mut again = true;
         while std::mem::take(&mut again) {
             let Some(activator) = self.activators.get_mut(index) else { return };
-            let (placed, words) = activator.settle(self.now, &mut self.random);
-            for (to, message) in words {
-                self.after(PEER_DELAY, Event::Told { from: index, to, message });
+            let (placed, messages) = activator.settle(self.now, &mut self.random);
+            for (to, message) in messages {
+                self.after(PEER_DELAY, Event::PeerMessage { from: index, to, message });
             }
             for (pod, request) in placed {
                 if !self.send(pod, request) {
-                    self.leave_pod(pod, request, Outcome::Refused);
+                    self.leave_pod(pod, request, RequestResult::Refused);
                     again = true;
                 }
             }
         }
     }
 
-    pub(super) fn told(&mut self, from: ActivatorId, to: ActivatorId, message: SlotMessage<PodId>) {
+    pub(super) fn peer_message(&mut self, from: ActivatorId, to: ActivatorId, message: SlotMessage<PodId>) {
         if let Some(activator) = self.activators.get_mut(to) {
-            activator.hear(from, message, self.now);
+            activator.receive(from, message, self.now);
         }
         self.settle(to);
     }
@@ -92,11 +92,11 @@ impl Simulation {
         // A pod that is gone while somebody still sends to it would be a fault of the loop: it shows as a refusal.
         let Some(pod) = self.replicas.pod_mut(id) else { return false };
         match pod.accept(request, self.now) {
-            Accepted::Running => self.after(request.work, Event::Finished(id, request)),
-            Accepted::Waiting => {
-                self.events.schedule(request.deadline, Event::GivesUp(Backend::Pod(id), request.id));
+            Admission::Running => self.after(request.work, Event::Finished(id, request)),
+            Admission::Waiting => {
+                self.events.schedule(request.deadline, Event::DeadlineExpired(Backend::Pod(id), request.id));
             }
-            Accepted::Refused => return false,
+            Admission::Refused => return false,
         }
         true
     }
@@ -106,24 +106,24 @@ impl Simulation {
         if let Some(next) = next {
             self.after(next.work, Event::Finished(id, next));
         }
-        self.leave_pod(id, request, Outcome::Served);
+        self.leave_pod(id, request, RequestResult::Served);
         self.settle_for(&request);
     }
 
     /// A deadline is over. Whoever does not wait any more stays.
-    pub(super) fn gives_up(&mut self, place: Backend, id: u64) {
+    pub(super) fn deadline_expired(&mut self, place: Backend, id: u64) {
         match place {
             Backend::Activator(index) => {
-                let request = self.activators.get_mut(index).and_then(|activator| activator.leave(id));
+                let request = self.activators.get_mut(index).and_then(|activator| activator.remove(id));
                 if let Some(request) = request {
-                    self.end(request, Outcome::TimedOut);
+                    self.end(request, RequestResult::TimedOut);
                     self.settle(index);
                 }
             }
             Backend::Pod(pod) => {
-                let request = self.replicas.pod_mut(pod).and_then(|waited| waited.leave(id, self.now));
+                let request = self.replicas.pod_mut(pod).and_then(|waited| waited.remove(id, self.now));
                 if let Some(request) = request {
-                    self.leave_pod(pod, request, Outcome::TimedOut);
+                    self.leave_pod(pod, request, RequestResult::TimedOut);
                     self.settle_for(&request);
                 }
             }
@@ -131,7 +131,7 @@ impl Simulation {
     }
 
     /// Ends a request that was on a pod, and gives its place back.
-    fn leave_pod(&mut self, id: PodId, request: Request, outcome: Outcome) {
+    fn leave_pod(&mut self, id: PodId, request: Request, outcome: RequestResult) {
         self.end(request, outcome);
         if let Some(activator) = request.activator.and_then(|index| self.activators.get_mut(index)) {
             activator.release(id, &request, self.now);
@@ -144,25 +144,25 @@ impl Simulation {
         }
     }
 
-    fn end(&mut self, request: Request, outcome: Outcome) {
+    fn end(&mut self, request: Request, outcome: RequestResult) {
         match outcome {
-            Outcome::Served => {
+            RequestResult::Served => {
                 self.report.served += 1;
                 self.report.latencies.record(self.now.saturating_sub(request.arrived));
             }
-            Outcome::Refused => self.report.refused += 1,
-            Outcome::TimedOut => self.report.timed_out += 1,
+            RequestResult::Refused => self.report.refused += 1,
+            RequestResult::TimedOut => self.report.timed_out += 1,
         }
         if let Some(activator) = request.activator.and_then(|index| self.activators.get_mut(index)) {
             activator.request_out(self.now);
         }
         if let Some(next) = self.arrivals.next_of(&request, outcome, self.now) {
-            self.events.schedule(next.arrived, Event::Arrives(next));
+            self.events.schedule(next.arrived, Event::Arrived(next));
         }
     }
 
     /// Pods came or went.
-    pub(super) fn tell_activators(&mut self) {
+    pub(super) fn update_activators(&mut self) {
         let ready = self.replicas.ready();
         for activator in &mut self.activators {
             activator.set_pods(&ready);

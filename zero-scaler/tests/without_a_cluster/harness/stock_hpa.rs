@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use simulator::hpa::{Behavior, Hpa, HpaSpec, Observed};
+use simulator::hpa::{Behavior, Hpa, HpaSpec, ObservedTarget};
 use tokio::time::Instant;
 
 use crate::harness::cluster::{Cluster, HPA, TARGET};
@@ -39,7 +39,7 @@ impl StockHpa {
         }
         self.due = now + PERIOD;
         let size = i32::try_from(cluster.size()).unwrap();
-        let observed = Observed { spec: size, status: size, usages: &[Ok(metric)] };
+        let observed = ObservedTarget { spec: size, status: size, usages: &[Ok(metric)] };
         let wanted = self.hpa.sync(observed, now - self.began).replicas;
         if wanted != size {
             cluster.scale(wanted.into());

@@ -1,16 +1,12 @@
 //! Missing data is never zero: without the metrics-adapter no size changes and nobody goes to sleep, but sleepers still wake.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a run that fails has failed the test")]
-
 use std::time::Duration;
 
 use simulator::{HpaMetric, Load, Profile, Scaler, Scenario, ServiceTime, Simulation, Writer, settings};
 
-const ALL: [Scaler; 3] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average), Scaler::Hpa(HpaMetric::Desired)];
+use crate::seconds;
 
-const fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
+const ALL: [Scaler; 3] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average), Scaler::Hpa(HpaMetric::Desired)];
 
 #[test]
 fn a_minute_without_the_adapter_changes_no_size() {
@@ -18,7 +14,7 @@ fn a_minute_without_the_adapter_changes_no_size() {
         for burst_capacity in [-1.0, 0.0] {
             let scenario = Scenario {
                 scaler,
-                load: Load::callers(Profile::constant(245.0)),
+                load: Load::clients(Profile::constant(245.0)),
                 service_time: ServiceTime::Constant(Duration::from_millis(2300)),
                 settings: settings(|s| s.target_burst_capacity = burst_capacity),
                 adapter_outages: vec![seconds(300)..seconds(360)],
@@ -37,7 +33,7 @@ fn nobody_goes_to_sleep_on_silence() {
     for scaler in ALL {
         let scenario = Scenario {
             scaler,
-            load: Load::callers(Profile::constant(3.0).step(seconds(100), 0.0)),
+            load: Load::clients(Profile::constant(3.0).step(seconds(100), 0.0)),
             adapter_outages: vec![seconds(130)..seconds(400)],
             ..Scenario::default()
         };
@@ -71,7 +67,7 @@ fn pods_that_never_start_lose_nothing_before_their_callers_give_up() {
             initial_replicas: 0,
             pod_start: None,
             load: Load::none().burst(seconds(10), 500),
-            patience: seconds(60),
+            client_timeout: seconds(60),
             ..Scenario::default()
         });
         simulation.run_until(seconds(70)).unwrap();

@@ -1,19 +1,15 @@
 //! What holds in every scenario, at every moment.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a run that fails has failed the test")]
-
 use std::time::Duration;
 
 use proptest::prelude::*;
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, ServiceTime, Simulation, settings};
 
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
+use crate::seconds;
 
 fn loads() -> impl Strategy<Value = Load> {
     let kinds = prop_oneof![
-        Just(Load::callers as fn(Profile) -> Load),
+        Just(Load::clients as fn(Profile) -> Load),
         Just(Load::paced as fn(Profile) -> Load),
         Just(Load::poisson as fn(Profile) -> Load),
     ];
@@ -31,15 +27,17 @@ fn pods() -> impl Strategy<Value = Scenario> {
         prop_oneof![1 => Just(None), 9 => (0u64..20_000).prop_map(|ms| Some(Duration::from_millis(ms)))];
     let concurrencies = prop_oneof![Just(0u32), Just(1), Just(2), Just(5), Just(10)];
     (starts, concurrencies, 20u64..4000, 0u32..5, 1usize..4, 1u64..60).prop_map(
-        |(pod_start, container_concurrency, service, initial_replicas, activators, patience)| Scenario {
-            pod_start,
-            container_concurrency,
-            target: f64::from(container_concurrency.max(1)) * 0.7,
-            service_time: ServiceTime::Exponential(Duration::from_millis(service)),
-            initial_replicas,
-            activators,
-            patience: seconds(patience),
-            ..Scenario::default()
+        |(pod_start, container_concurrency, service, initial_replicas, activators, client_timeout)| {
+            Scenario {
+                pod_start,
+                container_concurrency,
+                target: f64::from(container_concurrency.max(1)) * 0.7,
+                service_time: ServiceTime::Exponential(Duration::from_millis(service)),
+                initial_replicas,
+                activators,
+                client_timeout: seconds(client_timeout),
+                ..Scenario::default()
+            }
         },
     )
 }

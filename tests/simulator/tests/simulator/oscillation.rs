@@ -9,21 +9,17 @@
 //! The same 1.5 % are more pods for a larger workload. At 20 pods half a pod is no distance any more (140 changes; 8 with ten
 //! minutes of delay), so that there the delay or a longer window is not for edges alone.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a run that fails has failed the test")]
-
 use std::time::Duration;
 
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, settings};
+
+use crate::seconds;
 
 const BOTH: [Scaler; 2] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)];
 const HOURS: Duration = seconds(2 * 3600);
 const TEN_MINUTES: Duration = seconds(600);
 /// The first panic is over by then.
 const SETTLED: Duration = seconds(300);
-
-const fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 /// Each second has a rate of its own, up to a fifth more or less than the mean.
 fn jumping(mean: f64) -> Load {

@@ -9,12 +9,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::clock::Time;
-use crate::load::{Kind, Load};
-use crate::request::{Outcome, Request};
-use crate::service_time::{ServiceTime, exponential};
+use crate::load::service_time::{ServiceTime, exponential};
+use crate::load::{Load, LoadKind};
+use crate::workload::request::{Request, RequestResult};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a caller waits before it comes back after a refusal.
+/// How long a client waits before it comes back after a refusal.
 const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// Makes requests.
@@ -22,11 +22,11 @@ const BACK_OFF: Duration = Duration::from_secs(1);
 pub struct Arrivals {
     load: Load,
     service_time: ServiceTime,
-    patience: Duration,
+    client_timeout: Duration,
     random: StdRng,
     next_id: u64,
-    /// Callers that are there, and that should be.
-    callers: u32,
+    /// Clients that are there, and that should be.
+    clients: u32,
     wanted: u32,
     /// The part of a request that a paced load owes the next second.
     owed: f64,
@@ -36,9 +36,9 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Nobody has called yet.
-    pub fn new(load: Load, service_time: ServiceTime, patience: Duration, seed: u64) -> Self {
+    pub fn new(load: Load, service_time: ServiceTime, client_timeout: Duration, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
-        Self { load, service_time, patience, random, next_id: 0, callers: 0, wanted: 0, owed: 0.0 }
+        Self { load, service_time, client_timeout, random, next_id: 0, clients: 0, wanted: 0, owed: 0.0 }
     }
 
     /// The requests that arrive in the second from `now`.
@@ -46,11 +46,11 @@ impl Arrivals {
         let noise = self.random.random_range(-1.0..=1.0);
         let level = self.load.profile.at(now, noise);
         let mut instants = match self.load.kind {
-            Kind::Callers => self.callers(level, now),
-            Kind::Paced => self.paced(level, now),
-            Kind::Poisson => self.poisson(level, now),
+            LoadKind::Clients => self.clients(level, now),
+            LoadKind::Paced => self.paced(level, now),
+            LoadKind::Poisson => self.poisson(level, now),
         };
-        let repeats = self.load.kind == Kind::Callers;
+        let repeats = self.load.kind == LoadKind::Clients;
         let mut requests: Vec<_> = instants.drain(..).map(|at| self.request(at, repeats)).collect();
         let bursts: Vec<_> =
             self.load.bursts.iter().filter(|(at, _)| (now..now + SECOND).contains(at)).copied().collect();
@@ -60,24 +60,24 @@ impl Arrivals {
         requests
     }
 
-    /// The next request of a caller whose last one has ended; `None` if it does not come back.
-    pub fn next_of(&mut self, request: &Request, outcome: Outcome, now: Time) -> Option<Request> {
+    /// The next request of a client whose last one has ended; `None` if it does not come back.
+    pub fn next_of(&mut self, request: &Request, outcome: RequestResult, now: Time) -> Option<Request> {
         if !request.repeats {
             return None;
         }
-        if self.callers > self.wanted {
-            self.callers -= 1;
+        if self.clients > self.wanted {
+            self.clients -= 1;
             return None;
         }
-        let pause = if outcome == Outcome::Refused { BACK_OFF } else { Duration::ZERO };
+        let pause = if outcome == RequestResult::Refused { BACK_OFF } else { Duration::ZERO };
         Some(self.request(now + pause, true))
     }
 
-    fn callers(&mut self, level: f64, now: Time) -> Vec<Time> {
+    fn clients(&mut self, level: f64, now: Time) -> Vec<Time> {
         // Those who are too many leave when their request has ended.
         self.wanted = level.round() as u32;
-        let come = self.wanted.saturating_sub(self.callers);
-        self.callers += come;
+        let come = self.wanted.saturating_sub(self.clients);
+        self.clients += come;
         vec![now; come as usize]
     }
 
@@ -105,7 +105,7 @@ impl Arrivals {
             id: self.next_id,
             arrived,
             work: self.service_time.draw(&mut self.random),
-            deadline: arrived + self.patience,
+            deadline: arrived + self.client_timeout,
             repeats,
             activator: None,
             lender: None,
@@ -128,22 +128,25 @@ mod tests {
 
     #[test]
     fn callers_come_at_once_and_those_too_many_leave_after_their_request() {
-        let mut arrivals = arrivals(Load::callers(Profile::constant(3.0).step(at(5), 1.0)));
+        let mut arrivals = arrivals(Load::clients(Profile::constant(3.0).step(at(5), 1.0)));
         let first = arrivals.second(at(0));
         assert_eq!(first.len(), 3);
         assert!(arrivals.second(at(1)).is_empty(), "they are there already");
-        assert!(arrivals.next_of(&first[0], Outcome::Served, at(1)).is_some());
+        assert!(arrivals.next_of(&first[0], RequestResult::Served, at(1)).is_some());
         arrivals.second(at(5));
-        assert!(arrivals.next_of(&first[1], Outcome::Served, at(5)).is_none());
-        assert!(arrivals.next_of(&first[2], Outcome::Served, at(5)).is_none());
-        assert!(arrivals.next_of(&first[0], Outcome::Served, at(5)).is_some());
+        assert!(arrivals.next_of(&first[1], RequestResult::Served, at(5)).is_none());
+        assert!(arrivals.next_of(&first[2], RequestResult::Served, at(5)).is_none());
+        assert!(arrivals.next_of(&first[0], RequestResult::Served, at(5)).is_some());
     }
 
     #[test]
     fn a_refused_caller_backs_off() {
-        let mut arrivals = arrivals(Load::callers(Profile::constant(1.0)));
+        let mut arrivals = arrivals(Load::clients(Profile::constant(1.0)));
         let request = arrivals.second(at(0))[0];
-        assert_eq!(arrivals.next_of(&request, Outcome::Refused, at(0)).map(|r| r.arrived), Some(BACK_OFF));
+        assert_eq!(
+            arrivals.next_of(&request, RequestResult::Refused, at(0)).map(|r| r.arrived),
+            Some(BACK_OFF)
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 use crate::clock::Time;
-use crate::pod::{Phase, Pod};
+use crate::workload::pod::{Pod, PodPhase};
 
 /// Asks a sample of the pods. Those that ran for a stable window come first: the young report less than they will.
 pub fn scrape<'a>(
@@ -15,7 +15,8 @@ pub fn scrape<'a>(
     stable_window: Time,
     random: &mut impl Rng,
 ) -> ScrapeResult {
-    let is_old = |pod: &&Pod| matches!(pod.phase(), Phase::Ready { since } if since + stable_window <= now);
+    let is_old =
+        |pod: &&Pod| matches!(pod.phase(), PodPhase::Ready { since } if since + stable_window <= now);
     let (mut candidates, mut young): (Vec<&Pod>, Vec<&Pod>) =
         pods.filter(|pod| pod.is_ready()).partition(is_old);
     candidates.shuffle(random);
@@ -27,20 +28,20 @@ pub fn scrape<'a>(
     }
     let sample = sample_size(population);
     let mut too_young = 0;
-    let mut heard = Vec::with_capacity(sample);
+    let mut stats = Vec::with_capacity(sample);
     for pod in candidates {
         match pod.last_stat() {
-            Some(stat) => heard.push(stat.clone()),
+            Some(stat) => stats.push(stat.clone()),
             // Another is asked in its place.
             None => too_young += 1,
         }
-        if heard.len() == sample {
+        if stats.len() == sample {
             break;
         }
     }
-    if heard.is_empty() {
+    if stats.is_empty() {
         return ScrapeResult::Incomplete;
     }
-    let idle = too_young == 0 && heard.iter().all(Stat::is_idle);
-    ScrapeResult::Complete { total: extrapolate(&[], &heard, population - too_young), idle }
+    let idle = too_young == 0 && stats.iter().all(Stat::is_idle);
+    ScrapeResult::Complete { total: extrapolate(&[], &stats, population - too_young), idle }
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::clock::Time;
-use crate::pod_slots::ActivatorId;
+
+/// Index of an activator.
+pub type ActivatorId = usize;
 
 /// A request and everything that is decided about it when it arrives.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,9 +16,9 @@ pub struct Request {
     pub arrived: Time,
     /// How long a pod works on it.
     pub work: Duration,
-    /// When its caller gives up waiting for a pod to begin.
+    /// When its client gives up waiting for a pod to begin.
     pub deadline: Time,
-    /// Whether the caller sends the next one as soon as this has ended.
+    /// Whether the client sends the next one as soon as this has ended.
     pub repeats: bool,
     /// The activator that carries it.
     pub activator: Option<ActivatorId>,
@@ -26,11 +28,11 @@ pub struct Request {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestResult {
     /// A pod has answered.
     Served,
     /// A queue was full.
     Refused,
-    /// The caller gave up waiting.
+    /// The client gave up waiting.
     TimedOut,
 }

@@ -15,12 +15,11 @@ use autoscaler::routing::slot_lending::{
 use rand::{Rng, RngExt};
 
 use crate::clock::Time;
-use crate::pod::PodId;
+use crate::workload::pod::PodId;
+use crate::workload::request::ActivatorId;
 
-/// An activator's number.
-pub type ActivatorId = usize;
 /// What activators say to each other.
-pub type Words = Vec<(ActivatorId, SlotMessage<PodId>)>;
+pub type PeerMessages = Vec<(ActivatorId, SlotMessage<PodId>)>;
 
 /// One activator's places.
 #[derive(Debug)]
@@ -28,18 +27,18 @@ pub enum PodSlots {
     /// As many requests as come; how many of ours each pod has.
     Unlimited(BTreeMap<PodId, u32>),
     /// Slots.
-    Limited(Box<Limited>),
+    Limited(Box<LimitedSlots>),
 }
 
 /// Slots on pods with a limit.
 #[derive(Debug)]
-pub struct Limited {
+pub struct LimitedSlots {
     container_concurrency: NonZeroU32,
     id: ActivatorId,
     activators: usize,
     lending: SlotLending<PodId, ActivatorId>,
     /// Whether there is anybody to talk to.
-    talks: bool,
+    has_peers: bool,
     filling: LoadBalancingPolicy,
 }
 
@@ -53,9 +52,16 @@ impl PodSlots {
         };
         let filling = LoadBalancingPolicy::of_container_concurrency(container_concurrency);
         let mut lending = SlotLending::default();
-        let talks = lends && activators > 1;
-        lending.set_peers(&(0..activators).filter(|peer| talks && *peer != id).collect());
-        Self::Limited(Box::new(Limited { container_concurrency, id, activators, lending, talks, filling }))
+        let has_peers = lends && activators > 1;
+        lending.set_peers(&(0..activators).filter(|peer| has_peers && *peer != id).collect());
+        Self::Limited(Box::new(LimitedSlots {
+            container_concurrency,
+            id,
+            activators,
+            lending,
+            has_peers,
+            filling,
+        }))
     }
 
     /// Takes in which pods there are.
@@ -94,27 +100,27 @@ impl PodSlots {
     }
 
     /// Hears another activator.
-    pub fn hear(&mut self, from: ActivatorId, message: SlotMessage<PodId>, now: Time) {
+    pub fn receive(&mut self, from: ActivatorId, message: SlotMessage<PodId>, now: Time) {
         if let Self::Limited(limited) = self {
             limited.lending.receive(&from, message, now);
         }
     }
 
     /// What is to be said to the others, given what still waits after all places were taken.
-    pub fn settle(&mut self, waiting: WaitingRequests, now: Time) -> Words {
+    pub fn settle(&mut self, waiting: WaitingRequests, now: Time) -> PeerMessages {
         match self {
-            Self::Limited(limited) if limited.talks => {
+            Self::Limited(limited) if limited.has_peers => {
                 limited.lending.set_waiting(waiting);
                 limited.lending.settle(now)
             }
-            _ => Words::new(),
+            _ => PeerMessages::new(),
         }
     }
 }
 
 // === impl Limited ===
 
-impl Limited {
+impl LimitedSlots {
     fn set_pods(&mut self, pods: &[PodId]) {
         let named: BTreeMap<String, PodId> = pods.iter().map(|pod| (format!("pod-{pod}"), *pod)).collect();
         let activators: Vec<String> = (0..self.activators).map(|id| format!("activator-{id}")).collect();

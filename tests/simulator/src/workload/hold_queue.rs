@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::request::Request;
+use crate::workload::request::Request;
 
 /// A bounded queue of requests.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ impl HoldQueue {
         self.waiting.pop_front()
     }
 
-    /// Takes out a request whose caller gave up, if it still waits here.
-    pub fn leave(&mut self, id: u64) -> Option<Request> {
+    /// Takes out a request whose client gave up, if it still waits here.
+    pub fn remove(&mut self, id: u64) -> Option<Request> {
         let place = self.waiting.iter().position(|request| request.id == id)?;
         self.waiting.remove(place)
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Time;
-use crate::pod::{Phase, Pod, PodId};
+use crate::workload::pod::{Pod, PodId, PodPhase};
 
 /// The target of all scaling.
 #[derive(Debug)]
@@ -16,14 +16,14 @@ pub struct ReplicaSet {
     next_id: PodId,
     spec: u32,
     version: u64,
-    changes: Vec<Change>,
+    changes: Vec<SizeChange>,
     /// The most requests that any pod, gone ones included, had at a time.
     most_running: usize,
 }
 
 /// A change of `spec.replicas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct SizeChange {
     /// When.
     pub at: Time,
     /// The size before.
@@ -57,7 +57,7 @@ pub enum Writer {
 
 /// What follows from a write.
 #[derive(Debug, Default)]
-pub struct Consequences {
+pub struct PodChanges {
     /// Pods that begin to start.
     pub created: Vec<PodId>,
     /// Pods that were told to go.
@@ -85,7 +85,7 @@ impl ReplicaSet {
     }
 
     /// Writes `spec.replicas`. `change` says who, and what the decider thought of it.
-    pub fn write(&mut self, change: Change) -> Consequences {
+    pub fn write(&mut self, change: SizeChange) -> PodChanges {
         self.version += 1;
         self.spec = change.to;
         self.changes.push(change);
@@ -95,7 +95,7 @@ impl ReplicaSet {
         for id in &terminated {
             self.terminate(*id);
         }
-        Consequences { created, terminated }
+        PodChanges { created, terminated }
     }
 
     /// A pod's app answers. False if the pod is not there any more, or is told to go.
@@ -107,7 +107,7 @@ impl ReplicaSet {
 
     /// Lets a pod that was told to go, and has nothing to do, be gone.
     pub fn remove_if_drained(&mut self, id: PodId) {
-        let drained = |pod: &Pod| pod.phase() == Phase::Terminating && pod.running() + pod.waiting() == 0;
+        let drained = |pod: &Pod| pod.phase() == PodPhase::Terminating && pod.running() + pod.waiting() == 0;
         if self.pods.get(&id).is_some_and(drained)
             && let Some(pod) = self.pods.remove(&id)
         {
@@ -142,7 +142,7 @@ impl ReplicaSet {
 
     /// `status.replicas`: pods that are there and not told to go, ready or not.
     pub fn alive(&self) -> usize {
-        self.pods.values().filter(|pod| pod.phase() != Phase::Terminating).count()
+        self.pods.values().filter(|pod| pod.phase() != PodPhase::Terminating).count()
     }
 
     /// Changes with each write.
@@ -151,7 +151,7 @@ impl ReplicaSet {
     }
 
     /// All changes of size.
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[SizeChange] {
         &self.changes
     }
 
@@ -170,9 +170,9 @@ impl ReplicaSet {
 
     /// Whom the ReplicaSet controller takes first: pods that are not ready, then those that became ready last.
     fn victims(&self, count: usize) -> Vec<PodId> {
-        let mut alive: Vec<_> = self.pods().filter(|(_, pod)| pod.phase() != Phase::Terminating).collect();
+        let mut alive: Vec<_> = self.pods().filter(|(_, pod)| pod.phase() != PodPhase::Terminating).collect();
         alive.sort_by_key(|(id, pod)| match pod.phase() {
-            Phase::Ready { since } => (1, std::cmp::Reverse((since, *id))),
+            PodPhase::Ready { since } => (1, std::cmp::Reverse((since, *id))),
             _ => (0, std::cmp::Reverse((Duration::ZERO, *id))),
         });
         alive.into_iter().take(count).map(|(id, _)| id).collect()
@@ -193,10 +193,10 @@ impl ReplicaSet {
 mod tests {
     use super::*;
 
-    fn write(replicas: &mut ReplicaSet, second: u64, to: u32) -> Consequences {
+    fn write(replicas: &mut ReplicaSet, second: u64, to: u32) -> PodChanges {
         let from = replicas.spec();
         let at = Duration::from_secs(second);
-        replicas.write(Change { at, from, to, writer: Writer::Hpa, desired: None, panicking: false })
+        replicas.write(SizeChange { at, from, to, writer: Writer::Hpa, desired: None, panicking: false })
     }
 
     #[test]

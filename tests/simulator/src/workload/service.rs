@@ -5,8 +5,8 @@
 use autoscaler::routing::sks_mode::SksMode;
 use rand::{Rng, RngExt};
 
-use crate::pod::PodId;
-use crate::pod_slots::ActivatorId;
+use crate::workload::pod::PodId;
+use crate::workload::request::ActivatorId;
 
 /// What the slices say.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::stats::{RequestStats, Stat};
 
 use crate::clock::{Time, instant, whole_second};
-use crate::hold_queue::HoldQueue;
-use crate::request::Request;
+use crate::workload::hold_queue::HoldQueue;
+use crate::workload::request::Request;
 
 /// Requests that may wait in a sidecar for each one that may run.
 const QUEUE_FACTOR: usize = 10;
@@ -19,7 +19,7 @@ pub type PodId = u64;
 /// One pod.
 #[derive(Debug)]
 pub struct Pod {
-    phase: Phase,
+    phase: PodPhase,
     limit: ConcurrencyLimit,
     running: usize,
     most_running: usize,
@@ -32,7 +32,7 @@ pub struct Pod {
 
 /// Where a pod is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum PodPhase {
     /// Not able to answer yet.
     Starting,
     /// In the slices, since then.
@@ -46,7 +46,7 @@ pub enum Phase {
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepted {
+pub enum Admission {
     /// The app works on it.
     Running,
     /// It waits in the sidecar.
@@ -61,7 +61,7 @@ impl Pod {
     /// A pod that has just been created.
     pub fn new(container_concurrency: u32, now: Time) -> Self {
         Self {
-            phase: Phase::Starting,
+            phase: PodPhase::Starting,
             limit: ConcurrencyLimit::of_container_concurrency(container_concurrency),
             running: 0,
             most_running: 0,
@@ -74,8 +74,8 @@ impl Pod {
 
     /// The app answers.
     pub fn become_ready(&mut self, now: Time) {
-        if self.phase == Phase::Starting {
-            self.phase = Phase::Ready { since: now };
+        if self.phase == PodPhase::Starting {
+            self.phase = PodPhase::Ready { since: now };
             self.idle_since = Some(now);
             // Its first period began with the second it lies in.
             self.stats = RequestStats::new(instant(whole_second(now)));
@@ -84,28 +84,28 @@ impl Pod {
 
     /// Somebody wants it gone.
     pub fn terminate(&mut self) {
-        self.phase = Phase::Terminating;
+        self.phase = PodPhase::Terminating;
     }
 
     /// Where it is in its life.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> PodPhase {
         self.phase
     }
 
     /// Whether new requests should come here.
     pub fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready { .. })
+        matches!(self.phase, PodPhase::Ready { .. })
     }
 
     /// Takes a request in.
-    pub fn accept(&mut self, request: Request, now: Time) -> Accepted {
+    pub fn accept(&mut self, request: Request, now: Time) -> Admission {
         let accepted = if self.has_room() {
             self.run();
-            Accepted::Running
+            Admission::Running
         } else if self.queue.push(request) {
-            Accepted::Waiting
+            Admission::Waiting
         } else {
-            return Accepted::Refused;
+            return Admission::Refused;
         };
         self.stats.request_in(instant(now), request.activator.is_some());
         accepted
@@ -123,16 +123,16 @@ impl Pod {
         Some(next)
     }
 
-    /// A caller gave up; its request, if it was still waiting here.
-    pub fn leave(&mut self, id: u64, now: Time) -> Option<Request> {
-        let request = self.queue.leave(id)?;
+    /// A client gave up; its request, if it was still waiting here.
+    pub fn remove(&mut self, id: u64, now: Time) -> Option<Request> {
+        let request = self.queue.remove(id)?;
         self.stats.request_out(instant(now), request.activator.is_some());
         Some(request)
     }
 
     /// Ends a reporting period.
     pub fn end_period(&mut self, now: Time) {
-        if self.phase == Phase::Starting {
+        if self.phase == PodPhase::Starting {
             return;
         }
         let report = self.stats.report(instant(now));

@@ -1,24 +1,20 @@
 //! To zero and back: a workload that nobody calls goes to sleep, the first request wakes it, and no request is lost on the way.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a run that fails has failed the test")]
-
 use std::time::Duration;
 
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, Writer, settings};
 
+use crate::seconds;
+
 const BOTH: [Scaler; 2] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)];
-/// The callers' last requests have ended.
+/// The clients' last requests have ended.
 const QUIET: Duration = seconds(121);
 
-const fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-/// Three callers for two minutes. `burst_capacity` -1 keeps the activator in the path, 0 takes it out while pods are there.
+/// Three clients for two minutes. `burst_capacity` -1 keeps the activator in the path, 0 takes it out while pods are there.
 fn two_minutes_of_calls(scaler: Scaler, burst_capacity: f64) -> Scenario {
     Scenario {
         scaler,
-        load: Load::callers(Profile::constant(3.0).step(seconds(120), 0.0)),
+        load: Load::clients(Profile::constant(3.0).step(seconds(120), 0.0)),
         settings: settings(|s| s.target_burst_capacity = burst_capacity),
         ..Scenario::default()
     }

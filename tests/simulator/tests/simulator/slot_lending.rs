@@ -3,18 +3,14 @@
 //! Each activator has its share of the pods. Without a word between them one may hold requests while another's pods have
 //! nothing to do, for as long as the luck of the draw lasts; so they lend.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a run that fails has failed the test")]
-
 use std::time::Duration;
 
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, ServiceTime, settings};
 
+use crate::seconds;
+
 /// What a message between activators takes.
 const MESSAGE: Duration = Duration::from_millis(1);
-
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 /// Ten pods of one request each, all of whose requests come through activators.
 fn ten_pods(activators: usize, load: Load) -> Scenario {
@@ -33,8 +29,8 @@ fn ten_pods(activators: usize, load: Load) -> Scenario {
     }
 }
 
-fn callers(count: f64) -> Load {
-    Load::callers(Profile::constant(count))
+fn clients(count: f64) -> Load {
+    Load::clients(Profile::constant(count))
 }
 
 fn run(scenario: Scenario) -> Report {
@@ -49,7 +45,7 @@ fn promised(activators: usize) -> Duration {
 #[test]
 fn no_pod_is_idle_while_a_request_waits() {
     for activators in [1, 2, 3, 5] {
-        for load in [callers(5.0), callers(10.0), callers(30.0), Load::poisson(Profile::constant(18.0))] {
+        for load in [clients(5.0), clients(10.0), clients(30.0), Load::poisson(Profile::constant(18.0))] {
             let report = run(ten_pods(activators, load.clone()));
             let bound = promised(activators);
             assert!(report.longest_idle <= bound, "{activators} activators, {load:?}\n{report}");
@@ -58,11 +54,11 @@ fn no_pod_is_idle_while_a_request_waits() {
     }
 }
 
-/// As many callers as pods, so everybody has one; but callers pick activators, not pods.
+/// As many clients as pods, so everybody has one; but clients pick activators, not pods.
 #[test]
 fn without_lending_pods_are_idle_for_seconds() {
-    let lending = run(ten_pods(3, callers(10.0)));
-    let alone = run(Scenario { lending: false, ..ten_pods(3, callers(10.0)) });
+    let lending = run(ten_pods(3, clients(10.0)));
+    let alone = run(Scenario { lending: false, ..ten_pods(3, clients(10.0)) });
     assert!(alone.longest_idle > seconds(1), "{alone}");
     assert!(
         lending.served > alone.served + alone.served / 10,
@@ -86,7 +82,7 @@ fn nobody_waits_longer_than_in_one_queue() {
 #[test]
 fn pods_that_come_and_go_are_shared_anew() {
     for scaler in [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)] {
-        let load = Load::callers(
+        let load = Load::clients(
             Profile::constant(2.0).ramp(seconds(30), seconds(150), 25.0).step(seconds(200), 5.0),
         );
         let scenario = Scenario { scaler, min_replicas: 1, max_replicas: 100, ..ten_pods(3, load) };

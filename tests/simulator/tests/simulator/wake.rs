@@ -1,17 +1,13 @@
 //! From nothing to a thousand requests at once: a sleeping workload whose pods take five seconds to start serves them all
 //! within half a minute, and loses none.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a run that fails has failed the test")]
-
 use std::time::Duration;
 
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, Writer, settings};
 
-const BOTH: [Scaler; 2] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)];
+use crate::seconds;
 
-const fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
+const BOTH: [Scaler; 2] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)];
 
 /// A sleeping workload; a request takes a second.
 fn asleep(scaler: Scaler, container_concurrency: u32, load: Load) -> Scenario {
@@ -42,7 +38,7 @@ fn a_thousand_at_once_are_served_within_half_a_minute() {
 fn a_thousand_callers_who_stay_never_wait_longer_than_that() {
     for scaler in BOTH {
         for container_concurrency in [100, 0] {
-            let load = Load::callers(Profile::constant(0.0).step(seconds(10), 1000.0));
+            let load = Load::clients(Profile::constant(0.0).step(seconds(10), 1000.0));
             let report = asleep(scaler, container_concurrency, load).run(seconds(60)).unwrap();
             all_served_within_half_a_minute(&report);
             assert_eq!(report.running + report.held, 1000, "everybody is there still\n{report}");
