@@ -21,6 +21,8 @@ pub const VERSION: &str = "v1alpha1";
 pub const SYSTEM_NAMESPACE: &str = "rouse-system";
 /// ConfigMap with the cluster-wide settings, in the installation's namespace.
 pub const CONFIG_MAP: &str = "config-autoscaler";
+/// ConfigMap with the last valid data of [`CONFIG_MAP`], written by the zero-scaler's leader.
+pub const ACCEPTED_CONFIG_MAP: &str = "config-autoscaler-accepted";
 
 /// Label that opts a pod into the sidecar (value `"true"`), by which every part finds the pods that have one.
 pub const INJECT_LABEL: &str = "autoscaling.rouse.dev/inject";

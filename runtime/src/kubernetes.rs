@@ -1,12 +1,14 @@
 //! Access to the Kubernetes API that several binaries share: client, discovery, scale, peers,
 //! leases.
 
+mod accepted_settings;
 mod api_resources;
 mod client;
 pub mod lease;
 mod peers;
 mod scale;
 
+pub use accepted_settings::{ObservedSettings, watch_settings};
 pub use api_resources::ApiResources;
 pub use client::{ClientError, client};
 pub use peers::watch_peers;

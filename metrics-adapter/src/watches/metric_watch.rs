@@ -2,8 +2,8 @@
 //! ConfigMap.
 //!
 //! A workload is in the table if its Metric and its PodAutoscaler both exist and are valid; an
-//! invalid one is logged once. An invalid ConfigMap changes nothing: the last valid settings stay
-//! in force.
+//! invalid one is logged once. An invalid ConfigMap changes nothing: the accepted copy stays in
+//! force.
 //!
 //! Changes are batched briefly, so that a start with thousands of objects builds a few tables and
 //! not thousands. Only changed workloads are rebuilt, because PodAutoscaler statuses change all the
@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, key_of};
-use autoscaler::contract::CONFIG_MAP;
 use autoscaler::contract::selector::Selector;
+use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
 use autoscaler::settings::AutoscalerConfig;
@@ -24,11 +24,11 @@ use autoscaler::settings::{Aggregation, Settings};
 use autoscaler::stats::collection::WindowSpec;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use runtime::kubernetes::{ObservedSettings, watch_settings};
 use runtime::readiness::{Readiness, ReadinessLatch};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -68,7 +68,7 @@ enum WatchEvent {
     /// A part of an incomplete list.
     Listing,
     Listed(WatchedResource),
-    Config(BTreeMap<String, String>),
+    Config(Box<ObservedSettings>),
     Failed(WatchedResource, watcher::Error),
 }
 
@@ -115,10 +115,8 @@ impl MetricWatch {
             })
             .reflect(pod_autoscaler_writer)
             .map(|event| watch_event(WatchedResource::PodAutoscaler, event));
-        let only_ours = all().fields(&format!("metadata.name={CONFIG_MAP}"));
-        let config_events = watcher(Api::<ConfigMap>::namespaced(client.clone(), namespace), only_ours)
-            .default_backoff()
-            .map(config_event);
+        let config_events =
+            watch_settings(client, namespace, CONFIG_MAP, ACCEPTED_CONFIG_MAP).map(config_event);
         let events = [metric_events.boxed(), pod_autoscaler_events.boxed(), config_events.boxed()];
         Self {
             metrics,
@@ -166,7 +164,12 @@ impl MetricWatch {
                 self.latches.remove(&resource);
                 self.dirty = DirtyWorkloads::All;
             }
-            WatchEvent::Config(data) => self.reload(&data),
+            WatchEvent::Config(observed) => {
+                self.reload(&observed);
+                if self.latches.remove(&WatchedResource::Config).is_some() {
+                    self.dirty = DirtyWorkloads::All;
+                }
+            }
             WatchEvent::Failed(resource, error) => {
                 tracing::warn!(?resource, %error, "watch failed, retrying");
                 return false;
@@ -176,22 +179,17 @@ impl MetricWatch {
         self.latches.is_empty() && self.dirty != DirtyWorkloads::default()
     }
 
-    fn reload(&mut self, data: &BTreeMap<String, String>) {
-        match AutoscalerConfig::parse(data) {
-            Ok(config) => {
-                if config != self.config {
-                    tracing::info!(?config, "settings changed");
-                    self.dirty = DirtyWorkloads::All;
-                }
-                self.config = config;
-            }
-            Err(errors) => {
-                for error in errors {
-                    self.counters.setting_errors.inc();
-                    tracing::error!(config_map = CONFIG_MAP, %error, "invalid setting, keeping the last valid settings");
-                }
-            }
+    fn reload(&mut self, observed: &ObservedSettings) {
+        for error in AutoscalerConfig::parse(&observed.submitted_data()).err().into_iter().flatten() {
+            self.counters.setting_errors.inc();
+            tracing::error!(config_map = CONFIG_MAP, %error, "invalid setting, keeping the last valid settings");
         }
+        let Ok(config) = AutoscalerConfig::parse(&observed.in_force()) else { return };
+        if config != self.config {
+            tracing::info!(?config, "settings changed");
+            self.dirty = DirtyWorkloads::All;
+        }
+        self.config = config;
     }
 
     fn rebuild(&mut self) {
@@ -292,12 +290,10 @@ fn watch_event<K: ResourceExt>(
     }
 }
 
-fn config_event(event: Result<Event<ConfigMap>, watcher::Error>) -> WatchEvent {
+fn config_event(event: Result<ObservedSettings, watcher::Error>) -> WatchEvent {
     match event {
-        Ok(Event::Apply(map) | Event::InitApply(map)) => WatchEvent::Config(map.data.unwrap_or_default()),
-        // Without a ConfigMap, the defaults apply.
-        Ok(Event::Delete(_)) => WatchEvent::Config(BTreeMap::new()),
-        other => watch_event(WatchedResource::Config, other),
+        Ok(observed) => WatchEvent::Config(Box::new(observed)),
+        Err(error) => WatchEvent::Failed(WatchedResource::Config, error),
     }
 }
 
