@@ -1,4 +1,8 @@
-//! Wiring: sockets, watches, reconcilers, and the order in which they end.
+//! Startup, wiring and shutdown of the process.
+//!
+//! [`run`] binds the sockets and starts the election, the watches, the reconcilers and the push server.
+//! On shutdown the push server drains first; the other tasks may stop anywhere, because their state is
+//! in objects of the cluster.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -28,10 +32,11 @@ use crate::cache::work_queue::WorkQueues;
 use crate::clock::Clock;
 use crate::controllers::context::Context;
 use crate::controllers::{hpa, orphans, pod_autoscaler, reconciler, serverless_service};
+use crate::kubernetes::cluster_settings::ClusterSettings;
 use crate::kubernetes::event_deduplicator::EventDeduplicator;
 use crate::kubernetes::events::{self, Events};
-use crate::kubernetes::rate_limit::RateLimit;
-use crate::kubernetes::{cluster_settings, namespace_teardown};
+use crate::kubernetes::namespace_teardown;
+use crate::kubernetes::rate_limit::{RateLimit, UrgentClient};
 use crate::metrics::Metrics;
 use crate::pods::start_watch::StartWatches;
 use crate::reports::decision_stream::Decisions;
@@ -40,29 +45,29 @@ use crate::scaling::overrides::Overrides;
 use crate::scaling::scale_targets::ScaleTargets;
 use crate::scaling::wake::{CachedWorkloads, WakePath};
 
-/// The Service whose endpoints are the adapters.
+/// The Service whose endpoints are the metrics-adapters.
 const ADAPTER_SERVICE: &str = "metrics-adapter";
-/// How often to see whether all is known.
-const SYNC_POLL: Duration = Duration::from_millis(5);
-/// Shorter than the client closes idle connections, 90 s, and than most API servers and balancers do.
-const WARM_EVERY: Duration = Duration::from_secs(15);
-/// How often memory of workloads that are gone is freed.
-const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// Interval of the checks whether all lists are complete.
+const READINESS_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Shorter than the idle timeout of the client (90 s) and of most API servers and load balancers.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval at which memory of deleted workloads is freed.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What the controllers reach the world by.
+/// The controllers' access to the world; tests replace it.
 pub struct ExternalInterfaces {
     /// The API server.
     pub client: kube::Client,
-    /// What time it is, for objects.
+    /// Wall-clock time, for fields of objects.
     pub clock: Clock,
-    /// Who asks activators.
+    /// Sends activator path probes.
     pub prober: Arc<dyn PathProber>,
 }
 
-/// Runs until a signal comes, or a part ends that should not.
+/// Runs until a signal arrives or a task ends unexpectedly.
 ///
 /// # Errors
-/// When a socket cannot be bound, the API server's address is not known, or a part ends early.
+/// When a socket cannot be bound, the API server's address is missing, or a task ends early.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let stop = runtime::shutdown::on_signal()?;
     let registry = Registry::new();
@@ -79,49 +84,48 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (mut leadership, election) = lease.elect(stop.clone());
     leadership.register(&registry, crate::FIELD_MANAGER)?;
     tasks.spawn(election);
-    let edges = ExternalInterfaces {
+    let interfaces = ExternalInterfaces {
         client: client.clone(),
         clock: Clock::system(),
         prober: Arc::new(NetworkProber),
     };
-    let context = controllers(&args, edges, &leadership, metrics.clone(), &readiness, &mut tasks);
+    let context = controllers(&args, interfaces, &leadership, metrics.clone(), &readiness, &mut tasks);
     follow_adapters(&args, &context, &mut tasks);
     tasks.spawn(prune(context.clone()));
-    tasks.spawn(keep_warm(client.clone()));
-    let guard = guard(&args, client);
+    tasks.spawn(keep_connected(client.clone()));
+    let guard = token_guard(&args, client);
     let pushes = push_server::serve(stats, context.wake.clone(), metrics, guard, stop.clone());
     let pushes = tokio::spawn(pushes);
     tracing::info!(?args, "started");
 
     tokio::select! {
         () = stop.cancelled() => {}
-        ended = tasks.join_next() => bail!("a part ended that should not: {ended:?}"),
+        ended = tasks.join_next() => bail!("task ended unexpectedly: {ended:?}"),
     }
     readiness.drain();
-    pushes.await?.context("pushes")?;
-    // Everything else may stop anywhere, because its state is in objects.
+    pushes.await?.context("push server failed")?;
     context.wake.drain().await;
     leadership.released().await;
     Ok(())
 }
 
-/// The watches, the settings and the reconcilers: all that works by objects alone.
+/// Starts the watches, the settings and the reconcilers.
 pub fn controllers(
     args: &Args,
-    edges: ExternalInterfaces,
+    interfaces: ExternalInterfaces,
     leadership: &Leadership,
     metrics: Metrics,
     readiness: &Readiness,
     tasks: &mut JoinSet<()>,
 ) -> Arc<Context> {
-    let (context, config) = context(args, edges, leadership, metrics, readiness, tasks);
-    tasks.spawn(follow_config(args, &context, config, readiness));
+    let (context, config) = context(args, interfaces, leadership, metrics, readiness, tasks);
+    tasks.spawn(follow_settings(args, &context, config, leadership, readiness));
     tasks.spawn(follow_namespace(args, &context));
     reconcilers(&context, readiness, leadership, tasks);
     context
 }
 
-fn guard(args: &Args, client: kube::Client) -> TokenGuard {
+fn token_guard(args: &Args, client: kube::Client) -> TokenGuard {
     if args.open_stats_port {
         return TokenGuard::allow_all();
     }
@@ -135,41 +139,41 @@ async fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
 
 fn context(
     args: &Args,
-    edges: ExternalInterfaces,
+    interfaces: ExternalInterfaces,
     leadership: &Leadership,
     metrics: Metrics,
     readiness: &Readiness,
     tasks: &mut JoinSet<()>,
 ) -> (Arc<Context>, watch::Sender<Arc<AutoscalerConfig>>) {
-    let ExternalInterfaces { client, clock, prober } = edges;
+    let ExternalInterfaces { client, clock, prober } = interfaces;
     let queues = Arc::new(WorkQueues::default());
-    let (objects, watches) =
+    let (cache, watches) =
         watches::watches(&client, &args.system_namespace, queues.clone(), &metrics.watch_errors, readiness);
     for watch in watches {
         tasks.spawn(watch);
     }
     let (events, queue) = Events::new(metrics.events_dropped.clone());
-    let pace = RateLimit::new(args.rate(), metrics.rate_limited_seconds.clone());
-    let paced = pace.client(client.clone());
-    tasks.spawn(events::write(paced.clone(), args.pod_name.clone(), queue));
+    let rate_limit = RateLimit::new(args.rate(), metrics.rate_limited_seconds.clone());
+    let urgent = UrgentClient::new(client.clone());
+    let rate_limited = rate_limit.client(&urgent);
+    tasks.spawn(events::write(rate_limited.clone(), args.pod_name.clone(), queue));
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
-    let scales = Arc::new(ScaleTargets::new(client.clone(), objects.clone()));
+    let scales = Arc::new(ScaleTargets::new(client.clone(), cache.clone()));
     let workloads_at_zero =
-        CachedWorkloads { cache: objects.clone(), scales: scales.clone(), config: config.clone() };
-    let woken = queues.autoscalers.clone();
+        CachedWorkloads { cache: cache.clone(), scales: scales.clone(), config: config.clone() };
     let wake = Arc::new(WakePath::new(
         scales.clone(),
         workloads_at_zero,
         leadership.clone(),
-        woken,
+        queues.autoscalers.clone(),
         events.clone(),
         metrics.clone(),
     ));
     let context = Context {
-        starts: StartWatches::new(client.clone(), queues.clone()),
-        client,
-        rate_limited: paced,
-        rate_limit: pace,
+        starts: StartWatches::new(client, queues.clone()),
+        urgent,
+        rate_limited,
+        rate_limit,
         scales,
         wake,
         decisions: Arc::new(Decisions::new(
@@ -182,9 +186,9 @@ fn context(
             queues.autoscalers.clone(),
             metrics.path_probes.clone(),
         ),
-        activators: Arc::new(Activators::new(objects.clone(), args.system_namespace.clone(), prober)),
+        activators: Arc::new(Activators::new(cache.clone(), args.system_namespace.clone(), prober)),
         clock,
-        cache: objects,
+        cache,
         config,
         custom_metrics: args.custom_metrics,
         events,
@@ -198,30 +202,36 @@ fn context(
     (Arc::new(context), config_writer)
 }
 
-fn follow_config(
+fn follow_settings(
     args: &Args,
     context: &Arc<Context>,
     config: watch::Sender<Arc<AutoscalerConfig>>,
+    leadership: &Leadership,
     readiness: &Readiness,
 ) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
-    let everything = move || shared.queues.everything(&shared.cache);
-    let (client, events) = (context.client.clone(), context.events.clone());
-    let unread = readiness.latch("cluster settings");
-    cluster_settings::follow(client, args.system_namespace.clone(), events, config, everything, unread)
+    let enqueue_everything = move || shared.queues.enqueue_everything(&shared.cache);
+    let settings = ClusterSettings::new(
+        context.rate_limited.clone(),
+        args.system_namespace.clone(),
+        context.events.clone(),
+        config,
+        leadership.clone(),
+    );
+    settings.run(enqueue_everything, readiness.latch("cluster settings"))
 }
 
 fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
-    let leave = move || {
+    let on_deletion = move || {
         shared.activators.leave();
-        shared.queues.everything(&shared.cache);
+        shared.queues.enqueue_everything(&shared.cache);
     };
-    namespace_teardown::follow(context.client.clone(), args.system_namespace.clone(), leave)
+    namespace_teardown::follow(context.urgent.clone(), args.system_namespace.clone(), on_deletion)
 }
 
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
-    let client = context.client.clone();
+    let client = context.urgent.without_rate_limit().clone();
     let (adapters, watch) =
         runtime::kubernetes::watch_peers(client, &args.system_namespace, ADAPTER_SERVICE, STATS_PORT_NAME);
     tasks.spawn(watch);
@@ -237,21 +247,21 @@ fn reconcilers(
     let (readiness, leadership) = (readiness.clone(), leadership.clone());
     let context = context.clone();
     tasks.spawn(async move {
-        everything_known(readiness).await;
+        all_listed(readiness).await;
         reconcile_while_leading(context, leadership).await;
     });
 }
 
-/// Looks at everything whenever this replica comes to lead, and at what changes for as long as it does. A replica that
-/// follows wakes whom it is asked to, and writes nothing else.
+/// Reconciles all objects when this replica acquires leadership, and changed objects while it leads. Other
+/// replicas only wake workloads.
 async fn reconcile_while_leading(context: Arc<Context>, mut leadership: Leadership) {
     loop {
         leadership.acquired().await;
         tokio::select! {
             () = reconcile_all(&context) => return,
             () = leadership.lost() => {
-                tracing::info!("this replica does not lead any more");
-                // Whose pods do not start is for the next leader to watch.
+                tracing::info!("leadership lost, reconcilers stopped");
+                // The next leader watches the pods that do not start.
                 context.starts.prune(&BTreeSet::new());
             }
         }
@@ -259,20 +269,20 @@ async fn reconcile_while_leading(context: Arc<Context>, mut leadership: Leadersh
 }
 
 async fn reconcile_all(context: &Arc<Context>) {
-    let (objects, queues) = (&context.cache, &context.queues);
+    let (cache, queues) = (&context.cache, &context.queues);
     let shared = || context.clone();
     tokio::join!(
-        reconciler::run("HPA", objects.hpas.clone(), queues.hpas.clone(), shared(), hpa::reconcile),
+        reconciler::run("HPA", cache.hpas.clone(), queues.hpas.clone(), shared(), hpa::reconcile),
         reconciler::run(
             "PodAutoscaler",
-            objects.autoscalers.clone(),
+            cache.autoscalers.clone(),
             queues.autoscalers.clone(),
             shared(),
             pod_autoscaler::reconcile,
         ),
         reconciler::run(
             "ServerlessService",
-            objects.serverless_services.clone(),
+            cache.serverless_services.clone(),
             queues.serverless_services.clone(),
             shared(),
             serverless_service::reconcile,
@@ -281,27 +291,27 @@ async fn reconcile_all(context: &Arc<Context>) {
     );
 }
 
-/// Until every kind was listed and the settings were read. A reconciler that started earlier would take what is not listed
-/// yet for gone, and empty Services that serve.
-async fn everything_known(readiness: Readiness) {
+/// Waits until every list is complete and the settings were read. A reconciler that started earlier would
+/// treat unlisted objects as deleted, and remove the endpoints of Services that serve.
+async fn all_listed(readiness: Readiness) {
     while !readiness.is_ready() {
-        tokio::time::sleep(SYNC_POLL).await;
+        tokio::time::sleep(READINESS_POLL_INTERVAL).await;
     }
 }
 
-/// Keeps a connection to the API server open: a wake that had to shake hands first would lose milliseconds.
-async fn keep_warm(client: kube::Client) {
+/// Keeps a connection to the API server open, because a TLS handshake would delay a wake by milliseconds.
+async fn keep_connected(client: kube::Client) {
     loop {
-        tokio::time::sleep(WARM_EVERY).await;
+        tokio::time::sleep(KEEPALIVE_INTERVAL).await;
         if let Err(error) = client.apiserver_version().await {
-            tracing::debug!(%error, "the API server did not answer");
+            tracing::debug!(%error, "keepalive request to the API server failed");
         }
     }
 }
 
 async fn prune(context: Arc<Context>) {
     loop {
-        tokio::time::sleep(PRUNE_EVERY).await;
+        tokio::time::sleep(PRUNE_INTERVAL).await;
         context.wake.prune();
         context.activators.prune();
         let exists = |key: &_| context.cache.autoscaler_meta(key).is_some();

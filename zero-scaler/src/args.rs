@@ -1,4 +1,4 @@
-//! How the process is told what to do.
+//! Command line and environment of the process.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
@@ -9,11 +9,11 @@ use clap::Parser;
 
 use crate::kubernetes::rate_limit::Rate;
 
-/// A workload that wakes and falls asleep again makes some twenty; one that is adopted, ten.
+/// A wake and the following scale-to-zero sequence take about 20 requests, an adoption 10.
 const QPS: NonZeroU32 = NonZeroU32::new(100).unwrap();
 const BURST: NonZeroU32 = NonZeroU32::new(200).unwrap();
 
-/// Rouse's writer: takes workloads to zero and back, and steers their Services.
+/// Scales workloads to and from zero and routes their Services to pods or activators.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
 pub struct Args {
@@ -23,31 +23,31 @@ pub struct Args {
     /// Address to listen on.
     #[arg(long, env = "ROUSE_LISTEN", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub listen: IpAddr,
-    /// Port for the activators' pushes.
+    /// Port for reports of activators.
     #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
     pub stats_port: u16,
-    /// File with the token by which the metrics-adapters know us; read anew for each connection.
+    /// File with the token for connections to metrics-adapters; read again for each connection.
     #[arg(long, env = "ROUSE_TOKEN_FILE", default_value = STATS_TOKEN_FILE)]
     pub token_file: PathBuf,
-    /// Take pushes without a token. For trials on one machine.
+    /// Accept reports without a token. For tests on one machine.
     #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
     pub open_stats_port: bool,
-    /// The metrics-adapter serves custom.metrics.k8s.io: metrics of type Object on a Service are ours.
+    /// Accept HPA metrics of type Object on a Service; needs a metrics-adapter that serves custom.metrics.k8s.io.
     #[arg(long, env = "ROUSE_CUSTOM_METRICS")]
     pub custom_metrics: bool,
-    /// Requests to the API server in a second, on average. Sizes, endpoints and leased ports are written beyond it.
+    /// Average rate of requests to the API server, per second. Writes of scales, endpoints and leased ports are exempt.
     #[arg(long, env = "ROUSE_KUBE_API_QPS", default_value_t = QPS)]
     pub kube_api_qps: NonZeroU32,
-    /// Requests to the API server that may be made at once, after a rest.
+    /// Largest burst of requests to the API server.
     #[arg(long, env = "ROUSE_KUBE_API_BURST", default_value_t = BURST)]
     pub kube_api_burst: NonZeroU32,
     /// Port for /metrics, /ready and /live.
     #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: u16,
-    /// Name of this replica, in events and in the Lease; it must differ between replicas.
+    /// Name of this replica in events and in the Lease; must be unique.
     #[arg(long, env = "POD_NAME", default_value = "zero-scaler")]
     pub pod_name: String,
-    /// Logs.
+    /// Log format and level.
     #[command(flatten)]
     pub telemetry: runtime::telemetry::LogArgs,
 }
@@ -55,7 +55,7 @@ pub struct Args {
 // === impl Args ===
 
 impl Args {
-    /// What the API server may be asked for.
+    /// The rate limit of requests to the API server.
     pub(crate) fn rate(&self) -> Rate {
         Rate { qps: self.kube_api_qps, burst: self.kube_api_burst }
     }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_makes_sense() {
+    fn accepts_command_line_definition() {
         Args::command().debug_assert();
     }
 }

@@ -11,17 +11,17 @@ pub struct Clock(Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>);
 // === impl Clock ===
 
 impl Clock {
-    /// The machine's.
+    /// The system's clock.
     pub fn system() -> Self {
         Self::by(|| jiff::Timestamp::from_millisecond(runtime::clock::unix_millis()).unwrap_or_default())
     }
 
-    /// Another one.
+    /// A clock that reads `now`, for tests.
     pub fn by(now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// Now.
+    /// The current time.
     pub fn now(&self) -> jiff::Timestamp {
         (self.0)()
     }
@@ -33,7 +33,7 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// The monotonic clock, read at the edge.
+/// The monotonic clock. Follows tokio's paused time in tests.
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

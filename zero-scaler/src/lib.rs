@@ -1,4 +1,4 @@
-//! zero-scaler: the writer.
+//! zero-scaler: scales workloads to and from zero and routes their Services.
 //!
 //! ```text
 //!  HPA ──► hpa ──► PodAutoscaler ──► pod_autoscaler ──┬──► Metric
@@ -7,10 +7,11 @@
 //!            activator ── push ──► wake ──┴──────────────► /scale   0 to n at once
 //! ```
 //!
-//! It decides nothing that the brain (`autoscaler`) could decide: it observes, asks there, and writes. All state is in
-//! objects; what is held in memory (decisions, who asked last) comes anew with the next connection. The one of several
-//! replicas that holds the Lease reconciles; all of them know the same and wake. What overlaps for a moment does no harm:
-//! every write is idempotent or carries the version it was decided on.
+//! Pure decisions are in the crate `autoscaler`; this crate observes, calls it, and writes. All state is
+//! in objects of the cluster. State in memory (decisions, last requests) is rebuilt from the next
+//! connection. The replica that holds the Lease reconciles; all replicas have the same caches and wake
+//! workloads. Writes of two replicas do not conflict: each is idempotent or has a resource version as
+//! precondition.
 
 pub mod activators;
 pub mod app;
@@ -24,5 +25,5 @@ pub mod pods;
 pub mod reports;
 pub mod scaling;
 
-/// Our name in managed fields, events and metrics.
+/// Name of the component in managed fields, events and metrics.
 pub const FIELD_MANAGER: &str = "zero-scaler";

@@ -1,10 +1,10 @@
-//! zero-scaler: see the library for what it does.
+//! The zero-scaler's binary; the library documents it.
 
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 use zero_scaler::{app, args::Args};
 
-/// See queue-proxy's `main.rs`. Besides, it gives back what a list of everything took.
+/// For the reason see queue-proxy's `main.rs`. It also returns the memory of complete lists to the system.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -1,4 +1,4 @@
-//! Prints the custom resources as YAML documents, for `deploy/`.
+//! Prints the CustomResourceDefinitions as YAML, for `deploy/crds.yaml`.
 
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService};
 use kube::CustomResourceExt;
@@ -13,7 +13,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kubernetes warns of integer formats it does not know; the bounds beside them say the same.
+/// Kubernetes warns about unsigned integer formats; the schemas also have bounds.
 fn drop_unsigned_formats(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

@@ -11,25 +11,24 @@ use tokio::sync::Notify;
 
 use crate::scaling::last_activation::is_parked_at_zero;
 
-/// Targets that are kept.
+/// Upper bound of the targets.
 const MAX_TARGETS: usize = 10_000;
 
 /// A target, with its namespace.
 pub(crate) type Target = (String, ScaleTargetRef);
 
-/// What PodAutoscalers left behind.
+/// Targets at zero without a PodAutoscaler.
 #[derive(Debug, Default)]
 pub struct AbandonedTargets {
-    /// Asleep, as their PodAutoscalers said.
     workloads_at_zero: Mutex<HashSet<Target>>,
     pub(crate) more: Notify,
 }
 
-// === impl Left ===
+// === impl AbandonedTargets ===
 
 impl AbandonedTargets {
-    /// A PodAutoscaler is gone.
-    pub(crate) fn by(&self, namespace: &str, autoscaler: &PodAutoscaler) {
+    /// Adds the target of a deleted PodAutoscaler, if it is at zero.
+    pub(crate) fn add(&self, namespace: &str, autoscaler: &PodAutoscaler) {
         if is_parked_at_zero(autoscaler) {
             let mut workloads_at_zero = self.lock();
             if workloads_at_zero.len() < MAX_TARGETS {

@@ -1,4 +1,6 @@
-//! What is kept of the Deployments and StatefulSets of the cluster, which are large: their size, and what is said of a sidecar.
+//! CachedTarget: the scale and the sidecar of a watched Deployment or StatefulSet.
+//!
+//! The objects are large, so nothing else of them is kept.
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -11,9 +13,9 @@ use crate::scaling::scale::{Scale, Writer};
 /// A watched target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedTarget {
-    /// Its size.
+    /// The scale, as the subresource has it.
     pub scale: Scale,
-    /// What its pods' template says of the sidecar.
+    /// The sidecar in the pod template.
     pub sidecar: Sidecar,
 }
 
@@ -26,7 +28,7 @@ impl CachedTarget {
         Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template)
     }
 
-    /// A StatefulSet, likewise.
+    /// The same for a StatefulSet.
     pub(crate) fn of_stateful_set(object: &StatefulSet) -> Option<Self> {
         let spec = &object.spec;
         Self::of(&object.metadata, spec.replicas, &spec.selector, &spec.template)
@@ -54,7 +56,7 @@ fn selector_text(selector: &LabelSelector) -> String {
     kube::core::Selector::try_from(selector.clone()).map(|s| s.to_string()).unwrap_or_default()
 }
 
-/// Who owns `spec.replicas`, by the object's managed fields.
+/// The last writer of `spec.replicas`, by the object's managed fields.
 pub(crate) fn last_writer(meta: &ObjectMeta) -> Writer {
     let mut writer = Writer::Unknown;
     for entry in meta.managed_fields.iter().flatten() {
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_is_who_owns_the_replicas() {
+    fn last_writer_is_owner_of_replicas() {
         for (managers, writer) in [
             (vec![], Writer::Unknown),
             (vec![("kubectl", "f:template")], Writer::Unknown),
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_target_is_known_as_its_scale_would_say() {
+    fn cached_target_equals_its_scale_subresource() {
         let CachedTarget { scale, sidecar } = CachedTarget::of_deployment(&deployment(&[])).unwrap();
         assert_eq!(scale.replicas, 1);
         let parsed = autoscaler::contract::selector::Selector::parse(&scale.selector).unwrap();

@@ -1,8 +1,9 @@
-//! Everything that the watches know, and how one object leads to another.
+//! ClusterCache: copies of all watched objects, and the indexes between them.
 //!
-//! Filled by [`watches`](crate::watches), read by everybody. What is looked at by a reconciler is in one of kube's stores, as
-//! its machine wants it; of all else only what is read is kept ([`Known`]). Custom resources are held behind a guard: one object that does
-//! not fit our types (written by another version of Rouse, say) is skipped, and the rest of its kind stays visible.
+//! Filled by the watches of this folder, read by the controllers. Objects with a reconciler are in
+//! stores of kube, of the others only the used fields are kept ([`TrimmedStore`]). A custom resource
+//! that does not match the types here (one of another version of Rouse, for example) is skipped; the
+//! others stay visible.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,52 +23,52 @@ use crate::cache::service::Service;
 use crate::cache::slice_index::SliceIndex;
 use crate::cache::trimmed_store::TrimmedStore;
 
-/// A custom resource, or what was wrong with it.
+/// A custom resource, or the error of its deserialization.
 pub type Guarded<K> = DeserializeGuard<K>;
 
 /// The kind of a Service.
 const SERVICE: &str = "Service";
 
-/// What is collected for a workload.
+/// The collected metric of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectedMetric {
-    /// What.
+    /// The spec of the Metric.
     pub spec: MetricSpec,
-    /// The uid of the PodAutoscaler that it goes with.
+    /// The uid of the PodAutoscaler that controls it.
     pub owner: Option<String>,
 }
 
-/// What the watches know.
+/// Copies of all watched objects.
 pub struct ClusterCache {
-    /// All HPAs, also those that are none of ours.
+    /// All HPAs, managed by Rouse or not.
     pub hpas: Store<HorizontalPodAutoscaler>,
-    /// What is scaled.
+    /// All PodAutoscalers.
     pub autoscalers: Store<Guarded<PodAutoscaler>>,
-    /// What is collected.
+    /// All Metrics.
     pub metrics: TrimmedStore<CollectedMetric>,
-    /// Whose requests are steered.
+    /// All ServerlessServices.
     pub serverless_services: Store<Guarded<ServerlessService>>,
     /// All Services.
     pub services: TrimmedStore<Service>,
-    /// All slices.
+    /// All EndpointSlices.
     pub slices: SliceIndex,
     /// All Deployments.
     pub deployments: TrimmedStore<CachedTarget>,
     /// All StatefulSets.
     pub stateful_sets: TrimmedStore<CachedTarget>,
-    /// Who holds which activator port.
+    /// The leases of activator ports.
     pub leases: PortLeases,
-    /// Who was asleep when its PodAutoscaler went.
-    pub left: AbandonedTargets,
-    /// HPAs by what they scale.
+    /// Targets at zero whose PodAutoscaler was deleted.
+    pub abandoned_targets: AbandonedTargets,
+    /// HPAs by their target.
     pub(crate) hpas_by_target: ReverseIndex,
-    /// Workloads by what is scaled.
+    /// Workloads by their target.
     pub(crate) workloads_by_target: ReverseIndex,
     /// Workloads by their Services, public and private.
     pub(crate) workloads_by_service: ReverseIndex,
 }
 
-// === impl Objects ===
+// === impl ClusterCache ===
 
 impl std::fmt::Debug for ClusterCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -86,12 +87,12 @@ impl ClusterCache {
         get(&self.autoscalers, &key.namespace, &key.name)?.0.as_ref().ok().cloned()
     }
 
-    /// Whether there is an object of that name, readable or not.
+    /// The metadata of a PodAutoscaler, valid or not.
     pub fn autoscaler_meta(&self, key: &Key) -> Option<kube::api::ObjectMeta> {
         Some(get(&self.autoscalers, &key.namespace, &key.name)?.meta().clone())
     }
 
-    /// What is collected for a workload.
+    /// The collected metric of a workload.
     pub fn metric(&self, key: &Key) -> Option<Arc<CollectedMetric>> {
         self.metrics.get(&key.namespace, &key.name)
     }
@@ -106,7 +107,7 @@ impl ClusterCache {
         self.services.get(namespace, name)
     }
 
-    /// The other HPAs that scale what this one scales.
+    /// The other HPAs with the same target.
     pub fn sibling_hpas(
         &self,
         key: &Key,
@@ -117,7 +118,7 @@ impl ClusterCache {
         all.into_iter().filter(|(other, _)| other != key).map(|(_, hpa)| hpa).collect()
     }
 
-    /// The HPAs that scale this object.
+    /// The HPAs with this target.
     pub fn hpas_of_target(
         &self,
         namespace: &str,
@@ -128,8 +129,8 @@ impl ClusterCache {
         all.into_iter().filter_map(|key| Some((key.clone(), self.hpa(&key)?))).collect()
     }
 
-    /// Whether a PodAutoscaler of this namespace cannot be read.
-    pub fn has_unreadable(&self, namespace: &str) -> bool {
+    /// Whether a PodAutoscaler of this namespace is invalid.
+    pub fn has_invalid_autoscaler(&self, namespace: &str) -> bool {
         let all = self.autoscalers.state();
         all.iter()
             .filter_map(|object| object.0.as_ref().err())
@@ -141,17 +142,17 @@ impl ClusterCache {
         self.autoscalers.state().iter().filter_map(|object| key_of(object.as_ref())).collect()
     }
 
-    /// The workloads whose requests come through this Service, or whose private Service it is.
+    /// The workloads with this public or private Service.
     pub fn workloads_of_service(&self, namespace: &str, service: &str) -> Vec<Key> {
         self.workloads_by_service.of(&ObjectName::new(namespace, SERVICE, service))
     }
 
-    /// The workloads that scale this object.
+    /// The workloads with this target.
     pub fn workloads_of_target(&self, namespace: &str, kind: &str, name: &str) -> Vec<Key> {
         self.workloads_by_target.of(&ObjectName::new(namespace, kind, name))
     }
 
-    /// Takes in what an HPA scales, or that it is gone; which others scale that, or what it scaled before?
+    /// Indexes the target of an HPA. Returns the other HPAs with its new or its previous target.
     pub(crate) fn index_hpa(&self, key: &Key) -> BTreeSet<Key> {
         self.hpas_by_target.set(key, self.hpa(key).map(|hpa| target_of(key, &hpa)).unwrap_or_default())
     }
@@ -162,14 +163,14 @@ impl ClusterCache {
         self.workloads_by_target.set(key, named)
     }
 
-    /// The same for a ServerlessService, by its Service; and which ports it holds.
+    /// The same for a ServerlessService by its Services, and for its port leases.
     pub(crate) fn index_serverless_service(&self, key: &Key) -> BTreeSet<Key> {
         let sks = self.serverless_service(key);
-        self.leases.see(key, sks.as_ref());
+        self.leases.observe(key, sks.as_ref());
         self.workloads_by_service.set(key, sks.map(|sks| services_of(key, &sks)).unwrap_or_default())
     }
 
-    /// Takes in all HPAs, after a fresh list.
+    /// Indexes all HPAs, after a new list.
     pub(crate) fn index_hpas(&self) {
         let all = self.hpas.state();
         let named = |hpa: &Arc<HorizontalPodAutoscaler>| {
@@ -179,7 +180,7 @@ impl ClusterCache {
         self.hpas_by_target.replace(all.iter().filter_map(named));
     }
 
-    /// Takes in all PodAutoscalers, after a fresh list.
+    /// Indexes all PodAutoscalers, after a new list.
     pub(crate) fn index_autoscalers(&self) {
         let all = self.autoscalers.state();
         let named = |object: &Arc<Guarded<PodAutoscaler>>| {
@@ -189,11 +190,11 @@ impl ClusterCache {
         self.workloads_by_target.replace(all.iter().filter_map(named));
     }
 
-    /// Takes in all ServerlessServices, after a fresh list.
+    /// Indexes all ServerlessServices, after a new list.
     pub(crate) fn index_serverless_services(&self) {
         let all: BTreeSet<Key> =
             self.serverless_services.state().iter().filter_map(|sks| key_of(sks.as_ref())).collect();
-        self.leases.keep(&all);
+        self.leases.retain(&all);
         self.workloads_by_service.replace(None);
         for key in &all {
             self.index_serverless_service(key);
@@ -201,13 +202,13 @@ impl ClusterCache {
     }
 }
 
-/// What an HPA scales.
+/// The target of an HPA.
 fn target_of(key: &Key, hpa: &HorizontalPodAutoscaler) -> Vec<ObjectName> {
     let target = &hpa.spec.scale_target_ref;
     vec![ObjectName::new(&key.namespace, &target.kind, &target.name)]
 }
 
-/// What is scaled for a PodAutoscaler.
+/// The target of a PodAutoscaler.
 fn scaled_by(key: &Key, autoscaler: &PodAutoscaler) -> Vec<ObjectName> {
     let target = &autoscaler.spec.scale_target_ref;
     vec![ObjectName::new(&key.namespace, &target.kind, &target.name)]

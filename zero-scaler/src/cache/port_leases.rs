@@ -1,8 +1,8 @@
-//! Who holds which activator port: what the statuses say, and what this process granted since.
+//! PortLeases: the activator ports in statuses, and those that this process granted since.
 //!
-//! Fed by the watch of ServerlessServices; asked by the reconcile of each. Several are looked at at once, and a status just
-//! written is not in the store yet: without the memory of what was granted two of them could be given the same free port.
-//! Between two zero-scalers only the statuses speak: should both grant one port, the later workload gives it up.
+//! Filled by the watch of ServerlessServices, read by their reconciler. Reconciles run concurrently and
+//! a new status is not in the store yet, so grants are remembered: otherwise two workloads could get the
+//! same free port. If two zero-scalers grant the same port, the younger workload gets another one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,51 +14,52 @@ use parking_lot::{Mutex, MutexGuard};
 /// Service port to activator port.
 pub type Ports = BTreeMap<u16, u16>;
 
-/// All ports, and their holders.
+/// All leased ports and their holders.
 #[derive(Debug, Default)]
 pub struct PortLeases(Mutex<Book>);
 
 #[derive(Debug, Default)]
 struct Book {
     holders: HashMap<Key, Holder>,
-    /// More than one for the moment in which two zero-scalers granted one port.
+    /// More than one holder only while two zero-scalers have granted the same port.
     by_port: HashMap<u16, Vec<Key>>,
 }
 
 /// A workload's ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Holder {
-    /// Unix seconds of its creation: the older of two that hold one port keeps it.
+    /// Creation time in Unix seconds: of two holders of one port, the older one keeps it.
     created: i64,
-    /// Those in its status.
-    told: Ports,
-    /// Those that it was granted by this process.
+    /// Ports in its status.
+    reported: Ports,
+    /// Ports that this process granted.
     granted: Option<Ports>,
 }
 
-// === impl Leases ===
+// === impl PortLeases ===
 
 impl PortLeases {
-    /// Takes in an object as the watch has it; `None`: it is gone.
-    pub fn see(&self, key: &Key, sks: Option<&ServerlessService>) {
+    /// Updates a workload from its object; `None` after a deletion.
+    pub fn observe(&self, key: &Key, sks: Option<&ServerlessService>) {
         self.lock().see(key, sks);
     }
 
-    /// Forgets all but these, after a fresh list.
-    pub fn keep(&self, alive: &BTreeSet<Key>) {
+    /// Removes all other workloads, after a new list.
+    pub fn retain(&self, alive: &BTreeSet<Key>) {
         let mut book = self.lock();
         let gone: Vec<Key> = book.holders.keys().filter(|key| !alive.contains(key)).cloned().collect();
         gone.iter().for_each(|key| book.see(key, None));
     }
 
-    /// The activator port of each of a workload's Service ports: those that it has, where nobody has a better right to them.
+    /// The activator port of each Service port of a workload. Ports that it has are kept, unless another
+    /// workload has precedence.
     ///
     /// # Errors
     /// When no port is free.
     pub fn grant(&self, key: &Key, service_ports: &BTreeSet<u16>) -> Result<Ports, PortsExhausted> {
         let mut book = self.lock();
         let own = book.holders.get(key).cloned().unwrap_or_default();
-        let current = own.granted.as_ref().unwrap_or(&own.told);
+        let current = own.granted.as_ref().unwrap_or(&own.reported);
         let ports =
             lease_ports(key, service_ports, current, |port| book.is_others(port, key, &own, current))?;
         if own.granted.as_ref() != Some(&ports) {
@@ -80,8 +81,8 @@ impl Book {
             let ports = sks.status.iter().flat_map(|status| &status.ports);
             Holder {
                 created: sks.metadata.creation_timestamp.as_ref().map_or(i64::MAX, |t| t.0.as_second()),
-                told: ports.map(|port| (port.service_port, port.activator_port)).collect(),
-                granted: self.holders.get(key).and_then(|known| known.granted.clone()),
+                reported: ports.map(|port| (port.service_port, port.activator_port)).collect(),
+                granted: self.holders.get(key).and_then(|holder| holder.granted.clone()),
             }
         });
         if self.holders.get(key) != holder.as_ref() {
@@ -111,7 +112,7 @@ impl Book {
         }
     }
 
-    /// Whether somebody else has a better right to a port that `own` has, or would like to have.
+    /// Whether another workload has precedence on a port.
     fn is_others(&self, port: u16, key: &Key, own: &Holder, current: &Ports) -> bool {
         let holds = current.values().any(|held| *held == port);
         let others = self.by_port.get(&port).into_iter().flatten().filter(|other| *other != key);
@@ -127,7 +128,7 @@ impl Book {
 
 impl Holder {
     fn ports(&self) -> impl Iterator<Item = u16> {
-        self.told.values().chain(self.granted.iter().flat_map(BTreeMap::values)).copied()
+        self.reported.values().chain(self.granted.iter().flat_map(BTreeMap::values)).copied()
     }
 }
 
@@ -152,12 +153,12 @@ mod tests {
         }))
         .unwrap();
         let key = Key::new("shop", name);
-        leases.see(&key, Some(&sks));
+        leases.observe(&key, Some(&sks));
         key
     }
 
     #[test]
-    fn a_port_granted_is_taken_before_any_status_shows_it() {
+    fn granted_port_is_taken_before_status_has_it() {
         let leases = PortLeases::default();
         let all: Vec<Key> = (0..200).map(|i| see(&leases, &format!("web-{i}"), i, &[])).collect();
         let mut seen = BTreeSet::new();
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_hold_one_port_the_older_keeps_it() {
+    fn older_of_two_holders_keeps_port() {
         let leases = PortLeases::default();
         let old = see(&leases, "b", 1, &[(80, 20000)]);
         let young = see(&leases, "a", 2, &[(80, 20000)]);
@@ -178,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn the_ports_of_who_is_gone_are_free() {
+    fn ports_of_deleted_workload_are_free() {
         let leases = PortLeases::default();
         let first = see(&leases, "a", 1, &[]);
         let ports = leases.grant(&first, &BTreeSet::from([80])).unwrap();
         let second = see(&leases, "b", 2, &[(80, ports[&80])]);
         assert_ne!(leases.grant(&second, &BTreeSet::from([80])), Ok(ports.clone()));
-        leases.keep(&BTreeSet::from([second.clone()]));
-        leases.see(&second, None);
+        leases.retain(&BTreeSet::from([second.clone()]));
+        leases.observe(&second, None);
         let third = see(&leases, "c", 3, &[(80, ports[&80])]);
         assert_eq!(leases.grant(&third, &BTreeSet::from([80])), Ok(ports));
     }

@@ -1,14 +1,14 @@
-//! Who speaks of an object: workloads by what their objects name.
+//! ReverseIndex: workloads by the objects that they reference.
 //!
-//! Fed by the watches as the objects change; read when what is named changes, so that a change costs a look-up and not a walk
-//! over all workloads.
+//! Updated by the watches. When a referenced object changes, its workloads are found by one lookup
+//! and not by a scan over all workloads.
 
 use std::collections::{BTreeSet, HashMap};
 
 use autoscaler::Key;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Something that is named: its namespace, kind and name.
+/// Namespace, kind and name of a referenced object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectName {
     namespace: String,
@@ -16,53 +16,54 @@ pub struct ObjectName {
     name: String,
 }
 
-/// Who names what.
+/// Workloads by referenced object.
 #[derive(Debug, Default)]
 pub struct ReverseIndex(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// In order. Almost always one, for which a set would take ten times the room.
-    by_named: HashMap<ObjectName, Vec<Key>>,
-    by_referrer: HashMap<Key, Vec<ObjectName>>,
+    /// Sorted. Almost always one, for which a set would take ten times the memory.
+    by_object: HashMap<ObjectName, Vec<Key>>,
+    by_workload: HashMap<Key, Vec<ObjectName>>,
 }
 
-// === impl Named ===
+// === impl ObjectName ===
 
 impl ObjectName {
-    /// An object.
+    /// The name of an object.
     pub fn new(namespace: &str, kind: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
     }
 }
 
-// === impl Referrers ===
+// === impl ReverseIndex ===
 
 impl ReverseIndex {
-    /// `referrer` names these, and nothing else. Who else names what it named, or names now?
-    pub fn set(&self, referrer: &Key, named: Vec<ObjectName>) -> BTreeSet<Key> {
+    /// Replaces the references of a workload. Returns the other workloads that reference its new or its
+    /// previous objects.
+    pub fn set(&self, workload: &Key, objects: Vec<ObjectName>) -> BTreeSet<Key> {
         let mut inner = self.lock();
-        let mut others = inner.others(referrer);
-        inner.set(referrer, named);
-        others.extend(inner.others(referrer));
+        let mut others = inner.others(workload);
+        inner.set(workload, objects);
+        others.extend(inner.others(workload));
         others
     }
 
-    /// Who else names what `referrer` names?
-    pub fn others(&self, referrer: &Key) -> BTreeSet<Key> {
-        self.lock().others(referrer)
+    /// The other workloads that reference the same objects.
+    pub fn others(&self, workload: &Key) -> BTreeSet<Key> {
+        self.lock().others(workload)
     }
 
-    /// All that is named, after a fresh list.
+    /// Replaces all references, after a new list.
     pub fn replace(&self, all: impl IntoIterator<Item = (Key, Vec<ObjectName>)>) {
         let mut inner = Inner::default();
-        all.into_iter().for_each(|(referrer, named)| inner.set(&referrer, named));
+        all.into_iter().for_each(|(workload, objects)| inner.set(&workload, objects));
         *self.lock() = inner;
     }
 
-    /// Who names this.
-    pub fn of(&self, named: &ObjectName) -> Vec<Key> {
-        self.lock().by_named.get(named).into_iter().flatten().cloned().collect()
+    /// The workloads that reference an object.
+    pub fn of(&self, objects: &ObjectName) -> Vec<Key> {
+        self.lock().by_object.get(objects).into_iter().flatten().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -73,34 +74,34 @@ impl ReverseIndex {
 // === impl Inner ===
 
 impl Inner {
-    fn others(&self, referrer: &Key) -> BTreeSet<Key> {
-        let named = self.by_referrer.get(referrer).into_iter().flatten();
-        let all = named.filter_map(|named| self.by_named.get(named)).flatten();
-        all.filter(|other| *other != referrer).cloned().collect()
+    fn others(&self, workload: &Key) -> BTreeSet<Key> {
+        let objects = self.by_workload.get(workload).into_iter().flatten();
+        let all = objects.filter_map(|objects| self.by_object.get(objects)).flatten();
+        all.filter(|other| *other != workload).cloned().collect()
     }
 
-    fn set(&mut self, referrer: &Key, named: Vec<ObjectName>) {
-        for before in self.by_referrer.remove(referrer).into_iter().flatten() {
-            if let Some(referrers) = self.by_named.get_mut(&before) {
-                referrers.retain(|other| other != referrer);
-                if referrers.is_empty() {
-                    self.by_named.remove(&before);
+    fn set(&mut self, workload: &Key, objects: Vec<ObjectName>) {
+        for before in self.by_workload.remove(workload).into_iter().flatten() {
+            if let Some(workloads) = self.by_object.get_mut(&before) {
+                workloads.retain(|other| other != workload);
+                if workloads.is_empty() {
+                    self.by_object.remove(&before);
                 }
             }
         }
-        for now in &named {
-            insert(self.by_named.entry(now.clone()).or_default(), referrer);
+        for now in &objects {
+            insert(self.by_object.entry(now.clone()).or_default(), workload);
         }
-        if !named.is_empty() {
-            self.by_referrer.insert(referrer.clone(), named);
+        if !objects.is_empty() {
+            self.by_workload.insert(workload.clone(), objects);
         }
     }
 }
 
-fn insert(referrers: &mut Vec<Key>, referrer: &Key) {
-    if let Err(place) = referrers.binary_search(referrer) {
-        referrers.reserve_exact(1);
-        referrers.insert(place, referrer.clone());
+fn insert(workloads: &mut Vec<Key>, workload: &Key) {
+    if let Err(place) = workloads.binary_search(workload) {
+        workloads.reserve_exact(1);
+        workloads.insert(place, workload.clone());
     }
 }
 
@@ -113,19 +114,19 @@ mod tests {
     }
 
     #[test]
-    fn who_names_something_else_is_found_by_that_alone() {
-        let (referrers, web, api) =
+    fn changed_reference_replaces_previous_one() {
+        let (workloads, web, api) =
             (ReverseIndex::default(), Key::new("shop", "web"), Key::new("shop", "api"));
-        referrers.set(&web, vec![service("a"), service("b")]);
-        assert_eq!(referrers.set(&api, vec![service("b")]), BTreeSet::from([web.clone()]));
-        assert_eq!(referrers.of(&service("b")), vec![api.clone(), web.clone()]);
-        assert_eq!(referrers.others(&web), BTreeSet::from([api.clone()]));
-        assert_eq!(referrers.set(&web, vec![service("c")]), BTreeSet::from([api.clone()]));
-        assert_eq!(referrers.of(&service("b")), vec![api]);
-        assert_eq!(referrers.of(&service("a")), []);
-        referrers.set(&web, Vec::new());
-        assert_eq!(referrers.of(&service("c")), []);
-        referrers.replace([(web.clone(), vec![service("a")])]);
-        assert_eq!((referrers.of(&service("a")), referrers.of(&service("b"))), (vec![web], vec![]));
+        workloads.set(&web, vec![service("a"), service("b")]);
+        assert_eq!(workloads.set(&api, vec![service("b")]), BTreeSet::from([web.clone()]));
+        assert_eq!(workloads.of(&service("b")), vec![api.clone(), web.clone()]);
+        assert_eq!(workloads.others(&web), BTreeSet::from([api.clone()]));
+        assert_eq!(workloads.set(&web, vec![service("c")]), BTreeSet::from([api.clone()]));
+        assert_eq!(workloads.of(&service("b")), vec![api]);
+        assert_eq!(workloads.of(&service("a")), []);
+        workloads.set(&web, Vec::new());
+        assert_eq!(workloads.of(&service("c")), []);
+        workloads.replace([(web.clone(), vec![service("a")])]);
+        assert_eq!((workloads.of(&service("a")), workloads.of(&service("b"))), (vec![web], vec![]));
     }
 }

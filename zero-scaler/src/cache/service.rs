@@ -1,13 +1,13 @@
-//! Services, without what nobody here reads.
+//! Service: the fields of a Service that are read here.
 //!
-//! The fields have the names and the meaning of the API's own type. What is written is never made of this: applies send the
-//! fields that are ours, and a reader of a few fields does no harm to the others.
+//! The fields have the API's names and meaning. Writes are never made from this type: server-side apply
+//! sends owned fields only, so the missing fields are not cleared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use autoscaler::contract::WORKLOAD_LABEL;
-use k8s_openapi::api::core::v1::{Service as Whole, ServicePort};
+use k8s_openapi::api::core::v1::{Service as CoreService, ServicePort};
 use kube::Resource;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
@@ -17,64 +17,63 @@ const LOCAL: &str = "Local";
 
 /// A Service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Resource)]
-#[resource(inherit = "Whole")]
+#[resource(inherit = "CoreService")]
 pub struct Service {
-    /// Its name, its owners.
+    /// Name, uid and owners.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What it should be.
+    /// The trimmed spec.
     pub spec: Option<ServiceSpec>,
 }
 
-/// What a Service should be.
+/// The trimmed spec of a Service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceSpec {
-    /// ClusterIP, unless it says otherwise.
+    /// `ClusterIP` if absent.
     #[serde(rename = "type")]
     pub type_: Option<String>,
-    /// The first of its addresses, or `None` as a word.
+    /// The first address, or the string `None`.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<String>,
-    /// All of its addresses, one of each family.
+    /// The addresses, one per family.
     #[serde(rename = "clusterIPs")]
     pub cluster_ips: Option<Vec<String>>,
-    /// IPv4, IPv6.
+    /// `IPv4`, `IPv6`.
     pub ip_families: Option<Vec<String>>,
-    /// One family or two.
+    /// Single stack or dual stack.
     pub ip_family_policy: Option<String>,
-    /// Its pods, by their labels; empty where somebody else writes its endpoints.
+    /// Labels of its pods; empty if its endpoints are written by another controller.
     pub selector: Option<BTreeMap<String, String>>,
-    /// `ClientIP` where a caller stays with the endpoint that it has.
+    /// `ClientIP`, or absent.
     pub session_affinity: Option<String>,
-    /// `Local` where callers in the cluster reach the endpoints of their own node alone.
+    /// `Local`, or absent.
     pub internal_traffic_policy: Option<String>,
-    /// Its ports.
+    /// Ports.
     pub ports: Option<Vec<ServicePort>>,
 }
 
 // === impl Service ===
 
 impl Service {
-    /// The addresses at which it can be asked.
+    /// The IP addresses.
     pub fn addresses(&self) -> Vec<IpAddr> {
         let Some(spec) = &self.spec else { return Vec::new() };
         let all = spec.cluster_ips.iter().flatten().chain(&spec.cluster_ip);
         all.filter_map(|address| address.parse().ok()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether a caller stays with the endpoint that it has.
-    pub fn keeps_callers(&self) -> bool {
+    /// Whether each client stays with one endpoint.
+    pub fn has_client_ip_affinity(&self) -> bool {
         self.spec.as_ref().is_some_and(|spec| spec.session_affinity.as_deref() == Some(CLIENT_IP))
     }
 
-    /// Whether callers in the cluster reach the endpoints of their own node alone.
-    pub fn is_local(&self) -> bool {
+    /// Whether clients in the cluster reach only endpoints on their own node.
+    pub fn has_local_traffic_policy(&self) -> bool {
         self.spec.as_ref().is_some_and(|spec| spec.internal_traffic_policy.as_deref() == Some(LOCAL))
     }
 
-    /// The same without metadata that nobody reads. Of the labels ours stay, by which a private Service is known to be as it
-    /// should.
+    /// A copy without unused metadata. The workload label stays: the reconciler compares it.
     pub(crate) fn trimmed(&self) -> Self {
         let meta = &self.metadata;
         let labels = meta.labels.iter().flatten().filter(|(name, _)| *name == WORKLOAD_LABEL);
@@ -90,7 +89,7 @@ impl Service {
         };
         let mut spec = self.spec.clone();
         if let Some(spec) = &mut spec {
-            // What Kubernetes fills in says nothing.
+            // The API's defaults are dropped.
             spec.session_affinity = spec.session_affinity.take().filter(|affinity| affinity == CLIENT_IP);
             spec.internal_traffic_policy = spec.internal_traffic_policy.take().filter(|p| p == LOCAL);
         }

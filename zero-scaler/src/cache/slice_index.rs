@@ -1,8 +1,8 @@
 //! The cluster's EndpointSlices, by the Service they belong to.
 //!
-//! Fed by one watch over all namespaces. Read by the reconcilers, which ask for one Service at a time, so a scan over
-//! everything would grow with the square of the cluster. Of our own it is also known for which Services a workload has some: one may
-//! have left a Service.
+//! Filled by one watch over all namespaces. The reconcilers read one Service at a time, so a scan over
+//! all slices would grow with the square of the cluster. Slices that the zero-scaler wrote are also
+//! indexed by workload, because a workload may have moved to another Service.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Label by which slices name their Service.
+/// Label of a slice with the name of its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Label by which slices name who writes them.
+/// Label of a slice with its manager.
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Namespace and name of a Service.
@@ -23,10 +23,10 @@ pub type ServiceName = (String, String);
 
 #[derive(Debug, Default)]
 struct Slices {
-    /// Those of a Service in the order of their names. Almost always one or two.
+    /// Slices of each Service, sorted by name. Almost always one or two.
     by_service: HashMap<ServiceName, Vec<Arc<EndpointSlice>>>,
-    /// The Services for which a workload has slices of ours. Almost always one.
-    led: HashMap<Key, Vec<String>>,
+    /// The Services for which the zero-scaler wrote slices of a workload. Almost always one.
+    services: HashMap<Key, Vec<String>>,
 }
 
 /// All slices.
@@ -37,8 +37,8 @@ pub struct SliceIndex {
 
 #[derive(Debug, Default)]
 struct Inner {
-    known: Slices,
-    /// Filled during a fresh list, which replaces everything at its end.
+    current: Slices,
+    /// Filled during a new list, and replaces `current` when the list is complete.
     listing: Slices,
 }
 
@@ -48,23 +48,23 @@ impl SliceIndex {
     /// The slices of one Service, by name.
     pub fn of(&self, namespace: &str, service: &str) -> Vec<Arc<EndpointSlice>> {
         let name = (namespace.to_owned(), service.to_owned());
-        self.lock().known.by_service.get(&name).cloned().unwrap_or_default()
+        self.lock().current.by_service.get(&name).cloned().unwrap_or_default()
     }
 
-    /// The Services for which a workload has slices of ours.
-    pub fn led_for(&self, workload: &Key) -> Vec<String> {
-        self.lock().known.led.get(workload).cloned().unwrap_or_default()
+    /// The Services for which the zero-scaler wrote slices of a workload.
+    pub fn services_with_slices_of(&self, workload: &Key) -> Vec<String> {
+        self.lock().current.services.get(workload).cloned().unwrap_or_default()
     }
 
-    /// Takes in what the watch says.
+    /// Applies a watch event.
     pub fn apply(&self, event: &Event<EndpointSlice>) {
         let mut inner = self.lock();
         match event {
             Event::Init => inner.listing = Slices::default(),
             Event::InitApply(slice) => inner.listing.insert(slice),
-            Event::InitDone => inner.known = std::mem::take(&mut inner.listing),
-            Event::Apply(slice) => inner.known.insert(slice),
-            Event::Delete(slice) => inner.known.remove(slice),
+            Event::InitDone => inner.current = std::mem::take(&mut inner.listing),
+            Event::Apply(slice) => inner.current.insert(slice),
+            Event::Delete(slice) => inner.current.remove(slice),
         }
     }
 
@@ -85,7 +85,7 @@ pub fn is_ours(slice: &EndpointSlice) -> bool {
     labels.and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|manager| manager == SLICE_MANAGER)
 }
 
-/// The workload for which we wrote a slice.
+/// The workload for which the zero-scaler wrote a slice.
 pub fn workload_of(slice: &EndpointSlice) -> Option<Key> {
     let workload = slice.metadata.labels.as_ref()?.get(WORKLOAD_LABEL).filter(|_| is_ours(slice))?;
     Some(Key::new(slice.metadata.namespace.as_deref()?, workload))
@@ -96,17 +96,17 @@ pub fn workload_of(slice: &EndpointSlice) -> Option<Key> {
 impl Slices {
     fn insert(&mut self, slice: &EndpointSlice) {
         let Some(service) = service_of(slice) else { return };
-        // What it was before may have been for another workload.
+        // The previous version may belong to another workload.
         self.remove(slice);
         if let Some(workload) = workload_of(slice) {
-            let led = self.led.entry(workload).or_default();
-            if !led.contains(&service.1) {
-                led.reserve_exact(1);
-                led.push(service.1.clone());
+            let services = self.services.entry(workload).or_default();
+            if !services.contains(&service.1) {
+                services.reserve_exact(1);
+                services.push(service.1.clone());
             }
         }
         let of_service = self.by_service.entry(service).or_default();
-        let place = of_service.partition_point(|known| known.metadata.name < slice.metadata.name);
+        let place = of_service.partition_point(|other| other.metadata.name < slice.metadata.name);
         of_service.reserve_exact(1);
         of_service.insert(place, Arc::new(slice.clone()));
     }
@@ -114,12 +114,12 @@ impl Slices {
     fn remove(&mut self, slice: &EndpointSlice) {
         let Some(service) = service_of(slice) else { return };
         let Some(of_service) = self.by_service.get_mut(&service) else { return };
-        let Some(place) = of_service.iter().position(|known| known.metadata.name == slice.metadata.name)
+        let Some(place) = of_service.iter().position(|other| other.metadata.name == slice.metadata.name)
         else {
             return;
         };
         let workload = workload_of(&of_service.remove(place));
-        let still = workload.is_some() && of_service.iter().any(|known| workload_of(known) == workload);
+        let still = workload.is_some() && of_service.iter().any(|other| workload_of(other) == workload);
         if of_service.is_empty() {
             self.by_service.remove(&service);
         }
@@ -129,10 +129,10 @@ impl Slices {
     }
 
     fn leaves(&mut self, workload: &Key, service: &str) {
-        let Some(led) = self.led.get_mut(workload) else { return };
-        led.retain(|other| other != service);
-        if led.is_empty() {
-            self.led.remove(workload);
+        let Some(services) = self.services.get_mut(workload) else { return };
+        services.retain(|other| other != service);
+        if services.is_empty() {
+            self.services.remove(workload);
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_found_by_their_service_and_go_with_a_fresh_list() {
+    fn finds_slices_by_service_and_replaces_them_by_new_list() {
         let index = SliceIndex::default();
         index.apply(&Event::Apply(slice("web-1", "web")));
         index.apply(&Event::Apply(slice("web-2", "web")));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_services_that_a_workload_has_left_are_known_by_what_it_wrote_there() {
+    fn finds_previous_services_of_a_workload() {
         let written = |name: &str, service: &str, workload: &str| {
             let mut slice = slice(name, service);
             let labels = slice.metadata.labels.get_or_insert_default();
@@ -181,16 +181,16 @@ mod tests {
             index.apply(&Event::Apply(written(name, service, "web")));
         }
         index.apply(&Event::Apply(slice("theirs", "other")));
-        assert_eq!(index.led_for(&web), ["old", "new"]);
+        assert_eq!(index.services_with_slices_of(&web), ["old", "new"]);
         index.apply(&Event::Delete(written("old-4", "old", "web")));
-        assert_eq!(index.led_for(&web), ["old", "new"]);
-        // Another workload takes it over.
+        assert_eq!(index.services_with_slices_of(&web), ["old", "new"]);
+        // Another workload gets the slice.
         index.apply(&Event::Apply(written("old-6", "old", "api")));
         assert_eq!(
-            (index.led_for(&web), index.led_for(&Key::new("shop", "api"))),
+            (index.services_with_slices_of(&web), index.services_with_slices_of(&Key::new("shop", "api"))),
             (vec!["new".to_owned()], vec!["old".to_owned()])
         );
         index.apply(&Event::Delete(written("new-4", "new", "web")));
-        assert!(index.lock().known.led.len() == 1 && index.led_for(&web).is_empty());
+        assert!(index.lock().current.services.len() == 1 && index.services_with_slices_of(&web).is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! The objects of one kind, each as small as it is needed here.
+//! TrimmedStore: the objects of one API resource, reduced to the fields that are read.
 //!
-//! Filled by a watch, which reads of an object what matters and lets go of the rest; read by everybody. With thousands of
-//! workloads what nobody reads would be most of this process.
+//! Filled by a watch, read by the controllers. With thousands of workloads, unused fields would be most
+//! of this process's memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,37 +12,42 @@ use kube::Resource;
 use kube::runtime::watcher::Event;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What is known of the objects of one kind.
+/// The objects of one API resource.
 #[derive(Debug)]
 pub struct TrimmedStore<T>(RwLock<Inner<T>>);
 
 #[derive(Debug)]
 struct Inner<T> {
-    known: HashMap<Key, Arc<T>>,
-    /// Filled during a fresh list, which replaces everything at its end.
+    current: HashMap<Key, Arc<T>>,
+    /// Filled during a new list, and replaces `current` when the list is complete.
     listing: HashMap<Key, Arc<T>>,
 }
 
-// === impl Known ===
+// === impl TrimmedStore ===
 
 impl<T> Default for TrimmedStore<T> {
     fn default() -> Self {
-        Self(RwLock::new(Inner { known: HashMap::new(), listing: HashMap::new() }))
+        Self(RwLock::new(Inner { current: HashMap::new(), listing: HashMap::new() }))
     }
 }
 
 impl<T> TrimmedStore<T> {
-    /// What is known of an object.
+    /// The object of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        self.shared().known.get(&Key::new(namespace, name)).cloned()
+        self.shared().current.get(&Key::new(namespace, name)).cloned()
     }
 
-    /// The objects of which this is so.
-    pub fn those(&self, is_so: impl Fn(&T) -> bool) -> Vec<Key> {
-        self.shared().known.iter().filter(|(_, known)| is_so(known)).map(|(key, _)| key.clone()).collect()
+    /// The keys of the objects that satisfy a condition.
+    pub fn keys_where(&self, condition: impl Fn(&T) -> bool) -> Vec<Key> {
+        self.shared()
+            .current
+            .iter()
+            .filter(|(_, object)| condition(object))
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
-    /// Takes in what the watch says. Of an object of which `read` makes nothing, nothing is known.
+    /// Applies a watch event. An object for which `read` returns `None` is not kept.
     pub fn apply<K>(&self, event: &Event<K>, read: impl Fn(&K) -> Option<T>)
     where
         K: Resource<DynamicType = ()>,
@@ -52,10 +57,10 @@ impl<T> TrimmedStore<T> {
             Event::InitApply(object) => put(&mut self.exclusive().listing, object, read(object)),
             Event::InitDone => {
                 let mut inner = self.exclusive();
-                inner.known = std::mem::take(&mut inner.listing);
+                inner.current = std::mem::take(&mut inner.listing);
             }
-            Event::Apply(object) => put(&mut self.exclusive().known, object, read(object)),
-            Event::Delete(object) => put(&mut self.exclusive().known, object, None),
+            Event::Apply(object) => put(&mut self.exclusive().current, object, read(object)),
+            Event::Delete(object) => put(&mut self.exclusive().current, object, None),
         }
     }
 
@@ -96,20 +101,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_follows_the_watch_and_a_fresh_list_hides_nothing_before_its_end() {
-        let known = TrimmedStore::<String>::default();
-        let value = |name: &str| known.get("shop", name).map(|value| value.as_ref().clone());
-        known.apply(&Event::Apply(object("a", "1")), read);
-        known.apply(&Event::Apply(object("b", "2")), read);
-        known.apply(&Event::Apply(object("a", "3")), read);
-        known.apply(&Event::Delete(object("b", "2")), read);
+    fn follows_watch_and_keeps_objects_until_new_list_is_complete() {
+        let store = TrimmedStore::<String>::default();
+        let value = |name: &str| store.get("shop", name).map(|value| value.as_ref().clone());
+        store.apply(&Event::Apply(object("a", "1")), read);
+        store.apply(&Event::Apply(object("b", "2")), read);
+        store.apply(&Event::Apply(object("a", "3")), read);
+        store.apply(&Event::Delete(object("b", "2")), read);
         assert_eq!((value("a"), value("b")), (Some("3".to_owned()), None));
-        known.apply(&Event::Init, read);
-        known.apply(&Event::InitApply(object("c", "4")), read);
+        store.apply(&Event::Init, read);
+        store.apply(&Event::InitApply(object("c", "4")), read);
         assert_eq!((value("a"), value("c")), (Some("3".to_owned()), None));
-        known.apply(&Event::InitDone, read);
+        store.apply(&Event::InitDone, read);
         assert_eq!((value("a"), value("c")), (None, Some("4".to_owned())));
-        known.apply(&Event::Apply(object("c", "")), read);
-        assert_eq!(value("c"), None, "what cannot be read is not taken for what it was");
+        store.apply(&Event::Apply(object("c", "")), read);
+        assert_eq!(value("c"), None, "an invalid object is removed");
     }
 }

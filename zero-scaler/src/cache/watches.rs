@@ -1,7 +1,8 @@
-//! The watches: every kind once, whoever needs it.
+//! Watches of all API resources, one each.
 //!
-//! Each fills a store in [`Objects`] and fires the triggers of what a change concerns. Of an object no more is stored than
-//! somebody here reads. A fresh list (at the start, or after a broken watch) may hide deletions, so it fires everything.
+//! Each fills a store of [`ClusterCache`] and enqueues the objects that a change affects. Objects are
+//! trimmed to the fields that are read. A new list (at the start or after a broken watch) may hide
+//! deletions, so it enqueues every object.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -37,15 +38,15 @@ use crate::kubernetes::server_side_apply::controller_of;
 /// The Service whose endpoints are the activators.
 pub const ACTIVATOR_SERVICE: &str = "activator";
 
-/// Objects on one page of a list. Before they are trimmed they take ten times what is kept of them, managed fields above all.
-const PAGE: u32 = 50;
+/// Objects per page of a list. Untrimmed objects take ten times the memory, mostly for managed fields.
+const PAGE_SIZE: u32 = 50;
 
 /// A watch to be spawned. It never ends.
 pub type Watch = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a change concerns.
+/// Enqueues the objects that a change affects.
 struct Links {
-    objects: Arc<ClusterCache>,
+    cache: Arc<ClusterCache>,
     queues: Arc<WorkQueues>,
     system_namespace: String,
 }
@@ -61,7 +62,7 @@ pub fn watches(
     let (hpas, hpa_writer) = reflector::store();
     let (autoscalers, autoscaler_writer) = reflector::store();
     let (serverless_services, sks_writer) = reflector::store();
-    let objects = Arc::new(ClusterCache {
+    let cache = Arc::new(ClusterCache {
         hpas,
         autoscalers,
         metrics: TrimmedStore::default(),
@@ -71,50 +72,50 @@ pub fn watches(
         deployments: TrimmedStore::default(),
         stateful_sets: TrimmedStore::default(),
         leases: PortLeases::default(),
-        left: AbandonedTargets::default(),
+        abandoned_targets: AbandonedTargets::default(),
         hpas_by_target: ReverseIndex::default(),
         workloads_by_target: ReverseIndex::default(),
         workloads_by_service: ReverseIndex::default(),
     });
     let links =
-        Arc::new(Links { objects: objects.clone(), queues, system_namespace: system_namespace.to_owned() });
+        Arc::new(Links { cache: cache.clone(), queues, system_namespace: system_namespace.to_owned() });
     let kinds = Kinds { client, links, errors, readiness };
     let watches = vec![
-        kinds.looked_at("HPAs", hpa_writer, trim_hpa, Links::hpa, Links::all_hpas),
-        kinds.looked_at(
+        kinds.reconciled("HPAs", hpa_writer, trim_hpa, Links::hpa, Links::all_hpas),
+        kinds.reconciled(
             "PodAutoscalers",
             autoscaler_writer,
             trim_own,
             Links::autoscaler,
             Links::all_autoscalers,
         ),
-        kinds.looked_at(
+        kinds.reconciled(
             "ServerlessServices",
             sks_writer,
             trim_own,
             Links::serverless_service,
             Links::all_serverless_services,
         ),
-        kinds.known("Metrics", |objects| &objects.metrics, read_metric, Links::metric),
-        kinds.known("Services", |objects| &objects.services, read_service, Links::service),
-        kinds.known(
+        kinds.trimmed("Metrics", |cache| &cache.metrics, read_metric, Links::metric),
+        kinds.trimmed("Services", |cache| &cache.services, read_service, Links::service),
+        kinds.trimmed(
             "Deployments",
-            |objects| &objects.deployments,
+            |cache| &cache.deployments,
             CachedTarget::of_deployment,
             Links::deployment,
         ),
-        kinds.known(
+        kinds.trimmed(
             "StatefulSets",
-            |objects| &objects.stateful_sets,
+            |cache| &cache.stateful_sets,
             CachedTarget::of_stateful_set,
             Links::stateful_set,
         ),
         kinds.slices(),
     ];
-    (objects, watches)
+    (cache, watches)
 }
 
-/// What all watches share.
+/// Shared by all watches.
 struct Kinds<'a> {
     client: &'a Client,
     links: Arc<Links>,
@@ -125,8 +126,8 @@ struct Kinds<'a> {
 // === impl Kinds ===
 
 impl Kinds<'_> {
-    /// A kind whose objects have a reconciler.
-    fn looked_at<K>(
+    /// Watches an API resource that has a reconciler.
+    fn reconciled<K>(
         &self,
         name: &'static str,
         mut writer: Writer<K>,
@@ -150,11 +151,11 @@ impl Kinds<'_> {
         })
     }
 
-    /// A kind of which others need to know something.
-    fn known<K, T>(
+    /// Watches an API resource that is only read.
+    fn trimmed<K, T>(
         &self,
         name: &'static str,
-        known: fn(&ClusterCache) -> &TrimmedStore<T>,
+        store: fn(&ClusterCache) -> &TrimmedStore<T>,
         read: fn(&K) -> Option<T>,
         one: fn(&Links, &K),
     ) -> Watch
@@ -163,7 +164,7 @@ impl Kinds<'_> {
         T: 'static,
     {
         self.follow(name, move |links, event| {
-            known(&links.objects).apply(&event, read);
+            store(&links.cache).apply(&event, read);
             match &event {
                 Event::Apply(object) | Event::Delete(object) => one(links, object),
                 Event::InitDone => links.everything(),
@@ -177,7 +178,7 @@ impl Kinds<'_> {
             if let Event::Apply(slice) | Event::InitApply(slice) = &mut event {
                 trim_slice(slice);
             }
-            links.objects.slices.apply(&event);
+            links.cache.slices.apply(&event);
             match &event {
                 Event::Apply(slice) | Event::Delete(slice) => links.slice(slice),
                 Event::InitDone => links.everything(),
@@ -191,7 +192,7 @@ impl Kinds<'_> {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let mut latch = Some(self.readiness.latch(name));
-        let config = watcher::Config::default().page_size(PAGE);
+        let config = watcher::Config::default().page_size(PAGE_SIZE);
         let events = watch(Api::<K>::all(self.client.clone()), config).default_backoff();
         let links = self.links.clone();
         let failures = self.errors.with_label_values(&[name]);
@@ -208,7 +209,7 @@ impl Kinds<'_> {
                     }
                     Err(error) => {
                         failures.inc();
-                        tracing::warn!(kind = name, %error, "watch failed; it is tried again");
+                        tracing::warn!(kind = name, %error, "watch failed, retrying");
                     }
                 }
             }
@@ -221,27 +222,27 @@ impl Kinds<'_> {
 
 impl Links {
     fn everything(&self) {
-        self.queues.everything(&self.objects);
+        self.queues.enqueue_everything(&self.cache);
     }
 
     fn all_hpas(&self) {
-        self.objects.index_hpas();
+        self.cache.index_hpas();
         self.everything();
     }
 
     fn all_autoscalers(&self) {
-        self.objects.index_autoscalers();
+        self.cache.index_autoscalers();
         self.everything();
     }
 
     fn all_serverless_services(&self) {
-        self.objects.index_serverless_services();
+        self.cache.index_serverless_services();
         self.everything();
     }
 
     fn hpa(&self, hpa: &HorizontalPodAutoscaler) {
         let Some(key) = key_of(hpa) else { return };
-        for sibling in self.objects.index_hpa(&key) {
+        for sibling in self.cache.index_hpa(&key) {
             self.queues.hpas.enqueue(sibling.clone());
             self.queues.autoscalers.enqueue(sibling);
         }
@@ -252,26 +253,21 @@ impl Links {
     fn autoscaler(&self, autoscaler: &Guarded<PodAutoscaler>) {
         if let Err(invalid) = &autoscaler.0 {
             let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
-            tracing::warn!(
-                ?namespace,
-                ?name,
-                error = invalid.error,
-                "a PodAutoscaler that cannot be read is skipped"
-            );
+            tracing::warn!(?namespace, ?name, error = invalid.error, "invalid PodAutoscaler skipped");
         }
         let Some(key) = key_of(autoscaler) else { return };
-        for rival in self.objects.index_autoscaler(&key) {
+        for rival in self.cache.index_autoscaler(&key) {
             self.queues.autoscalers.enqueue(rival);
         }
-        // Which of several has a Service is read from their PodAutoscalers.
-        for rival in self.objects.workloads_by_service.others(&key) {
+        // The owner of a shared Service is decided from the PodAutoscalers.
+        for rival in self.cache.workloads_by_service.others(&key) {
             self.queues.serverless_services.enqueue(rival);
             self.queues.serverless_services.enqueue(key.clone());
         }
         if let Ok(autoscaler) = &autoscaler.0
-            && self.objects.autoscaler_meta(&key).is_none()
+            && self.cache.autoscaler_meta(&key).is_none()
         {
-            self.objects.left.by(&key.namespace, autoscaler);
+            self.cache.abandoned_targets.add(&key.namespace, autoscaler);
         }
         self.queues.hpas.enqueue(key.clone());
         self.queues.autoscalers.enqueue(key);
@@ -283,7 +279,7 @@ impl Links {
 
     fn serverless_service(&self, sks: &Guarded<ServerlessService>) {
         let Some(key) = key_of(sks) else { return };
-        for rival in self.objects.index_serverless_service(&key) {
+        for rival in self.cache.index_serverless_service(&key) {
             self.queues.serverless_services.enqueue(rival);
         }
         self.queues.autoscalers.enqueue(key.clone());
@@ -298,13 +294,13 @@ impl Links {
     fn slice(&self, slice: &EndpointSlice) {
         let Some((namespace, service)) = service_of(slice) else { return };
         if namespace == self.system_namespace && service == ACTIVATOR_SERVICE {
-            self.queues.serverless_services.enqueue_all(&self.objects.serverless_services);
+            self.queues.serverless_services.enqueue_all(&self.cache.serverless_services);
         }
         self.through_service(&namespace, &service);
     }
 
     fn through_service(&self, namespace: &str, service: &str) {
-        for key in self.objects.workloads_of_service(namespace, service) {
+        for key in self.cache.workloads_of_service(namespace, service) {
             self.queues.autoscalers.enqueue(key.clone());
             self.queues.serverless_services.enqueue(key);
         }
@@ -320,14 +316,14 @@ impl Links {
 
     fn target(&self, kind: &str, meta: &kube::api::ObjectMeta) {
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { return };
-        for key in self.objects.workloads_of_target(namespace, kind, name) {
+        for key in self.cache.workloads_of_target(namespace, kind, name) {
             self.queues.autoscalers.enqueue(key);
         }
     }
 }
 
-/// What others keep in annotations may be as large as the object: kubectl keeps the whole of it. The status changes each time that
-/// an HPA looks at its metric, and says little to us.
+/// Annotations of other components may be as large as the object (kubectl stores all of it). The status
+/// changes with every sync of the HPA controller, and little of it is read.
 fn trim_hpa(hpa: &mut HorizontalPodAutoscaler) {
     trim_own(hpa);
     if let Some(status) = &mut hpa.status {
@@ -345,7 +341,7 @@ fn trim_slice(slice: &mut EndpointSlice) {
     slice.metadata.annotations = None;
 }
 
-/// What is collected, if it can be read.
+/// The trimmed Metric; `None` for an invalid one.
 fn read_metric(metric: &Guarded<Metric>) -> Option<CollectedMetric> {
     let metric = metric.0.as_ref().ok()?;
     Some(CollectedMetric {
@@ -358,13 +354,13 @@ fn read_service(service: &Service) -> Option<Service> {
     Some(service.trimmed())
 }
 
-/// Of our own objects the labels are for people.
+/// Labels of these objects are not read.
 fn trim_own<K: Resource>(object: &mut K) {
     trim(object);
     object.meta_mut().labels = None;
 }
 
-/// Nobody here reads the managed fields of these.
+/// Managed fields of these objects are not read.
 fn trim<K: Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
 }

@@ -1,7 +1,8 @@
-//! Which objects want to be looked at, each at most once.
+//! WorkQueue: the objects to reconcile, each at most once.
 //!
-//! Filled by the watches, the decision stream and the wake path; emptied by the reconcilers, one stream each. A set and not
-//! a queue: a thousand changes of one object are one entry, so the number of objects bounds it and nothing is ever lost.
+//! Filled by the watches, the decision stream and the wake path; emptied by the reconcilers. It is a
+//! set: a thousand changes of one object are one entry, so it is bounded by the number of objects and
+//! drops nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,14 +17,14 @@ use tokio::sync::Notify;
 
 use crate::cache::cluster_cache::ClusterCache;
 
-/// The objects of one kind that want to be looked at.
+/// The objects of one API resource to reconcile.
 #[derive(Debug, Default)]
 pub struct WorkQueue {
     pending: Mutex<BTreeSet<Key>>,
     filled: Notify,
 }
 
-/// One trigger for each reconciler.
+/// One queue for each reconciler.
 #[derive(Debug, Default)]
 pub struct WorkQueues {
     /// HorizontalPodAutoscalers.
@@ -34,36 +35,36 @@ pub struct WorkQueues {
     pub serverless_services: Arc<WorkQueue>,
 }
 
-// === impl Triggers ===
+// === impl WorkQueues ===
 
 impl WorkQueues {
-    /// Asks for a look at every object that there is.
-    pub fn everything(&self, objects: &ClusterCache) {
+    /// Enqueues every object.
+    pub fn enqueue_everything(&self, objects: &ClusterCache) {
         self.hpas.enqueue_all(&objects.hpas);
         self.autoscalers.enqueue_all(&objects.autoscalers);
         self.serverless_services.enqueue_all(&objects.serverless_services);
     }
 }
 
-// === impl Trigger ===
+// === impl WorkQueue ===
 
 impl WorkQueue {
-    /// Asks for a look at this object.
+    /// Enqueues an object.
     pub fn enqueue(&self, key: Key) {
         self.pending.lock().insert(key);
         self.filled.notify_one();
     }
 
-    /// Asks for a look at all of these.
+    /// Enqueues all objects of a store.
     pub fn enqueue_all<K: Resource<DynamicType = ()> + Clone>(&self, objects: &Store<K>) {
         objects.state().iter().filter_map(|object| key_of(object.as_ref())).for_each(|key| self.enqueue(key));
     }
 
-    /// The objects asked for, for the one reconciler of the kind. Never ends.
+    /// The enqueued objects, for the only reconciler of this API resource. Never ends.
     pub fn stream(self: Arc<Self>) -> impl Stream<Item = Key> + Send {
         futures::stream::unfold(self, |queue| async move {
             loop {
-                // Created before the look: a key that comes in between leaves a permit behind.
+                // Created before `take`: a key enqueued in between leaves a permit.
                 let filled = queue.filled.notified();
                 if let Some(key) = queue.take() {
                     return Some((key, queue.clone()));
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_object_comes_once_however_often_it_was_asked_for() {
+    async fn yields_each_object_once_however_often_enqueued() {
         let queue = Arc::new(WorkQueue::default());
         let stream = queue.clone().stream();
         pin_mut!(stream);

@@ -30,11 +30,11 @@ const AFFINITY: BlockingCondition = BlockingCondition {
 
 /// What stands in the way.
 pub fn blocking_condition(service: &Service) -> Option<BlockingCondition> {
-    if service.is_local() {
+    if service.has_local_traffic_policy() {
         return Some(LOCAL);
     }
     // Where the endpoints are ours no pod is left among them in Proxy mode.
-    (service.keeps_callers() && !is_managed(service)).then_some(AFFINITY)
+    (service.has_client_ip_affinity() && !is_managed(service)).then_some(AFFINITY)
 }
 
 #[cfg(test)]

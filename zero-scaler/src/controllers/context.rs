@@ -1,20 +1,19 @@
-//! What all reconcilers share.
+//! Context: the clients, caches and settings that all reconcilers share.
 
-use crate::clock::Clock;
 use std::fmt;
 use std::sync::Arc;
 
 use autoscaler::settings::AutoscalerConfig;
-use kube::Client;
 use tokio::sync::watch;
 
 use crate::activators::directory::Activators;
 use crate::activators::path_verification::PathVerifications;
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::work_queue::WorkQueues;
+use crate::clock::Clock;
 use crate::kubernetes::event_deduplicator::EventDeduplicator;
 use crate::kubernetes::events::Events;
-use crate::kubernetes::rate_limit::RateLimit;
+use crate::kubernetes::rate_limit::{RateLimit, RateLimitedClient, UrgentClient};
 use crate::metrics::Metrics;
 use crate::pods::start_watch::StartWatches;
 use crate::reports::decision_stream::Decisions;
@@ -25,47 +24,47 @@ use crate::scaling::wake::{CachedWorkloads, WakePath};
 /// The wake path over real targets.
 pub type ClusterWake = WakePath<ScaleTargets, CachedWorkloads<ScaleTargets>>;
 
-/// What all reconcilers share.
+/// Shared by all reconcilers.
 pub struct Context {
-    /// The API server, for what callers may wait for.
-    pub client: Client,
-    /// The API server, for everything else.
-    pub rate_limited: Client,
-    /// Whose turn it is there.
+    /// For writes that held requests depend on.
+    pub urgent: UrgentClient,
+    /// For all other writes.
+    pub rate_limited: RateLimitedClient,
+    /// The limit of `rate_limited`.
     pub rate_limit: RateLimit,
-    /// What time it is, for objects.
+    /// Wall-clock time, for fields of objects.
     pub clock: Clock,
-    /// Whether activators are in the path.
+    /// Whether Services lead to activators.
     pub verifications: PathVerifications,
-    /// What the watches know.
+    /// Copies of cluster objects.
     pub cache: Arc<ClusterCache>,
-    /// The sizes of targets.
+    /// The scale of targets.
     pub scales: Arc<ScaleTargets>,
-    /// What the adapters decided.
+    /// Decisions of the metrics-adapters.
     pub decisions: Arc<Decisions>,
-    /// Who was asked for, and when.
+    /// Wakes workloads for held requests.
     pub wake: Arc<ClusterWake>,
-    /// Who can hold requests.
+    /// The ready activators.
     pub activators: Arc<Activators>,
     /// The cluster's settings.
     pub config: watch::Receiver<Arc<AutoscalerConfig>>,
-    /// Whether custom.metrics.k8s.io is ours.
+    /// Whether the metrics-adapter serves custom.metrics.k8s.io.
     pub custom_metrics: bool,
-    /// Where changes are told.
+    /// Events on the objects of users.
     pub events: Events,
-    /// What is counted.
+    /// Metrics of this process.
     pub metrics: Metrics,
-    /// Who asks for a look.
+    /// Objects to reconcile.
     pub queues: Arc<WorkQueues>,
-    /// Why waking workloads get no pod.
+    /// Watches of pods that do not start.
     pub starts: StartWatches,
     /// Sizes written ahead of the HPA.
     pub overrides: Overrides,
-    /// Warnings told already, by HPA.
+    /// The last warning event of each HPA.
     pub warnings: EventDeduplicator,
-    /// Advice told already, by workload.
+    /// The last advice event of each workload.
     pub advice: EventDeduplicator,
-    /// Modes told already, by workload.
+    /// The last mode event of each workload.
     pub modes: EventDeduplicator,
 }
 
@@ -78,7 +77,7 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// The cluster's settings now in force.
+    /// The cluster's settings in force.
     pub fn config(&self) -> Arc<AutoscalerConfig> {
         self.config.borrow().clone()
     }

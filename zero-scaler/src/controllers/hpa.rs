@@ -103,7 +103,7 @@ fn leaves_sizes_to_us(key: &Key, context: &Context) -> bool {
 
 /// An HPA without a metric of ours keeps no PodAutoscaler.
 async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
-    context.warnings.is_news(key, "");
+    context.warnings.is_new(key, "");
     if let Some(existing) = context.cache.autoscaler(key)
         && is_owned_by(&existing, hpa.metadata.uid.as_deref())
     {

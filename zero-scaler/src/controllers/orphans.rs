@@ -41,7 +41,7 @@ pub(crate) async fn scale_orphans(context: Arc<Context>) {
     loop {
         for target in targets_at_zero(&context.cache) {
             match scale_if_orphan(&target, &context).await {
-                Ok(()) => context.cache.left.forget(&target),
+                Ok(()) => context.cache.abandoned_targets.forget(&target),
                 Err(error) => {
                     let (namespace, ScaleTargetRef { kind, name, .. }) = &target;
                     tracing::warn!(%namespace, %kind, %name, %error, "could not scale an orphan from 0 to 1, retrying");
@@ -50,16 +50,16 @@ pub(crate) async fn scale_orphans(context: Arc<Context>) {
         }
         tokio::select! {
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
-            () = context.cache.left.more.notified() => tokio::time::sleep(DELETION_DELAY).await,
+            () = context.cache.abandoned_targets.more.notified() => tokio::time::sleep(DELETION_DELAY).await,
         }
     }
 }
 
 /// Watched targets that the zero-scaler scaled to zero, and the recorded ones of other kinds.
 fn targets_at_zero(cache: &ClusterCache) -> HashSet<Target> {
-    let mut targets_at_zero = cache.left.lock().clone();
+    let mut targets_at_zero = cache.abandoned_targets.lock().clone();
     for (kind, targets) in [("Deployment", &cache.deployments), ("StatefulSet", &cache.stateful_sets)] {
-        let keys = targets.those(|t| t.scale.replicas == 0 && t.scale.writer == Writer::Us);
+        let keys = targets.keys_where(|t| t.scale.replicas == 0 && t.scale.writer == Writer::Us);
         targets_at_zero.extend(keys.into_iter().map(|key| target(kind, key)));
     }
     targets_at_zero
@@ -93,7 +93,7 @@ async fn scale_if_orphan(target: &Target, context: &Context) -> Result<(), Recon
 fn is_managed((namespace, target): &Target, context: &Context) -> bool {
     let cache = &context.cache;
     !cache.workloads_of_target(namespace, &target.kind, &target.name).is_empty()
-        || cache.has_unreadable(namespace)
+        || cache.has_invalid_autoscaler(namespace)
 }
 
 /// Whether the HPA is about to get a PodAutoscaler.
@@ -128,6 +128,8 @@ async fn scale_to_one((namespace, target): &Target, context: &Context) -> Result
 
 /// Whether the namespace is being deleted, or is gone.
 async fn is_terminating(namespace: &str, context: &Context) -> Result<bool, ReconcileError> {
-    let object = Api::<Namespace>::all(context.client.clone()).get_metadata_opt(namespace).await?;
+    let object = Api::<Namespace>::all(context.urgent.without_rate_limit().clone())
+        .get_metadata_opt(namespace)
+        .await?;
     Ok(object.is_none_or(|object| object.metadata.deletion_timestamp.is_some()))
 }

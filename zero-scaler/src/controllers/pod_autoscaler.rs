@@ -65,7 +65,7 @@ pub async fn reconcile(
     follow_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
     let due = apply::DueWrites::new(&observed, &plan, &written, verification.outcome.as_ref());
-    let turn = context.rate_limit.turn(&key, due.requests());
+    let turn = context.rate_limit.try_acquire(&key, due.requests());
     if turn.is_ok() {
         apply::describe(&observed, &plan, due, &context).await?;
     }
@@ -89,8 +89,8 @@ fn follow_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, conte
         Some(scale) => {
             let known = observe::known_failure(observed.serverless_service.as_ref());
             let patience = StartPatience::of_settings(&observed.settings);
-            context.starts.follow(&observed.key, &scale.selector, patience, known);
+            context.starts.watch(&observed.key, &scale.selector, patience, known);
         }
-        None => context.starts.forget(&observed.key),
+        None => context.starts.stop(&observed.key),
     }
 }

@@ -1,68 +1,122 @@
-//! The ConfigMap `config-autoscaler`, followed live.
+//! The settings of the cluster, from ConfigMap `config-autoscaler`.
 //!
-//! The last good one stays in force: a bad edit is a Warning event on the ConfigMap that names every bad key, value and
-//! bound, and changes nothing. Without a ConfigMap the defaults are in force.
+//! The leader copies valid data into `config-autoscaler-accepted`, from which all processes read. An
+//! invalid edit changes nothing: a Warning event on the ConfigMap names every invalid key, its value
+//! and its bounds. Without a ConfigMap the defaults are in force.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use autoscaler::contract::CONFIG_MAP;
+use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
 use autoscaler::settings::AutoscalerConfig;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::watch_object;
-use kube::{Api, Client};
+use runtime::kubernetes::lease::Leadership;
+use runtime::kubernetes::{ObservedSettings, watch_settings};
 use runtime::readiness::ReadinessLatch;
+use serde_json::json;
 use tokio::sync::watch;
 
 use crate::kubernetes::events::Events;
+use crate::kubernetes::rate_limit::RateLimitedClient;
 use crate::kubernetes::reasons::Reason;
+use crate::kubernetes::server_side_apply::apply;
 
-/// Follows the ConfigMap until the process ends.
-pub async fn follow(
-    client: Client,
+/// Delay after which a failed write of the copy is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+
+/// Follows the ConfigMaps for the life of the process.
+pub struct ClusterSettings {
+    client: RateLimitedClient,
     namespace: String,
     events: Events,
     config: watch::Sender<Arc<AutoscalerConfig>>,
-    on_change: impl Fn() + Send,
-    unread: ReadinessLatch,
-) {
-    let mut unread = Some(unread);
-    let objects =
-        watch_object(Api::<ConfigMap>::namespaced(client, &namespace), CONFIG_MAP).default_backoff();
-    pin_mut!(objects);
-    while let Some(object) = objects.next().await {
-        match object {
-            Ok(object) => {
-                if let Some(new) = read(object.as_ref(), &events) {
-                    let changed = config.send_if_modified(|known| {
-                        let changed = **known != new;
-                        *known = Arc::new(new);
-                        changed
-                    });
-                    if changed {
-                        tracing::info!(config = ?*config.borrow(), "settings of the cluster");
-                        on_change();
-                    }
-                }
-                // Be it good, bad or absent: only now may anything be decided.
-                unread = None;
-            }
-            Err(error) => tracing::warn!(%error, "watch of {CONFIG_MAP} failed; it is tried again"),
-        }
-    }
-    drop(unread);
+    leadership: Leadership,
+    /// The version of the ConfigMap that was validated last, so that each one causes one event.
+    validated: Option<String>,
 }
 
-fn read(object: Option<&ConfigMap>, events: &Events) -> Option<AutoscalerConfig> {
-    let Some(object) = object else { return Some(AutoscalerConfig::default()) };
-    match AutoscalerConfig::parse(object.data.as_ref().unwrap_or(&std::collections::BTreeMap::new())) {
-        Ok(config) => Some(config),
-        Err(errors) => {
-            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            events.warning(object, Reason::BadSetting, format!("ignored as a whole: {}", errors.join("; ")));
-            None
+// === impl ClusterSettings ===
+
+impl ClusterSettings {
+    /// Settings that are sent to `config` once this runs.
+    pub fn new(
+        client: RateLimitedClient,
+        namespace: String,
+        events: Events,
+        config: watch::Sender<Arc<AutoscalerConfig>>,
+        leadership: Leadership,
+    ) -> Self {
+        Self { client, namespace, events, config, leadership, validated: None }
+    }
+
+    /// Follows the ConfigMaps. `latch` is released when both were read, valid or not.
+    pub async fn run(mut self, on_change: impl Fn() + Send, latch: ReadinessLatch) {
+        let mut latch = Some(latch);
+        let changes = watch_settings(&self.client, &self.namespace, CONFIG_MAP, ACCEPTED_CONFIG_MAP);
+        pin_mut!(changes);
+        let mut observed = ObservedSettings::default();
+        // Data that the leader has yet to copy.
+        let mut pending = false;
+        loop {
+            let mut leadership = self.leadership.clone();
+            let is_leader = leadership.is_leader();
+            if pending && is_leader {
+                pending = self.copy(&observed).await.is_err();
+            }
+            tokio::select! {
+                change = changes.next() => match change {
+                    Some(Ok(new)) => {
+                        observed = new;
+                        self.apply_accepted(&observed, &on_change);
+                        pending = self.is_valid(&observed) && observed.is_copy_outdated();
+                        drop(latch.take());
+                    }
+                    Some(Err(error)) => tracing::warn!(%error, "watch of the settings failed, retrying"),
+                    None => return,
+                },
+                () = leadership.acquired(), if pending && !is_leader => {}
+                () = tokio::time::sleep(RETRY_DELAY), if pending && is_leader => {}
+            }
         }
+    }
+
+    fn apply_accepted(&self, observed: &ObservedSettings, on_change: &impl Fn()) {
+        let Ok(new) = AutoscalerConfig::parse(&observed.in_force()) else { return };
+        let changed = self.config.send_if_modified(|current| {
+            let changed = **current != new;
+            *current = Arc::new(new);
+            changed
+        });
+        if changed {
+            tracing::info!(config = ?*self.config.borrow(), "settings changed");
+            on_change();
+        }
+    }
+
+    fn is_valid(&mut self, observed: &ObservedSettings) -> bool {
+        let Err(errors) = AutoscalerConfig::parse(&observed.submitted_data()) else { return true };
+        let Some(object) = &observed.submitted else { return true };
+        if self.validated != object.metadata.resource_version {
+            self.validated.clone_from(&object.metadata.resource_version);
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            let note = format!("ConfigMap {CONFIG_MAP} is invalid and has no effect: {}", errors.join("; "));
+            self.events.warning(object, Reason::BadSetting, note);
+        }
+        false
+    }
+
+    async fn copy(&self, observed: &ObservedSettings) -> Result<ConfigMap, kube::Error> {
+        let copy = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": ACCEPTED_CONFIG_MAP, "namespace": self.namespace},
+            "data": observed.submitted_data(),
+        });
+        let result = apply::<ConfigMap>(&self.client, &copy).await;
+        if let Err(error) = &result {
+            tracing::warn!(%error, config_map = ACCEPTED_CONFIG_MAP, "settings not copied, retrying");
+        }
+        result
     }
 }
 
@@ -70,18 +124,18 @@ fn read(object: Option<&ConfigMap>, events: &Events) -> Option<AutoscalerConfig>
 mod tests {
     use super::*;
 
-    /// Whoever edits one line of it must not change anything else, nor look for a key in vain.
+    /// The file lists every key, so that an edit of one line changes nothing else.
     #[test]
-    fn the_config_map_that_is_deployed_holds_every_key_at_its_default() {
+    fn deployed_config_map_lists_every_key_at_its_default() {
         let text = include_str!("../../../deploy/config-autoscaler.yaml");
         let object: ConfigMap = serde_yaml_ng::from_str(text).unwrap();
         let data = object.data.unwrap();
         assert_eq!(AutoscalerConfig::parse(&data), Ok(AutoscalerConfig::default()));
         assert_eq!(data.len(), 21, "{:?}", data.keys());
-        // Each of them is read: nonsense in it is complained of.
+        // Each key is read: an invalid value is an error.
         for key in data.keys() {
-            let nonsense = std::collections::BTreeMap::from([(key.clone(), "?".to_owned())]);
-            assert!(AutoscalerConfig::parse(&nonsense).is_err(), "{key}");
+            let invalid = std::collections::BTreeMap::from([(key.clone(), "?".to_owned())]);
+            assert!(AutoscalerConfig::parse(&invalid).is_err(), "{key}");
         }
     }
 }

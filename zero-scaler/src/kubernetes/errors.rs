@@ -1,6 +1,6 @@
-//! What an error of the API server means for the caller.
+//! Classification of API errors.
 
-/// True if a write failed because its object or namespace is being deleted. That is no failure.
+/// Whether a write failed because its object or namespace is being deleted, which needs no retry.
 pub fn is_being_deleted(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let causes = status.details.iter().flat_map(|details| &details.causes);

@@ -1,7 +1,8 @@
-//! Told: what was last said of an object, so that it becomes an event once and not with every look.
+//! EventDeduplicator: the last text of each object, so that it becomes one event and not one per
+//! reconcile.
 //!
-//! A status answers the same question, but a reconcile may see the one before its own last write. What is here is forgotten
-//! with the process; after a restart something may be said a second time.
+//! The status has the same text, but a reconcile may see the status before its own last write. Texts
+//! are kept in memory only, so an event may be repeated after a restart.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,37 +12,37 @@ use parking_lot::Mutex;
 
 use crate::clock::now;
 
-/// Objects that are remembered.
-const MOST: usize = 100_000;
+/// Upper bound of the objects with a text.
+const MAX_OBJECTS: usize = 100_000;
 
-/// The last words on each object.
+/// The last text of each object, and when it became an event.
 #[derive(Debug, Default)]
 pub struct EventDeduplicator(Mutex<HashMap<Key, (String, Instant)>>);
 
-// === impl Told ===
+// === impl EventDeduplicator ===
 
 impl EventDeduplicator {
-    /// Whether this is news; an empty text is never news, and forgets the last.
-    pub fn is_news(&self, key: &Key, text: &str) -> bool {
+    /// Whether the text differs from the last one. An empty text never does, and clears the last one.
+    pub fn is_new(&self, key: &Key, text: &str) -> bool {
         self.is_due(key, text, Duration::MAX)
     }
 
-    /// Whether this is news, or was last told so long ago that it has to be told again: events are kept for an hour.
+    /// Like [`Self::is_new`], and true again after `again_after`: Kubernetes keeps events for an hour.
     pub fn is_due(&self, key: &Key, text: &str, again_after: Duration) -> bool {
         let now = now();
-        let mut told = self.0.lock();
+        let mut texts = self.0.lock();
         if text.is_empty() {
-            told.remove(key);
+            texts.remove(key);
             return false;
         }
-        if told.len() >= MOST && !told.contains_key(key) {
-            told.clear();
+        if texts.len() >= MAX_OBJECTS && !texts.contains_key(key) {
+            texts.clear();
         }
-        let known = told.get(key).filter(|(known, _)| known == text);
-        if known.is_some_and(|(_, at)| now.saturating_duration_since(*at) < again_after) {
+        let same = texts.get(key).filter(|(last, _)| last == text);
+        if same.is_some_and(|(_, at)| now.saturating_duration_since(*at) < again_after) {
             return false;
         }
-        told.insert(key.clone(), (text.to_owned(), now));
+        texts.insert(key.clone(), (text.to_owned(), now));
         true
     }
 }
@@ -51,24 +52,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_news_once() {
-        let (told, key) = (EventDeduplicator::default(), Key::new("shop", "web"));
-        assert!(told.is_news(&key, "a"));
-        assert!(!told.is_news(&key, "a"));
-        assert!(told.is_news(&key, "b"));
-        assert!(!told.is_news(&key, ""));
-        assert!(told.is_news(&key, "b"));
+    fn reports_a_text_as_new_once() {
+        let (events, key) = (EventDeduplicator::default(), Key::new("shop", "web"));
+        assert!(events.is_new(&key, "a"));
+        assert!(!events.is_new(&key, "a"));
+        assert!(events.is_new(&key, "b"));
+        assert!(!events.is_new(&key, ""));
+        assert!(events.is_new(&key, "b"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_stays_wrong_is_told_again() {
-        let (told, key, minute) =
+    async fn repeats_text_after_interval() {
+        let (events, key, minute) =
             (EventDeduplicator::default(), Key::new("shop", "web"), Duration::from_secs(60));
-        assert!(told.is_due(&key, "a", minute));
+        assert!(events.is_due(&key, "a", minute));
         tokio::time::advance(minute / 2).await;
-        assert!(!told.is_due(&key, "a", minute));
+        assert!(!events.is_due(&key, "a", minute));
         tokio::time::advance(minute / 2).await;
-        assert!(told.is_due(&key, "a", minute));
-        assert!(!told.is_due(&key, "a", minute));
+        assert!(events.is_due(&key, "a", minute));
+        assert!(!events.is_due(&key, "a", minute));
     }
 }

@@ -1,30 +1,34 @@
-//! Our own end: the namespace of the installation is deleted, and soon nobody will hold requests.
+//! Teardown of the installation: scales all workloads from zero when its namespace is deleted.
 //!
-//! Kubernetes marks a namespace before it takes anything from it, and pods have their grace period; the account's token is
-//! believed for some seconds longer. That is enough to wake who sleeps: from the mark on there counts as no activator,
-//! nobody is put to zero, and Services lead to pods as soon as there are any. Whoever is taken away without a namespace's
-//! deletion gets no such warning: docs/howto/uninstall.md has the order.
+//! Without activators, no component holds requests. Kubernetes sets the deletion timestamp before it
+//! deletes the namespace's objects, pods have a grace period, and the account's token stays valid for
+//! some seconds. That is enough time to scale all workloads at zero. From the timestamp on, no activator
+//! counts as ready, no workload is scaled to zero, and Services get pod endpoints as soon as pods exist.
+//! An installation that is removed in another way has no such warning: see docs/howto/uninstall.md.
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
-use kube::{Api, Client};
 
-/// Calls `leave` once, when the namespace is marked as deleted. Never ends.
-pub(crate) async fn follow(client: Client, namespace: String, leave: impl Fn() + Send) {
-    let objects = watch_object(Api::<Namespace>::all(client), &namespace).default_backoff();
+use crate::kubernetes::rate_limit::UrgentClient;
+
+/// Calls `on_deletion` once, when the namespace has a deletion timestamp. Never ends.
+pub(crate) async fn follow(client: UrgentClient, namespace: String, on_deletion: impl Fn() + Send) {
+    let objects = watch_object(Api::<Namespace>::all(client.without_rate_limit().clone()), &namespace)
+        .default_backoff();
     pin_mut!(objects);
-    let mut left = false;
+    let mut deleted = false;
     while let Some(object) = objects.next().await {
         match object {
-            Ok(Some(object)) if object.metadata.deletion_timestamp.is_some() && !left => {
-                tracing::warn!(%namespace, "our namespace is deleted: all that sleeps is woken");
-                left = true;
-                leave();
+            Ok(Some(object)) if object.metadata.deletion_timestamp.is_some() && !deleted => {
+                tracing::warn!(%namespace, "installation namespace is being deleted, scaling all workloads from zero");
+                deleted = true;
+                on_deletion();
             }
             Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "watch of our namespace failed; it is tried again"),
+            Err(error) => tracing::debug!(%error, "watch of the installation namespace failed, retrying"),
         }
     }
 }

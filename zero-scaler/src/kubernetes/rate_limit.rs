@@ -1,19 +1,21 @@
-//! How many requests a second the API server gets from us, where nobody waits for them.
+//! The rate limit of requests to the API server, and the two clients on either side of it.
 //!
 //! ```text
-//!  objects that describe, events ──► paced ──┐
-//!  /scale, EndpointSlices, leased ports ─────┴──► API server
+//!  HPA-derived objects, events ── RateLimitedClient ──┐
+//!  /scale, EndpointSlices, ports ── UrgentClient ─────┴──► API server
 //! ```
 //!
-//! The bound is client-go's, with its names: so many a second, and so many at once after a rest. What a caller's request may hang
-//! on passes it by: sizes, the endpoints, the status by which activators open ports.
+//! The limit is client-go's, with its names: `qps` on average, `burst` after a pause. Writes that held
+//! requests depend on bypass it: sizes, endpoints, and the status from which activators open ports.
 //!
-//! There is one line. Most who ask stand in it, and it is no longer than there are looks at a time. A workload does not: its next
-//! look may have a size to write. It is told when to come again, and its place is kept.
+//! Most requests queue, and the queue is no longer than the number of concurrent reconciles. A workload
+//! does not queue, because its next reconcile may have an urgent write. Its reconcile is repeated later
+//! instead, and its reservation is kept.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -28,112 +30,147 @@ use prometheus::Counter;
 use tokio::time::{Instant, sleep_until};
 use tower_service::Service;
 
-/// Workloads whose place in the line is kept.
-const MOST_PLACES: usize = 100_000;
-/// When those should come again for whom no place can be kept.
-const NO_PLACE: Duration = Duration::from_secs(1);
+/// Upper bound of the workloads with a reservation.
+const MAX_RESERVATIONS: usize = 100_000;
+/// Retry delay of workloads beyond that bound.
+const UNRESERVED_DELAY: Duration = Duration::from_secs(1);
 
-/// What the API server may be asked for.
+/// Upper bound of the requests to the API server.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// Requests a second.
+    /// Requests per second.
     pub qps: NonZeroU32,
-    /// Requests at once after a rest.
+    /// Requests at once after a pause.
     pub burst: NonZeroU32,
 }
 
-/// The line.
+/// The rate limit of one process.
 #[derive(Debug)]
 pub struct RateLimit {
-    turns: Arc<Turns>,
-    places: Mutex<HashMap<Key, Instant>>,
-    waited: Counter,
+    bucket: Arc<TokenBucket>,
+    reservations: Mutex<HashMap<Key, Instant>>,
+    delayed_seconds: Counter,
 }
 
-/// The requests of a client, each at its turn.
+/// A client whose requests are delayed by the rate limit. The default choice.
 #[derive(Clone)]
-struct Paced {
+pub struct RateLimitedClient(Client);
+
+/// A client that bypasses the rate limit, for writes that held requests depend on and for reads.
+#[derive(Clone)]
+pub struct UrgentClient(Client);
+
+/// Delays the requests of a client.
+#[derive(Clone)]
+struct DelayedRequests {
     client: Client,
-    turns: Arc<Turns>,
-    waited: Counter,
+    bucket: Arc<TokenBucket>,
+    delayed_seconds: Counter,
 }
 
-/// Whose turn it is: a bucket of tokens, written as the moment at which all that were taken will have come back.
+/// A token bucket, stored as the time at which it will be full again.
 #[derive(Debug)]
-struct Turns {
-    /// Time that one request stands for.
-    each: Duration,
-    /// How far the requests of one moment may be ahead of it.
-    ahead: Duration,
-    back_at: Mutex<Instant>,
+struct TokenBucket {
+    /// Time in which one token returns.
+    interval: Duration,
+    /// Time in which an empty bucket fills.
+    capacity: Duration,
+    full_at: Mutex<Instant>,
 }
 
-// === impl Pace ===
+// === impl RateLimit ===
 
 impl RateLimit {
-    /// Nobody has asked for anything yet. `waited` counts the seconds that requests wait in all.
-    pub fn new(rate: Rate, waited: Counter) -> Self {
-        Self { turns: Arc::new(Turns::new(rate)), places: Mutex::default(), waited }
+    /// A limit with a full bucket. `delayed_seconds` counts the delay of all requests.
+    pub fn new(rate: Rate, delayed_seconds: Counter) -> Self {
+        Self { bucket: Arc::new(TokenBucket::new(rate)), reservations: Mutex::default(), delayed_seconds }
     }
 
-    /// A client whose requests stand in the line, made of one whose do not.
-    pub fn client(&self, client: Client) -> Client {
+    /// Applies this limit to a client.
+    pub fn client(&self, client: &UrgentClient) -> RateLimitedClient {
+        let client = client.0.clone();
         let namespace = client.default_namespace().to_owned();
-        Client::new(Paced { client, turns: self.turns.clone(), waited: self.waited.clone() }, namespace)
+        let (bucket, delayed_seconds) = (self.bucket.clone(), self.delayed_seconds.clone());
+        RateLimitedClient(Client::new(DelayedRequests { client, bucket, delayed_seconds }, namespace))
     }
 
-    /// Whether a workload may make so many requests now.
+    /// Takes the tokens for this many requests of a workload.
     ///
     /// # Errors
-    /// When it may not: how long it is until its turn. Its place is kept until it asks then or later.
-    pub fn turn(&self, key: &Key, requests: u32) -> Result<(), Duration> {
+    /// The delay until they are available. They are reserved until the workload tries then or later.
+    pub fn try_acquire(&self, key: &Key, requests: u32) -> Result<(), Duration> {
         if requests == 0 {
             return Ok(());
         }
         let now = Instant::now();
-        let mut places = self.places.lock();
-        let turn = match places.get(key) {
-            Some(place) => *place,
-            None if places.len() >= MOST_PLACES => return Err(NO_PLACE),
-            None => self.turns.next(requests, now),
+        let mut reservations = self.reservations.lock();
+        let due = match reservations.get(key) {
+            Some(reserved) => *reserved,
+            None if reservations.len() >= MAX_RESERVATIONS => return Err(UNRESERVED_DELAY),
+            None => self.bucket.reserve(requests, now),
         };
-        if turn <= now {
-            places.remove(key);
+        if due <= now {
+            reservations.remove(key);
             return Ok(());
         }
-        if places.insert(key.clone(), turn).is_none() {
-            self.waited.inc_by((turn - now).as_secs_f64());
+        if reservations.insert(key.clone(), due).is_none() {
+            self.delayed_seconds.inc_by((due - now).as_secs_f64());
         }
-        Err(turn - now)
+        Err(due - now)
     }
 
-    /// Gives up the places of workloads that are gone; to be called now and then.
+    /// Drops the reservations of deleted workloads; called periodically.
     pub fn prune(&self, exists: impl Fn(&Key) -> bool) {
-        self.places.lock().retain(|key, _| exists(key));
+        self.reservations.lock().retain(|key, _| exists(key));
     }
 }
 
-// === impl Turns ===
+// === impl RateLimitedClient ===
 
-impl Turns {
+impl Deref for RateLimitedClient {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.0
+    }
+}
+
+// === impl UrgentClient ===
+
+impl UrgentClient {
+    /// Marks a client as urgent.
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    /// The client without a rate limit. The name makes each use visible: take a
+    /// [`RateLimitedClient`] unless a held request depends on the write.
+    pub fn without_rate_limit(&self) -> &Client {
+        &self.0
+    }
+}
+
+// === impl TokenBucket ===
+
+impl TokenBucket {
     fn new(rate: Rate) -> Self {
-        let each = Duration::from_secs(1) / rate.qps.get();
-        Self { each, ahead: each * rate.burst.get(), back_at: Mutex::new(Instant::now()) }
+        let interval = Duration::from_secs(1) / rate.qps.get();
+        Self { interval, capacity: interval * rate.burst.get(), full_at: Mutex::new(Instant::now()) }
     }
 
-    /// Takes the next turn, for so many requests: when it is.
-    fn next(&self, requests: u32, now: Instant) -> Instant {
-        let mut back_at = self.back_at.lock();
-        // The first of them needs a token, and the others come with it: a burst may be smaller than they are.
-        let first = (*back_at).max(now) + self.each;
-        *back_at = first + self.each * (requests - 1);
-        first.checked_sub(self.ahead).map_or(now, |turn| turn.max(now))
+    /// Takes the tokens for this many requests and returns when they are available.
+    fn reserve(&self, requests: u32, now: Instant) -> Instant {
+        let mut full_at = self.full_at.lock();
+        // The first request needs a token and the others come with it: a burst may be smaller than they are.
+        let first = (*full_at).max(now) + self.interval;
+        *full_at = first + self.interval * (requests - 1);
+        first.checked_sub(self.capacity).map_or(now, |due| due.max(now))
     }
 }
 
-// === impl Paced ===
+// === impl DelayedRequests ===
 
-impl Service<Request<Body>> for Paced {
+impl Service<Request<Body>> for DelayedRequests {
     type Response = Response<Body>;
     type Error = kube::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
@@ -143,13 +180,13 @@ impl Service<Request<Body>> for Paced {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { client, turns, waited } = self.clone();
+        let Self { client, bucket, delayed_seconds } = self.clone();
         Box::pin(async move {
             let now = Instant::now();
-            let turn = turns.next(1, now);
-            if turn > now {
-                waited.inc_by((turn - now).as_secs_f64());
-                sleep_until(turn).await;
+            let due = bucket.reserve(1, now);
+            if due > now {
+                delayed_seconds.inc_by((due - now).as_secs_f64());
+                sleep_until(due).await;
             }
             client.send(request).await
         })
@@ -168,56 +205,57 @@ mod tests {
     const RATE: Rate = Rate { qps: NonZeroU32::new(50).unwrap(), burst: NonZeroU32::new(100).unwrap() };
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_goes_at_once_and_the_rest_at_its_pace() {
-        let waited = Counter::new("waited", "waited").unwrap();
+    async fn sends_burst_at_once_and_the_rest_at_the_rate() {
+        let delayed = Counter::new("delayed", "delayed").unwrap();
         let api = FakeApi::default();
-        let pace = RateLimit::new(RATE, waited.clone());
-        let maps: Api<ConfigMap> = Api::namespaced(pace.client(api.client()), "shop");
-        let ask = || async {
+        let limit = RateLimit::new(RATE, delayed.clone());
+        let maps: Api<ConfigMap> =
+            Api::namespaced((*limit.client(&UrgentClient::new(api.client()))).clone(), "shop");
+        let get = || async {
             maps.get_opt("a").await.unwrap();
         };
-        let took = async |requests: usize| {
+        let elapsed = async |requests: usize| {
             let began = Instant::now();
-            join_all((0..requests).map(|_| ask())).await;
+            join_all((0..requests).map(|_| get())).await;
             began.elapsed().as_millis()
         };
-        assert_eq!((took(100).await, waited.get()), (0, 0.0));
-        // Timers are as fine as a millisecond.
-        assert!((1000..=1001).contains(&took(50).await));
-        assert!(waited.get() > 25.0, "{}", waited.get());
+        assert_eq!((elapsed(100).await, delayed.get()), (0, 0.0));
+        // Timers have a resolution of one millisecond.
+        assert!((1000..=1001).contains(&elapsed(50).await));
+        assert!(delayed.get() > 25.0, "{}", delayed.get());
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(took(50).await, 0, "what came back in a second");
+        assert_eq!(elapsed(50).await, 0, "tokens of one second");
         tokio::time::advance(Duration::from_secs(3600)).await;
-        assert_eq!(took(100).await, 0);
-        assert!((20..=21).contains(&took(1).await), "and never more than a burst");
+        assert_eq!(elapsed(100).await, 0);
+        assert!((20..=21).contains(&elapsed(1).await), "never more than a burst");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_comes_through_as_it_is() {
-        let waited = Counter::new("waited", "waited").unwrap();
-        let client = RateLimit::new(RATE, waited).client(FakeApi::default().client());
-        let maps: Api<ConfigMap> = Api::namespaced(client, "shop");
+    async fn passes_api_errors_unchanged() {
+        let delayed = Counter::new("delayed", "delayed").unwrap();
+        let client = RateLimit::new(RATE, delayed).client(&UrgentClient::new(FakeApi::default().client()));
+        let maps: Api<ConfigMap> = Api::namespaced((*client).clone(), "shop");
         let error = maps.get("a").await.unwrap_err();
         assert!(matches!(&error, kube::Error::Api(status) if status.code == 404), "{error:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_workload_keeps_its_place_without_standing_in_the_line() {
-        let pace = RateLimit::new(RATE, Counter::new("waited", "waited").unwrap());
+    async fn keeps_reservation_of_workload_until_it_is_due() {
+        let limit = RateLimit::new(RATE, Counter::new("delayed", "delayed").unwrap());
         let (web, api) = (Key::new("shop", "web"), Key::new("shop", "api"));
         for _ in 0..50 {
-            assert_eq!(pace.turn(&web, 2), Ok(()));
+            assert_eq!(limit.try_acquire(&web, 2), Ok(()));
         }
-        assert_eq!(pace.turn(&web, 0), Ok(()), "who asks for nothing may always");
+        assert_eq!(limit.try_acquire(&web, 0), Ok(()), "no request needs no token");
         let milliseconds = Duration::from_millis;
-        assert_eq!(pace.turn(&web, 1), Err(milliseconds(20)));
-        assert_eq!(pace.turn(&api, 1), Err(milliseconds(40)));
+        assert_eq!(limit.try_acquire(&web, 1), Err(milliseconds(20)));
+        assert_eq!(limit.try_acquire(&api, 1), Err(milliseconds(40)));
         tokio::time::advance(milliseconds(10)).await;
-        assert_eq!(pace.turn(&web, 1), Err(milliseconds(10)), "the same place");
+        assert_eq!(limit.try_acquire(&web, 1), Err(milliseconds(10)), "the same reservation");
         tokio::time::advance(milliseconds(30)).await;
-        assert_eq!((pace.turn(&api, 1), pace.turn(&web, 1)), (Ok(()), Ok(())));
-        assert_eq!(pace.turn(&web, 1), Err(milliseconds(20)));
-        pace.prune(|_| false);
-        assert!(pace.places.lock().is_empty());
+        assert_eq!((limit.try_acquire(&api, 1), limit.try_acquire(&web, 1)), (Ok(()), Ok(())));
+        assert_eq!(limit.try_acquire(&web, 1), Err(milliseconds(20)));
+        limit.prune(|_| false);
+        assert!(limit.reservations.lock().is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! Server-side apply: we send the fields that we own and no others.
+//! Server-side apply of the fields that the zero-scaler owns.
 //!
-//! Used by every apply stage. Forced, as controllers do: whoever else wrote such a field loses it. Idempotent, so two
-//! zero-scalers that decide alike do no harm to each other.
+//! Used by every apply stage. Forced, as controllers do: another manager of such a field loses it.
+//! Idempotent, so two zero-scalers with the same decision do not conflict.
 
 use std::fmt::Debug;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::FIELD_MANAGER;
 
-/// Kinds whose objects live in namespaces: all that we write.
+/// Namespaced API resources: the only ones that are written.
 pub trait Namespaced:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug
 {
@@ -29,16 +29,16 @@ impl<K> Namespaced for K where
 /// Applies an object given as its JSON.
 ///
 /// # Errors
-/// Whatever the API server answers, and an object without name or namespace.
+/// Any API error, also for an object without name or namespace.
 pub async fn apply<K: Namespaced>(client: &Client, object: &Value) -> Result<K, kube::Error> {
     let (api, name) = api_of::<K>(client, object);
     api.patch(&name, &params(), &Patch::Apply(object)).await
 }
 
-/// Applies the status of an object: `status` is the whole of it.
+/// Applies the complete status of an object.
 ///
 /// # Errors
-/// Whatever the API server answers.
+/// Any API error.
 pub async fn apply_status<K: Namespaced, S: Serialize>(
     client: &Client,
     namespace: &str,
@@ -55,33 +55,34 @@ pub async fn apply_status<K: Namespaced, S: Serialize>(
     api.patch_status(&name, &params(), &Patch::Apply(&object)).await
 }
 
-/// Deletes exactly this object; one that is gone already, or was made anew since, is left alone.
+/// Deletes this object by uid. One that is deleted already or was recreated is left alone.
 ///
 /// # Errors
-/// Whatever else the API server answers.
+/// Any other API error.
 pub async fn delete<K: Namespaced>(client: &Client, object: &K) -> Result<(), kube::Error> {
-    let exactly = Preconditions { uid: object.meta().uid.clone(), resource_version: None };
-    delete_if(client, object, exactly).await
+    let preconditions = Preconditions { uid: object.meta().uid.clone(), resource_version: None };
+    delete_if(client, object, preconditions).await
 }
 
-/// The same, and one that changed since is left alone as well: it may be somebody else's by now.
+/// Deletes this object unless it changed: a changed one may have another owner.
 ///
 /// # Errors
-/// Whatever else the API server answers.
+/// Any other API error.
 pub async fn delete_unchanged<K: Namespaced>(client: &Client, object: &K) -> Result<(), kube::Error> {
     let meta = object.meta();
-    let exactly = Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
-    delete_if(client, object, exactly).await
+    let preconditions =
+        Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
+    delete_if(client, object, preconditions).await
 }
 
 async fn delete_if<K: Namespaced>(
     client: &Client,
     object: &K,
-    exactly: Preconditions,
+    preconditions: Preconditions,
 ) -> Result<(), kube::Error> {
     let meta = object.meta();
     let api: Api<K> = Api::namespaced(client.clone(), meta.namespace.as_deref().unwrap_or_default());
-    let params = DeleteParams::default().preconditions(exactly);
+    let params = DeleteParams::default().preconditions(preconditions);
     match api.delete(meta.name.as_deref().unwrap_or_default(), &params).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
@@ -89,8 +90,8 @@ async fn delete_if<K: Namespaced>(
     }
 }
 
-/// The reference by which an object goes when its owner goes. Blocks nothing: that would need the right to change the
-/// owner's finalizers.
+/// A controller reference for garbage collection. It does not block the owner's deletion: that would
+/// need permission to change the owner's finalizers.
 pub fn owner<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -102,7 +103,7 @@ pub fn owner<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     }
 }
 
-/// Who controls an object.
+/// The controller reference of an object.
 pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
     object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }

@@ -30,7 +30,7 @@ pub fn is_managed(service: &Service) -> bool {
 
 /// The Service's ports that can be led to activators: those that lead to the sidecar. Of a managed Service all do, since its
 /// endpoints are ours.
-pub fn led_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
+pub fn routable_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
     let managed = is_managed(service);
     tcp_ports(service).filter(move |port| managed || names_sidecar(port))
 }
@@ -71,7 +71,7 @@ pub fn pods(
 
 /// The numbers that pods give to the sidecar's port, where these are not the usual one. Kubernetes makes slices of their own for
 /// such pods. No activator finds them: it knows the pods' addresses, and the port by contract.
-pub fn elsewhere(
+pub fn nonstandard_sidecar_ports(
     slices: &SliceIndex,
     namespace: &str,
     service: &Service,
@@ -178,7 +178,10 @@ mod tests {
         let managed = service(&serde_json::Value::Null);
         let attached = service(&serde_json::json!({"app": "web"}));
         assert!(is_managed(&managed) && !is_managed(&attached));
-        assert_eq!(elsewhere(&index, "shop", &managed, Some("web-private")), BTreeSet::from([8080]));
+        assert_eq!(
+            nonstandard_sidecar_ports(&index, "shop", &managed, Some("web-private")),
+            BTreeSet::from([8080])
+        );
         assert!(pods(&index, "shop", &managed, None).is_empty());
         for (service, private) in [(&managed, Some("web-private")), (&attached, None)] {
             let pods = pods(&index, "shop", service, private);

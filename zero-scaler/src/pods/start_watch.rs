@@ -88,7 +88,7 @@ impl StartWatches {
     }
 
     /// The workload waits for pods that `selector` selects; `known` is what its status says already.
-    pub fn follow(&self, key: &Key, selector: &str, patience: StartPatience, known: Option<&StartFailure>) {
+    pub fn watch(&self, key: &Key, selector: &str, patience: StartPatience, known: Option<&StartFailure>) {
         let mut workloads = self.lock();
         let same = |standing: &Standing| matches!(standing, Standing::Waiting { selector: s, patience: p, .. } if s == selector && *p == patience);
         if workloads.get(key).is_some_and(same) {
@@ -102,14 +102,14 @@ impl StartWatches {
         }
         let found = Found::default();
         let judge = Judge::new(patience, known.map(failure_of).map(Wrong::PodStart));
-        let watch = self.watch(key.clone(), selector.to_owned(), judge, found.clone());
+        let watch = self.watch_pods(key.clone(), selector.to_owned(), judge, found.clone());
         let watch = AbortOnDropHandle::new(tokio::spawn(watch));
         let waiting = Standing::Waiting { selector: selector.to_owned(), patience, found, _watch: watch };
         workloads.insert(key.clone(), waiting);
     }
 
     /// The workload has the pods that it wants.
-    pub fn forget(&self, key: &Key) {
+    pub fn stop(&self, key: &Key) {
         let mut workloads = self.lock();
         if matches!(workloads.get(key), Some(Standing::Resting)) {
             return;
@@ -129,7 +129,7 @@ impl StartWatches {
     }
 
     /// A pod that was waited for, is ready, and has no sidecar.
-    pub fn bare(&self, key: &Key) -> Option<String> {
+    pub fn ready_pod_without_sidecar(&self, key: &Key) -> Option<String> {
         match self.lock().get(key)?.verdict()?? {
             Wrong::Bare(pod) => Some(pod),
             Wrong::PodStart(_) => None,
@@ -141,7 +141,7 @@ impl StartWatches {
         self.lock().retain(|key, _| workloads.contains(key));
     }
 
-    fn watch(
+    fn watch_pods(
         &self,
         key: Key,
         selector: String,

@@ -4,4 +4,5 @@ mod activator_loss;
 mod concurrent_writers;
 mod crashes;
 mod rate_limit;
+mod settings;
 mod watches;

@@ -149,15 +149,20 @@ pub(super) async fn describe(
     context: &Context,
 ) -> Result<(), ReconcileError> {
     if let Some(metric) = &due.metric {
-        apply::<Metric>(&context.client, metric).await?;
+        apply::<Metric>(context.urgent.without_rate_limit(), metric).await?;
     }
     if let Some(sks) = &due.serverless_service {
-        apply::<ServerlessService>(&context.client, sks).await?;
+        apply::<ServerlessService>(context.urgent.without_rate_limit(), sks).await?;
     }
     let Some(after) = due.status else { return Ok(()) };
     let before = observed.autoscaler.status.as_ref();
-    apply_status::<PodAutoscaler, _>(&context.client, &observed.key.namespace, &observed.key.name, &after)
-        .await?;
+    apply_status::<PodAutoscaler, _>(
+        context.urgent.without_rate_limit(),
+        &observed.key.namespace,
+        &observed.key.name,
+        &after,
+    )
+    .await?;
     if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
         tell_mode(observed, plan, mode, context);
     }
@@ -170,7 +175,7 @@ pub(super) async fn describe(
 
 fn tell_advice(observed: &ObservedWorkload, context: &Context) {
     let advice = degraded::advice(observed);
-    if context.advice.is_news(&observed.key, advice.as_ref().map_or("", |(_, words)| words))
+    if context.advice.is_new(&observed.key, advice.as_ref().map_or("", |(_, words)| words))
         && let Some((reason, words)) = advice
     {
         context.events.warning(&observed.autoscaler, reason, words);
@@ -182,7 +187,7 @@ fn tell_mode(observed: &ObservedWorkload, plan: &Plan, mode: SksMode, context: &
         SksMode::Proxy => (Reason::RoutedToActivators, "requests now go through activators"),
         SksMode::Serve => (Reason::RoutedToPods, "requests now go straight to the pods"),
     };
-    if context.modes.is_news(&observed.key, reason.as_str()) {
+    if context.modes.is_new(&observed.key, reason.as_str()) {
         let note = format!("{words}: {}", why(observed, plan, mode));
         context.events.normal(&observed.autoscaler, reason, note);
     }

@@ -27,7 +27,7 @@ use crate::controllers::ownership::other_owner_of_target;
 use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
 use crate::kubernetes::reasons::Reason;
-use crate::pods::endpoints::{is_managed, led_ports, pods, ready};
+use crate::pods::endpoints::{is_managed, pods, ready, routable_ports};
 use crate::pods::sidecar::Sidecar;
 use crate::scaling::scale::Scale;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
@@ -95,7 +95,7 @@ impl ObservedWorkload {
 
     /// Whether the Service leads callers past the activators: by all of its ports, or on nodes that have none.
     pub(super) fn is_out_of_reach(&self) -> bool {
-        if self.service.as_ref().is_some_and(|service| service.is_local()) {
+        if self.service.as_ref().is_some_and(|service| service.has_local_traffic_policy()) {
             return true;
         }
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
@@ -142,7 +142,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         metric: context.cache.metric(key),
         start_failure: context.starts.failure(key, known_failure(serverless_service.as_ref())),
         serverless_service,
-        bare: context.starts.bare(key),
+        bare: context.starts.ready_pod_without_sidecar(key),
         hpa: hpa(key, autoscaler, context),
         rival: other_owner_of_target(key, autoscaler, context),
         without_activators: context.activators.absent_for(now()),
@@ -203,7 +203,7 @@ fn doors(
     activators: &[SocketAddr],
 ) -> Result<Vec<ProbedAddress>, String> {
     let mut doors = Vec::new();
-    for port in led_ports(service) {
+    for port in routable_ports(service) {
         let lease = leases.iter().find(|lease| i32::from(lease.service_port) == port.port);
         let lease = lease.ok_or_else(|| format!("port {} of the Service is not leased yet", port.port))?;
         doors.extend(addresses.iter().map(|ip| ProbedAddress {

@@ -25,12 +25,13 @@ pub(super) async fn slices(
         let existing = observed.slices.iter().find(|existing| existing.metadata.name == slice.metadata.name);
         if existing.is_none_or(|existing| !is_as_desired(existing, slice)) {
             // Serialized, a slice brings its kind along.
-            apply::<EndpointSlice>(&context.client, &serde_json::to_value(slice)?).await?;
+            apply::<EndpointSlice>(context.urgent.without_rate_limit(), &serde_json::to_value(slice)?)
+                .await?;
         }
     }
     for existing in &observed.slices {
         if !desired.iter().any(|slice| slice.metadata.name == existing.metadata.name) {
-            delete(&context.client, existing.as_ref()).await?;
+            delete(context.urgent.without_rate_limit(), existing.as_ref()).await?;
         }
     }
     Ok(())
@@ -80,10 +81,11 @@ pub(super) async fn leave(
 
 async fn take_back(key: &Key, kept: Option<&str>, context: &Context) -> Result<(), ReconcileError> {
     let slices = &context.cache.slices;
-    for service in slices.led_for(key).iter().filter(|service| Some(service.as_str()) != kept) {
+    for service in slices.services_with_slices_of(key).iter().filter(|service| Some(service.as_str()) != kept)
+    {
         for slice in slices.of(&key.namespace, service) {
             if workload_of(&slice).as_ref() == Some(key) {
-                delete_unchanged(&context.client, slice.as_ref()).await?;
+                delete_unchanged(context.urgent.without_rate_limit(), slice.as_ref()).await?;
             }
         }
     }
@@ -114,7 +116,8 @@ pub(super) async fn status(
     }
     let (namespace, name) = (sks.metadata.namespace.as_deref(), sks.metadata.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-    apply_status::<ServerlessService, _>(&context.client, namespace, name, &after).await?;
+    apply_status::<ServerlessService, _>(context.urgent.without_rate_limit(), namespace, name, &after)
+        .await?;
     Ok(())
 }
 

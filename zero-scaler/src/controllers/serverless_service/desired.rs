@@ -18,7 +18,7 @@ use super::observe::ObservedService;
 use crate::cache::service::Service;
 use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 use crate::kubernetes::server_side_apply::owner;
-use crate::pods::endpoints::{PodEndpoint, is_ready, led_ports};
+use crate::pods::endpoints::{PodEndpoint, is_ready, routable_ports};
 
 /// The API's limit for one slice.
 const MOST_ENDPOINTS: usize = 1000;
@@ -124,7 +124,7 @@ fn chunked(
 /// The Service's port names with the activators' numbers.
 fn activator_ports(observed: &ObservedService, leases: &[PortLease]) -> Vec<EndpointPort> {
     let of_lease = |lease: &PortLease| {
-        let mut ports = led_ports(&observed.service);
+        let mut ports = routable_ports(&observed.service);
         let port = ports.find(|port| port.port == i32::from(lease.service_port));
         endpoint_port(
             lease.name.clone(),
@@ -137,7 +137,7 @@ fn activator_ports(observed: &ObservedService, leases: &[PortLease]) -> Vec<Endp
 
 /// The same with the pods' number, which is the sidecar's.
 fn pod_ports(observed: &ObservedService) -> Vec<EndpointPort> {
-    led_ports(&observed.service)
+    routable_ports(&observed.service)
         .map(|port| {
             let name = port.name.clone().unwrap_or_default();
             endpoint_port(name, QUEUE_PROXY_PORT, port.app_protocol.clone())

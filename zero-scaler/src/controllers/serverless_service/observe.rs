@@ -18,7 +18,7 @@ use crate::controllers::context::Context;
 use crate::controllers::ownership::other_owner_of_service;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{
-    PodEndpoint, elsewhere, is_managed, led_ports, names_sidecar, pods, ready, tcp_ports,
+    PodEndpoint, is_managed, names_sidecar, nonstandard_sidecar_ports, pods, ready, routable_ports, tcp_ports,
 };
 
 /// One Service and who could answer its requests.
@@ -71,7 +71,7 @@ impl ObservedService {
 
     /// Whether activators may stand before pods that are ready.
     pub(super) fn may_proxy(&self) -> bool {
-        !self.activators_leave && self.exhausted.is_none() && !self.service.is_local()
+        !self.activators_leave && self.exhausted.is_none() && !self.service.has_local_traffic_policy()
     }
 
     /// Ready pods.
@@ -94,7 +94,7 @@ pub(super) fn observe(
     let pods = pods(slices, &key.namespace, &service, private.as_deref());
     let ours =
         slices.of(&key.namespace, &sks.spec.service).into_iter().filter(|slice| is_ours(slice)).collect();
-    let elsewhere = elsewhere(slices, &key.namespace, &service, private.as_deref());
+    let elsewhere = nonstandard_sidecar_ports(slices, &key.namespace, &service, private.as_deref());
     Ok(ObservedService {
         key: key.clone(),
         sks: sks.clone(),
@@ -173,7 +173,7 @@ fn leases(
     context: &Context,
 ) -> Result<(Vec<PortLease>, Option<PortsExhausted>), UnusableService> {
     let ports: Vec<(&ServicePort, u16)> =
-        led_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
+        routable_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
     let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();
     if wanted.is_empty() {
         return Err(without_port(sks, service));

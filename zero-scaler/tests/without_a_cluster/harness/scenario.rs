@@ -228,6 +228,17 @@ impl Scenario {
         self.repeat();
     }
 
+    /// Ends every process and starts one.
+    pub(crate) fn restart(&mut self) {
+        self.zero_scalers.clear();
+        self.start();
+    }
+
+    /// A cluster-wide setting as the first process has it.
+    pub(crate) fn activator_capacity(&self) -> f64 {
+        self.zero_scalers[0].context.config().activator_capacity
+    }
+
     /// Wall-clock time that advances with the paused clock.
     fn clock(&self) -> Clock {
         let began = self.began;
