@@ -1,10 +1,15 @@
-//! Adoption: an HPA that asks for one of our metrics gets a PodAutoscaler of its name.
+//! Creates a PodAutoscaler for each HPA that has a metric of Rouse.
 //!
-//! Input: HPAs. Output: PodAutoscalers owned by them, and Warning events on HPAs that cannot be served as they are. The
-//! HPA itself is never written. When it goes, its PodAutoscaler goes by garbage collection; when it stops to ask for our
-//! metrics, we delete it. A PodAutoscaler of that name that somebody else made is left alone.
+//! Input: HPAs. Output: PodAutoscalers of their names, owned by them, and Warning events on HPAs that cannot
+//! be followed. The HPA itself is never written. If the HPA is deleted, garbage collection deletes its
+//! PodAutoscaler; if it loses its metric of Rouse, this controller does. A PodAutoscaler of that name with
+//! another owner stays as it is.
 
 mod acceptance;
+mod advice;
+mod annotations;
+mod metric_source;
+mod problem;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +29,13 @@ use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::{apply, delete, is_owned_by, owner};
 
 pub(crate) use acceptance::is_ambiguous;
-pub use acceptance::{AcceptedHpa, HpaAcceptance, HpaProblem, accept};
+pub use acceptance::{AcceptedHpa, HpaAcceptance, accept};
+pub use problem::HpaProblem;
 
-/// Looks at one HPA.
+/// Reconciles one HPA.
 ///
 /// # Errors
-/// When the API server refuses a write.
+/// If the API server rejects a write.
 pub async fn reconcile(
     hpa: Arc<HorizontalPodAutoscaler>,
     context: Arc<Context>,
@@ -38,98 +44,97 @@ pub async fn reconcile(
     if hpa.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    match verdict(&key, &hpa, &context) {
+    match evaluate(&key, &hpa, &context) {
         HpaAcceptance::Foreign => {
-            abandon(&key, &hpa, &context).await?;
+            release(&key, &hpa, &context).await?;
             Ok(Action::await_change())
         }
         HpaAcceptance::Rejected(problem) => {
-            warn(&key, &hpa, &context, &[problem], RESYNC);
+            report_problems(&key, &hpa, &context, &[problem], RESYNC);
             Ok(Action::requeue(RESYNC))
         }
         HpaAcceptance::Accepted(accepted) => {
-            adopt(&key, &hpa, &context, &accepted).await?;
+            apply_pod_autoscaler(&key, &hpa, &context, &accepted).await?;
             Ok(Action::requeue(RESYNC))
         }
     }
 }
 
-/// The verdict on an HPA as the watches know its neighbours.
-pub fn verdict(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> HpaAcceptance {
+/// Evaluates an HPA together with the other HPAs of its namespace, from the cache.
+pub fn evaluate(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> HpaAcceptance {
     let siblings = context.cache.sibling_hpas(key, hpa);
     accept(hpa, siblings.iter().map(AsRef::as_ref), &context.config(), context.custom_metrics)
 }
 
-async fn adopt(
+async fn apply_pod_autoscaler(
     key: &Key,
     hpa: &HorizontalPodAutoscaler,
     context: &Context,
     accepted: &AcceptedHpa,
 ) -> Result<(), ReconcileError> {
     if let Some(meta) = context.cache.autoscaler_meta(key)
-        && !meta.owner_references.iter().flatten().any(|owner| names(owner, hpa))
+        && !meta.owner_references.iter().flatten().any(|owner| is_reference_to(owner, hpa))
     {
-        if !leaves_sizes_to_us(key, context) {
-            let words = format!(
-                "there is a PodAutoscaler {} that this HPA does not own; delete it, rename the HPA, or have that one leave \
-                 sizes to this HPA by spec.scaler: HPA",
+        if !is_written_for_hpa(key, context) {
+            let message = format!(
+                "PodAutoscaler {} exists and has another owner; delete it, rename the HPA, or set spec.scaler: \
+                 HPA in it",
                 key.name
             );
-            warn(key, hpa, context, &[HpaProblem::new(Reason::ForeignPodAutoscaler, words)], RESYNC);
+            let problem = HpaProblem::new(Reason::ForeignPodAutoscaler, message);
+            report_problems(key, hpa, context, &[problem], RESYNC);
         }
         return Ok(());
     }
-    warn(key, hpa, context, &accepted.advice, Duration::MAX);
+    report_problems(key, hpa, context, &accepted.advice, Duration::MAX);
     let uid = hpa.metadata.uid.as_deref();
     let existing = context.cache.autoscaler(key);
     if existing.is_none_or(|existing| differs(&existing, accepted) || !is_owned_by(&existing, uid)) {
         apply::<PodAutoscaler>(&context.rate_limited, &desired(key, hpa, accepted)).await?;
-        tracing::info!(workload = %key, "PodAutoscaler made from its HPA");
+        tracing::info!(workload = %key, "PodAutoscaler applied for HPA");
     }
     Ok(())
 }
 
-/// Whether this is, or was, the HPA's reference: what the HPA of this name left behind is taken over, before it is collected with all
-/// that is under it.
-fn names(owner: &OwnerReference, hpa: &HorizontalPodAutoscaler) -> bool {
+/// Compares names, not UIDs: the PodAutoscaler of a deleted HPA of this name is taken over before garbage
+/// collection deletes it with all that it owns.
+fn is_reference_to(owner: &OwnerReference, hpa: &HorizontalPodAutoscaler) -> bool {
     owner.kind == HorizontalPodAutoscaler::kind(&()) && Some(&owner.name) == hpa.metadata.name.as_ref()
 }
 
-/// Whether the PodAutoscaler of this name was written by a user for an HPA of this name.
-fn leaves_sizes_to_us(key: &Key, context: &Context) -> bool {
+/// Whether a user wrote the PodAutoscaler of this name to go with an HPA.
+fn is_written_for_hpa(key: &Key, context: &Context) -> bool {
     let autoscaler = context.cache.autoscaler(key);
     autoscaler.is_some_and(|a| a.spec.scaler == Scaler::Hpa && a.owner_references().is_empty())
 }
 
-/// An HPA without a metric of ours keeps no PodAutoscaler.
-async fn abandon(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
+/// Deletes the PodAutoscaler of an HPA that has no metric of Rouse any more.
+async fn release(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
     context.warnings.is_new(key, "");
     if let Some(existing) = context.cache.autoscaler(key)
         && is_owned_by(&existing, hpa.metadata.uid.as_deref())
     {
         delete(&context.rate_limited, &existing).await?;
-        context.events.normal(
-            hpa,
-            Reason::Released,
-            "the HPA asks for no metric of Rouse any more".to_owned(),
-        );
+        let note = format!("deleted PodAutoscaler {}: the HPA has no metric of Rouse any more", key.name);
+        context.events.normal(hpa, Reason::Released, note);
     }
     Ok(())
 }
 
-/// Advice is told once. Where there is no PodAutoscaler, nothing else than this tells the user: so a refusal is told again.
-fn warn(
+/// Reports problems as one Warning event on the HPA, again after `repeat_after`. A rejection is repeated,
+/// because without a PodAutoscaler no condition shows it.
+fn report_problems(
     key: &Key,
     hpa: &HorizontalPodAutoscaler,
     context: &Context,
     problems: &[HpaProblem],
-    again_after: Duration,
+    repeat_after: Duration,
 ) {
-    let words = problems.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
-    if context.warnings.is_due(key, &words, again_after)
+    let message = problems.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
+    if context.warnings.is_due(key, &message, repeat_after)
         && let Some(first) = problems.first()
     {
-        context.events.warning(hpa, first.reason, words);
+        context.events.warning(hpa, first.reason, message);
     }
 }
 

@@ -25,7 +25,7 @@ use runtime::kubernetes::{ObservedReplicas, ScaleFromZeroResult, scale_from_zero
 use crate::cache::abandoned_targets::Target;
 use crate::cache::cluster_cache::ClusterCache;
 use crate::controllers::context::Context;
-use crate::controllers::hpa::{HpaAcceptance, verdict};
+use crate::controllers::hpa::{HpaAcceptance, evaluate};
 use crate::controllers::reconciler::ReconcileError;
 use crate::kubernetes::reasons::Reason;
 use crate::scaling::scale::Writer;
@@ -99,7 +99,7 @@ fn is_managed((namespace, target): &Target, context: &Context) -> bool {
 /// Whether the HPA is about to get a PodAutoscaler.
 fn is_acceptable(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> bool {
     hpa.metadata.deletion_timestamp.is_none()
-        && matches!(verdict(key, hpa, context), HpaAcceptance::Accepted(_))
+        && matches!(evaluate(key, hpa, context), HpaAcceptance::Accepted(_))
 }
 
 /// True if the size was written; false if the target is above zero, was scaled to zero by another

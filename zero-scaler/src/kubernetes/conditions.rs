@@ -1,7 +1,7 @@
-//! Conditions as people read them: one a type, with the time of the last change of status.
+//! Conditions of a status: one for each type, with the time of the last change of its status.
 //!
-//! Used by both status stages. The clock of the way to zero hangs on `lastTransitionTime`, so it moves only when a status
-//! flips, and never because a reason or a message reads differently.
+//! Both status stages write them. `lastTransitionTime` also is the clock of the scale-to-zero sequence, so it
+//! changes only with the status of a condition, not with its reason or message.
 
 use std::fmt;
 
@@ -11,45 +11,43 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::reasons::Reason;
 
-/// The condition of a PodAutoscaler whose target is known to work. It stays True through sleep.
+/// Condition of a PodAutoscaler: its target had its initial number of ready pods once. Stays True at zero.
 pub const INITIALIZED: &str = "ScaleTargetInitialized";
 
-/// True, False or Unknown.
+/// Status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionStatus {
-    /// It holds.
     True,
-    /// It does not.
     False,
-    /// It is on the way, or cannot be told.
+    /// Also while a transition is under way.
     Unknown,
 }
 
-/// What a condition should say.
+/// Status, reason and message of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionContent {
     /// The condition's status.
     pub status: ConditionStatus,
-    /// One CamelCase word.
+    /// Machine-readable reason.
     pub reason: Reason,
-    /// A sentence for people; may be empty.
+    /// One sentence, or empty.
     pub message: String,
 }
 
-// === impl Says ===
+// === impl ConditionContent ===
 
 impl ConditionContent {
-    /// It holds.
+    /// Status True.
     pub fn yes(reason: Reason, message: impl Into<String>) -> Self {
         Self { status: ConditionStatus::True, reason, message: message.into() }
     }
 
-    /// It does not hold.
+    /// Status False.
     pub fn no(reason: Reason, message: impl Into<String>) -> Self {
         Self { status: ConditionStatus::False, reason, message: message.into() }
     }
 
-    /// It cannot be told yet.
+    /// Status Unknown.
     pub fn unknown(reason: Reason, message: impl Into<String>) -> Self {
         Self { status: ConditionStatus::Unknown, reason, message: message.into() }
     }
@@ -67,20 +65,20 @@ impl fmt::Display for ConditionStatus {
     }
 }
 
-/// Those of a workload, as last written.
+/// The conditions in the status of a PodAutoscaler.
 pub fn of(autoscaler: &PodAutoscaler) -> &[Condition] {
     autoscaler.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default()
 }
 
-/// Writes one condition into the list.
+/// Sets one condition in the list.
 pub fn set(
     conditions: &mut Vec<Condition>,
     r#type: &str,
-    says: ConditionContent,
+    content: ConditionContent,
     generation: Option<i64>,
     now: Timestamp,
 ) {
-    let status = says.status.to_string();
+    let status = content.status.to_string();
     let since = conditions
         .iter()
         .find(|c| c.type_ == r#type && c.status == status)
@@ -89,25 +87,25 @@ pub fn set(
     conditions.push(Condition {
         type_: r#type.to_owned(),
         status,
-        reason: says.reason.as_str().to_owned(),
-        message: says.message,
+        reason: content.reason.as_str().to_owned(),
+        message: content.message,
         observed_generation: generation,
         last_transition_time: since,
     });
     conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
 }
 
-/// Whether the condition is there and True.
+/// Whether the list has the condition with status True.
 pub fn is_true(conditions: &[Condition], r#type: &str) -> bool {
     autoscaler::api::condition(conditions, r#type).is_some_and(|c| c.status == "True")
 }
 
-/// Since when the condition has its status, in Unix milliseconds.
+/// Time of the last change of status, in Unix milliseconds.
 pub fn since(condition: &Condition) -> i64 {
     condition.last_transition_time.0.as_millisecond()
 }
 
-/// The API's own resolution: anything finer would be lost in the first round trip.
+/// The resolution of times in the API: fractions would be lost in the first round trip.
 fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
@@ -121,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn time_moves_only_when_the_status_flips() {
+    fn transition_time_changes_only_with_status() {
         let mut conditions = Vec::new();
         set(
             &mut conditions,

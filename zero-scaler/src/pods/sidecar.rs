@@ -1,13 +1,13 @@
 //! Whether a target's pods get a sidecar, and how it is configured, read from the pod template.
 //!
-//! The watches do not keep templates, which are most of a Deployment: this is what remains of them.
-//! The Service and the HPA configure the same things on their own, and the status stage compares.
+//! The cache drops pod templates, which are most of a Deployment, and keeps only this.
+//! The Service and the HPA configure the same settings; the status stage compares them.
 
 use autoscaler::Protocol;
 use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, PROTOCOL, QUEUE_PROXY};
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
-/// Variables of a sidecar that is written in the template.
+/// Environment variables of a sidecar that the template contains.
 const PROTOCOL_VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
 const CONCURRENCY_VARIABLE: &str = "QUEUE_PROXY_CONTAINER_CONCURRENCY";
 
@@ -18,9 +18,9 @@ pub enum Sidecar {
     Missing,
     /// A sidecar with a valid configuration.
     Configured {
-        /// What it expects from clients.
+        /// Protocol of the clients.
         protocol: Protocol,
-        /// Requests that the app gets at a time; 0 is no limit.
+        /// Requests in flight in the app; 0 is no limit.
         container_concurrency: u32,
     },
     /// Its configuration is invalid: the container will not start and logs why.

@@ -22,7 +22,7 @@ use crate::cache::service::Service;
 use crate::clock::now;
 use crate::controllers::blocking_condition::blocking_condition;
 use crate::controllers::context::Context;
-use crate::controllers::hpa::{HpaAcceptance, HpaProblem, verdict};
+use crate::controllers::hpa::{HpaAcceptance, HpaProblem, evaluate};
 use crate::controllers::ownership::other_owner_of_target;
 use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
@@ -230,7 +230,7 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
             HpaState::Missing(problem)
         });
     };
-    Some(match verdict(key, &hpa, context) {
+    Some(match evaluate(key, &hpa, context) {
         HpaAcceptance::Accepted(accepted) => HpaState::Accepted(accepted.advice),
         HpaAcceptance::Rejected(problem) => HpaState::Rejected(problem),
         HpaAcceptance::Foreign => HpaState::Silent(HpaProblem::new(

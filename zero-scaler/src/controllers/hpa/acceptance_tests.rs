@@ -1,0 +1,213 @@
+//! One test for each rule of acceptance, on JSON as users write it.
+
+use autoscaler::api::MetricName;
+use autoscaler::contract::{CONTAINER_CONCURRENCY, SCALE_TO_ZERO};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kubernetes::reasons::Reason;
+
+fn hpa() -> Value {
+    json!({
+        "metadata": {"name": "web", "namespace": "shop", "annotations": {
+            "autoscaling.rouse.dev/scale-to-zero": "true",
+            "autoscaling.rouse.dev/window": "30s",
+            "autoscaling.rouse.dev/container-concurrency": "10",
+            "example.com/other": "x",
+        }},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 2, "maxReplicas": 50,
+            "metrics": [
+                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}},
+                {"type": "External", "external": {
+                    "metric": {"name": "concurrency", "selector": {"matchLabels": {"service": "web"}}},
+                    "target": {"type": "AverageValue", "averageValue": "70"}}},
+            ],
+            "behavior": {"scaleUp": {"tolerance": "0"}, "scaleDown": {"tolerance": "0"}},
+        },
+    })
+}
+
+fn with(pointer: &str, value: Value) -> Value {
+    let mut hpa = hpa();
+    *hpa.pointer_mut(pointer).unwrap() = value;
+    hpa
+}
+
+fn evaluate(hpa: Value) -> HpaAcceptance {
+    accept(&serde_json::from_value(hpa).unwrap(), [], &AutoscalerConfig::default(), true)
+}
+
+fn accepted(hpa: Value) -> AcceptedHpa {
+    match evaluate(hpa) {
+        HpaAcceptance::Accepted(accepted) => *accepted,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reason(hpa: Value) -> &'static str {
+    match evaluate(hpa) {
+        HpaAcceptance::Rejected(problem) => problem.reason.as_str(),
+        HpaAcceptance::Accepted(accepted) => accepted.advice.first().map_or("", |p| p.reason.as_str()),
+        HpaAcceptance::Foreign => "foreign",
+    }
+}
+
+const EXTERNAL: &str = "/spec/metrics/1/external";
+
+#[test]
+fn accepts_complete_hpa() {
+    let accepted = accepted(hpa());
+    assert_eq!(
+        serde_json::to_value(&accepted.spec).unwrap(),
+        json!({
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "scaler": "HPA", "service": "web", "metric": "concurrency", "target": "70",
+            "containerConcurrency": 10, "minReplicas": 2, "maxReplicas": 50, "scaleToZero": true,
+        })
+    );
+    assert_eq!(accepted.annotations.len(), 3);
+    assert_eq!(accepted.advice, []);
+}
+
+#[test]
+fn takes_target_of_desired_replicas_from_annotations() {
+    let mut hpa = with(&format!("{EXTERNAL}/metric/name"), json!("desired-replicas"));
+    assert_eq!(reason(hpa.clone()), "BadTarget");
+    hpa["spec"]["metrics"][1]["external"]["target"]["averageValue"] = json!("1");
+    hpa["metadata"]["annotations"]["autoscaling.rouse.dev/target"] = json!("5");
+    let accepted = accepted(hpa);
+    let (spec, config) = (accepted.spec, AutoscalerConfig::default());
+    assert_eq!((spec.metric, spec.target.as_deref()), (Some(MetricName::Concurrency), None));
+    let (settings, _) = spec.settings(&config, &accepted.annotations);
+    assert_eq!(spec.target(&settings).unwrap().target, 3.5);
+}
+
+#[test]
+fn prefers_hpa_fields_over_annotations() {
+    let mut hpa = hpa();
+    for (key, value) in [("min-scale", "7"), ("max-scale", "3"), ("target", "5"), ("metric", "rps")] {
+        hpa["metadata"]["annotations"][format!("autoscaling.rouse.dev/{key}")] = json!(value);
+    }
+    let accepted = accepted(hpa);
+    assert_eq!(accepted.advice, []);
+    let (settings, _) = accepted.spec.settings(&AutoscalerConfig::default(), &accepted.annotations);
+    assert_eq!((settings.min_scale, settings.max_scale), (2, 50));
+    assert_eq!(accepted.spec.target(&settings).unwrap().target, 70.0);
+    assert_eq!(accepted.spec.metric_name(&settings), MetricName::Concurrency);
+}
+
+#[test]
+fn reports_reason_of_each_problem() {
+    assert_eq!(reason(with(&format!("{EXTERNAL}/metric/name"), json!("queue-length"))), "foreign");
+    assert_eq!(reason(with(&format!("{EXTERNAL}/metric/selector"), Value::Null)), "ServiceMissing");
+    assert_eq!(
+        reason(with(&format!("{EXTERNAL}/metric/selector/matchLabels"), json!({"app": "x"}))),
+        "foreign"
+    );
+    assert_eq!(
+        reason(with(&format!("{EXTERNAL}/target"), json!({"type": "Value", "value": "70"}))),
+        "TargetNotAverageValue"
+    );
+    assert_eq!(reason(with(&format!("{EXTERNAL}/target/averageValue"), json!("0"))), "BadTarget");
+    assert_eq!(
+        reason(with("/metadata/annotations", json!({"autoscaling.rouse.dev/window": "1s"}))),
+        "BadSetting"
+    );
+    assert_eq!(reason(with("/spec/behavior", Value::Null)), "BehaviorMissing");
+    assert_eq!(reason(with("/spec/behavior", json!({"scaleUp": {"tolerance": "0"}}))), "ToleranceNotZero");
+    let first = hpa()["spec"]["metrics"][1].clone();
+    assert_eq!(reason(with("/spec/metrics", json!([first, first]))), "MultipleMetrics");
+}
+
+#[test]
+fn reports_and_ignores_invalid_annotations() {
+    let annotated = |key: &str, value: &str| accepted(with("/metadata/annotations", json!({key: value})));
+    let invalid = annotated(SCALE_TO_ZERO, "yes");
+    assert_eq!((invalid.advice[0].reason, invalid.spec.scale_to_zero), (Reason::BadSetting, false));
+    let unlimited = annotated(CONTAINER_CONCURRENCY, "-1");
+    assert_eq!((unlimited.advice[0].reason, unlimited.spec.container_concurrency), (Reason::BadSetting, 0));
+    for part in [CONTAINER_CONCURRENCY, "\"-1\"", "0 to 1000"] {
+        assert!(unlimited.advice[0].message.contains(part), "{}", unlimited.advice[0].message);
+    }
+}
+
+#[test]
+fn rejects_hpa_with_ambiguous_selector() {
+    let mut hpa = hpa();
+    hpa["status"] = json!({"conditions": [{"type": "ScalingActive", "status": "False",
+        "reason": "AmbiguousSelector", "message": "pods by selector app=web are controlled by multiple HPAs"}]});
+    assert!(matches!(
+        evaluate(hpa),
+        HpaAcceptance::Rejected(HpaProblem { reason: Reason::AmbiguousSelector, .. })
+    ));
+}
+
+#[test]
+fn accepts_object_metric_of_service_if_custom_metrics_are_served() {
+    let mut object = hpa();
+    let target = object["spec"]["metrics"][1]["external"]["target"].clone();
+    object["spec"]["metrics"] = json!([{"type": "Object", "object": {
+        "metric": {"name": "concurrency"}, "target": target,
+        "describedObject": {"apiVersion": "v1", "kind": "Service", "name": "web"},
+    }}]);
+    assert_eq!(accepted(object.clone()).spec, accepted(hpa()).spec);
+    let parsed = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(accept(&parsed, [], &AutoscalerConfig::default(), false), HpaAcceptance::Foreign);
+    object["spec"]["metrics"][0]["object"]["describedObject"]["kind"] = "Ingress".into();
+    assert_eq!(evaluate(object), HpaAcceptance::Foreign);
+}
+
+#[test]
+fn rejects_second_hpa_of_same_target() {
+    let hpa: HorizontalPodAutoscaler = serde_json::from_value(hpa()).unwrap();
+    let mut other = hpa.clone();
+    other.metadata.name = Some("other".into());
+    let acceptance = accept(&hpa, [&other], &AutoscalerConfig::default(), false);
+    assert!(
+        matches!(acceptance, HpaAcceptance::Rejected(HpaProblem { reason: Reason::MultipleHPAs, .. })),
+        "{acceptance:?}"
+    );
+    let mut elsewhere = other;
+    elsewhere.spec.scale_target_ref.name = "api".into();
+    let acceptance = accept(&hpa, [&elsewhere], &AutoscalerConfig::default(), false);
+    assert!(matches!(acceptance, HpaAcceptance::Accepted(_)));
+}
+
+#[test]
+fn reports_hpa_that_cannot_leave_zero() {
+    let percent = json!({"type": "Percent", "value": 900, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    let with_policies = |policies: Value, min_replicas: i32| {
+        let up = json!({"tolerance": "0", "policies": policies});
+        let mut hpa = with("/spec/behavior", json!({"scaleUp": up, "scaleDown": {"tolerance": "0"}}));
+        hpa["spec"]["minReplicas"] = json!(min_replicas);
+        hpa
+    };
+    assert_eq!(reason(with_policies(json!([percent]), 0)), "OnlyPercentPolicies");
+    assert_eq!(reason(with_policies(json!([percent]), 1)), "");
+    assert_eq!(reason(with_policies(json!([percent, pods]), 0)), "");
+    assert_eq!(reason(with_policies(json!([]), 0)), "");
+}
+
+#[test]
+fn enables_scale_to_zero_for_hpa_with_min_replicas_0() {
+    let mut hpa = with("/spec/minReplicas", json!(0));
+    hpa["metadata"]["annotations"] = json!({});
+    let spec = accepted(hpa).spec;
+    assert_eq!((spec.min_replicas, spec.scale_to_zero), (Some(1), true));
+}
+
+#[test]
+fn accepts_rps_as_alias_of_requests_per_second() {
+    for name in ["rps", "requests-per-second"] {
+        let hpa = with(&format!("{EXTERNAL}/metric/name"), json!(name));
+        assert_eq!(accepted(hpa.clone()).spec.metric, Some(MetricName::RequestsPerSecond), "{name}");
+        let of_another = with(
+            &format!("{EXTERNAL}/metric"),
+            json!({"name": name, "selector": {"matchLabels": {"app": "x"}}}),
+        );
+        assert_eq!(reason(of_another), "foreign", "{name}");
+    }
+}

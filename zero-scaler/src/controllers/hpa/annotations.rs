@@ -1,0 +1,62 @@
+//! The annotations of an HPA that become fields of its PodAutoscaler. Pure.
+//!
+//! All other annotations of the group are copied to the PodAutoscaler and parsed there.
+
+use std::collections::BTreeMap;
+
+use autoscaler::contract::{CONTAINER_CONCURRENCY, GROUP, SCALE_TO_ZERO};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::ResourceExt;
+
+use super::problem::HpaProblem;
+use crate::kubernetes::reasons::Reason;
+
+/// Bound of the field `containerConcurrency` in the CustomResourceDefinition.
+const MAX_CONTAINER_CONCURRENCY: u32 = 1000;
+
+/// The parsed annotations. An absent or invalid one has the default of its type.
+#[derive(Debug, Default)]
+pub(super) struct HpaAnnotations {
+    pub(super) scale_to_zero: bool,
+    /// 0 is no limit in the activators; the sidecars keep their own.
+    pub(super) container_concurrency: u32,
+    /// The invalid ones.
+    pub(super) problems: Vec<HpaProblem>,
+}
+
+// === impl HpaAnnotations ===
+
+impl HpaAnnotations {
+    pub(super) fn of(hpa: &HorizontalPodAutoscaler) -> Self {
+        let mut parsed = Self::default();
+        parsed.scale_to_zero =
+            parsed.parse(hpa, SCALE_TO_ZERO, "\"true\" or \"false\"", |text| text.parse().ok());
+        let range = format!("a number from 0 to {MAX_CONTAINER_CONCURRENCY}");
+        parsed.container_concurrency = parsed.parse(hpa, CONTAINER_CONCURRENCY, &range, |text| {
+            text.parse().ok().filter(|limit| *limit <= MAX_CONTAINER_CONCURRENCY)
+        });
+        parsed
+    }
+
+    fn parse<T: Default>(
+        &mut self,
+        hpa: &HorizontalPodAutoscaler,
+        name: &str,
+        valid: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        let Some(text) = hpa.annotations().get(name) else { return T::default() };
+        parse(text).unwrap_or_else(|| {
+            let message = format!("annotation {name} is {text:?}; set it to {valid}; it is ignored");
+            self.problems.push(HpaProblem::new(Reason::BadSetting, message));
+            T::default()
+        })
+    }
+}
+
+/// The annotations of Rouse's group.
+pub(super) fn rouse_annotations(hpa: &HorizontalPodAutoscaler) -> BTreeMap<String, String> {
+    let prefix = format!("{GROUP}/");
+    let annotations = hpa.annotations().iter().filter(|(name, _)| name.starts_with(&prefix));
+    annotations.map(|(name, value)| (name.clone(), value.clone())).collect()
+}

@@ -1,0 +1,104 @@
+//! A metric of Rouse in an HPA: its name, its Service and its target. Pure.
+
+use std::collections::BTreeMap;
+
+use autoscaler::api::MetricName;
+use autoscaler::contract::quantity::parse_milli;
+use autoscaler::contract::{METRIC_DESIRED, SERVICE_SELECTOR};
+use k8s_openapi::api::autoscaling::v2::{
+    ExternalMetricSource, HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget, ObjectMetricSource,
+};
+
+use super::problem::HpaProblem;
+use crate::kubernetes::reasons::Reason;
+
+/// A metric of Rouse in an HPA.
+pub(super) struct HpaMetricSource<'a> {
+    name: &'a str,
+    service: Option<&'a str>,
+    target: &'a MetricTarget,
+}
+
+/// The metrics of Rouse in an HPA. With `custom`, those of type Object count as well.
+pub(super) fn rouse_metrics(spec: &HorizontalPodAutoscalerSpec, custom: bool) -> Vec<HpaMetricSource<'_>> {
+    spec.metrics.iter().flatten().filter_map(|metric| HpaMetricSource::of(metric, custom)).collect()
+}
+
+// === impl HpaMetricSource ===
+
+impl<'a> HpaMetricSource<'a> {
+    fn of(metric: &'a MetricSpec, custom: bool) -> Option<Self> {
+        match (&metric.external, &metric.object) {
+            (Some(external), _) => Self::external(external),
+            (None, Some(object)) if custom => Self::object(object),
+            _ => None,
+        }
+    }
+
+    fn external(source: &'a ExternalMetricSource) -> Option<Self> {
+        let labels = source.metric.selector.as_ref().and_then(|selector| selector.match_labels.as_ref());
+        let service = labels.and_then(|labels| labels.get(SERVICE_SELECTOR)).map(String::as_str);
+        let name = source.metric.name.as_str();
+        // The other names are common: with a selector by other labels, another adapter serves them.
+        let is_rouse = name == METRIC_DESIRED
+            || is_measured(name) && (service.is_some() || labels.is_none_or(BTreeMap::is_empty));
+        is_rouse.then_some(Self { name, service, target: &source.target })
+    }
+
+    /// A metric of a Service. A metric of a PodAutoscaler is left out: its PodAutoscaler exists already.
+    fn object(source: &'a ObjectMetricSource) -> Option<Self> {
+        let (name, object) = (source.metric.name.as_str(), &source.described_object);
+        let is_rouse = (name == METRIC_DESIRED || is_measured(name)) && object.kind == "Service";
+        is_rouse.then_some(Self { name, service: Some(&object.name), target: &source.target })
+    }
+
+    /// The Service that the metric names.
+    pub(super) fn service(&self) -> Result<String, HpaProblem> {
+        self.service.filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| {
+            HpaProblem::new(
+                Reason::ServiceMissing,
+                format!(
+                    "metric {} names no Service; add selector: {{matchLabels: {{{SERVICE_SELECTOR}: <Service name>}}}}",
+                    self.name
+                ),
+            )
+        })
+    }
+
+    /// What is measured, and the value of it that one pod should carry.
+    ///
+    /// The HPA divides `desired-replicas` by 1, so that metric has no such value: annotations and the
+    /// cluster's settings give it.
+    pub(super) fn name_and_target(&self) -> Result<(MetricName, Option<String>), HpaProblem> {
+        let average = self.target.average_value.as_ref().filter(|_| self.target.type_ == "AverageValue");
+        let Some(average) = average else {
+            return Err(HpaProblem::new(
+                Reason::TargetNotAverageValue,
+                format!(
+                    "the target of {} is of type {}; use type: AverageValue with averageValue, the value that \
+                     one pod should carry",
+                    self.name, self.target.type_
+                ),
+            ));
+        };
+        let text = &average.0;
+        match (self.name.parse(), parse_milli(text)) {
+            (Ok(metric), Ok(1..)) => Ok((metric, Some(text.clone()))),
+            (Ok(_), Ok(_)) => {
+                Err(self.bad_target(&format!("{text}; set averageValue to a quantity above 0")))
+            }
+            (Ok(_), Err(error)) => Err(self.bad_target(&format!("invalid: {error}"))),
+            (Err(_), Ok(1000)) => Ok((MetricName::Concurrency, None)),
+            (Err(_), _) => Err(self.bad_target(&format!("{text}; set averageValue to \"1\""))),
+        }
+    }
+
+    fn bad_target(&self, problem: &str) -> HpaProblem {
+        HpaProblem::new(Reason::BadTarget, format!("the target of {} is {problem}", self.name))
+    }
+}
+
+/// Whether the name is one of a measured metric, or an alias of one.
+fn is_measured(name: &str) -> bool {
+    name.parse::<MetricName>().is_ok()
+}
