@@ -1,11 +1,11 @@
-//! One workload: observe, decide, write what follows from the decision.
+//! Reconciles one workload: observes it, decides, and writes the result.
 //!
 //! ```text
-//!  observe ──► decide ──► (with a proof, again) ──► /scale ──► at its turn: Metric, ServerlessService ──► status
+//!  observe ─► decide ─► (probe the path, decide again) ─► /scale ─► rate limit ─► Metric, ServerlessService ─► status
 //! ```
 //!
-//! Input: a PodAutoscaler and everything known about its workload. Every stage has its file; only `observe` and `apply`
-//! touch the cluster.
+//! Input: a PodAutoscaler and the cached state of its workload. Each stage has its file; only `observe` and
+//! `apply` access the cluster.
 
 mod apply;
 mod decide;
@@ -31,13 +31,13 @@ use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 use crate::scaling::overrides;
 
-/// How soon to look at a target again that changed under a write.
+/// Delay of the retry after a write that conflicted with another writer's.
 const CONFLICT_RETRY: Duration = Duration::from_millis(100);
 
-/// Looks at one workload.
+/// Reconciles one workload.
 ///
 /// # Errors
-/// When the API server refuses a write.
+/// If the API server rejects a write.
 pub async fn reconcile(
     object: Arc<Guarded<PodAutoscaler>>,
     context: Arc<Context>,
@@ -62,34 +62,34 @@ pub async fn reconcile(
     if let Some(outcome) = &verification.outcome {
         plan = decide::decide(&observed, Some(outcome.is_ok()));
     }
-    follow_start(&observed, &plan, &context);
+    watch_pod_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
     let due = apply::DueWrites::new(&observed, &plan, &written, verification.outcome.as_ref());
-    let turn = context.rate_limit.try_acquire(&key, due.requests());
-    if turn.is_ok() {
-        apply::describe(&observed, &plan, due, &context).await?;
+    let limit = context.rate_limit.try_acquire(&key, due.requests());
+    if limit.is_ok() {
+        apply::write_due(&observed, &plan, due, &context).await?;
     }
     let polled = if observed.watched { RESYNC } else { observe::POLL_EVERY };
-    // Who could not be proven is asked for again in its own time.
+    // After a failed probe, the time of the next probe replaces that of the plan.
     let recheck =
         if matches!(verification.outcome, Some(Err(_))) { verification.again } else { plan.recheck };
-    let next = recheck.unwrap_or(RESYNC).min(polled).min(turn.err().unwrap_or(RESYNC));
+    let next = recheck.unwrap_or(RESYNC).min(polled).min(limit.err().unwrap_or(RESYNC));
     Ok(Action::requeue(match written? {
         scale_write::ScaleWriteResult::Conflict => CONFLICT_RETRY,
-        scale_write::ScaleWriteResult::Later => overrides::REWRITE_INTERVAL,
-        scale_write::ScaleWriteResult::Nothing | scale_write::ScaleWriteResult::Size(_) => next,
+        scale_write::ScaleWriteResult::Delayed => overrides::REWRITE_INTERVAL,
+        scale_write::ScaleWriteResult::NotNeeded | scale_write::ScaleWriteResult::Written(_) => next,
     }))
 }
 
-/// Has the pods watched that are wanted and not there.
-fn follow_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, context: &Context) {
-    let waits = plan.activation.phase == ActivePhase::Activating && observed.ready == 0;
+/// Watches the pods of a workload that wakes, for failures of their start.
+fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, context: &Context) {
+    let is_waking = plan.activation.phase == ActivePhase::Activating && observed.ready == 0;
     let scale = observed.scale.as_ref().ok();
-    match scale.filter(|scale| waits && scale.replicas > 0 && !scale.selector.is_empty()) {
+    match scale.filter(|scale| is_waking && scale.replicas > 0 && !scale.selector.is_empty()) {
         Some(scale) => {
-            let known = observe::known_failure(observed.serverless_service.as_ref());
+            let reported = observe::reported_failure(observed.serverless_service.as_ref());
             let patience = StartPatience::of_settings(&observed.settings);
-            context.starts.watch(&observed.key, &scale.selector, patience, known);
+            context.starts.watch(&observed.key, &scale.selector, patience, reported);
         }
         None => context.starts.stop(&observed.key),
     }

@@ -1,6 +1,6 @@
-//! Carries a plan out: the size, the objects below, the status, and the events that tell of them.
+//! Writes what a plan needs: the size, the objects of the workload, the status, and events.
 //!
-//! Nothing is written that is there already.
+//! Only differences from the observed objects are written.
 
 use autoscaler::api::{Metric, PodAutoscaler, PodAutoscalerStatus, ServerlessService, SksMode};
 use autoscaler::scaling::scale_to_zero::ActivePhase;
@@ -17,7 +17,7 @@ use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::{apply, apply_status, is_owned_by};
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
 
-/// Writes the size, if one is to be written.
+/// Writes the size of the plan, if it has one.
 pub(super) async fn scale(
     observed: &ObservedWorkload,
     plan: &Plan,
@@ -27,28 +27,28 @@ pub(super) async fn scale(
         context.overrides.end(&observed.key);
     }
     let (Some(write), Ok(scale)) = (plan.write, &observed.scale) else {
-        return Ok(ScaleWriteResult::Nothing);
+        return Ok(ScaleWriteResult::NotNeeded);
     };
-    let ahead = write.cause == WriteCause::Panic;
-    if ahead && !context.overrides.may_write(&observed.key, write.to, now()) {
-        return Ok(ScaleWriteResult::Later);
+    let is_panic = write.cause == WriteCause::Panic;
+    if is_panic && !context.overrides.may_write(&observed.key, write.to, now()) {
+        return Ok(ScaleWriteResult::Delayed);
     }
     let version = Some(scale.resource_version.as_str()).filter(|v| write.cause.is_guarded() && !v.is_empty());
     let target = &observed.autoscaler.spec.scale_target_ref;
     match context.scales.write(&observed.key.namespace, target, write.to, version).await {
         Ok(()) => {
-            tell(observed, scale.replicas, write, context);
-            if ahead && context.overrides.wrote(&observed.key, write.to, now()) {
-                report_rival(observed, context);
+            report_size(observed, scale.replicas, write, context);
+            if is_panic && context.overrides.wrote(&observed.key, write.to, now()) {
+                report_scale_conflict(observed, context);
             }
-            Ok(ScaleWriteResult::Size(write.to))
+            Ok(ScaleWriteResult::Written(write.to))
         }
         Err(ScaleError::Conflict(_)) => Ok(ScaleWriteResult::Conflict),
         Err(error) => Err(error),
     }
 }
 
-fn tell(observed: &ObservedWorkload, from: i32, write: SizeToWrite, context: &Context) {
+fn report_size(observed: &ObservedWorkload, from: i32, write: SizeToWrite, context: &Context) {
     context.metrics.scale_writes.with_label_values(&[write.cause.as_str()]).inc();
     let reason = match write.cause {
         WriteCause::Idle => Reason::ScaledToZero,
@@ -56,37 +56,37 @@ fn tell(observed: &ObservedWorkload, from: i32, write: SizeToWrite, context: &Co
         WriteCause::Panic => Reason::ScaledForPanic,
         WriteCause::Direct => Reason::Scaled,
     };
-    let note = format!("scaled from {from} to {}: {}", write.to, because(observed, write.cause));
+    let note = format!("scaled from {from} to {}: {}", write.to, cause_text(observed, write.cause));
     context.events.normal(&observed.autoscaler, reason, note);
 }
 
-fn report_rival(observed: &ObservedWorkload, context: &Context) {
+fn report_scale_conflict(observed: &ObservedWorkload, context: &Context) {
     let target = &observed.autoscaler.spec.scale_target_ref;
     let (kind, name) = (&target.kind, &target.name);
     let note = format!(
-        "the size of {kind} {name} was taken back again and again while the decider panics: another controller is scaling it; \
-         see which in its managed fields (kubectl get {kind} {name} -o yaml --show-managed-fields), and stop that"
+        "another controller reverts the size of {kind} {name} during a panic; find it in the managed fields \
+         (kubectl get {kind} {name} -o yaml --show-managed-fields), and stop it"
     );
     context.events.warning(&observed.autoscaler, Reason::ScaleConflict, note);
 }
 
-fn because(observed: &ObservedWorkload, cause: WriteCause) -> String {
-    let decided = observed.decision.as_ref().map_or_else(String::new, |d| {
-        format!(" (decided {}, stable average {:.2}, panic average {:.2})", d.desired, d.stable, d.panic)
+fn cause_text(observed: &ObservedWorkload, cause: WriteCause) -> String {
+    let decision = observed.decision.as_ref().map_or_else(String::new, |d| {
+        format!(" (desired {}, stable average {:.2}, panic average {:.2})", d.desired, d.stable, d.panic)
     });
     match cause {
         WriteCause::Idle => {
-            "no request for the stable window, and the activator is proven in the path".to_owned()
+            "no request for the stable window; activators answer at the Service's address".to_owned()
         }
-        WriteCause::Wanted => format!("requests are waiting{decided}"),
-        WriteCause::NotAllowed => "scale-to-zero is off, for it or the cluster".to_owned(),
-        WriteCause::NoActivator => "no activator is there to hold a request".to_owned(),
-        WriteCause::Panic => format!("the panic window wants more than the HPA has given{decided}"),
-        WriteCause::Direct => format!("the decision, within the bounds{decided}"),
+        WriteCause::Wanted => format!("requests need pods{decision}"),
+        WriteCause::NotAllowed => "scale-to-zero is off for the workload or the cluster".to_owned(),
+        WriteCause::NoActivator => "no activator is ready to hold requests".to_owned(),
+        WriteCause::Panic => format!("the panic window needs more pods than the HPA has set{decision}"),
+        WriteCause::Direct => format!("the desired size within the bounds{decision}"),
     }
 }
 
-/// What describes a workload and is not there yet. Nobody's request hangs on it, so it has to wait for its turn.
+/// Writes that differ from the observed objects. No held request depends on them, so they are rate limited.
 #[derive(Debug, Default)]
 pub(super) struct DueWrites {
     metric: Option<Value>,
@@ -109,7 +109,7 @@ impl DueWrites {
     }
 
     fn children(observed: &ObservedWorkload, plan: &Plan) -> Self {
-        // Without the target's selector there is nothing to tell the others; what they have stays.
+        // Without the target's selector the specs would be incomplete; the existing objects stay.
         let selector = match &observed.scale {
             Ok(scale) if !scale.selector.is_empty() => scale.selector.as_str(),
             _ => return Self::default(),
@@ -117,7 +117,7 @@ impl DueWrites {
         let (key, autoscaler) = (&observed.key, &observed.autoscaler);
         let metric = desired::metric(autoscaler, selector, &observed.settings);
         let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
-        // One that goes with the PodAutoscaler before this one would soon be gone.
+        // Garbage collection deletes an object whose owner is a deleted PodAutoscaler of this name.
         let uid = autoscaler.metadata.uid.as_deref();
         let metric_is_due = observed
             .metric
@@ -134,15 +134,15 @@ impl DueWrites {
         }
     }
 
-    /// How many requests it takes to write it.
+    /// Number of API requests that the writes take.
     pub(super) fn requests(&self) -> u32 {
         let due = [self.metric.is_some(), self.serverless_service.is_some(), self.status.is_some()];
         due.into_iter().map(u32::from).sum()
     }
 }
 
-/// Writes what is due, and tells of a change of mode.
-pub(super) async fn describe(
+/// Writes what is due, then reports changes as events.
+pub(super) async fn write_due(
     observed: &ObservedWorkload,
     plan: &Plan,
     due: DueWrites,
@@ -164,44 +164,45 @@ pub(super) async fn describe(
     )
     .await?;
     if let Some(mode) = after.mode.filter(|mode| before.and_then(|b| b.mode) != Some(*mode)) {
-        tell_mode(observed, plan, mode, context);
+        report_route(observed, plan, mode, context);
     }
-    tell_advice(observed, context);
+    report_advice(observed, context);
     status::warnings(observed, before, &after)
         .into_iter()
         .for_each(|(reason, note)| context.events.warning(&observed.autoscaler, reason, note));
     Ok(())
 }
 
-fn tell_advice(observed: &ObservedWorkload, context: &Context) {
+fn report_advice(observed: &ObservedWorkload, context: &Context) {
     let advice = degraded::advice(observed);
-    if context.advice.is_new(&observed.key, advice.as_ref().map_or("", |(_, words)| words))
-        && let Some((reason, words)) = advice
+    if context.advice.is_new(&observed.key, advice.as_ref().map_or("", |(_, message)| message))
+        && let Some((reason, message)) = advice
     {
-        context.events.warning(&observed.autoscaler, reason, words);
+        context.events.warning(&observed.autoscaler, reason, message);
     }
 }
 
-fn tell_mode(observed: &ObservedWorkload, plan: &Plan, mode: SksMode, context: &Context) {
-    let (reason, words) = match mode {
+fn report_route(observed: &ObservedWorkload, plan: &Plan, mode: SksMode, context: &Context) {
+    let (reason, change) = match mode {
         SksMode::Proxy => (Reason::RoutedToActivators, "requests now go through activators"),
-        SksMode::Serve => (Reason::RoutedToPods, "requests now go straight to the pods"),
+        SksMode::Serve => (Reason::RoutedToPods, "requests now go to the pods"),
     };
     if context.modes.is_new(&observed.key, reason.as_str()) {
-        let note = format!("{words}: {}", why(observed, plan, mode));
+        let note = format!("{change}: {}", route_cause(observed, plan, mode));
         context.events.normal(&observed.autoscaler, reason, note);
     }
 }
 
-/// Why requests go where they go.
-fn why(observed: &ObservedWorkload, plan: &Plan, mode: SksMode) -> String {
+fn route_cause(observed: &ObservedWorkload, plan: &Plan, mode: SksMode) -> String {
     match (mode, observed.decision.as_ref().map(|decision| decision.excess_burst_capacity)) {
         (SksMode::Proxy, _) if observed.ready == 0 => "no pod is ready".to_owned(),
         (SksMode::Proxy, _) if plan.activation.phase == ActivePhase::Inactive => {
-            "nobody asks for it".to_owned()
+            "the workload has no requests".to_owned()
         }
-        (SksMode::Serve, _) if plan.mode == SksMode::Proxy => "no activator can be in the path".to_owned(),
+        (SksMode::Serve, _) if plan.mode == SksMode::Proxy => {
+            "no activator can be put in the path".to_owned()
+        }
         (_, Some(excess)) => format!("the pods' excess burst capacity is {excess}"),
-        (_, None) => "no decision is known".to_owned(),
+        (_, None) => "there is no decision of the metrics-adapter".to_owned(),
     }
 }

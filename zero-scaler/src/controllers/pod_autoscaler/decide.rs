@@ -1,8 +1,8 @@
-//! What to do about one workload. Pure: an observation in, a plan out.
+//! Decides what to write for one workload. Pure: an observation in, a plan out.
 //!
-//! Brings the brain's rules together: the way to zero, the Active condition, Proxy or Serve, and who may write which size
-//! (the table in ARCHITECTURE.md: the HPA between 1 and N; we at zero, ahead of it while panicking, and always if there
-//! is none).
+//! Combines the rules of crate `autoscaler`: the scale-to-zero sequence, the condition Active, the modes Proxy
+//! and Serve, and the writer of each size. The HPA writes sizes from 1 to N. The zero-scaler writes from and to
+//! zero, above the HPA's size in a panic, and every size of a workload without HPA (table in ARCHITECTURE.md).
 
 use std::time::Duration;
 
@@ -20,60 +20,61 @@ use crate::scaling::last_activation::{ACTIVE, is_parked_at_zero, last_activation
 use crate::scaling::scale::{Scale, Writer};
 use crate::scaling::wake::first_size;
 
-/// How long there may be no activator before sleeping workloads are woken: a single one may be rolling.
+/// Time without any activator after which workloads at zero are woken. A rolling update of a single
+/// activator takes less.
 const FAIL_OPEN_AFTER: Duration = Duration::from_secs(10);
-/// The ActivatorInPath condition's name.
+/// The condition's type.
 pub(super) const ACTIVATOR_IN_PATH: &str = "ActivatorInPath";
 
-/// What to do.
+/// What to write for a workload, and when to reconcile it again.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
-    /// What the Active condition says.
+    /// Content of the condition Active.
     pub(super) activation: ActiveCondition,
-    /// Somebody put the workload to zero who is not us.
+    /// Another writer set the size to 0 although scale-to-zero is off.
     pub(super) paused: bool,
-    /// The size to write.
+    /// The size to write, if any.
     pub(super) write: Option<SizeToWrite>,
-    /// The path must be proven before anything else can be said.
+    /// The activator path must be probed before the size can be set to 0.
     pub(super) probe: bool,
-    /// Where requests should go.
+    /// Where the Service should send requests.
     pub(super) mode: SksMode,
-    /// Activators for the path.
+    /// Number of activators in Proxy mode.
     pub(super) activators: u32,
-    /// Why the way to zero stands where it stands.
+    /// Why the workload stays at its size; `None` while the scale-to-zero sequence proceeds.
     pub(super) why: Option<StayReason>,
-    /// When to look again.
+    /// When to reconcile again.
     pub(super) recheck: Option<Duration>,
 }
 
-/// A size to be written.
+/// A size to write, and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SizeToWrite {
     pub(super) to: i32,
     pub(super) cause: WriteCause,
 }
 
-/// Why a size is written.
+/// Cause of a write of the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteCause {
-    /// Nobody asks.
+    /// No requests for the stable window.
     Idle,
-    /// The decider wants pods where there are none.
+    /// The decider wants pods and there are none.
     Wanted,
     /// The workload may not be at zero.
     NotAllowed,
-    /// Nobody is there to hold requests.
+    /// No activator can hold requests.
     NoActivator,
-    /// The decider panics, ahead of the HPA.
+    /// The decider panics: written ahead of the HPA.
     Panic,
-    /// There is no HPA.
+    /// The workload has no HPA.
     Direct,
 }
 
 // === impl WriteCause ===
 
 impl WriteCause {
-    /// For events and metrics.
+    /// Label value of metrics.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -85,15 +86,15 @@ impl WriteCause {
         }
     }
 
-    /// Whether the write holds only for what was observed.
+    /// Whether the write is rejected if the target changed since it was observed.
     pub(super) fn is_guarded(self) -> bool {
         !matches!(self, Self::Panic)
     }
 }
 
-/// What the way to zero came to.
-struct Position {
-    /// Pods wanted, 0 once the way to zero is entered; `None` while nothing is known.
+/// The state of the scale-to-zero sequence.
+struct SequencePosition {
+    /// Pods wanted; 0 from the start of the sequence; `None` without data.
     wanted: Option<u32>,
     write: Option<SizeToWrite>,
     probe: bool,
@@ -101,62 +102,73 @@ struct Position {
     recheck: Option<Duration>,
 }
 
-/// The plan, given what the probe of this pass found, if there was one.
+/// Plans one reconcile. `probe` is the result of its activator path probe, if one was sent.
 pub(super) fn decide(observed: &ObservedWorkload, probe: Option<bool>) -> Plan {
     let before = before(observed);
     let Ok(scale) = &observed.scale else { return without_scale(observed, before) };
     if is_paused(observed, scale) {
         return paused(observed);
     }
-    let mut position = position(observed, scale, before, probe);
+    let mut position = sequence_position(observed, scale, before, probe);
     if position.write.is_none() && scale.replicas > 0 && position.wanted != Some(0) {
-        position.write = above_zero(observed, scale);
+        position.write = write_above_zero(observed, scale);
     }
-    // Two that write one size would take turns.
-    position.write = position.write.filter(|_| observed.rival.is_none());
-    let woken = was_at_zero(observed) && scale.replicas > 0;
-    let before = before.filter(|b| !(woken && b.phase == ActivePhase::Inactive));
+    // Two workloads of one target would revert each other's sizes.
+    position.write = position.write.filter(|_| observed.target_owner.is_none());
+    let left_zero = has_left_zero(observed, scale);
+    let before = before.filter(|b| !(left_zero && b.phase == ActivePhase::Inactive));
     let activation = compute_active_condition(position.wanted, observed.ready, min_ready(observed), before);
     plan(observed, position, activation)
 }
 
-fn position(
+fn sequence_position(
     observed: &ObservedWorkload,
     scale: &Scale,
     before: Option<ActiveCondition>,
     probe: Option<bool>,
-) -> Position {
-    let held = |wanted, why, recheck| Position { wanted, write: None, probe: false, why: Some(why), recheck };
-    let on_the_way = |write, probe| Position { wanted: Some(0), write, probe, why: None, recheck: None };
+) -> SequencePosition {
+    let staying = |wanted, why, recheck| SequencePosition {
+        wanted,
+        write: None,
+        probe: false,
+        why: Some(why),
+        recheck,
+    };
+    let proceeding =
+        |write, probe| SequencePosition { wanted: Some(0), write, probe, why: None, recheck: None };
     let desired = observed.decision.as_ref().map(|d| d.desired);
     let activating = before.is_some_and(|b| b.phase == ActivePhase::Activating);
     let wanted = bounds(observed).clamp(desired, activating).map(|pods| pods.max(1));
     let inactive = before.is_some_and(|b| b.phase == ActivePhase::Inactive);
-    match zero::next_step(&machine(observed, scale, before, probe), &observed.settings, millis(observed)) {
+    match zero::next_step(
+        &sequence_input(observed, scale, before, probe),
+        &observed.settings,
+        millis(observed),
+    ) {
         ScaleToZeroStep::Stay { reason: StayReason::AtZero, .. } => at_zero(observed),
         ScaleToZeroStep::Stay { reason: StayReason::NoDecision, recheck } if is_failing_open(observed) => {
-            held(wanted, StayReason::NoActivator, recheck)
+            staying(wanted, StayReason::NoActivator, recheck)
         }
         ScaleToZeroStep::Stay { reason: StayReason::NoDecision, recheck } => {
-            held(wanted, StayReason::NoDecision, recheck)
+            staying(wanted, StayReason::NoDecision, recheck)
         }
         ScaleToZeroStep::Stay { reason: StayReason::Requests, .. } => {
-            held(wanted, StayReason::Requests, doubt(observed))
+            staying(wanted, StayReason::Requests, recheck_idle(observed))
         }
         ScaleToZeroStep::Stay { reason: why, recheck }
-            if inactive && scale.replicas > 0 && !woken(observed, scale) =>
+            if inactive && scale.replicas > 0 && !has_left_zero(observed, scale) =>
         {
-            held(Some(0), why, recheck)
+            staying(Some(0), why, recheck)
         }
-        ScaleToZeroStep::Stay { reason: why, recheck } => held(wanted, why, recheck),
-        ScaleToZeroStep::GoInactive => on_the_way(None, false),
-        ScaleToZeroStep::ProbeActivator => on_the_way(None, true),
+        ScaleToZeroStep::Stay { reason: why, recheck } => staying(wanted, why, recheck),
+        ScaleToZeroStep::GoInactive => proceeding(None, false),
+        ScaleToZeroStep::ProbeActivator => proceeding(None, true),
         ScaleToZeroStep::ScaleToZero => {
-            on_the_way(Some(SizeToWrite { to: 0, cause: WriteCause::Idle }), false)
+            proceeding(Some(SizeToWrite { to: 0, cause: WriteCause::Idle }), false)
         }
         ScaleToZeroStep::Reactivate if scale.replicas > 0 => {
             let wanted = Some(wanted.unwrap_or(bounds(observed).resting()));
-            held(wanted, StayReason::Requests, doubt(observed))
+            staying(wanted, StayReason::Requests, recheck_idle(observed))
         }
         ScaleToZeroStep::Reactivate => {
             wake(observed, if allowed(observed) { WriteCause::Wanted } else { WriteCause::NotAllowed })
@@ -164,12 +176,12 @@ fn position(
     }
 }
 
-/// At zero with nobody asking: fine for as long as somebody is there to hold a request.
-fn at_zero(observed: &ObservedWorkload) -> Position {
+/// A workload at zero without requests stays there while an activator can hold the next one.
+fn at_zero(observed: &ObservedWorkload) -> SequencePosition {
     match observed.without_activators {
         Some(_) if is_failing_open(observed) => wake(observed, WriteCause::NoActivator),
-        _ if observed.is_out_of_reach() => wake(observed, WriteCause::NoActivator),
-        absent => Position {
+        _ if observed.bypasses_activators() => wake(observed, WriteCause::NoActivator),
+        absent => SequencePosition {
             wanted: Some(0),
             write: None,
             probe: false,
@@ -179,15 +191,15 @@ fn at_zero(observed: &ObservedWorkload) -> Position {
     }
 }
 
-/// Whether there has been nobody to hold requests for too long.
+/// Whether there has been no activator for so long that workloads are kept above zero.
 fn is_failing_open(observed: &ObservedWorkload) -> bool {
     observed.without_activators.is_some_and(|absent| absent >= FAIL_OPEN_AFTER)
 }
 
-fn wake(observed: &ObservedWorkload, cause: WriteCause) -> Position {
-    let decided = observed.decision.as_ref().map_or(0, |d| awake(observed, d.desired));
+fn wake(observed: &ObservedWorkload, cause: WriteCause) -> SequencePosition {
+    let decided = observed.decision.as_ref().map_or(0, |d| size_above_zero(observed, d.desired));
     let to = first_size(&observed.autoscaler, &observed.settings).max(decided);
-    Position {
+    SequencePosition {
         wanted: Some(unsigned(to)),
         write: Some(SizeToWrite { to, cause }),
         probe: false,
@@ -200,13 +212,14 @@ fn wake(observed: &ObservedWorkload, cause: WriteCause) -> Position {
     }
 }
 
-/// Sizes that we write where there are pods already: ahead of the HPA while panicking, all of them without one.
-fn above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeToWrite> {
-    let decided = observed.decision.as_ref().map(|d| (awake(observed, d.desired), d.panicking));
+/// The size to write while there are pods: ahead of the HPA in a panic, and every size without an HPA.
+fn write_above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeToWrite> {
+    let decided = observed.decision.as_ref().map(|d| (size_above_zero(observed, d.desired), d.panicking));
     match (observed.autoscaler.spec.scaler, decided) {
         (Scaler::Direct, decided) => {
-            // Without a decision the bounds still hold.
-            let to = decided.map_or_else(|| awake(observed, unsigned(scale.replicas)), |(size, _)| size);
+            // The bounds apply without a decision as well.
+            let to =
+                decided.map_or_else(|| size_above_zero(observed, unsigned(scale.replicas)), |(size, _)| size);
             (to != scale.replicas).then_some(SizeToWrite { to, cause: WriteCause::Direct })
         }
         (Scaler::Hpa, Some((to, true))) => {
@@ -216,9 +229,9 @@ fn above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeToWrite>
     }
 }
 
-fn plan(observed: &ObservedWorkload, position: Position, activation: ActiveCondition) -> Plan {
+fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: ActiveCondition) -> Plan {
     let excess = observed.decision.as_ref().map(|d| d.excess_burst_capacity);
-    // What is on the way to zero, or at it, is not wanted, whether a decision is known or not.
+    // Inactive workloads need Proxy mode, with or without a decision.
     let wanted = if activation.phase == ActivePhase::Inactive { Some(0) } else { position.wanted };
     Plan {
         activation,
@@ -237,18 +250,18 @@ fn plan(observed: &ObservedWorkload, position: Position, activation: ActiveCondi
 }
 
 fn without_scale(observed: &ObservedWorkload, before: Option<ActiveCondition>) -> Plan {
-    let position = Position { wanted: None, write: None, probe: false, why: None, recheck: None };
+    let position = SequencePosition { wanted: None, write: None, probe: false, why: None, recheck: None };
     let activation = compute_active_condition(None, observed.ready, min_ready(observed), before);
     plan(observed, position, activation)
 }
 
 fn paused(observed: &ObservedWorkload) -> Plan {
-    let position = Position { wanted: Some(0), write: None, probe: false, why: None, recheck: None };
+    let position = SequencePosition { wanted: Some(0), write: None, probe: false, why: None, recheck: None };
     let activation = ActiveCondition { phase: ActivePhase::Inactive, reason: ActiveReason::NoTraffic };
     Plan { paused: true, ..plan(observed, position, activation) }
 }
 
-fn machine(
+fn sequence_input(
     observed: &ObservedWorkload,
     scale: &Scale,
     before: Option<ActiveCondition>,
@@ -257,37 +270,38 @@ fn machine(
     let conditions = conditions::of(&observed.autoscaler);
     let active = condition(conditions, ACTIVE);
     let proxied_since = observed.proxied_since();
-    let proven = condition(conditions, ACTIVATOR_IN_PATH).filter(|c| c.status == "True");
-    let just_woken = woken(observed, scale);
+    let verified = condition(conditions, ACTIVATOR_IN_PATH).filter(|c| c.status == "True");
+    let left_zero = has_left_zero(observed, scale);
     zero::ObservedWorkload {
         replicas: scale.replicas,
         min_replicas: signed(bounds(observed).resting()),
         allowed: allowed(observed),
         demand: demand(observed),
-        // Somebody woke it since the last look: it starts anew.
-        phase: before.filter(|_| !just_woken).map_or(ActivePhase::Activating, |b| b.phase),
-        phase_since: active.filter(|_| !just_woken).map_or(millis(observed), conditions::since),
+        // After a wake since the last reconcile the sequence starts again.
+        phase: before.filter(|_| !left_zero).map_or(ActivePhase::Activating, |b| b.phase),
+        phase_since: active.filter(|_| !left_zero).map_or(millis(observed), conditions::since),
         proxied_since,
-        verified_before: proven.zip(proxied_since).is_some_and(|(c, since)| conditions::since(c) >= since),
+        verified_before: verified.zip(proxied_since).is_some_and(|(c, since)| conditions::since(c) >= since),
         probe,
     }
 }
 
-/// The decider's word, beside the activators'.
+/// Combines the decision with the requests that activators reported.
 fn demand(observed: &ObservedWorkload) -> Option<RequestDemand> {
-    // Without anybody to hold requests nobody is put to zero, whatever was decided.
+    // Without activators no workload goes to zero, whatever the decision.
     let decision = observed.decision.as_ref().filter(|_| !is_failing_open(observed))?;
-    Some(RequestDemand::new(decision, observed.heard?, observed.last_requested))
+    Some(RequestDemand::new(decision, observed.decision_received?, observed.last_requested))
 }
 
-/// When to look again at a workload that the decider calls idle and an activator does not: a decision that is only repeated asks
-/// for no look.
-fn doubt(observed: &ObservedWorkload) -> Option<Duration> {
+/// When to reconcile a workload again that is idle for the decider and busy for an activator. A repeated
+/// decision triggers no reconcile.
+fn recheck_idle(observed: &ObservedWorkload) -> Option<Duration> {
     let idle = observed.decision.as_ref()?.idle_since.is_some();
     (idle && demand(observed)?.idle_since.is_none()).then_some(zero::DECISION_LAG)
 }
 
-/// At zero, not allowed to be, and not by us: neither do the target's managed fields name us, nor does our own status.
+/// At zero although scale-to-zero is off, by another writer: neither the managed fields of the target nor the
+/// status show a write of the zero-scaler.
 fn is_paused(observed: &ObservedWorkload, scale: &Scale) -> bool {
     scale.replicas <= 0
         && !allowed(observed)
@@ -300,7 +314,7 @@ pub(super) fn allowed(observed: &ObservedWorkload) -> bool {
     zero::is_allowed(observed.autoscaler.spec.scale_to_zero, &observed.settings)
 }
 
-/// What the Active condition said; a reason that is not the table's (paused, say) is no memory of ours.
+/// The previous content of the condition Active; `None` for reasons outside Knative's table, such as Paused.
 fn before(observed: &ObservedWorkload) -> Option<ActiveCondition> {
     last_activation(&observed.autoscaler)
 }
@@ -309,29 +323,26 @@ fn was_at_zero(observed: &ObservedWorkload) -> bool {
     observed.autoscaler.status.as_ref().and_then(|s| s.replicas) == Some(0)
 }
 
-fn woken(observed: &ObservedWorkload, scale: &Scale) -> bool {
+fn has_left_zero(observed: &ObservedWorkload, scale: &Scale) -> bool {
     was_at_zero(observed) && scale.replicas > 0
 }
 
 fn mode_before(observed: &ObservedWorkload) -> Option<SksMode> {
-    observed.serverless_service.as_ref().map(|sks| match sks.spec.mode {
-        SksMode::Proxy => SksMode::Proxy,
-        SksMode::Serve => SksMode::Serve,
-    })
+    observed.serverless_service.as_ref().map(|sks| sks.spec.mode)
 }
 
-/// What one pod can carry in all; nothing where the target is none.
+/// The value of the metric that one pod can carry; 0 if the target is invalid.
 fn pod_capacity(observed: &ObservedWorkload) -> f64 {
     observed.autoscaler.spec.target(&observed.settings).map_or(0.0, |target| target.total)
 }
 
-/// How many pods must be ready for the workload to be active.
+/// Number of pods that must be ready for the workload to be active.
 pub(super) fn min_ready(observed: &ObservedWorkload) -> u32 {
     bounds(observed).min_ready(allowed(observed))
 }
 
-/// A size for a workload that is awake.
-fn awake(observed: &ObservedWorkload, size: u32) -> i32 {
+/// The size within the bounds for a workload above zero.
+fn size_above_zero(observed: &ObservedWorkload, size: u32) -> i32 {
     signed(bounds(observed).awake(size))
 }
 
@@ -340,7 +351,7 @@ fn bounds(observed: &ObservedWorkload) -> ScaleBounds {
     let bounds = ScaleBounds::new(&observed.settings, initialized);
     match observed.autoscaler.spec.scaler {
         Scaler::Direct => bounds,
-        // Between 1 and N the HPA writes, which knows of no initial size.
+        // The HPA writes sizes from 1 to N and has no initial size.
         Scaler::Hpa => bounds.without_initial(),
     }
 }

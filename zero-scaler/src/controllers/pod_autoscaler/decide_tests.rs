@@ -1,4 +1,4 @@
-//! Whole plans: what is written, and what people read, for one situation each.
+//! One test for each situation: the plan, and the status that follows from it.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn settings(autoscaler: &PodAutoscaler) -> Settings {
     settings
 }
 
-/// The same with another spec or other annotations.
+/// Edits the spec or the annotations.
 fn edited(mut observed: ObservedWorkload, edit: impl FnOnce(&mut PodAutoscaler)) -> ObservedWorkload {
     edit(&mut observed.autoscaler);
     observed.settings = settings(&observed.autoscaler);
@@ -73,12 +73,12 @@ fn annotate(autoscaler: &mut PodAutoscaler, key: &str, value: &str) {
     autoscaler.annotations_mut().insert(format!("autoscaling.rouse.dev/{key}"), value.to_owned());
 }
 
-/// Written by the zero-scaler in every size, between 1 and 5 unless edited.
+/// A workload without HPA, with 1 to 5 pods unless edited.
 fn direct(observed: ObservedWorkload) -> ObservedWorkload {
     edited(observed, |autoscaler| autoscaler.spec.scaler = Scaler::Direct)
 }
 
-/// An active workload at its minimum of 1, of at most 5, serving one request.
+/// An active workload with bounds 1 and 5 that serves one request.
 fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
     let autoscaler: PodAutoscaler = serde_json::from_value(json!({
         "apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
@@ -102,15 +102,15 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         }),
         watched: true,
         decision: Some(decision(1, None)),
-        heard: Some(NOW * 1000),
+        decision_received: Some(NOW * 1000),
         sidecar: None,
         last_requested: None,
         ready: u32::try_from(replicas).unwrap(),
         service: None,
         metric: None,
-        rival: None,
+        target_owner: None,
         start_failure: None,
-        bare: None,
+        pod_without_sidecar: None,
         serverless_service: Some(sks("Serve", None)),
         hpa: None,
         without_activators: None,
@@ -122,7 +122,7 @@ fn active() -> ObservedWorkload {
     observed(1, &[at("Active", "True", "PodsReady", 600)])
 }
 
-/// Idle for ten minutes, inactive and in Proxy for one.
+/// Idle for ten minutes; inactive and in Proxy mode for one minute.
 fn going() -> ObservedWorkload {
     ObservedWorkload {
         decision: Some(decision(0, Some(600))),
@@ -157,16 +157,16 @@ fn write(to: i32, cause: WriteCause) -> Option<SizeToWrite> {
 }
 
 #[test]
-fn a_busy_workload_is_left_to_the_hpa() {
+fn writes_no_size_for_busy_workload_with_hpa() {
     let plan = decide(&active(), None);
     assert_eq!((plan.activation.phase, plan.write, plan.mode), (ActivePhase::Active, None, SksMode::Serve));
-    let mut short = active();
-    short.decision.as_mut().unwrap().excess_burst_capacity = -1;
-    assert_eq!(decide(&short, None).mode, SksMode::Proxy);
+    let mut overloaded = active();
+    overloaded.decision.as_mut().unwrap().excess_burst_capacity = -1;
+    assert_eq!(decide(&overloaded, None).mode, SksMode::Proxy);
 }
 
 #[test]
-fn the_way_to_zero_is_inactive_then_proven_then_written() {
+fn becomes_inactive_then_probes_path_then_writes_zero() {
     let idle = ObservedWorkload { decision: Some(decision(0, Some(600))), ..active() };
     let plan = decide(&idle, None);
     assert_eq!((plan.activation.phase, plan.mode, plan.write), (ActivePhase::Inactive, SksMode::Proxy, None));
@@ -183,7 +183,7 @@ fn the_way_to_zero_is_inactive_then_proven_then_written() {
 }
 
 #[test]
-fn a_request_stops_it_whoever_speaks_of_it() {
+fn request_of_decision_or_activator_stops_scale_to_zero() {
     let decided = ObservedWorkload { decision: Some(decision(1, None)), ..going() };
     let poked = ObservedWorkload { last_requested: Some(NOW * 1000 - 10), ..going() };
     for observed in [decided, poked] {
@@ -193,34 +193,30 @@ fn a_request_stops_it_whoever_speaks_of_it() {
 }
 
 #[test]
-fn the_last_request_before_idleness_does_not_stop_it() {
-    // The activator's last report of it reached us two seconds after the adapter saw the first idle second.
+fn late_report_of_last_request_does_not_stop_scale_to_zero() {
+    // The activator's last report arrived two seconds after the first idle second of the adapter.
     let late = ObservedWorkload { last_requested: Some((NOW - 598) * 1000), ..going() };
     assert_eq!(decide(&late, Some(true)).write, write(0, WriteCause::Idle));
 }
 
-/// A zero-scaler that stood still, or whose clock is ahead of the adapter's, hears of the last request long after idleness began.
-/// No later request would ever come to set that right.
+/// A stalled zero-scaler, or one whose clock is ahead of the adapter's, receives the report of the last
+/// request long after idleness began. No later request would correct that.
 #[test]
-fn a_request_that_the_decider_must_know_of_keeps_nobody_awake_for_ever() {
-    let late = |heard| ObservedWorkload {
+fn request_covered_by_newer_decision_does_not_block_scale_to_zero() {
+    let late = |received| ObservedWorkload {
         last_requested: Some((NOW - 300) * 1000),
-        heard: Some((NOW - heard) * 1000),
+        decision_received: Some((NOW - received) * 1000),
         decision: Some(decision(0, Some(310))),
         ..active()
     };
     let plan = decide(&late(299), None);
     assert_eq!((plan.activation.phase, plan.why), (ActivePhase::Active, Some(StayReason::Requests)));
-    assert_eq!(
-        plan.recheck,
-        Some(Duration::from_secs(5)),
-        "the decision is repeated, and that asks for no look"
-    );
+    assert_eq!(plan.recheck, Some(Duration::from_secs(5)), "a repeated decision triggers no reconcile");
     assert_eq!(decide(&late(290), None).activation.phase, ActivePhase::Inactive);
 }
 
 #[test]
-fn silence_neither_ends_nor_goes_on() {
+fn without_decision_keeps_phase_and_size() {
     let plan = decide(&ObservedWorkload { decision: None, ..going() }, Some(true));
     assert_eq!((plan.activation.phase, plan.write, plan.mode), (ActivePhase::Inactive, None, SksMode::Proxy));
     let plan = decide(&ObservedWorkload { decision: None, ..active() }, None);
@@ -228,8 +224,8 @@ fn silence_neither_ends_nor_goes_on() {
 }
 
 #[test]
-fn a_workload_just_woken_starts_anew_although_the_decider_still_calls_it_idle() {
-    // The wake wrote 1; the status still says 0, the decision is older than the request.
+fn workload_that_left_zero_is_activating_despite_idle_decision() {
+    // The wake wrote 1; the status still has 0, and the decision is older than the request.
     let mut woken =
         ObservedWorkload { scale: scale(1, Writer::Us), decision: Some(decision(0, Some(600))), ..at_zero() };
     woken.serverless_service = Some(sks("Proxy", Some(600)));
@@ -239,7 +235,7 @@ fn a_workload_just_woken_starts_anew_although_the_decider_still_calls_it_idle() 
 }
 
 #[test]
-fn a_sleeping_workload_wakes_straight_to_what_is_decided() {
+fn wakes_to_desired_size_within_bounds() {
     assert_eq!(
         decide(&ObservedWorkload { decision: Some(decision(0, Some(600))), ..at_zero() }, None).write,
         None
@@ -252,7 +248,7 @@ fn a_sleeping_workload_wakes_straight_to_what_is_decided() {
 }
 
 #[test]
-fn without_activators_sleeping_workloads_are_woken_after_a_while() {
+fn wakes_workload_at_zero_after_10_seconds_without_activators() {
     let idle = || ObservedWorkload { decision: None, ..at_zero() };
     let plan = decide(&ObservedWorkload { without_activators: Some(Duration::from_secs(4)), ..idle() }, None);
     assert_eq!((plan.write, plan.recheck), (None, Some(Duration::from_secs(6))));
@@ -262,7 +258,7 @@ fn without_activators_sleeping_workloads_are_woken_after_a_while() {
 }
 
 #[test]
-fn panic_goes_ahead_of_the_hpa_and_only_upwards() {
+fn panic_writes_only_larger_sizes_ahead_of_hpa() {
     let panicking = |desired| {
         let decision = Decision { panicking: true, ..decision(desired, None) };
         ObservedWorkload {
@@ -277,7 +273,7 @@ fn panic_goes_ahead_of_the_hpa_and_only_upwards() {
 }
 
 #[test]
-fn without_an_hpa_every_size_is_ours() {
+fn without_hpa_writes_every_size_within_bounds() {
     let written = |decided: Option<u32>, replicas| {
         let mut observed =
             direct(observed(replicas, &[at("Active", "True", "PodsReady", 600), initialized()]));
@@ -293,7 +289,7 @@ fn without_an_hpa_every_size_is_ours() {
 }
 
 #[test]
-fn zero_by_somebody_else_is_a_pause_and_zero_by_us_is_undone() {
+fn pauses_on_zero_of_other_writer_and_reverts_own_zero() {
     let mut observed = ObservedWorkload {
         scale: scale(0, Writer::Other),
         ..observed(0, &[at("Active", "True", "PodsReady", 60)])
@@ -303,11 +299,12 @@ fn zero_by_somebody_else_is_a_pause_and_zero_by_us_is_undone() {
     let plan = decide(&observed, None);
     assert!(plan.paused);
     assert_eq!((plan.write, plan.mode), (None, SksMode::Proxy));
-    let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::Nothing), None);
-    let says = |r#type| condition(&status.conditions, r#type).map(|c| (c.status.as_str(), c.reason.as_str()));
-    assert_eq!(says("Active"), Some(("False", "Paused")));
-    assert_eq!(says("Ready"), Some(("False", "Paused")));
-    // It stays paused with the status that we have just written.
+    let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
+    let content =
+        |r#type| condition(&status.conditions, r#type).map(|c| (c.status.as_str(), c.reason.as_str()));
+    assert_eq!(content("Active"), Some(("False", "Paused")));
+    assert_eq!(content("Ready"), Some(("False", "Paused")));
+    // It stays paused with the status that was just written.
     observed.autoscaler.status = Some(status);
     assert!(decide(&observed, None).paused);
 
@@ -318,59 +315,59 @@ fn zero_by_somebody_else_is_a_pause_and_zero_by_us_is_undone() {
 }
 
 #[test]
-fn a_target_that_cannot_be_read_stands_still() {
+fn unreadable_target_keeps_size_and_mode() {
     let error = crate::scaling::scale_targets::ScaleError::NotFound("Deployment web".into());
     let lost = ObservedWorkload { scale: Err(error), ..going() };
     let plan = decide(&lost, None);
     assert_eq!((plan.write, plan.probe, plan.mode), (None, false, SksMode::Proxy));
-    let status = status::status(&lost, &plan, &Ok(ScaleWriteResult::Nothing), None);
+    let status = status::status(&lost, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
     let ready = condition(&status.conditions, "Ready").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "TargetNotFound"));
     assert_eq!(status.replicas, Some(1));
 }
 
 #[test]
-fn a_service_and_pods_that_speak_differently_are_told_how_to_agree() {
+fn reports_protocol_mismatch_of_service_and_pods() {
     let mut service = sks("Serve", None);
     let redis = json!({"servicePort": 6379, "activatorPort": 20001, "podPort": 8012, "protocol": "tcp"});
     service.status.as_mut().unwrap().ports = vec![serde_json::from_value(redis).unwrap()];
     let ready = |sidecar| {
         let observed = ObservedWorkload { sidecar, serverless_service: Some(service.clone()), ..active() };
         let plan = decide(&observed, None);
-        let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::Nothing), None);
+        let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
         condition(&status.conditions, "Ready").unwrap().clone()
     };
-    let says = ready(Some(Sidecar::Configured { protocol: Protocol::Http, container_concurrency: 0 }));
-    assert_eq!((says.status.as_str(), says.reason.as_str()), ("False", "ProtocolMismatch"));
-    for word in ["6379", "autoscaling.rouse.dev/protocol: tcp"] {
-        assert!(says.message.contains(word), "{}", says.message);
+    let mismatch = ready(Some(Sidecar::Configured { protocol: Protocol::Http, container_concurrency: 0 }));
+    assert_eq!((mismatch.status.as_str(), mismatch.reason.as_str()), ("False", "ProtocolMismatch"));
+    for part in ["6379", "autoscaling.rouse.dev/protocol: tcp"] {
+        assert!(mismatch.message.contains(part), "{}", mismatch.message);
     }
     assert_eq!(
         ready(Some(Sidecar::Configured { protocol: Protocol::Tcp, container_concurrency: 0 })).status,
         "True"
     );
     assert_eq!(ready(Some(Sidecar::Missing)).reason, "SidecarMissing");
-    assert_eq!(ready(None).status, "True", "nothing is said where nothing is known");
+    assert_eq!(ready(None).status, "True", "no condition without an observed sidecar");
 }
 
 #[test]
-fn a_status_is_written_once() {
+fn status_is_stable_without_changes() {
     for (observed, verification) in [(active(), None), (going(), Some(Ok(()))), (at_zero(), None)] {
         let plan = decide(&observed, verification.as_ref().map(|p: &Result<(), String>| p.is_ok()));
-        let first = status::status(&observed, &plan, &Ok(ScaleWriteResult::Nothing), verification.as_ref());
+        let first = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), verification.as_ref());
         let mut again = observed;
         again.autoscaler.status = Some(first.clone());
         again.now = jiff::Timestamp::from_second(NOW + 1).unwrap();
         let plan = decide(&again, verification.as_ref().map(|p| p.is_ok()));
         assert_eq!(
-            status::status(&again, &plan, &Ok(ScaleWriteResult::Nothing), verification.as_ref()),
+            status::status(&again, &plan, &Ok(ScaleWriteResult::NotNeeded), verification.as_ref()),
             first
         );
     }
 }
 
 #[test]
-fn without_bounds_in_the_spec_they_come_from_annotations() {
+fn takes_bounds_from_annotations_if_spec_has_none() {
     let written = |annotations: &[(&str, &str)], desired, replicas| {
         let observed = observed(replicas, &[at("Active", "True", "PodsReady", 600), initialized()]);
         let mut observed = edited(direct(observed), |autoscaler| {
@@ -389,7 +386,7 @@ fn without_bounds_in_the_spec_they_come_from_annotations() {
 
 /// Rows of Knative's scaler_test.go that end in a size.
 #[test]
-fn a_new_workload_is_brought_to_its_initial_size() {
+fn scales_new_workload_to_initial_size() {
     let new = |initial: &str, replicas, decided: Option<u32>| {
         let mut observed = edited(direct(observed(replicas, &[at("Active", "Unknown", "Queued", 0)])), |a| {
             annotate(a, "initial-scale", initial);
@@ -397,7 +394,7 @@ fn a_new_workload_is_brought_to_its_initial_size() {
         observed.decision = decided.map(|d| decision(d, None));
         observed
     };
-    // Z27; the target is still at its own first size.
+    // Z27; the target still has the size of its manifest.
     assert_eq!(decide(&new("2", 0, Some(1)), None).write, write(2, WriteCause::Wanted));
     assert_eq!(decide(&new("2", 1, Some(1)), None).write, write(2, WriteCause::Direct));
     // Z28, and then it is active and initialized.
@@ -407,7 +404,7 @@ fn a_new_workload_is_brought_to_its_initial_size() {
     assert_eq!(decide(&four, None).activation.phase, ActivePhase::Activating);
     // Without a decision the initial size still holds.
     assert_eq!(decide(&new("5", 1, None), None).write, write(5, WriteCause::Direct));
-    // Z29: initialized, so that it falls at once.
+    // Z29: initialized, so the initial size no longer holds.
     let idle = |observed| ObservedWorkload { decision: Some(decision(0, Some(600))), ..observed };
     let mut attained = idle(direct(observed(2, &[at("Active", "True", "PodsReady", 120), initialized()])));
     attained = edited(attained, |a| annotate(a, "initial-scale", "2"));
@@ -422,7 +419,7 @@ fn a_new_workload_is_brought_to_its_initial_size() {
 }
 
 #[test]
-fn an_hpa_starts_a_new_workload_from_the_size_it_finds_and_a_wake_from_its_initial_one() {
+fn initial_scale_with_hpa_applies_only_to_wakes() {
     let new = |replicas| {
         let observed = observed(replicas, &[at("Active", "Unknown", "Queued", 0)]);
         edited(observed, |a| annotate(a, "initial-scale", "3"))
@@ -433,26 +430,26 @@ fn an_hpa_starts_a_new_workload_from_the_size_it_finds_and_a_wake_from_its_initi
 }
 
 #[test]
-fn a_workload_that_may_start_asleep_is_initialized_from_the_start() {
-    let mut born =
+fn initial_scale_zero_is_initialized_at_once() {
+    let mut new =
         ObservedWorkload { decision: None, ready: 0, scale: scale(0, Writer::Other), ..observed(0, &[]) };
-    born.autoscaler.status = None;
-    let says = |observed: &ObservedWorkload| {
+    new.autoscaler.status = None;
+    let result = |observed: &ObservedWorkload| {
         let plan = decide(observed, None);
-        let status = status::status(observed, &plan, &Ok(ScaleWriteResult::Nothing), None);
+        let status = status::status(observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
         let initialized = condition(&status.conditions, "ScaleTargetInitialized").unwrap().clone();
         (plan.activation.phase, initialized.status, status.state)
     };
     use autoscaler::scaling::workload_state::WorkloadState::Reserve;
-    assert_eq!(says(&born), (ActivePhase::Inactive, "Unknown".into(), Some(Reserve)));
+    assert_eq!(result(&new), (ActivePhase::Inactive, "Unknown".into(), Some(Reserve)));
     // Z32
-    let allowed = edited(born, |a| annotate(a, "initial-scale", "0"));
-    assert_eq!(says(&allowed), (ActivePhase::Inactive, "True".into(), Some(Reserve)));
+    let allowed = edited(new, |a| annotate(a, "initial-scale", "0"));
+    assert_eq!(result(&allowed), (ActivePhase::Inactive, "True".into(), Some(Reserve)));
     assert_eq!(decide(&allowed, None).write, None);
 }
 
 #[test]
-fn an_unreachable_workload_is_put_to_zero_from_any_size_also_without_asking_for_it() {
+fn unreachable_workload_goes_to_zero_from_any_size() {
     let retired = |replicas| {
         let conditions = [
             at("Active", "False", "NoTraffic", 60),
@@ -472,13 +469,13 @@ fn an_unreachable_workload_is_put_to_zero_from_any_size_also_without_asking_for_
     // Z21. The HPA is parked by it.
     let plan = decide(&retired(5), Some(true));
     assert_eq!((plan.write, plan.paused), (write(0, WriteCause::Idle), false));
-    let written = status::status(&retired(5), &plan, &Ok(ScaleWriteResult::Size(0)), None);
+    let written = status::status(&retired(5), &plan, &Ok(ScaleWriteResult::Written(0)), None);
     assert_eq!(
         (written.state, written.replicas),
         (Some(autoscaler::scaling::workload_state::WorkloadState::Retired), Some(0))
     );
     assert!(decide(&retired(5), None).probe);
-    // Made reachable again, it comes back: it never asked to be at zero.
+    // Reachable again, it is woken, because scale-to-zero is off.
     let back = |mut observed: ObservedWorkload| {
         observed.scale = scale(0, Writer::Us);
         observed.ready = 0;
@@ -491,7 +488,7 @@ fn an_unreachable_workload_is_put_to_zero_from_any_size_also_without_asking_for_
 }
 
 #[test]
-fn pods_that_never_come_are_given_up_and_then_proven() {
+fn gives_up_pods_after_progress_deadline() {
     let stuck = |seconds| ObservedWorkload {
         decision: Some(decision(0, Some(900))),
         ready: 0,
@@ -517,7 +514,8 @@ fn pods_that_never_come_are_given_up_and_then_proven() {
 fn reports_phase_and_reason_in_one_word_each() {
     let summary = |observed: &ObservedWorkload| {
         let plan = decide(observed, None);
-        let written = plan.write.map_or(ScaleWriteResult::Nothing, |write| ScaleWriteResult::Size(write.to));
+        let written =
+            plan.write.map_or(ScaleWriteResult::NotNeeded, |write| ScaleWriteResult::Written(write.to));
         let status = status::status(observed, &plan, &Ok(written), None);
         format!("{:?} {}", status.phase.unwrap(), status.reason.unwrap())
     };
@@ -547,7 +545,7 @@ fn names_the_setting_that_turns_scale_to_zero_off() {
         observed = edited(observed, |autoscaler| autoscaler.spec.scale_to_zero = false);
         observed.settings.enable_scale_to_zero = !cluster;
         let status =
-            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::Nothing), None);
+            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
         assert_eq!(status.reason.as_deref(), Some("ScaleToZeroDisabled"));
         assert_eq!(status.message, Some(condition(&status.conditions, "Active").unwrap().message.clone()));
         status.message.unwrap()
@@ -563,7 +561,7 @@ fn reports_a_container_concurrency_that_differs_in_the_pods() {
         let observed = edited(active(), |autoscaler| autoscaler.spec.container_concurrency = workload);
         let observed = ObservedWorkload { sidecar, ..observed };
         let status =
-            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::Nothing), None);
+            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
         let ready = condition(&status.conditions, "Ready").unwrap();
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", "Serving"));
         (status.reason.unwrap(), condition(&status.conditions, "Degraded").map(|c| c.message.clone()))
@@ -576,11 +574,11 @@ fn reports_a_container_concurrency_that_differs_in_the_pods() {
 }
 
 #[test]
-fn the_state_follows_the_size_and_what_is_wanted() {
+fn state_follows_size_and_wanted_pods() {
     use autoscaler::scaling::workload_state::WorkloadState;
     let state = |observed: &ObservedWorkload| {
         let plan = decide(observed, None);
-        status::status(observed, &plan, &Ok(ScaleWriteResult::Nothing), None).state
+        status::status(observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None).state
     };
     assert_eq!(state(&active()), Some(WorkloadState::Active));
     assert_eq!(state(&going()), Some(WorkloadState::Active));
@@ -594,7 +592,7 @@ fn the_state_follows_the_size_and_what_is_wanted() {
 }
 
 #[test]
-fn what_keeps_pods_from_starting_is_said_until_one_starts() {
+fn reports_start_failure_until_a_pod_starts() {
     let waiting = |failure| ObservedWorkload {
         ready: 0,
         start_failure: failure,
@@ -611,26 +609,26 @@ fn what_keeps_pods_from_starting_is_said_until_one_starts() {
         })
     };
     let status_of = |observed: &ObservedWorkload| {
-        status::status(observed, &decide(observed, None), &Ok(ScaleWriteResult::Nothing), None)
+        status::status(observed, &decide(observed, None), &Ok(ScaleWriteResult::NotNeeded), None)
     };
-    let said = |observed: &ObservedWorkload, r#type: &str| {
+    let content = |observed: &ObservedWorkload, r#type: &str| {
         let status = status_of(observed);
         let condition = condition(&status.conditions, r#type).cloned();
         condition.map(|c| (c.status, c.reason, c.message))
     };
-    let hoping = waiting(failure(false));
-    let (status, reason, message) = said(&hoping, "PodsCanStart").unwrap();
+    let holding = waiting(failure(false));
+    let (status, reason, message) = content(&holding, "PodsCanStart").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ImagePull"));
     assert_eq!(message, "pod web-1: ErrImagePull: no such tag; requests are still held");
-    assert_eq!(said(&hoping, "Ready").unwrap().1, "Activating");
+    assert_eq!(content(&holding, "Ready").unwrap().1, "Activating");
 
     let given_up = waiting(failure(true));
-    let (status, reason, _) = said(&given_up, "Ready").unwrap();
+    let (status, reason, _) = content(&given_up, "Ready").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", "CannotStart"));
-    let warnings = status::warnings(&given_up, Some(&status_of(&hoping)), &status_of(&given_up));
+    let warnings = status::warnings(&given_up, Some(&status_of(&holding)), &status_of(&given_up));
     let [(reason, note)] = warnings.as_slice() else { panic!("{warnings:?}") };
     assert_eq!(*reason, crate::kubernetes::reasons::Reason::CannotStart);
     assert!(note.starts_with("ImagePull: pod web-1: ErrImagePull: no such tag"), "{note}");
 
-    assert_eq!(said(&waiting(None), "PodsCanStart"), None);
+    assert_eq!(content(&waiting(None), "PodsCanStart"), None);
 }

@@ -1,9 +1,10 @@
-//! The objects a workload should have. Pure: an observation and a plan in, JSON for server-side apply out.
+//! The objects that a workload should have. Pure: an observation and a plan in, JSON for server-side
+//! apply out.
 
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, ServerlessService, ServerlessServiceSpec, SksMode};
+use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, ServerlessService, ServerlessServiceSpec};
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::scaling::scale_to_zero;
 use autoscaler::settings::{Aggregation, Settings};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::decide::Plan;
 use crate::kubernetes::server_side_apply::owner;
 
-/// What the metrics-adapter should collect.
+/// The spec of the Metric: what the metrics-adapter collects.
 pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str, settings: &Settings) -> MetricSpec {
     MetricSpec {
         service: autoscaler.spec.service.clone(),
@@ -29,7 +30,7 @@ pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str, settings: &Sett
     }
 }
 
-/// Where requests should go.
+/// The spec of the ServerlessService: where requests go.
 pub(super) fn serverless_service(
     autoscaler: &PodAutoscaler,
     selector: &str,
@@ -39,13 +40,13 @@ pub(super) fn serverless_service(
     ServerlessServiceSpec {
         service: autoscaler.spec.service.clone(),
         selector: selector.to_owned(),
-        mode: mode(plan.mode),
+        mode: plan.mode,
         num_activators: plan.activators,
         container_concurrency: autoscaler.spec.container_concurrency,
         paused: plan.paused,
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
-        // Whether activators may take it for asleep, and not for paused, when they find it at zero and can ask nobody.
+        // Without it, fallback wakers treat the workload at zero as paused.
         wake_target: scale_to_zero::is_allowed(autoscaler.spec.scale_to_zero, settings)
             .then(|| autoscaler.spec.scale_target_ref.clone()),
     }
@@ -55,20 +56,12 @@ fn seconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// The mode as objects write it.
-pub(super) fn mode(mode: SksMode) -> SksMode {
-    match mode {
-        SksMode::Proxy => SksMode::Proxy,
-        SksMode::Serve => SksMode::Serve,
-    }
-}
-
-/// A Metric, to be applied.
+/// The Metric, for server-side apply.
 pub(super) fn metric_object(key: &Key, autoscaler: &PodAutoscaler, spec: &MetricSpec) -> Value {
     child(key, autoscaler, &Metric::kind(&()), spec)
 }
 
-/// A ServerlessService, to be applied.
+/// The ServerlessService, for server-side apply.
 pub(super) fn serverless_service_object(
     key: &Key,
     autoscaler: &PodAutoscaler,
@@ -98,20 +91,21 @@ mod tests {
     use autoscaler::settings::AutoscalerConfig;
 
     use super::*;
+    use autoscaler::api::SksMode;
 
     #[test]
-    fn activators_may_wake_who_may_sleep_and_nobody_else() {
+    fn sets_wake_target_only_if_scale_to_zero_is_on() {
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
         let mut autoscaler = autoscaler();
         let target =
             |autoscaler: &_| serverless_service(autoscaler, "app=web", &settings, &plan()).wake_target;
-        assert_eq!(target(&autoscaler), None, "at zero it is paused");
+        assert_eq!(target(&autoscaler), None, "at zero it would be paused");
         autoscaler.spec.scale_to_zero = true;
         assert_eq!(target(&autoscaler), Some(autoscaler.spec.scale_target_ref.clone()));
     }
 
     #[test]
-    fn how_long_and_how_many_may_wait_goes_to_the_activators() {
+    fn passes_wake_timeout_and_queue_depth_to_activators() {
         let annotations = [("wake-timeout", "20m"), ("wake-queue-depth", "7")]
             .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
         let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
@@ -143,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn children_say_what_the_other_processes_need() {
+    fn builds_metric_and_serverless_service() {
         let (key, autoscaler) = (Key::new("shop", "web"), autoscaler());
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
         let spec = metric(&autoscaler, "app=web", &settings);

@@ -1,6 +1,7 @@
-//! Everything known of one workload, gathered into one value.
+//! Gathers the state of one workload into one value.
 //!
-//! Most of it is in memory already; only a target of an unwatched kind, or one that we have just written, is asked for.
+//! Nearly all of it is cached. Only a target of an unwatched kind, or one whose size was just written, is
+//! read from the API server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -32,54 +33,54 @@ use crate::pods::sidecar::Sidecar;
 use crate::scaling::scale::Scale;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
 
-/// How often targets of unwatched kinds are read.
+/// Interval at which targets of unwatched kinds are read.
 pub(super) const POLL_EVERY: Duration = Duration::from_secs(15);
 
-/// What becomes of what an HPA says.
+/// Whether the HPA of a workload is followed.
 #[derive(Debug)]
 pub(super) enum HpaState {
-    /// It is followed; with advice.
+    /// It is followed. Carries advice.
     Accepted(Vec<HpaProblem>),
-    /// It is not: what it asked for before holds on.
+    /// It cannot be followed; the PodAutoscaler keeps the spec from before.
     Rejected(HpaProblem),
-    /// There is none, for a workload that has to have one.
+    /// The workload needs one and has none.
     Missing(HpaProblem),
-    /// It does not ask for anything that we know of; or it is deleted, and its workload goes with it.
-    Silent(HpaProblem),
+    /// It has no metric of Rouse, or it is deleted and garbage collection will delete the PodAutoscaler.
+    Inactive(HpaProblem),
 }
 
-/// One workload.
+/// The state of one workload.
 #[derive(Debug)]
 pub(super) struct ObservedWorkload {
     pub(super) key: Key,
     pub(super) autoscaler: PodAutoscaler,
     pub(super) settings: Settings,
     pub(super) bad_settings: Vec<SettingError>,
-    /// The target's size, or why it is not known.
+    /// The target's size, or why it could not be read.
     pub(super) scale: Result<Scale, ScaleError>,
-    /// Whether a change of the size asks for a look by itself.
+    /// Whether a watch reports changes of the size; otherwise it is polled.
     pub(super) watched: bool,
     pub(super) decision: Option<Decision>,
-    /// When that came, in Unix milliseconds.
-    pub(super) heard: Option<i64>,
-    /// What is said of the pods' sidecars, if that can be seen.
+    /// Time at which the decision was received, in Unix milliseconds.
+    pub(super) decision_received: Option<i64>,
+    /// The sidecar in the pod template, if the target's kind is watched.
     pub(super) sidecar: Option<Sidecar>,
-    /// When an activator last spoke of a request, in Unix milliseconds.
+    /// Time of the last request that an activator reported, in Unix milliseconds.
     pub(super) last_requested: Option<i64>,
-    /// Ready pods.
+    /// Number of ready pods.
     pub(super) ready: u32,
     pub(super) service: Option<Arc<Service>>,
     pub(super) metric: Option<Arc<CollectedMetric>>,
     pub(super) serverless_service: Option<ServerlessService>,
-    /// The workload that has a better right to the target.
-    pub(super) rival: Option<Key>,
-    /// Why no pod starts.
+    /// Another workload that owns the target.
+    pub(super) target_owner: Option<Key>,
+    /// Why the pods of a workload that wakes do not start.
     pub(super) start_failure: Option<StartFailure>,
-    /// A pod that is ready and has no sidecar, while none with one is.
-    pub(super) bare: Option<String>,
-    /// What the HPA says; `None` for a workload that needs none.
+    /// A ready pod without sidecar, if no pod with one is ready.
+    pub(super) pod_without_sidecar: Option<String>,
+    /// `None` for a workload that needs no HPA.
     pub(super) hpa: Option<HpaState>,
-    /// For how long there has been no activator at all.
+    /// Time since the last activator disappeared; `None` while there is one.
     pub(super) without_activators: Option<Duration>,
     pub(super) now: jiff::Timestamp,
 }
@@ -87,14 +88,14 @@ pub(super) struct ObservedWorkload {
 // === impl ObservedWorkload ===
 
 impl ObservedWorkload {
-    /// The Service's ports, as far as they are leased.
+    /// The leases of the Service's ports.
     pub(super) fn leases(&self) -> &[PortLease] {
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
         status.map(|status| status.ports.as_slice()).unwrap_or_default()
     }
 
-    /// Whether the Service leads callers past the activators: by all of its ports, or on nodes that have none.
-    pub(super) fn is_out_of_reach(&self) -> bool {
+    /// Whether requests can bypass the activators: by all ports of the Service, or on nodes without one.
+    pub(super) fn bypasses_activators(&self) -> bool {
         if self.service.as_ref().is_some_and(|service| service.has_local_traffic_policy()) {
             return true;
         }
@@ -103,7 +104,7 @@ impl ObservedWorkload {
         ready.is_some_and(|ready| ready.status == "False" && ready.reason == Reason::SidecarBypassed.as_str())
     }
 
-    /// Since when activators have been in the slices, in Unix milliseconds.
+    /// Time since when activators are in the EndpointSlices, in Unix milliseconds.
     pub(super) fn proxied_since(&self) -> Option<i64> {
         let status = self.serverless_service.as_ref()?.status.as_ref()?;
         let populated = condition(&status.conditions, ACTIVATORS_POPULATED).filter(|c| c.status == "True")?;
@@ -114,9 +115,9 @@ impl ObservedWorkload {
 pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> ObservedWorkload {
     let (settings, bad_settings) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
     let target = &autoscaler.spec.scale_target_ref;
-    let known = context.scales.cached(&key.namespace, target);
-    let watched = known.is_some();
-    let scale = match known {
+    let cached = context.scales.cached(&key.namespace, target);
+    let watched = cached.is_some();
+    let scale = match cached {
         Some(scale) => Ok(scale),
         None => context.scales.read(&key.namespace, target).await,
     };
@@ -134,86 +135,92 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         scale,
         watched,
         decision: None,
-        heard: None,
+        decision_received: None,
         sidecar: context.scales.sidecar(&key.namespace, target),
         last_requested: None,
         ready,
         service,
         metric: context.cache.metric(key),
-        start_failure: context.starts.failure(key, known_failure(serverless_service.as_ref())),
+        start_failure: context.starts.failure(key, reported_failure(serverless_service.as_ref())),
         serverless_service,
-        bare: context.starts.ready_pod_without_sidecar(key),
+        pod_without_sidecar: context.starts.ready_pod_without_sidecar(key),
         hpa: hpa(key, autoscaler, context),
-        rival: other_owner_of_target(key, autoscaler, context),
+        target_owner: other_owner_of_target(key, autoscaler, context),
         without_activators: context.activators.absent_for(now()),
         now: context.clock.now(),
     };
-    receive(&mut observed, context);
+    add_reports(&mut observed, context);
     observed
 }
 
-/// What the status says of the start of pods.
-pub(super) fn known_failure(sks: Option<&ServerlessService>) -> Option<&StartFailure> {
+/// The start failure in the status of a ServerlessService.
+pub(super) fn reported_failure(sks: Option<&ServerlessService>) -> Option<&StartFailure> {
     sks?.status.as_ref()?.start_failure.as_ref()
 }
 
-/// Takes in what is said of requests.
-fn receive(observed: &mut ObservedWorkload, context: &Context) {
+/// Adds the last reports of metrics-adapters and activators.
+fn add_reports(observed: &mut ObservedWorkload, context: &Context) {
     let (now, unix_now) = (now(), observed.now.as_millisecond());
     let unix = |at: Instant| {
         let age = now.saturating_duration_since(at).as_millis();
         unix_now.saturating_sub(i64::try_from(age).unwrap_or(i64::MAX))
     };
     let newest = context.decisions.newest(&observed.key, now);
-    observed.heard = newest.as_ref().map(|heard| unix(heard.at));
+    observed.decision_received = newest.as_ref().map(|received| unix(received.at));
     observed.last_requested = context.wake.last_requested(&observed.key).map(unix);
-    observed.decision = newest.map(|heard| heard.decision);
+    observed.decision = newest.map(|received| received.decision);
 }
 
-/// Whether the Service's own address is answered by activators, as far as it is known.
+/// The result of the activator path probe, or the reason why no probe can be sent.
 pub(super) fn verification(observed: &ObservedWorkload, context: &Context) -> PathVerification {
-    match question(observed, context) {
-        Ok(question) => context.verifications.of(&observed.key, question),
-        // Nothing that time alone would change.
+    match verification_request(observed, context) {
+        Ok(request) => context.verifications.of(&observed.key, request),
+        // No retry: only a change of an object can remove the cause, and that triggers a reconcile.
         Err(error) => PathVerification { outcome: Some(Err(error)), again: None },
     }
 }
 
-fn question(observed: &ObservedWorkload, context: &Context) -> Result<VerificationRequest, String> {
-    let Some(service) = &observed.service else { return Err("there is no Service to ask".to_owned()) };
-    if let Some(blocking_condition) = blocking_condition(service) {
-        return Err(blocking_condition.message.to_owned());
+fn verification_request(
+    observed: &ObservedWorkload,
+    context: &Context,
+) -> Result<VerificationRequest, String> {
+    let Some(service) = &observed.service else {
+        return Err(format!("Service {} does not exist; create it", observed.autoscaler.spec.service));
+    };
+    if let Some(blocking) = blocking_condition(service) {
+        return Err(blocking.message.to_owned());
     }
-    let addresses = service.addresses();
+    let cluster_ips = service.addresses();
+    if cluster_ips.is_empty() {
+        return Err("the Service has no cluster IP to probe".to_owned());
+    }
+    let addresses =
+        probed_addresses(&cluster_ips, service, observed.leases(), &context.activators.admin_ports())?;
     if addresses.is_empty() {
-        return Err("the Service has no cluster IP to ask".to_owned());
+        return Err("the Service has no TCP port to probe".to_owned());
     }
-    let doors = doors(&addresses, service, observed.leases(), &context.activators.admin_ports())?;
-    if doors.is_empty() {
-        return Err("the Service has no TCP port to ask".to_owned());
-    }
-    Ok(VerificationRequest { doors, managed: is_managed(service) })
+    Ok(VerificationRequest { doors: addresses, managed: is_managed(service) })
 }
 
-/// One for each of the Service's addresses and ports: each family has slices of its own.
-fn doors(
-    addresses: &[IpAddr],
+/// One address for each cluster IP and port: each IP family has EndpointSlices of its own.
+fn probed_addresses(
+    cluster_ips: &[IpAddr],
     service: &Service,
     leases: &[PortLease],
     activators: &[SocketAddr],
 ) -> Result<Vec<ProbedAddress>, String> {
-    let mut doors = Vec::new();
+    let mut probed = Vec::new();
     for port in routable_ports(service) {
         let lease = leases.iter().find(|lease| i32::from(lease.service_port) == port.port);
         let lease = lease.ok_or_else(|| format!("port {} of the Service is not leased yet", port.port))?;
-        doors.extend(addresses.iter().map(|ip| ProbedAddress {
+        probed.extend(cluster_ips.iter().map(|ip| ProbedAddress {
             address: SocketAddr::new(*ip, lease.service_port),
             protocol: lease.protocol,
             activator_port: lease.activator_port,
             activators: activators.to_vec(),
         }));
     }
-    Ok(doors)
+    Ok(probed)
 }
 
 fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaState> {
@@ -221,11 +228,11 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
         return None;
     }
     let Some(hpa) = context.cache.hpa(key) else {
-        let words =
-            "there is no HPA of this name to write sizes above 0; make one, or set spec.scaler to Direct";
-        let problem = HpaProblem::new(Reason::HPANotFound, words);
+        let message =
+            "no HPA of this name exists to write sizes above 0; create one, or set spec.scaler to Direct";
+        let problem = HpaProblem::new(Reason::HPANotFound, message);
         return Some(if is_of_hpa(autoscaler) {
-            HpaState::Silent(problem)
+            HpaState::Inactive(problem)
         } else {
             HpaState::Missing(problem)
         });
@@ -233,14 +240,14 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
     Some(match evaluate(key, &hpa, context) {
         HpaAcceptance::Accepted(accepted) => HpaState::Accepted(accepted.advice),
         HpaAcceptance::Rejected(problem) => HpaState::Rejected(problem),
-        HpaAcceptance::Foreign => HpaState::Silent(HpaProblem::new(
+        HpaAcceptance::Foreign => HpaState::Inactive(HpaProblem::new(
             Reason::NoMetric,
-            "the HPA of this name asks for no metric of Rouse; it may never follow",
+            "the HPA of this name has no metric of Rouse; add one, or delete the PodAutoscaler",
         )),
     })
 }
 
-/// Whether it was made from an HPA.
+/// Whether an HPA owns it.
 pub(super) fn is_of_hpa(autoscaler: &PodAutoscaler) -> bool {
     autoscaler.owner_references().iter().any(|owner| owner.kind == HorizontalPodAutoscaler::KIND)
 }

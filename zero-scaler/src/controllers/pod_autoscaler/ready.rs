@@ -55,10 +55,10 @@ fn target_problem(observed: &ObservedWorkload, plan: &Plan) -> Option<ConditionC
         Ok(_) if plan.paused => return Some(ConditionContent::no(Reason::Paused, PAUSED)),
         Ok(_) => {}
     }
-    let rival = observed.rival.as_ref()?;
+    let owner = observed.target_owner.as_ref()?;
     let message = format!(
         "workload {} scales the same {}, so no size is written for this one; delete one of the two",
-        rival.name, observed.autoscaler.spec.scale_target_ref.kind
+        owner.name, observed.autoscaler.spec.scale_target_ref.kind
     );
     Some(ConditionContent::no(Reason::TargetTaken, message))
 }
@@ -70,7 +70,7 @@ fn hpa_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
             Some(ConditionContent::no(problem.reason, message))
         }
         HpaState::Missing(problem) => Some(ConditionContent::no(problem.reason, problem.message.clone())),
-        HpaState::Accepted(_) | HpaState::Silent(_) => None,
+        HpaState::Accepted(_) | HpaState::Inactive(_) => None,
     }
 }
 
@@ -108,7 +108,7 @@ fn sidecar_missing(observed: &ObservedWorkload) -> Option<String> {
         ));
     }
     // The template has one, or cannot be read.
-    let pod = observed.bare.as_ref()?;
+    let pod = observed.pod_without_sidecar.as_ref()?;
     Some(format!(
         "pod {pod} is ready and has no sidecar, so it gets no requests; label the target's pod template with \
          {INJECT_LABEL}: \"true\" and apply Rouse's admission policy (queue-proxy.yaml), or add the sidecar to the \

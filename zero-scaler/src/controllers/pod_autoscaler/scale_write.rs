@@ -1,14 +1,14 @@
-//! What became of a planned write of `/scale`.
+//! The result of a planned write of `/scale`.
 
-/// What became of the size.
+/// The result of a planned write of `/scale`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ScaleWriteResult {
-    /// Nothing was to be written.
-    Nothing,
-    /// It is too early to write it again.
-    Later,
-    /// This.
-    Size(i32),
-    /// The target changed since it was observed.
+    /// The plan has no size to write.
+    NotNeeded,
+    /// Another writer reverted this size shortly before; the write is retried later.
+    Delayed,
+    /// This size was written.
+    Written(i32),
+    /// The target changed after it was observed.
     Conflict,
 }

@@ -34,7 +34,7 @@ pub(super) fn status(
 ) -> PodAutoscalerStatus {
     let before = observed.autoscaler.status.clone().unwrap_or_default();
     let size = match written {
-        Ok(ScaleWriteResult::Size(size)) => Some(*size),
+        Ok(ScaleWriteResult::Written(size)) => Some(*size),
         _ => None,
     };
     let replicas = size.or(observed.scale.as_ref().ok().map(|s| s.replicas)).or(before.replicas);
@@ -191,7 +191,7 @@ fn pods_can_start(observed: &ObservedWorkload) -> Option<ConditionContent> {
 
 fn hpa_accepted(observed: &ObservedWorkload) -> Option<ConditionContent> {
     Some(match observed.hpa.as_ref()? {
-        HpaState::Rejected(problem) | HpaState::Missing(problem) | HpaState::Silent(problem) => {
+        HpaState::Rejected(problem) | HpaState::Missing(problem) | HpaState::Inactive(problem) => {
             ConditionContent::no(problem.reason, problem.message.clone())
         }
         HpaState::Accepted(advice) => match advice.first() {
