@@ -224,7 +224,7 @@ fn follow_settings(
 fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
     let on_deletion = move || {
-        shared.activators.leave();
+        shared.activators.mark_leaving();
         shared.queues.enqueue_everything(&shared.cache);
     };
     namespace_teardown::follow(context.urgent.clone(), args.system_namespace.clone(), on_deletion)

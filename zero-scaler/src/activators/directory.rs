@@ -1,10 +1,11 @@
-//! Which activators there are, which of them answer on a leased port, and for how long there have been none.
+//! The directory of activators: which are ready, which listen on a leased port, how long none was ready.
 //!
-//! Input: the slices of the Service `activator`, and probes. Output: endpoints for the slices of workloads. That an activator
-//! listens is remembered for as long as it is ready, so a reconcile asks each (activator, port) once.
+//! Input: the slices of Service `activator`, and probes. Output: endpoints for the slices of workloads.
+//! A successful probe is valid for as long as the activator is ready, so reconciles probe each pair of
+//! activator and port once.
 //!
-//! Where there are two address families an activator has two addresses. It is chosen once, by its first, as activators know each
-//! other, and each of its addresses has to answer for itself.
+//! In a dual-stack cluster an activator has two addresses. It is selected once, by its first address, as
+//! activators identify each other. Each of its addresses is probed on its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -27,78 +28,80 @@ use crate::cache::watches::ACTIVATOR_SERVICE;
 use crate::clock::now;
 use crate::pods::endpoints::{PodEndpoint, carried, is_ready};
 
-/// Rounds in which activators that do not answer are replaced by others.
-const ROUNDS: u32 = 3;
+/// Rounds of probes. In each, other activators replace those that failed.
+const MAX_ROUNDS: u32 = 3;
 
-/// How soon to ask again who did not listen: a leased port is opened within milliseconds.
+/// Delay before the first retry. Activators open a leased port within milliseconds.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
-/// For how long nobody asks an activator that let a question pass. Each such question takes a look its time, and a node that is cut off
-/// would have it of every workload.
-const SILENCE: Duration = Duration::from_secs(2);
-/// How late at most.
-const LAST_RETRY: Duration = Duration::from_secs(5);
+/// Time without probes of an activator after a timeout. Each timeout delays a reconcile, and an
+/// activator on an unreachable node would delay those of all workloads.
+const UNREACHABLE_PAUSE: Duration = Duration::from_secs(2);
+/// Longest delay between retries.
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// The activators of the installation.
 #[derive(Debug)]
 pub struct Activators {
-    objects: Arc<ClusterCache>,
+    cache: Arc<ClusterCache>,
     system_namespace: String,
     prober: Arc<dyn PathProber>,
     leaving: AtomicBool,
-    listening: Mutex<HashMap<IpAddr, HashMap<u16, Proven>>>,
-    /// Those that did not answer at all, and when that was seen.
-    silent: Mutex<HashMap<IpAddr, Instant>>,
+    /// Successful probes by activator and leased port.
+    listening: Mutex<HashMap<IpAddr, HashMap<u16, VerifiedLease>>>,
+    /// Activators whose last probe timed out, and when.
+    unreachable: Mutex<HashMap<IpAddr, Instant>>,
     none_since: Mutex<Option<Instant>>,
+    /// Consecutive reconciles in which not all activators listened.
     misses: Mutex<HashMap<Key, u32>>,
 }
 
-/// Who leases ports: the ServerlessService of a workload. One that is made anew may get the ports of the one before it, while
-/// activators still close them.
+/// The ServerlessService that leases ports. One that was created again may get the ports of its
+/// predecessor while activators still close them, so the UID counts.
 #[derive(Clone, Copy, Debug)]
 pub struct PortHolder<'a> {
     /// The workload.
     pub key: &'a Key,
-    /// The object's.
+    /// The UID of the ServerlessService.
     pub uid: &'a str,
 }
 
-/// For whom, and what, an activator listened on a port when it was asked.
+/// The lease for which a probe of an activator's port succeeded.
 #[derive(Debug)]
-struct Proven {
+struct VerifiedLease {
     key: Key,
     uid: String,
     protocol: Protocol,
 }
 
-/// The activators of a workload that may be in its path.
+/// The activators of a workload that may enter its endpoints.
 #[derive(Debug)]
 pub struct ListeningActivators {
-    /// Those that answered, each with all of its addresses that did.
+    /// One endpoint for each address whose probes succeeded.
     pub endpoints: Vec<PodEndpoint>,
-    /// Whether all did who should.
+    /// Whether all selected activators listen at all of their addresses.
     pub all: bool,
 }
 
 // === impl Activators ===
 
 impl Activators {
-    /// The activators as the watches know them.
-    pub fn new(objects: Arc<ClusterCache>, system_namespace: String, prober: Arc<dyn PathProber>) -> Self {
+    /// Reads the slices of Service `activator` in `system_namespace` from the cache.
+    pub fn new(cache: Arc<ClusterCache>, system_namespace: String, prober: Arc<dyn PathProber>) -> Self {
         Self {
-            objects,
+            cache,
             system_namespace,
             prober,
             leaving: AtomicBool::new(false),
             listening: Mutex::default(),
-            silent: Mutex::default(),
+            unreachable: Mutex::default(),
             none_since: Mutex::default(),
             misses: Mutex::default(),
         }
     }
 
-    /// The ready ones.
+    /// Endpoints of the ready activators, one for each address.
     pub fn ready(&self) -> Vec<PodEndpoint> {
-        let slices = self.objects.slices.of(&self.system_namespace, ACTIVATOR_SERVICE);
+        let slices = self.cache.slices.of(&self.system_namespace, ACTIVATOR_SERVICE);
         let mut ready = Vec::new();
         for slice in &slices {
             for endpoint in slice.endpoints.iter().flatten().filter(|e| is_ready(e)) {
@@ -116,17 +119,17 @@ impl Activators {
         ready
     }
 
-    /// They are all about to go, and will not come back.
-    pub fn leave(&self) {
+    /// Marks all activators as about to be deleted for good, as in a namespace teardown.
+    pub fn mark_leaving(&self) {
         self.leaving.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are.
+    /// Whether [`Self::mark_leaving`] was called.
     pub fn are_leaving(&self) -> bool {
         self.leaving.load(Ordering::Relaxed)
     }
 
-    /// For how long there has been none; `None` while there is one that stays.
+    /// Time without a ready activator; `None` while one is ready and stays.
     pub fn absent_for(&self, now: Instant) -> Option<Duration> {
         if self.are_leaving() {
             return Some(Duration::MAX);
@@ -139,12 +142,12 @@ impl Activators {
         Some(now.saturating_duration_since(*none_since.get_or_insert(now)))
     }
 
-    /// The admin ports of the ready ones.
-    pub fn admin_ports(&self) -> Vec<SocketAddr> {
+    /// Admin addresses of the ready activators.
+    pub fn admin_addresses(&self) -> Vec<SocketAddr> {
         by_first_address(&self.ready()).into_keys().map(|ip| SocketAddr::new(ip, ADMIN_PORT)).collect()
     }
 
-    /// The activators of a workload: `number` of the ready ones, each of which answered on all of `ports`.
+    /// Selects `number` of the ready activators for a workload. Each listens on all of `ports`.
     pub async fn listening(
         &self,
         lessee: PortHolder<'_>,
@@ -155,50 +158,50 @@ impl Activators {
             return ListeningActivators { endpoints: Vec::new(), all: true };
         }
         let ready = self.ready();
-        self.forget_all_but(&ready);
+        self.retain_ready(&ready);
         let activators = by_first_address(&ready);
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let answering = self.choose(activators.keys().copied(), lessee, ports, number).await;
-        let mut all = answering.len() >= activators.len().min(number);
+        let listening = self.select(activators.keys().copied(), lessee, ports, number).await;
+        let mut all = listening.len() >= activators.len().min(number);
         let mut endpoints = Vec::new();
-        for (first, addresses) in activators.iter().filter(|(first, _)| answering.contains(*first)) {
+        for (first, addresses) in activators.iter().filter(|(first, _)| listening.contains(*first)) {
             for (ip, endpoint) in addresses {
-                let answers = ip == first || self.answers(*ip, ports, lessee).await;
-                all &= answers;
-                endpoints.extend(answers.then(|| (*endpoint).clone()));
+                let listens = ip == first || self.listens(*ip, ports, lessee).await;
+                all &= listens;
+                endpoints.extend(listens.then(|| (*endpoint).clone()));
             }
         }
         ListeningActivators { endpoints, all }
     }
 
-    /// Those of a workload that answer at their first addresses; others stand in for the silent ones.
-    async fn choose(
+    /// Selects activators of a workload by their first addresses. Others replace those that do not listen.
+    async fn select(
         &self,
         activators: impl Iterator<Item = IpAddr>,
         lessee: PortHolder<'_>,
         ports: &[PortLease],
         number: usize,
     ) -> BTreeSet<IpAddr> {
-        let named: BTreeMap<String, IpAddr> = activators.map(|ip| (ip.to_string(), ip)).collect();
-        let mut candidates: BTreeSet<&str> = named.keys().map(String::as_str).collect();
-        let mut answering = BTreeSet::new();
-        for _ in 0..ROUNDS {
-            let chosen = endpoint_subset(&candidates, &lessee.key.to_string(), number);
-            let chosen: Vec<_> =
-                chosen.into_iter().filter_map(|name| Some((name, *named.get(name)?))).collect();
-            let answers = join_all(chosen.iter().map(|(_, ip)| self.answers(*ip, ports, lessee))).await;
-            let (answered, silent): (Vec<_>, Vec<_>) =
-                chosen.into_iter().zip(answers).partition(|(_, ok)| *ok);
-            answering = answered.into_iter().map(|((_, ip), _)| ip).collect();
-            if silent.is_empty() {
+        let by_name: BTreeMap<String, IpAddr> = activators.map(|ip| (ip.to_string(), ip)).collect();
+        let mut candidates: BTreeSet<&str> = by_name.keys().map(String::as_str).collect();
+        let mut listening = BTreeSet::new();
+        for _ in 0..MAX_ROUNDS {
+            let subset = endpoint_subset(&candidates, &lessee.key.to_string(), number);
+            let subset: Vec<_> =
+                subset.into_iter().filter_map(|name| Some((name, *by_name.get(name)?))).collect();
+            let results = join_all(subset.iter().map(|(_, ip)| self.listens(*ip, ports, lessee))).await;
+            let (passed, failed): (Vec<_>, Vec<_>) =
+                subset.into_iter().zip(results).partition(|(_, listens)| *listens);
+            listening = passed.into_iter().map(|((_, ip), _)| ip).collect();
+            if failed.is_empty() {
                 break;
             }
-            candidates.retain(|name| !silent.iter().any(|((other, _), _)| name == other));
+            candidates.retain(|name| !failed.iter().any(|((other, _), _)| name == other));
         }
-        answering
+        listening
     }
 
-    /// When to ask again, later each time; `None` when everybody who should listens.
+    /// Delay before the next reconcile, longer each time; `None` if all selected activators listen.
     pub fn retry_after(&self, key: &Key, all_listen: bool) -> Option<Duration> {
         let mut misses = self.misses.lock();
         if all_listen {
@@ -206,71 +209,71 @@ impl Activators {
             return None;
         }
         let count = misses.entry(key.clone()).and_modify(|n| *n = n.saturating_add(1)).or_insert(0);
-        Some(retry::delay_after(*count, FIRST_RETRY, LAST_RETRY))
+        Some(retry::delay_after(*count, FIRST_RETRY, LONGEST_RETRY))
     }
 
-    async fn answers(&self, ip: IpAddr, ports: &[PortLease], lessee: PortHolder<'_>) -> bool {
+    async fn listens(&self, ip: IpAddr, ports: &[PortLease], lessee: PortHolder<'_>) -> bool {
         for lease in ports {
             let port = lease.activator_port;
-            let known = |proven: &Proven| proven.is_of(lessee, lease);
-            if self.listening.lock().get(&ip).and_then(|ports| ports.get(&port)).is_some_and(known) {
+            let is_verified = |verified: &VerifiedLease| verified.matches(lessee, lease);
+            if self.listening.lock().get(&ip).and_then(|ports| ports.get(&port)).is_some_and(is_verified) {
                 continue;
             }
-            if self.is_silent(ip) {
+            if self.is_unreachable(ip) {
                 return false;
             }
-            let door = ProbedAddress {
+            let probed = ProbedAddress {
                 address: SocketAddr::new(ip, port),
                 protocol: lease.protocol,
                 activator_port: port,
-                activators: vec![SocketAddr::new(ip, ADMIN_PORT)],
+                admin_addresses: vec![SocketAddr::new(ip, ADMIN_PORT)],
             };
-            if let Err(error) = self.prober.ask(&door, lessee.key).await {
+            if let Err(error) = self.prober.probe(&probed, lessee.key).await {
                 if matches!(error, ProbeError::Timeout(_)) {
-                    self.silent.lock().insert(ip, now());
+                    self.unreachable.lock().insert(ip, now());
                 }
-                tracing::debug!(workload = %lessee.key, %error, "activator not taken into the slices yet");
+                tracing::debug!(workload = %lessee.key, %error, "activator probe failed, activator not added to endpoints yet");
                 return false;
             }
-            self.listening.lock().entry(ip).or_default().insert(port, Proven::new(lessee, lease));
+            self.listening.lock().entry(ip).or_default().insert(port, VerifiedLease::new(lessee, lease));
         }
         true
     }
 
-    fn is_silent(&self, ip: IpAddr) -> bool {
-        let since = self.silent.lock().get(&ip).copied();
-        since.is_some_and(|since| now().saturating_duration_since(since) < SILENCE)
+    fn is_unreachable(&self, ip: IpAddr) -> bool {
+        let since = self.unreachable.lock().get(&ip).copied();
+        since.is_some_and(|since| now().saturating_duration_since(since) < UNREACHABLE_PAUSE)
     }
 
-    /// A proof is only as old as the activator's readiness: one that restarts is asked again.
-    fn forget_all_but(&self, ready: &[PodEndpoint]) {
-        let alive: HashSet<IpAddr> = ready.iter().filter_map(address).collect();
-        self.listening.lock().retain(|ip, _| alive.contains(ip));
-        self.silent.lock().retain(|ip, _| alive.contains(ip));
+    /// Drops the results of activators that are not ready, so that a restarted one is probed again.
+    fn retain_ready(&self, ready: &[PodEndpoint]) {
+        let addresses: HashSet<IpAddr> = ready.iter().filter_map(address).collect();
+        self.listening.lock().retain(|ip, _| addresses.contains(ip));
+        self.unreachable.lock().retain(|ip, _| addresses.contains(ip));
     }
 
-    /// Drops proofs of workloads that are gone; to be called now and then.
+    /// Drops the results of workloads that no longer exist. Call it periodically.
     pub fn prune(&self) {
-        self.misses.lock().retain(|key, _| self.objects.autoscaler_meta(key).is_some());
-        for known in self.listening.lock().values_mut() {
-            known.retain(|_, proven| self.objects.autoscaler_meta(&proven.key).is_some());
+        self.misses.lock().retain(|key, _| self.cache.autoscaler_meta(key).is_some());
+        for leases in self.listening.lock().values_mut() {
+            leases.retain(|_, verified| self.cache.autoscaler_meta(&verified.key).is_some());
         }
     }
 }
 
-// === impl Proven ===
+// === impl VerifiedLease ===
 
-impl Proven {
+impl VerifiedLease {
     fn new(lessee: PortHolder<'_>, lease: &PortLease) -> Self {
         Self { key: lessee.key.clone(), uid: lessee.uid.to_owned(), protocol: lease.protocol }
     }
 
-    fn is_of(&self, lessee: PortHolder<'_>, lease: &PortLease) -> bool {
+    fn matches(&self, lessee: PortHolder<'_>, lease: &PortLease) -> bool {
         self.uid == lessee.uid && self.key == *lessee.key && self.protocol == lease.protocol
     }
 }
 
-/// Activators with their addresses, each under the first of them.
+/// The addresses of each activator pod, by the least of them.
 fn by_first_address(ready: &[PodEndpoint]) -> BTreeMap<IpAddr, BTreeMap<IpAddr, &PodEndpoint>> {
     let mut by_pod: HashMap<String, BTreeMap<IpAddr, &PodEndpoint>> = HashMap::new();
     for endpoint in ready {
@@ -301,25 +304,29 @@ mod tests {
     use crate::cache::work_queue::WorkQueues;
 
     const LISTENS: &str = "10.2.0.1";
-    const CUT_OFF: &str = "10.2.0.2";
+    const UNREACHABLE: &str = "10.2.0.2";
 
-    /// A network in which one of the activators is not reached.
+    /// A network in which one of two activators is unreachable.
     #[derive(Debug, Default)]
     struct NetworkProber {
-        answered: AtomicUsize,
-        lost: AtomicUsize,
+        passed: AtomicUsize,
+        timed_out: AtomicUsize,
     }
 
     impl PathProber for NetworkProber {
-        fn ask<'a>(&'a self, door: &'a ProbedAddress, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
+        fn probe<'a>(
+            &'a self,
+            probed: &'a ProbedAddress,
+            _: &'a Key,
+        ) -> BoxFuture<'a, Result<(), ProbeError>> {
             Box::pin(async {
-                if door.address.ip().to_string() == LISTENS {
-                    self.answered.fetch_add(1, Ordering::Relaxed);
+                if probed.address.ip().to_string() == LISTENS {
+                    self.passed.fetch_add(1, Ordering::Relaxed);
                     return Ok(());
                 }
-                self.lost.fetch_add(1, Ordering::Relaxed);
+                self.timed_out.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(500)).await;
-                Err(ProbeError::Timeout(door.address))
+                Err(ProbeError::Timeout(probed.address))
             })
         }
     }
@@ -328,16 +335,15 @@ mod tests {
         let (queues, readiness) = (Arc::new(WorkQueues::default()), Readiness::default());
         let errors = IntCounterVec::new(Opts::new("errors", "errors"), &["kind"]).unwrap();
         let client = FakeApi::default().client();
-        let (objects, _) =
-            crate::cache::watches::watches(&client, "rouse-system", queues, &errors, &readiness);
+        let (cache, _) = crate::cache::watches::watches(&client, "rouse-system", queues, &errors, &readiness);
         let slice: EndpointSlice = serde_json::from_value(json!({
             "metadata": {"name": "a", "namespace": "rouse-system", "labels": {"kubernetes.io/service-name": "activator"}},
             "addressType": "IPv4",
-            "endpoints": [{"addresses": [LISTENS]}, {"addresses": [CUT_OFF]}],
+            "endpoints": [{"addresses": [LISTENS]}, {"addresses": [UNREACHABLE]}],
         }))
         .unwrap();
-        objects.slices.apply(&Event::Apply(slice));
-        Activators::new(objects, "rouse-system".to_owned(), network.clone())
+        cache.slices.apply(&Event::Apply(slice));
+        Activators::new(cache, "rouse-system".to_owned(), network.clone())
     }
 
     fn lease(protocol: Protocol) -> Vec<PortLease> {
@@ -345,39 +351,44 @@ mod tests {
         vec![PortLease { name, service_port: 80, activator_port: 20000, pod_port, protocol }]
     }
 
-    async fn in_path(activators: &Activators, key: &Key, uid: &str, ports: &[PortLease]) -> Vec<String> {
+    async fn listening_addresses(
+        activators: &Activators,
+        key: &Key,
+        uid: &str,
+        ports: &[PortLease],
+    ) -> Vec<String> {
         let listening = activators.listening(PortHolder { key, uid }, ports, 2).await;
         listening.endpoints.iter().flat_map(|e| e.endpoint.addresses.clone()).collect()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_is_cut_off_is_in_no_path_and_does_not_take_every_workloads_time() {
+    async fn unreachable_activator_is_left_out_and_delays_one_reconcile() {
         let network = Arc::new(NetworkProber::default());
         let (activators, began) = (activators(&network), tokio::time::Instant::now());
         for i in 0..100 {
             let key = Key::new("shop", format!("web-{i}"));
-            assert_eq!(in_path(&activators, &key, "u", &lease(Protocol::Http)).await, [LISTENS]);
+            assert_eq!(listening_addresses(&activators, &key, "u", &lease(Protocol::Http)).await, [LISTENS]);
         }
-        assert_eq!((began.elapsed().as_millis(), network.lost.load(Ordering::Relaxed)), (500, 1));
-        tokio::time::advance(SILENCE).await;
-        in_path(&activators, &Key::new("shop", "web-0"), "u", &lease(Protocol::Http)).await;
-        assert_eq!(network.lost.load(Ordering::Relaxed), 2, "it may be back");
+        assert_eq!((began.elapsed().as_millis(), network.timed_out.load(Ordering::Relaxed)), (500, 1));
+        tokio::time::advance(UNREACHABLE_PAUSE).await;
+        listening_addresses(&activators, &Key::new("shop", "web-0"), "u", &lease(Protocol::Http)).await;
+        assert_eq!(network.timed_out.load(Ordering::Relaxed), 2, "it may be reachable again");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_proof_is_for_one_lease_and_one_protocol() {
+    async fn probe_result_is_valid_for_one_lease_and_protocol() {
         let network = Arc::new(NetworkProber::default());
         let (activators, key) = (activators(&network), Key::new("shop", "web"));
-        for (uid, protocol, asked) in [
+        for (uid, protocol, probes) in [
             ("u-1", Protocol::Http, 1),
             ("u-1", Protocol::Http, 1),
             ("u-1", Protocol::Tcp, 2),
             ("u-2", Protocol::Tcp, 3),
             ("u-1", Protocol::Tcp, 4),
         ] {
-            assert_eq!(in_path(&activators, &key, uid, &lease(protocol)).await, [LISTENS]);
-            assert_eq!(network.answered.load(Ordering::Relaxed), asked, "{uid} {protocol}");
+            assert_eq!(listening_addresses(&activators, &key, uid, &lease(protocol)).await, [LISTENS]);
+            assert_eq!(network.passed.load(Ordering::Relaxed), probes, "{uid} {protocol}");
         }
-        assert_eq!(in_path(&activators, &key, "u-1", &[]).await, [""; 0], "nothing is leased");
+        assert_eq!(listening_addresses(&activators, &key, "u-1", &[]).await, [""; 0], "no port is leased");
     }
 }

@@ -1,15 +1,18 @@
-//! Who answers: asked of an address with a probe that only an activator knows how to answer.
+//! Probes of an address: does it lead to an activator that holds requests of a workload?
 //!
-//! Two uses. Before an activator is put into a slice, it must answer on the leased port, in the workload's name. Before the
-//! last pod goes, the Service's own address must lead to an activator: this proves that the slices are taken in where we run, and
-//! that nothing between keeps callers from activators. Other nodes take them in on their own; for those there is the grace period.
-//! Each question opens a new connection, because an old one would still lead where it led.
+//! There are two uses. [`directory`](super::directory) probes an activator on its leased port before the
+//! activator enters an EndpointSlice. [`path_verification`](super::path_verification) probes the
+//! Service's own address before the last pod is removed. That verifies that the node of this process has
+//! applied the slices, and that no network policy keeps clients from activators. Other nodes apply the
+//! slices on their own; the grace period covers them.
 //!
-//! In managed mode the Service leads to activators alone, so several answers in a row are demanded. In attached mode pods
-//! share the path while there are any, so one answer is enough: when the pods go, the activators are what is left.
+//! Each probe opens a new connection, because an established one keeps its old endpoint.
 //!
-//! On a port that is not HTTP's a question looks like any caller's connection. So the activators are told beforehand, on their
-//! admin port, that one comes: who calls then and says the agreed words is not counted and wakes nobody.
+//! In managed mode the Service leads to activators alone, so several probes in a row must succeed. In
+//! attached mode pods share the path, so one success is enough: activators are what remains at zero.
+//!
+//! On a TCP port a probe looks like a client's connection. So it is announced on the activators' admin
+//! port. An announced connection that sends the probe bytes is not counted and wakes nothing.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -27,146 +30,162 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// An activator answers probes itself, so all this time is the network's.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Answers in a row that prove a managed Service.
-const HITS_IN_A_ROW: u32 = 3;
-/// Questions until an attached Service has had its chance to pick an activator among the pods.
-const ATTEMPTS: u32 = 20;
+/// Longest duration of one probe. Activators answer at once, so this is a bound of the network.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Successful probes that verify one address of a managed Service.
+const MANAGED_PROBES: u32 = 3;
+/// Most probes of one address of an attached Service, until one reaches an activator among the pods.
+const MAX_ATTACHED_PROBES: u32 = 20;
 
-/// Most that is read of an answer on a port that is not HTTP's; an app's greeting may be longer.
-const MOST_ANSWERED: u64 = 1024;
+/// Bytes that are read of a TCP response. A pod's own greeting may be longer.
+const MAX_TCP_RESPONSE: u64 = 1024;
 
-/// An address that should lead to activators.
+/// An address that should lead to activators. Either an activator's own, or that of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbedAddress {
-    /// An activator's, on the leased port, or a Service's.
+    /// The address and port to connect to.
     pub address: SocketAddr,
-    /// What is spoken there.
+    /// The protocol of the port.
     pub protocol: Protocol,
-    /// The leased port.
+    /// The leased port of the activators.
     pub activator_port: u16,
-    /// The admin ports of the activators that may be behind it.
-    pub activators: Vec<SocketAddr>,
+    /// Admin addresses of the activators that the address may lead to.
+    pub admin_addresses: Vec<SocketAddr>,
 }
 
-/// Asks at doors. A trait, so that reconcilers can be run without a network.
+/// Sends probes. A trait, so that tests need no network.
 pub trait PathProber: fmt::Debug + Send + Sync + 'static {
-    /// Asks at one door for an activator of this workload.
-    fn ask<'a>(&'a self, door: &'a ProbedAddress, key: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>>;
+    /// Probes one address for an activator that holds requests of the workload.
+    fn probe<'a>(&'a self, address: &'a ProbedAddress, key: &'a Key)
+    -> BoxFuture<'a, Result<(), ProbeError>>;
 }
 
-/// Asks over the network.
+/// Sends probes over the network.
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkProber;
 
-/// Why a question was not answered by an activator of the workload.
+/// Why a probe failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// Nobody in time.
-    #[error("{0} did not answer within {PATIENCE:?}")]
+    /// No response in time.
+    #[error("no response from {0} within {PROBE_TIMEOUT:?}")]
     Timeout(SocketAddr),
-    /// No connection.
-    #[error("{0}: {1}")]
+    /// The connection failed.
+    #[error("could not connect to {0}: {1}")]
     Connect(SocketAddr, std::io::Error),
-    /// No HTTP.
-    #[error("{0}: {1}")]
+    /// The HTTP exchange failed.
+    #[error("HTTP request to {0} failed: {1}")]
     Http(SocketAddr, http_client::Error),
-    /// The question itself could not be made.
+    /// The request could not be built.
     #[error(transparent)]
     Request(#[from] http::Error),
-    /// Somebody else, such as a pod.
-    #[error("{0} is answered by something that is not an activator ({1})")]
-    SomebodyElse(SocketAddr, StatusCode),
-    /// The same, where HTTP is not spoken.
-    #[error("{0} is answered by something that is not an activator")]
-    Stranger(SocketAddr),
-    /// An activator that takes the port for another workload's.
-    #[error("{0} is answered by an activator for {1:?}")]
+    /// Another HTTP server answered, such as a pod.
+    #[error("{0} is not an activator (HTTP status {1})")]
+    NotActivator(SocketAddr, StatusCode),
+    /// Another TCP server answered.
+    #[error("{0} is not an activator")]
+    NotActivatorTcp(SocketAddr),
+    /// An activator answered for another workload.
+    #[error("{0} is an activator for workload {1:?}")]
     OtherWorkload(SocketAddr, String),
 }
 
-// === impl Network ===
+// === impl NetworkProber ===
 
 impl PathProber for NetworkProber {
-    fn ask<'a>(&'a self, door: &'a ProbedAddress, key: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
-        Box::pin(ask(door, key))
+    fn probe<'a>(
+        &'a self,
+        address: &'a ProbedAddress,
+        key: &'a Key,
+    ) -> BoxFuture<'a, Result<(), ProbeError>> {
+        Box::pin(probe(address, key))
     }
 }
 
-async fn ask(door: &ProbedAddress, key: &Key) -> Result<(), ProbeError> {
-    let asked = async {
-        match door.protocol {
-            Protocol::Http => http_question(door.address, key).await,
+async fn probe(probed: &ProbedAddress, key: &Key) -> Result<(), ProbeError> {
+    let ProbedAddress { address, protocol, activator_port, admin_addresses } = probed;
+    let result = async {
+        match protocol {
+            Protocol::Http => probe_http(*address, key).await,
             Protocol::Tcp => {
-                try_join_all(door.activators.iter().map(|a| announce(*a, door.activator_port, key))).await?;
-                tcp_question(door.address, key).await
+                try_join_all(admin_addresses.iter().map(|admin| announce(*admin, *activator_port, key)))
+                    .await?;
+                probe_tcp(*address, key).await
             }
         }
     };
-    timeout(PATIENCE, asked).await.map_err(|_| ProbeError::Timeout(door.address))?
+    timeout(PROBE_TIMEOUT, result).await.map_err(|_| ProbeError::Timeout(*address))?
 }
 
-/// Asks at the Service's doors (one for each port) until it is clear whether activators are in the path.
+/// Probes all addresses of a Service, one for each IP and port. Succeeds if activators are in the path.
 ///
 /// # Errors
-/// What stood against it.
+/// The first failed probe; in attached mode the last of an address.
 pub async fn verify_path(
     prober: &dyn PathProber,
-    doors: &[ProbedAddress],
+    addresses: &[ProbedAddress],
     key: &Key,
-    managed: bool,
+    is_managed: bool,
 ) -> Result<(), ProbeError> {
-    for door in doors {
-        if managed {
-            for _ in 0..HITS_IN_A_ROW {
-                prober.ask(door, key).await?;
+    for address in addresses {
+        if is_managed {
+            for _ in 0..MANAGED_PROBES {
+                prober.probe(address, key).await?;
             }
         } else {
-            at_least_once(prober, door, key).await?;
+            probe_until_success(prober, address, key).await?;
         }
     }
     Ok(())
 }
 
-async fn at_least_once(prober: &dyn PathProber, door: &ProbedAddress, key: &Key) -> Result<(), ProbeError> {
-    let mut asked = 0;
+async fn probe_until_success(
+    prober: &dyn PathProber,
+    address: &ProbedAddress,
+    key: &Key,
+) -> Result<(), ProbeError> {
+    let mut probes = 0;
     loop {
-        asked += 1;
-        match prober.ask(door, key).await {
-            // Only a pod's answer leaves hope for the next question.
-            Err(ProbeError::SomebodyElse(..) | ProbeError::Stranger(_)) if asked < ATTEMPTS => {}
-            end => return end,
+        probes += 1;
+        match prober.probe(address, key).await {
+            // A pod answered. The next connection may reach an activator.
+            Err(ProbeError::NotActivator(..) | ProbeError::NotActivatorTcp(_))
+                if probes < MAX_ATTACHED_PROBES => {}
+            result => return result,
         }
     }
 }
 
-/// Tells an activator of the question that comes. One that does not listen on the port cannot be the one to be asked.
+/// Announces a TCP probe to an activator. One that does not listen on the port cannot receive it.
 async fn announce(admin: SocketAddr, port: u16, key: &Key) -> Result<(), ProbeError> {
     match get(admin, &format!("{LEASES_PATH}{port}")).await? {
         (StatusCode::NOT_FOUND, _) => Ok(()),
-        answer => is_of(answer, admin, key),
+        response => check_workload(response, admin, key),
     }
 }
 
-async fn tcp_question(address: SocketAddr, key: &Key) -> Result<(), ProbeError> {
+async fn probe_tcp(address: SocketAddr, key: &Key) -> Result<(), ProbeError> {
     let mut stream = TcpStream::connect(address).await.map_err(|e| ProbeError::Connect(address, e))?;
-    let mut answer = Vec::new();
-    let spoken = async {
+    let mut response = Vec::new();
+    let exchange = async {
         stream.write_all(TCP_PROBE).await?;
-        (&mut stream).take(MOST_ANSWERED).read_to_end(&mut answer).await
+        (&mut stream).take(MAX_TCP_RESPONSE).read_to_end(&mut response).await
     };
-    // Who closes on us has answered as well, in a way.
-    let _ = spoken.await;
-    if answer == tcp_probe_answer(key).as_bytes() { Ok(()) } else { Err(ProbeError::Stranger(address)) }
+    // A connection that is closed early is a response of a pod as well.
+    let _ = exchange.await;
+    if response == tcp_probe_answer(key).as_bytes() {
+        Ok(())
+    } else {
+        Err(ProbeError::NotActivatorTcp(address))
+    }
 }
 
-async fn http_question(address: SocketAddr, key: &Key) -> Result<(), ProbeError> {
-    is_of(get(address, "/").await?, address, key)
+async fn probe_http(address: SocketAddr, key: &Key) -> Result<(), ProbeError> {
+    check_workload(get(address, "/").await?, address, key)
 }
 
-/// Whether an activator of this workload answered so.
-fn is_of(
+/// Succeeds if the response is that of an activator for this workload.
+fn check_workload(
     (status, workload): (StatusCode, Option<String>),
     address: SocketAddr,
     key: &Key,
@@ -174,11 +193,11 @@ fn is_of(
     match (status, workload) {
         (StatusCode::OK, Some(workload)) if workload == key.to_string() => Ok(()),
         (_, Some(workload)) => Err(ProbeError::OtherWorkload(address, workload)),
-        (status, None) => Err(ProbeError::SomebodyElse(address, status)),
+        (status, None) => Err(ProbeError::NotActivator(address, status)),
     }
 }
 
-/// The status of an answer, and the workload that it names.
+/// The status of a response, and the workload that it names.
 async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Option<String>), ProbeError> {
     let request = Request::get(path)
         .header(http::header::HOST, address.to_string())
@@ -206,15 +225,15 @@ mod tests {
 
     use super::*;
 
-    /// Answers as an activator of `workload` to every `nth` question, and as a pod to the others.
-    async fn answering(workload: &'static str, nth: u32) -> (SocketAddr, Arc<AtomicU32>) {
-        let asked = Arc::new(AtomicU32::new(0));
-        let count = asked.clone();
-        let answer = move |headers: HeaderMap| {
-            let activator = (count.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(nth);
-            let asked = headers.get(PROBE_HEADER).is_some_and(|v| v == PROBE_ACTIVATOR);
+    /// Answers every `nth` probe as an activator of `workload`, and the others as a pod. Counts probes.
+    async fn http_server(workload: &'static str, nth: u32) -> (SocketAddr, Arc<AtomicU32>) {
+        let probes = Arc::new(AtomicU32::new(0));
+        let count = probes.clone();
+        let respond = move |headers: HeaderMap| {
+            let is_activator = (count.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(nth);
+            let is_probe = headers.get(PROBE_HEADER).is_some_and(|v| v == PROBE_ACTIVATOR);
             async move {
-                if activator && asked {
+                if is_activator && is_probe {
                     ([(WORKLOAD_HEADER, workload)], PROBE_ACTIVATOR).into_response()
                 } else {
                     "hello".into_response()
@@ -223,94 +242,99 @@ mod tests {
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
-        (address, asked)
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(respond)).await });
+        (address, probes)
     }
 
     fn http(address: SocketAddr) -> ProbedAddress {
-        ProbedAddress { address, protocol: Protocol::Http, activator_port: 20000, activators: Vec::new() }
+        ProbedAddress {
+            address,
+            protocol: Protocol::Http,
+            activator_port: 20000,
+            admin_addresses: Vec::new(),
+        }
     }
 
-    /// A port that is not HTTP's, whose callers are answered in turn, and the admin port of its activator.
-    async fn tcp_answering(answers: &'static [&'static str]) -> (ProbedAddress, Arc<AtomicU32>) {
+    /// A TCP server with these responses in turn. Counts the announcements to its activator.
+    async fn tcp_server(responses: &'static [&'static str]) -> (ProbedAddress, Arc<AtomicU32>) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (admin, told) = answering("shop/web", 1).await;
+        let (admin, announcements) = http_server("shop/web", 1).await;
         tokio::spawn(async move {
-            for answer in answers.iter().cycle() {
+            for response in responses.iter().cycle() {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut probe = vec![0; TCP_PROBE.len()];
                 stream.read_exact(&mut probe).await.unwrap();
                 assert_eq!(probe, TCP_PROBE);
-                stream.write_all(answer.as_bytes()).await.unwrap();
+                stream.write_all(response.as_bytes()).await.unwrap();
             }
         });
-        let door = ProbedAddress {
+        let probed = ProbedAddress {
             address,
             protocol: Protocol::Tcp,
             activator_port: 20000,
-            activators: vec![admin],
+            admin_addresses: vec![admin],
         };
-        (door, told)
+        (probed, announcements)
     }
 
     #[tokio::test]
-    async fn without_http_each_question_is_announced_and_only_the_agreed_words_are_an_answer() {
+    async fn announces_each_tcp_probe_and_accepts_only_activator_response() {
         let key = Key::new("shop", "web");
-        let (activators, told) = tcp_answering(&["activator shop/web\r\n"]).await;
+        let (activators, announcements) = tcp_server(&["activator shop/web\r\n"]).await;
         assert!(verify_path(&NetworkProber, &[activators], &key, true).await.is_ok());
-        assert_eq!(told.load(Ordering::Relaxed), HITS_IN_A_ROW);
-        let (mixed, told) = tcp_answering(&["", "220 ready\r\n", "activator shop/web\r\n"]).await;
-        assert!(matches!(ask(&mixed, &key).await, Err(ProbeError::Stranger(_))));
+        assert_eq!(announcements.load(Ordering::Relaxed), MANAGED_PROBES);
+        let (mixed, announcements) = tcp_server(&["", "220 ready\r\n", "activator shop/web\r\n"]).await;
+        assert!(matches!(probe(&mixed, &key).await, Err(ProbeError::NotActivatorTcp(_))));
         assert!(verify_path(&NetworkProber, &[mixed], &key, false).await.is_ok());
-        assert_eq!(told.load(Ordering::Relaxed), 3);
-        let (other, _) = tcp_answering(&["activator shop/api\r\n"]).await;
-        assert!(matches!(ask(&other, &key).await, Err(ProbeError::Stranger(_))));
+        assert_eq!(announcements.load(Ordering::Relaxed), 3);
+        let (other, _) = tcp_server(&["activator shop/api\r\n"]).await;
+        assert!(matches!(probe(&other, &key).await, Err(ProbeError::NotActivatorTcp(_))));
     }
 
     #[tokio::test]
-    async fn nobody_is_called_while_an_activator_cannot_be_told() {
-        let (mut door, _) = tcp_answering(&["activator shop/web\r\n"]).await;
-        let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        door.activators.push(nobody);
-        let asked = ask(&door, &Key::new("shop", "web")).await;
-        assert!(matches!(asked, Err(ProbeError::Connect(address, _)) if address == nobody), "{asked:?}");
+    async fn sends_no_tcp_probe_while_an_activator_is_unreachable() {
+        let (mut probed, _) = tcp_server(&["activator shop/web\r\n"]).await;
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        probed.admin_addresses.push(closed);
+        let result = probe(&probed, &Key::new("shop", "web")).await;
+        assert!(matches!(result, Err(ProbeError::Connect(address, _)) if address == closed), "{result:?}");
     }
 
     #[tokio::test]
-    async fn a_managed_service_must_be_answered_by_activators_alone() {
+    async fn managed_service_is_verified_by_activators_alone() {
         let key = Key::new("shop", "web");
-        let (activators, asked) = answering("shop/web", 1).await;
+        let (activators, probes) = http_server("shop/web", 1).await;
         assert!(verify_path(&NetworkProber, &[http(activators)], &key, true).await.is_ok());
-        assert_eq!(asked.load(Ordering::Relaxed), HITS_IN_A_ROW);
-        let (mixed, _) = answering("shop/web", 2).await;
-        let doors = [http(activators), http(mixed)];
+        assert_eq!(probes.load(Ordering::Relaxed), MANAGED_PROBES);
+        let (mixed, _) = http_server("shop/web", 2).await;
+        let addresses = [http(activators), http(mixed)];
         assert!(matches!(
-            verify_path(&NetworkProber, &doors, &key, true).await,
-            Err(ProbeError::SomebodyElse(..))
+            verify_path(&NetworkProber, &addresses, &key, true).await,
+            Err(ProbeError::NotActivator(..))
         ));
     }
 
     #[tokio::test]
-    async fn an_attached_service_must_be_answered_by_one_among_the_pods() {
+    async fn attached_service_is_verified_by_one_activator_among_pods() {
         let key = Key::new("shop", "web");
-        let (mixed, asked) = answering("shop/web", 7).await;
+        let (mixed, probes) = http_server("shop/web", 7).await;
         assert!(verify_path(&NetworkProber, &[http(mixed)], &key, false).await.is_ok());
-        assert_eq!(asked.load(Ordering::Relaxed), 7);
-        let (pods, asked) = answering("shop/web", 1000).await;
+        assert_eq!(probes.load(Ordering::Relaxed), 7);
+        let (pods, probes) = http_server("shop/web", 1000).await;
         assert!(matches!(
             verify_path(&NetworkProber, &[http(pods)], &key, false).await,
-            Err(ProbeError::SomebodyElse(..))
+            Err(ProbeError::NotActivator(..))
         ));
-        assert_eq!(asked.load(Ordering::Relaxed), ATTEMPTS);
+        assert_eq!(probes.load(Ordering::Relaxed), MAX_ATTACHED_PROBES);
     }
 
     #[tokio::test]
-    async fn another_workloads_activator_and_nobody_are_no_proof() {
+    async fn rejects_activator_of_another_workload_and_closed_port() {
         let key = Key::new("shop", "web");
-        let (other, _) = answering("shop/api", 1).await;
-        assert!(matches!(ask(&http(other), &key).await, Err(ProbeError::OtherWorkload(..))));
-        let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        assert!(matches!(ask(&http(nobody), &key).await, Err(ProbeError::Connect(..))));
+        let (other, _) = http_server("shop/api", 1).await;
+        assert!(matches!(probe(&http(other), &key).await, Err(ProbeError::OtherWorkload(..))));
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        assert!(matches!(probe(&http(closed), &key).await, Err(ProbeError::Connect(..))));
     }
 }

@@ -1,8 +1,10 @@
-//! Whether activators are in the path of workloads that would go to zero: asked beside the looks.
+//! Verifies that activators are in the path of workloads that are about to go to zero.
 //!
-//! Input: a look at a workload that stands before zero, and its Service's doors. Output: what was found, with another look that is asked
-//! for when it is there. An answer that never comes takes half a second, for each of a thousand workloads if a network policy
-//! shuts us out; no look waits for it, so no look of a neighbour does. Who was not proven is asked again later each time.
+//! Input: a reconcile of such a workload, with the addresses of its Service. The probes run in a task of
+//! their own, and their end triggers another reconcile, which reads the result.
+//!
+//! Reconciles never wait for probes: a probe times out after half a second, and a network policy may
+//! make those of a thousand workloads time out. Failed verifications are retried with growing delays.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,66 +19,89 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::activators::path_probe::{PathProber, ProbedAddress, verify_path};
+use crate::activators::path_probe::{PathProber, ProbeError, ProbedAddress, verify_path};
 use crate::cache::work_queue::WorkQueue;
 
-/// Workloads that are asked for at a time; the others wait.
-const AT_A_TIME: usize = 64;
-/// How old a proof may be when the last pod goes.
-const FRESH: Duration = Duration::from_secs(2);
-/// Until a question that failed is put again.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The same, however often it failed.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Workloads whose paths are probed at a time; further ones are queued.
+const CONCURRENCY: usize = 64;
+/// Longest age of a success that allows zero.
+const MAX_AGE: Duration = Duration::from_secs(2);
+/// Delay before the first retry.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// Longest delay between retries.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// The workloads that are asked for.
+/// Verifications of all workloads that are about to go to zero.
 pub struct PathVerifications {
     prober: Arc<dyn PathProber>,
-    looks: Arc<WorkQueue>,
-    answers: IntCounterVec,
-    places: Arc<Semaphore>,
-    inquiries: Mutex<HashMap<Key, Inquiry>>,
+    queue: Arc<WorkQueue>,
+    probes: IntCounterVec,
+    permits: Arc<Semaphore>,
+    pending: Mutex<HashMap<Key, PendingVerification>>,
 }
 
-/// What is to be found out.
+/// What to verify.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerificationRequest {
-    /// The Service's, all of which have to lead to activators.
-    pub doors: Vec<ProbedAddress>,
-    /// Whether its endpoints are ours.
-    pub managed: bool,
+    /// The Service's addresses. All of them have to lead to activators.
+    pub addresses: Vec<ProbedAddress>,
+    /// Whether Rouse manages the Service's endpoints.
+    pub is_managed: bool,
 }
 
-/// What is known of a workload's path.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// The state of a workload's verification.
+#[derive(Clone, Debug, Default)]
 pub struct PathVerification {
-    /// What was found last, or what stood against it; `None` while nothing is known.
-    pub outcome: Option<Result<(), String>>,
-    /// When to look again; `None` where an answer asks for it.
-    pub again: Option<Duration>,
+    /// The last result; `None` before the first.
+    pub result: Option<Result<(), PathError>>,
+    /// When to reconcile again; `None` if the end of the probes triggers it.
+    pub retry_after: Option<Duration>,
 }
 
-/// A question that was put.
-struct Inquiry {
-    question: VerificationRequest,
-    /// How often in a row it had failed before.
+/// Why a path is not verified. Its text is the message of condition ActivatorInPath.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PathError {
+    /// The workload's Service does not exist.
+    #[error("Service {0:?} does not exist; create it")]
+    NoService(String),
+    /// A setting of the Service keeps activators out of the path; the message includes the fix.
+    #[error("{0}")]
+    Blocked(&'static str),
+    /// The Service has no address to probe.
+    #[error("the Service has no cluster IP to probe; use one of type ClusterIP")]
+    NoClusterIp,
+    /// The Service has no port to probe.
+    #[error("the Service has no TCP port to probe; add one")]
+    NoTcpPort,
+    /// A port has no lease, so no activator listens for it.
+    #[error("port {0} of the Service has no activator port yet")]
+    PortNotLeased(i32),
+    /// A probe failed. Shared, because several reconciles read one result.
+    #[error("no activator in the path of the Service: {0}")]
+    Probe(#[from] Arc<ProbeError>),
+}
+
+/// A verification that runs, or whose result was not read yet.
+struct PendingVerification {
+    request: VerificationRequest,
+    /// Consecutive failures before this verification.
     failures: u32,
-    /// What stood against it then.
-    before: Option<String>,
-    found: Found,
-    _asks: AbortOnDropHandle<()>,
+    /// The error of the last of them.
+    last_error: Option<PathError>,
+    slot: ResultSlot,
+    _task: AbortOnDropHandle<()>,
 }
 
-/// The answer, when it is there.
-type Found = Arc<Mutex<Option<Answer>>>;
+/// Empty while the probes run.
+type ResultSlot = Arc<Mutex<Option<TimedResult>>>;
 
 #[derive(Clone)]
-struct Answer {
+struct TimedResult {
     at: Instant,
-    verification: Result<(), String>,
+    result: Result<(), PathError>,
 }
 
-// === impl Proofs ===
+// === impl PathVerifications ===
 
 impl fmt::Debug for PathVerifications {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,86 +110,86 @@ impl fmt::Debug for PathVerifications {
 }
 
 impl PathVerifications {
-    /// Nobody is asked for yet. Answers are counted, and `looks` are asked for when they come.
-    pub fn new(prober: Arc<dyn PathProber>, looks: Arc<WorkQueue>, answers: IntCounterVec) -> Self {
-        let places = Arc::new(Semaphore::new(AT_A_TIME));
-        Self { prober, looks, answers, places, inquiries: Mutex::default() }
+    /// The end of a verification is counted in `probes`, and enqueues the workload in `queue`.
+    pub fn new(prober: Arc<dyn PathProber>, queue: Arc<WorkQueue>, probes: IntCounterVec) -> Self {
+        let permits = Arc::new(Semaphore::new(CONCURRENCY));
+        Self { prober, queue, probes, permits, pending: Mutex::default() }
     }
 
-    /// What is known; asks if that is not enough. A proof is given out once.
-    pub fn of(&self, key: &Key, question: VerificationRequest) -> PathVerification {
-        let mut inquiries = self.inquiries.lock();
-        let Some(known) = inquiries.remove(key).filter(|known| known.question == question) else {
-            inquiries.insert(key.clone(), self.inquire(key, question, 0, None));
+    /// Returns the last result, and starts a verification if one is due. A success is returned once.
+    pub fn check(&self, key: &Key, request: VerificationRequest) -> PathVerification {
+        let mut pending = self.pending.lock();
+        let Some(last) = pending.remove(key).filter(|last| last.request == request) else {
+            pending.insert(key.clone(), self.start(key, request, 0, None));
             return PathVerification::default();
         };
-        let answer = known.found.lock().clone();
-        match answer {
+        let timed = last.slot.lock().clone();
+        match timed {
             None => {
-                let outcome = known.before.clone().map(Err);
-                inquiries.insert(key.clone(), known);
-                PathVerification { outcome, again: None }
+                let result = last.last_error.clone().map(Err);
+                pending.insert(key.clone(), last);
+                PathVerification { result, retry_after: None }
             }
-            Some(Answer { at, verification: Ok(()) }) if at.elapsed() <= FRESH => {
-                PathVerification { outcome: Some(Ok(())), again: None }
+            Some(TimedResult { at, result: Ok(()) }) if at.elapsed() <= MAX_AGE => {
+                PathVerification { result: Some(Ok(())), retry_after: None }
             }
-            Some(Answer { verification: Ok(()), .. }) => {
-                inquiries.insert(key.clone(), self.inquire(key, question, 0, None));
+            Some(TimedResult { result: Ok(()), .. }) => {
+                pending.insert(key.clone(), self.start(key, request, 0, None));
                 PathVerification::default()
             }
-            Some(Answer { at, verification: Err(error) }) => {
-                let pause = retry::delay_after(known.failures, FIRST_PAUSE, LONGEST_PAUSE);
-                let rest = pause.saturating_sub(at.elapsed());
-                let due = rest.is_zero();
-                let next = if due {
-                    self.inquire(key, question, known.failures.saturating_add(1), Some(error.clone()))
+            Some(TimedResult { at, result: Err(error) }) => {
+                let delay = retry::delay_after(last.failures, FIRST_RETRY, LONGEST_RETRY);
+                let remaining = delay.saturating_sub(at.elapsed());
+                let is_due = remaining.is_zero();
+                let next = if is_due {
+                    self.start(key, request, last.failures.saturating_add(1), Some(error.clone()))
                 } else {
-                    known
+                    last
                 };
-                inquiries.insert(key.clone(), next);
-                PathVerification { outcome: Some(Err(error)), again: (!due).then_some(rest) }
+                pending.insert(key.clone(), next);
+                PathVerification { result: Some(Err(error)), retry_after: (!is_due).then_some(remaining) }
             }
         }
     }
 
-    /// The workload does not stand before zero.
-    pub fn forget(&self, key: &Key) {
-        self.inquiries.lock().remove(key);
+    /// Aborts the verification of a workload that stays above zero.
+    pub fn cancel(&self, key: &Key) {
+        self.pending.lock().remove(key);
     }
 
-    /// Frees the memory of workloads that are gone; to be called now and then.
+    /// Drops workloads that no longer exist. Call it periodically.
     pub fn prune(&self, exists: impl Fn(&Key) -> bool) {
-        self.inquiries.lock().retain(|key, _| exists(key));
+        self.pending.lock().retain(|key, _| exists(key));
     }
 
-    fn inquire(
+    fn start(
         &self,
         key: &Key,
-        question: VerificationRequest,
+        request: VerificationRequest,
         failures: u32,
-        before: Option<String>,
-    ) -> Inquiry {
-        let found = Found::default();
-        let asks = self.asks(key.clone(), question.clone(), found.clone());
-        let asks = AbortOnDropHandle::new(tokio::spawn(asks));
-        Inquiry { question, failures, before, found, _asks: asks }
+        last_error: Option<PathError>,
+    ) -> PendingVerification {
+        let slot = ResultSlot::default();
+        let task = tokio::spawn(self.verify(key.clone(), request.clone(), slot.clone()));
+        PendingVerification { request, failures, last_error, slot, _task: AbortOnDropHandle::new(task) }
     }
 
-    fn asks(
+    fn verify(
         &self,
         key: Key,
-        question: VerificationRequest,
-        found: Found,
+        request: VerificationRequest,
+        slot: ResultSlot,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let (prober, looks) = (self.prober.clone(), self.looks.clone());
-        let (answers, places) = (self.answers.clone(), self.places.clone());
+        let (prober, queue) = (self.prober.clone(), self.queue.clone());
+        let (probes, permits) = (self.probes.clone(), self.permits.clone());
         async move {
-            let Ok(_place) = places.acquire().await else { return };
-            let verification = verify_path(prober.as_ref(), &question.doors, &key, question.managed).await;
-            answers.with_label_values(&[if verification.is_ok() { "passed" } else { "failed" }]).inc();
-            let verification = verification.map_err(|error| error.to_string());
-            *found.lock() = Some(Answer { at: Instant::now(), verification });
-            looks.enqueue(key);
+            let Ok(_permit) = permits.acquire().await else { return };
+            let VerificationRequest { addresses, is_managed } = request;
+            let result = verify_path(prober.as_ref(), &addresses, &key, is_managed).await;
+            probes.with_label_values(&[if result.is_ok() { "passed" } else { "failed" }]).inc();
+            let result = result.map_err(|error| PathError::from(Arc::new(error)));
+            *slot.lock() = Some(TimedResult { at: Instant::now(), result });
+            queue.enqueue(key);
         }
     }
 }
@@ -183,102 +208,97 @@ mod tests {
     use super::*;
     use crate::activators::path_probe::ProbeError;
 
-    /// A network in which a question is lost, until it is not.
+    /// A network in which probes time out until `open` is set.
     #[derive(Debug, Default)]
-    struct Lossy {
+    struct FakeNetwork {
         open: AtomicBool,
-        asked: AtomicUsize,
+        probes: AtomicUsize,
     }
 
-    impl PathProber for Lossy {
-        fn ask<'a>(&'a self, door: &'a ProbedAddress, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
+    impl PathProber for FakeNetwork {
+        fn probe<'a>(
+            &'a self,
+            probed: &'a ProbedAddress,
+            _: &'a Key,
+        ) -> BoxFuture<'a, Result<(), ProbeError>> {
+            self.probes.fetch_add(1, Ordering::Relaxed);
             Box::pin(async {
                 if self.open.load(Ordering::Relaxed) {
                     return Ok(());
                 }
                 sleep(Duration::from_millis(500)).await;
-                Err(ProbeError::Timeout(door.address))
+                Err(ProbeError::Timeout(probed.address))
             })
         }
     }
 
-    fn verifications(network: &Arc<Lossy>) -> (PathVerifications, Arc<WorkQueue>) {
-        let looks = Arc::new(WorkQueue::default());
-        let answers = IntCounterVec::new(Opts::new("probes", "probes"), &["answer"]).unwrap();
-        (PathVerifications::new(network.clone(), looks.clone(), answers), looks)
+    fn verifications(network: &Arc<FakeNetwork>) -> (PathVerifications, Arc<WorkQueue>) {
+        let queue = Arc::new(WorkQueue::default());
+        let probes = IntCounterVec::new(Opts::new("probes", "probes"), &["result"]).unwrap();
+        (PathVerifications::new(network.clone(), queue.clone(), probes), queue)
     }
 
-    fn question() -> VerificationRequest {
-        let door = ProbedAddress {
+    fn request() -> VerificationRequest {
+        let probed = ProbedAddress {
             address: SocketAddr::from(([10, 96, 0, 1], 80)),
             protocol: Protocol::Http,
             activator_port: 20000,
-            activators: Vec::new(),
+            admin_addresses: Vec::new(),
         };
-        VerificationRequest { doors: vec![door], managed: true }
+        VerificationRequest { addresses: vec![probed], is_managed: true }
+    }
+
+    fn is_pending(verification: PathVerification) -> bool {
+        matches!(verification, PathVerification { result: None, retry_after: None })
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_look_waits_for_those_whom_nobody_answers_and_they_are_asked_less_and_less() {
-        let network = Arc::new(Lossy::default());
-        let (verifications, looks) = verifications(&network);
+    async fn does_not_block_reconciles_and_backs_off_after_timeouts() {
+        let network = Arc::new(FakeNetwork::default());
+        let (verifications, queue) = verifications(&network);
         let all: Vec<Key> = (0..200).map(|i| Key::new("shop", format!("web-{i}"))).collect();
-        let began = Instant::now();
+        let started = Instant::now();
         for key in &all {
-            assert_eq!(verifications.of(key, question()), PathVerification::default());
+            assert!(is_pending(verifications.check(key, request())));
         }
-        assert!(began.elapsed().is_zero());
+        assert!(started.elapsed().is_zero());
         sleep(Duration::from_millis(400)).await;
-        assert_eq!(network.asked.load(Ordering::Relaxed), AT_A_TIME);
+        assert_eq!(network.probes.load(Ordering::Relaxed), CONCURRENCY);
         sleep(Duration::from_millis(1700)).await;
-        assert_eq!(network.asked.load(Ordering::Relaxed), all.len());
-        let told = looks.stream();
-        pin_mut!(told);
+        assert_eq!(network.probes.load(Ordering::Relaxed), all.len());
+        let reconciles = queue.stream();
+        pin_mut!(reconciles);
         for _ in &all {
-            assert!(told.next().now_or_never().is_some(), "a look is asked for when an answer is there");
+            assert!(reconciles.next().now_or_never().is_some(), "a result triggers a reconcile");
         }
-        // One of them, looked at again and again.
-        network.asked.store(0, Ordering::Relaxed);
+        // One workload, reconciled every 100 ms.
+        network.probes.store(0, Ordering::Relaxed);
         for _ in 0..3600 {
-            let verification = verifications.of(&all[0], question());
-            assert!(matches!(verification.outcome, Some(Err(_))), "{verification:?}");
+            let verification = verifications.check(&all[0], request());
+            assert!(matches!(verification.result, Some(Err(_))), "{verification:?}");
             advance(Duration::from_millis(100)).await;
             tokio::task::yield_now().await;
         }
-        let asked = network.asked.load(Ordering::Relaxed);
-        assert!((12..=17).contains(&asked), "{asked} times in six minutes");
+        let probes = network.probes.load(Ordering::Relaxed);
+        assert!((12..=17).contains(&probes), "{probes} probes in six minutes");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_proof_is_given_out_once_and_only_while_it_is_fresh() {
-        let network = Arc::new(Lossy { open: true.into(), ..Lossy::default() });
+    async fn returns_success_once_and_only_while_it_is_fresh() {
+        let network = Arc::new(FakeNetwork { open: true.into(), ..FakeNetwork::default() });
         let ((verifications, _), key) = (verifications(&network), Key::new("shop", "web"));
-        let proven = PathVerification { outcome: Some(Ok(())), again: None };
-        assert_eq!(verifications.of(&key, question()), PathVerification::default());
+        assert!(is_pending(verifications.check(&key, request())));
         sleep(Duration::from_millis(1)).await;
-        assert_eq!(verifications.of(&key, question()), proven);
-        assert_eq!(
-            verifications.of(&key, question()),
-            PathVerification::default(),
-            "it was for one decision"
-        );
-        sleep(FRESH + Duration::from_millis(100)).await;
-        assert_eq!(
-            verifications.of(&key, question()),
-            PathVerification::default(),
-            "much may have happened since"
-        );
+        assert!(matches!(verifications.check(&key, request()).result, Some(Ok(()))));
+        assert!(is_pending(verifications.check(&key, request())), "a success is for one decision");
+        sleep(MAX_AGE + Duration::from_millis(100)).await;
+        assert!(is_pending(verifications.check(&key, request())), "the success is too old");
         sleep(Duration::from_millis(1)).await;
-        let other = VerificationRequest { managed: false, ..question() };
-        assert_eq!(
-            verifications.of(&key, other.clone()),
-            PathVerification::default(),
-            "it is about another path"
-        );
-        verifications.forget(&key);
-        assert_eq!(verifications.of(&key, other), PathVerification::default());
+        let other = VerificationRequest { is_managed: false, ..request() };
+        assert!(is_pending(verifications.check(&key, other.clone())), "the request is another");
+        verifications.cancel(&key);
+        assert!(is_pending(verifications.check(&key, other)));
         verifications.prune(|_| false);
-        assert!(verifications.inquiries.lock().is_empty());
+        assert!(verifications.pending.lock().is_empty());
     }
 }

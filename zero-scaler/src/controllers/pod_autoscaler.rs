@@ -57,14 +57,14 @@ pub async fn reconcile(
     if plan.probe {
         verification = observe::verification(&observed, &context);
     } else {
-        context.verifications.forget(&key);
+        context.verifications.cancel(&key);
     }
-    if let Some(outcome) = &verification.outcome {
-        plan = decide::decide(&observed, Some(outcome.is_ok()));
+    if let Some(result) = &verification.result {
+        plan = decide::decide(&observed, Some(result.is_ok()));
     }
     watch_pod_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
-    let due = apply::DueWrites::new(&observed, &plan, &written, verification.outcome.as_ref());
+    let due = apply::DueWrites::new(&observed, &plan, &written, verification.result.as_ref());
     let limit = context.rate_limit.try_acquire(&key, due.requests());
     if limit.is_ok() {
         apply::write_due(&observed, &plan, due, &context).await?;
@@ -72,7 +72,7 @@ pub async fn reconcile(
     let polled = if observed.watched { RESYNC } else { observe::POLL_EVERY };
     // After a failed probe, the time of the next probe replaces that of the plan.
     let recheck =
-        if matches!(verification.outcome, Some(Err(_))) { verification.again } else { plan.recheck };
+        if matches!(verification.result, Some(Err(_))) { verification.retry_after } else { plan.recheck };
     let next = recheck.unwrap_or(RESYNC).min(polled).min(limit.err().unwrap_or(RESYNC));
     Ok(Action::requeue(match written? {
         scale_write::ScaleWriteResult::Conflict => CONFLICT_RETRY,

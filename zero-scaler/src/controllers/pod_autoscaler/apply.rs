@@ -10,6 +10,7 @@ use super::decide::{Plan, SizeToWrite, WriteCause};
 use super::observe::ObservedWorkload;
 use super::scale_write::ScaleWriteResult;
 use super::{degraded, desired, status};
+use crate::activators::path_verification::PathError;
 use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
@@ -101,7 +102,7 @@ impl DueWrites {
         observed: &ObservedWorkload,
         plan: &Plan,
         written: &Result<ScaleWriteResult, ScaleError>,
-        verification: Option<&Result<(), String>>,
+        verification: Option<&Result<(), PathError>>,
     ) -> Self {
         let status = status::status(observed, plan, written, verification);
         let status = Some(status).filter(|status| observed.autoscaler.status.as_ref() != Some(status));

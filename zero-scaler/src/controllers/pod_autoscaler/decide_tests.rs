@@ -12,6 +12,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::activators::path_verification::PathError;
 use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
 use crate::controllers::pod_autoscaler::status;
 use crate::pods::sidecar::Sidecar;
@@ -353,7 +354,7 @@ fn reports_protocol_mismatch_of_service_and_pods() {
 #[test]
 fn status_is_stable_without_changes() {
     for (observed, verification) in [(active(), None), (going(), Some(Ok(()))), (at_zero(), None)] {
-        let plan = decide(&observed, verification.as_ref().map(|p: &Result<(), String>| p.is_ok()));
+        let plan = decide(&observed, verification.as_ref().map(|p: &Result<(), PathError>| p.is_ok()));
         let first = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), verification.as_ref());
         let mut again = observed;
         again.autoscaler.status = Some(first.clone());

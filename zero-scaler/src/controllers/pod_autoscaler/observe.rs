@@ -17,7 +17,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
 use crate::activators::path_probe::ProbedAddress;
-use crate::activators::path_verification::{PathVerification, VerificationRequest};
+use crate::activators::path_verification::{PathError, PathVerification, VerificationRequest};
 use crate::cache::cluster_cache::CollectedMetric;
 use crate::cache::service::Service;
 use crate::clock::now;
@@ -171,56 +171,57 @@ fn add_reports(observed: &mut ObservedWorkload, context: &Context) {
     observed.decision = newest.map(|received| received.decision);
 }
 
-/// The result of the activator path probe, or the reason why no probe can be sent.
+/// The result of the activator path probes, or the reason why none can be sent.
 pub(super) fn verification(observed: &ObservedWorkload, context: &Context) -> PathVerification {
     match verification_request(observed, context) {
-        Ok(request) => context.verifications.of(&observed.key, request),
+        Ok(request) => context.verifications.check(&observed.key, request),
         // No retry: only a change of an object can remove the cause, and that triggers a reconcile.
-        Err(error) => PathVerification { outcome: Some(Err(error)), again: None },
+        Err(error) => PathVerification { result: Some(Err(error)), retry_after: None },
     }
 }
 
 fn verification_request(
     observed: &ObservedWorkload,
     context: &Context,
-) -> Result<VerificationRequest, String> {
-    let Some(service) = &observed.service else {
-        return Err(format!("Service {} does not exist; create it", observed.autoscaler.spec.service));
-    };
+) -> Result<VerificationRequest, PathError> {
+    let service = observed
+        .service
+        .as_ref()
+        .ok_or_else(|| PathError::NoService(observed.autoscaler.spec.service.clone()))?;
     if let Some(blocking) = blocking_condition(service) {
-        return Err(blocking.message.to_owned());
+        return Err(PathError::Blocked(blocking.message));
     }
-    let cluster_ips = service.addresses();
-    if cluster_ips.is_empty() {
-        return Err("the Service has no cluster IP to probe".to_owned());
+    let ips = service.addresses();
+    if ips.is_empty() {
+        return Err(PathError::NoClusterIp);
     }
-    let addresses =
-        probed_addresses(&cluster_ips, service, observed.leases(), &context.activators.admin_ports())?;
+    let admin_addresses = context.activators.admin_addresses();
+    let addresses = probed_addresses(&ips, service, observed.leases(), &admin_addresses)?;
     if addresses.is_empty() {
-        return Err("the Service has no TCP port to probe".to_owned());
+        return Err(PathError::NoTcpPort);
     }
-    Ok(VerificationRequest { doors: addresses, managed: is_managed(service) })
+    Ok(VerificationRequest { addresses, is_managed: is_managed(service) })
 }
 
 /// One address for each cluster IP and port: each IP family has EndpointSlices of its own.
 fn probed_addresses(
-    cluster_ips: &[IpAddr],
+    ips: &[IpAddr],
     service: &Service,
     leases: &[PortLease],
-    activators: &[SocketAddr],
-) -> Result<Vec<ProbedAddress>, String> {
-    let mut probed = Vec::new();
+    admin_addresses: &[SocketAddr],
+) -> Result<Vec<ProbedAddress>, PathError> {
+    let mut addresses = Vec::new();
     for port in routable_ports(service) {
         let lease = leases.iter().find(|lease| i32::from(lease.service_port) == port.port);
-        let lease = lease.ok_or_else(|| format!("port {} of the Service is not leased yet", port.port))?;
-        probed.extend(cluster_ips.iter().map(|ip| ProbedAddress {
+        let lease = lease.ok_or(PathError::PortNotLeased(port.port))?;
+        addresses.extend(ips.iter().map(|ip| ProbedAddress {
             address: SocketAddr::new(*ip, lease.service_port),
             protocol: lease.protocol,
             activator_port: lease.activator_port,
-            activators: activators.to_vec(),
+            admin_addresses: admin_addresses.to_vec(),
         }));
     }
-    Ok(probed)
+    Ok(addresses)
 }
 
 fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaState> {

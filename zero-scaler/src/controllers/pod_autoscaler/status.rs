@@ -15,6 +15,7 @@ use super::observe::{HpaState, ObservedWorkload};
 use super::ready::{PAUSED, PODS_STARTING, READY, ready};
 use super::scale_write::ScaleWriteResult;
 use super::{degraded, summary};
+use crate::activators::path_verification::PathError;
 use crate::controllers::blocking_condition::blocking_condition;
 use crate::kubernetes::conditions::{self, ConditionContent, INITIALIZED, is_true, set};
 use crate::kubernetes::reasons::Reason;
@@ -30,7 +31,7 @@ pub(super) fn status(
     observed: &ObservedWorkload,
     plan: &Plan,
     written: &Result<ScaleWriteResult, ScaleError>,
-    verification: Option<&Result<(), String>>,
+    verification: Option<&Result<(), PathError>>,
 ) -> PodAutoscalerStatus {
     let before = observed.autoscaler.status.clone().unwrap_or_default();
     let size = match written {
@@ -60,7 +61,7 @@ fn conditions(
     observed: &ObservedWorkload,
     plan: &Plan,
     written: &Result<ScaleWriteResult, ScaleError>,
-    verification: Option<&Result<(), String>>,
+    verification: Option<&Result<(), PathError>>,
     mut conditions: Vec<Condition>,
 ) -> Vec<Condition> {
     let (generation, now) = (observed.autoscaler.metadata.generation, observed.now);
@@ -162,12 +163,12 @@ fn active(observed: &ObservedWorkload, plan: &Plan) -> ConditionContent {
 
 fn activator_in_path(
     observed: &ObservedWorkload,
-    verification: Option<&Result<(), String>>,
+    verification: Option<&Result<(), PathError>>,
 ) -> ConditionContent {
     let verified = || ConditionContent::yes(Reason::Verified, "activators answer at the Service's address");
     match (verification, observed.proxied_since()) {
         (Some(Ok(())), _) => verified(),
-        (Some(Err(error)), _) => ConditionContent::no(Reason::NotVerified, error.clone()),
+        (Some(Err(error)), _) => ConditionContent::no(Reason::NotVerified, error.to_string()),
         (None, None) => match observed.service.as_deref().and_then(blocking_condition) {
             Some(blocking) => ConditionContent::no(blocking.reason, blocking.message),
             None => ConditionContent::no(Reason::NotProxied, "no activator is in the Service's endpoints"),

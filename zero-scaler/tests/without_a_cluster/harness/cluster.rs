@@ -392,11 +392,11 @@ impl Observed {
 }
 
 impl PathProber for NetworkProber {
-    fn ask<'a>(&'a self, door: &'a ProbedAddress, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
+    fn probe<'a>(&'a self, probed: &'a ProbedAddress, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
         let leased =
             self.api.get(SERVERLESS_SERVICE).unwrap_or_default()["status"]["ports"][0]["activatorPort"]
                 .clone();
-        let (activator, service, family) = match door.address.ip() {
+        let (activator, service, family) = match probed.address.ip() {
             IpAddr::V4(_) => (ACTIVATOR, CLUSTER_IP, "IPv4"),
             IpAddr::V6(_) => (ACTIVATOR_IPV6, CLUSTER_IPV6, "IPv6"),
         };
@@ -404,15 +404,15 @@ impl PathProber for NetworkProber {
             SocketAddr::new(ip(activator), u16::try_from(leased.as_u64().unwrap_or(0)).unwrap());
         let behind = service_endpoints(&self.api, family);
         // In attached mode a few probes reach every endpoint of the Service.
-        let through_service = door.address == SocketAddr::new(ip(service), 80)
+        let through_service = probed.address == SocketAddr::new(ip(service), 80)
             && (behind == [activator] || is_attached(&self.api) && behind.iter().any(|ip| ip == activator));
-        if door.address == at_activator {
+        if probed.address == at_activator {
             self.probes.fetch_add(1, Ordering::Relaxed);
         }
-        let answer = if door.address == at_activator || through_service {
+        let answer = if probed.address == at_activator || through_service {
             Ok(())
         } else {
-            Err(ProbeError::SomebodyElse(door.address, StatusCode::OK))
+            Err(ProbeError::NotActivator(probed.address, StatusCode::OK))
         };
         Box::pin(std::future::ready(answer))
     }
