@@ -1,8 +1,8 @@
-//! Activator: holds requests until a pod has a place for them, and says how many it has.
+//! Activator: holds requests until a pod has a free slot, and reports its load.
 //!
-//! After whatever happens to it, [`settle`](Activator::settle) is called: it gives the requests that may go to a pod now, and
-//! what is to be said to the other activators. The first request of a workload that it does not carry is told at once: the
-//! poke.
+//! The caller invokes [`settle`](Activator::settle) after each change of state. It returns the
+//! requests that may go to a pod now and the messages to the other activators. The first request of
+//! a workload without traffic here is reported at once: the poke.
 
 pub mod pod_slots;
 
@@ -16,29 +16,29 @@ use crate::workload::hold_queue::HoldQueue;
 use crate::workload::pod::PodId;
 use crate::workload::request::{ActivatorId, Request};
 
-/// Requests that may wait in one activator.
+/// Bound of the queue of one activator.
 const QUEUE_DEPTH: usize = 10_000;
 
-/// One activator, as far as it has to do with the workload.
+/// The state of one activator for the workload.
 #[derive(Debug)]
 pub struct Activator {
     queue: HoldQueue,
     slots: PodSlots,
-    /// `None` while the workload is not carried.
+    /// `None` while no request of the workload passes here.
     stats: Option<RequestStats>,
-    /// Requests told ahead of the periodic report.
+    /// Requests that a poke has reported ahead of the periodic stat.
     announced: u64,
 }
 
 // === impl Activator ===
 
 impl Activator {
-    /// An activator that knows no pods yet.
+    /// An activator without pods.
     pub fn new(slots: PodSlots) -> Self {
         Self { queue: HoldQueue::new(QUEUE_DEPTH), slots, stats: None, announced: 0 }
     }
 
-    /// Counts a request in, and gives the poke if it is the first.
+    /// Counts a request in. Returns the poke if it is the first.
     pub fn request_in(&mut self, now: Time) -> Option<Stat> {
         let first = self.stats.is_none();
         self.stats.get_or_insert_with(|| RequestStats::new(instant(now))).request_in(instant(now), false);
@@ -46,40 +46,41 @@ impl Activator {
         first.then(|| stat(1.0, 1.0, now))
     }
 
-    /// Counts a request out, however it ended.
+    /// Counts a request out, whatever its result.
     pub fn request_out(&mut self, now: Time) {
         if let Some(stats) = &mut self.stats {
             stats.request_out(instant(now), false);
         }
     }
 
-    /// Lets a request wait; false if too many do.
+    /// Queues a request; false if the queue is full.
     #[must_use]
     pub fn hold(&mut self, request: Request) -> bool {
         self.queue.push(request)
     }
 
-    /// A client gave up; its request, if it was still waiting here.
+    /// Removes and returns a held request, after its client timeout; `None` if it is on a pod.
     pub fn remove(&mut self, id: u64) -> Option<Request> {
         self.queue.remove(id)
     }
 
-    /// Takes in which pods take requests.
+    /// Sets the ready pods.
     pub fn set_pods(&mut self, pods: &[PodId]) {
         self.slots.set_pods(pods);
     }
 
-    /// Gives back the place of a request that has ended.
+    /// Frees the slot of a request that has ended.
     pub fn release(&mut self, pod: PodId, request: &Request, now: Time) {
         self.slots.release(Slot { pod, lender: request.lender }, now);
     }
 
-    /// Hears another activator.
+    /// Handles a message of another activator.
     pub fn receive(&mut self, from: ActivatorId, message: SlotMessage<PodId>, now: Time) {
         self.slots.receive(from, message, now);
     }
 
-    /// The requests that have a place now, and where; and what is to be said to the others.
+    /// Takes free slots for held requests. Returns these requests with their pods, and the messages
+    /// to the other activators.
     pub fn settle(&mut self, now: Time, random: &mut impl Rng) -> (Vec<(PodId, Request)>, PeerMessages) {
         let mut placed = Vec::new();
         while !self.queue.is_empty()
@@ -93,17 +94,18 @@ impl Activator {
         (placed, self.slots.settle(WaitingRequests { requests, oldest }, now))
     }
 
-    /// When the request came that waits longest.
+    /// Arrival time of the oldest held request.
     pub fn oldest_held(&self) -> Option<Time> {
         self.queue.front().map(|request| request.arrived)
     }
 
-    /// How many wait here.
+    /// Number of held requests.
     pub fn held(&self) -> usize {
         self.queue.len()
     }
 
-    /// Ends a reporting period; `None` if the workload is not carried. A period with nothing in it is still told, and is the last.
+    /// Ends a reporting period; `None` if no request of the workload passes here. The first period
+    /// without traffic is still reported, as the last one.
     pub fn end_period(&mut self, now: Time) -> Option<Stat> {
         let stats = self.stats.as_mut()?;
         let report = stats.report(instant(now));

@@ -1,7 +1,7 @@
-//! Virtual time, and the forms in which the brain wants it.
+//! Virtual time and its conversions to the types of the crate `autoscaler`.
 //!
-//! A run starts at zero. The brain knows Unix time (windows and decisions) and instants (request counters); both are the
-//! virtual time moved by a constant, so a run that starts at another real moment is the same run.
+//! A run starts at zero. `autoscaler` uses Unix time (windows and decisions) and instants (request
+//! counters). Both are the virtual time plus a constant, so a run does not depend on the real time.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -9,28 +9,28 @@ use std::time::{Duration, Instant};
 /// Time since the start of the run.
 pub type Time = Duration;
 
-/// Unix time at the start: a whole number of seconds, ticks and minutes.
+/// Unix time at the start: a multiple of a second, a tick and a minute.
 const EPOCH: Duration = Duration::from_secs(1_600_000_020);
 
 #[allow(clippy::disallowed_methods, reason = "any instant will do as an origin; only differences are used")]
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// As Unix time.
+/// Unix time.
 pub fn unix(now: Time) -> Duration {
     EPOCH + now
 }
 
-/// As whole Unix milliseconds.
+/// Unix time in whole milliseconds.
 pub fn unix_millis(now: Time) -> i64 {
     i64::try_from(unix(now).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// As an instant.
+/// Monotonic instant.
 pub fn instant(now: Time) -> Instant {
     *ORIGIN + now
 }
 
-/// The second that `now` lies in, from its start.
+/// Start of the second that contains `now`.
 pub fn whole_second(now: Time) -> Time {
     Duration::from_secs(now.as_secs())
 }

@@ -1,16 +1,17 @@
-//! The stock HPA: what kube-controller-manager makes of one HorizontalPodAutoscaler in one sync.
+//! The stock HPA: one sync of kube-controller-manager for one HorizontalPodAutoscaler.
 //!
 //! ```text
-//!  spec.replicas ─► parked? outside of min..max? ─► usages ─► proposal ─► stabilization ─► policies, min, max ─► spec.replicas
+//! spec.replicas ─► at zero? outside min..max? ─► metrics ─► proposal
+//!               ─► stabilization ─► policies, min, max ─► spec.replicas
 //! ```
 //!
-//! Input: the target's sizes and what each external metric says. Output: the size to write, and why. The arithmetic is
-//! upstream's, in thousandths and doubles, as of 1.34 to 1.37 (`pkg/controller/podautoscaler`); what is left out are metrics
-//! of other kinds than External with an `averageValue`, and everything about API objects. A value of its own: nothing here
-//! knows the rest of the simulation.
+//! Input: the target's replicas and the value of each external metric. Output: the size to write
+//! and its reason. The arithmetic is upstream's, in thousandths and doubles, as of 1.34 to 1.37
+//! (`pkg/controller/podautoscaler`). API objects and metrics of types other than External with an
+//! `averageValue` are left out. This module is independent of the rest of the simulator.
 //!
-//! What surprises: a proposal within the tolerance is `status.replicas`, not `spec.replicas`; a size outside of min..max is
-//! corrected at once, past all policies; and a target at zero is left alone.
+//! Surprising: a proposal within the tolerance is `status.replicas`, not `spec.replicas`; a size
+//! outside min..max is corrected at once and without policies; a target at zero is left unchanged.
 
 mod behavior;
 mod replica_calculator;
@@ -24,10 +25,10 @@ pub use sync_reason::SyncReason;
 
 use self::behavior::{ProposalHistory, ScaleEvents, default_limit};
 
-/// How long the largest recommendation is kept to where there is no behavior.
+/// Stabilization window of scale-down for an HPA without `behavior`.
 pub const DEFAULT_DOWNSCALE_STABILIZATION: Duration = Duration::from_secs(300);
 
-/// The part of an HPA's spec that matters here.
+/// The fields of an HPA's spec that affect the size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HpaSpec {
     /// `minReplicas`.
@@ -36,46 +37,46 @@ pub struct HpaSpec {
     pub max: i32,
     /// `averageValue` of each metric's target, in thousandths.
     pub targets: Vec<i64>,
-    /// `behavior`; `None` takes the older way that knows no policies.
+    /// `behavior`; `None` selects the older algorithm without policies.
     pub behavior: Option<Behavior>,
 }
 
-/// One HPA and what its controller remembers of it.
+/// One HPA with its controller's state.
 #[derive(Clone, Debug)]
 pub struct Hpa {
     spec: HpaSpec,
     history: ProposalHistory,
     events: ScaleEvents,
-    /// The condition ScaledToZero: the HPA itself went to zero, and may come back.
+    /// The condition ScaledToZero: the HPA itself scaled to zero, so it may scale up again.
     scaled_to_zero: bool,
 }
 
-/// What a sync sees.
+/// Input of a sync.
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedTarget<'a> {
     /// `spec.replicas` of the target.
     pub spec: i32,
     /// `status.replicas` of the target.
     pub status: i32,
-    /// What each metric says, in the order of the targets.
+    /// Value of each metric, in the order of the targets.
     pub usages: &'a [MetricValue],
 }
 
-/// What a sync came to.
+/// Result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncResult {
     /// `spec.replicas` from now on.
     pub replicas: i32,
-    /// What explains it best.
+    /// The reason that explains the size best.
     pub reason: SyncReason,
-    /// Whether a metric could not be read, even if others were acted on.
+    /// Whether a metric could not be read, even if the size follows from the others.
     pub failed: bool,
 }
 
 // === impl Hpa ===
 
 impl Hpa {
-    /// An HPA that was just created.
+    /// An HPA without history.
     pub fn new(spec: HpaSpec) -> Self {
         Self {
             spec,
@@ -85,7 +86,7 @@ impl Hpa {
         }
     }
 
-    /// One sync. What it wants is taken as written.
+    /// Runs one sync. Assumes that the caller writes the resulting size.
     pub fn sync(&mut self, observed: ObservedTarget<'_>, now: Duration) -> SyncResult {
         self.history.begin(observed.spec, now);
         let sync = self.recommend(observed, now);
@@ -116,7 +117,7 @@ impl Hpa {
             .map(|(target, usage)| usage.map(|usage| proposal(usage, *target, observed.status, tolerances)))
             .collect();
         let failed = proposals.iter().any(Result::is_err);
-        // The largest wins; but nobody goes down while one is silent.
+        // The largest proposal is used. With an unreadable metric the size never decreases.
         match proposals.iter().flatten().max() {
             Some(proposal) if !failed || *proposal >= observed.spec => {
                 SyncResult { failed, ..self.normalize(*proposal, observed.spec, now) }
@@ -129,7 +130,7 @@ impl Hpa {
         }
     }
 
-    /// From what is proposed to what is allowed.
+    /// Applies stabilization, policies and bounds to a proposal.
     fn normalize(&mut self, proposal: i32, current: i32, now: Duration) -> SyncResult {
         let HpaSpec { min, max, .. } = self.spec;
         let Some(behavior) = &self.spec.behavior else {
@@ -147,7 +148,7 @@ impl Hpa {
     }
 }
 
-/// Whether stabilization held a proposal.
+/// The reason if stabilization changed a proposal.
 fn held(stabilized: i32, proposal: i32) -> Option<SyncReason> {
     match stabilized {
         _ if stabilized > proposal => Some(SyncReason::ScaleDownStabilized),

@@ -16,10 +16,10 @@
 //!                                          pods start, serve, drain, exit
 //! ```
 //!
-//! Decisions are made by the code of the crate `autoscaler`: windows, decider, scale-to-zero sequence
-//! and mode, called as the binaries call them. Each file here models one part of the environment:
-//! networks and API servers are fixed delays, pods are slots that are busy for a time, and the HPA is
-//! its exact arithmetic.
+//! Decisions are made by the code of the crate `autoscaler`: windows, decider, scale-to-zero
+//! sequence and mode, called as the binaries call them. Each file here models one part of the
+//! environment: networks and API servers are fixed delays, pods are slots that are busy for a time,
+//! and the HPA is its exact arithmetic.
 //!
 //! A [`Scenario`] contains all inputs of a run and a [`Report`] all results. No code here reads a
 //! clock, and all randomness comes from the scenario's seed. A run of hours takes seconds and is

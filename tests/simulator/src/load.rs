@@ -1,7 +1,7 @@
-//! Load: who calls, how much, and when.
+//! Load: the traffic of the clients over time.
 //!
-//! A [`Profile`] is a level over time: constant pieces, steps and ramps, with noise if wanted. A [`Load`] says what the level
-//! is of (clients, or requests in a second), and adds bursts: many single requests at one instant.
+//! A [`Profile`] is a level over time: constant, with steps, ramps and noise. A [`Load`] gives the
+//! unit of the level (clients, or requests per second) and adds bursts of simultaneous requests.
 
 pub mod arrivals;
 pub mod service_time;
@@ -13,12 +13,12 @@ use crate::clock::Time;
 /// A level over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The corners, in order of time; straight lines between them, level after the last.
+    /// Corners in order of time, joined by straight lines; constant after the last.
     corners: Vec<(Time, f64)>,
     noise: f64,
 }
 
-/// Everybody who calls.
+/// The traffic of all clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     pub(crate) kind: LoadKind,
@@ -26,21 +26,22 @@ pub struct Load {
     pub(crate) bursts: Vec<(Time, u32)>,
 }
 
-/// What the level of a load is.
+/// Unit of a load's level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
-    /// Clients who send a request as soon as the one before has ended. So the level is the concurrency.
+    /// Clients that send the next request when the previous one has ended: the level is the
+    /// concurrency.
     Clients,
-    /// Requests in a second, evenly spaced, whether others have ended or not.
+    /// Requests per second, evenly spaced (open loop).
     Paced,
-    /// Requests in a second, at random instants.
+    /// Requests per second, at random instants (open loop).
     Poisson,
 }
 
 // === impl Profile ===
 
 impl Profile {
-    /// The same level all the time.
+    /// A constant level.
     pub fn constant(level: f64) -> Self {
         Self { corners: vec![(Duration::ZERO, level)], noise: 0.0 }
     }
@@ -53,7 +54,7 @@ impl Profile {
         self
     }
 
-    /// Goes to another level in a straight line, from `from` to `until`.
+    /// Moves to another level in a straight line, from `from` to `until`.
     #[must_use]
     pub fn ramp(mut self, from: Time, until: Time, level: f64) -> Self {
         let before = self.corners.last().map_or(0.0, |(_, level)| *level);
@@ -61,14 +62,14 @@ impl Profile {
         self
     }
 
-    /// Each second has a level of its own, up to this fraction above or below.
+    /// Varies the level of each second by up to this fraction up or down.
     #[must_use]
     pub fn noise(mut self, fraction: f64) -> Self {
         self.noise = fraction;
         self
     }
 
-    /// The level at `now`, for a draw `noise` from -1 to 1.
+    /// The level at `now`, for a random `noise` from -1 to 1.
     pub(crate) fn at(&self, now: Time, noise: f64) -> f64 {
         let next = self.corners.partition_point(|(at, _)| *at <= now);
         let before = self.corners.get(next.saturating_sub(1)).copied().unwrap_or_default();
@@ -86,27 +87,27 @@ impl Profile {
 // === impl Load ===
 
 impl Load {
-    /// So many clients, each with one request at a time.
+    /// Clients with one request at a time each.
     pub fn clients(profile: Profile) -> Self {
         Self { kind: LoadKind::Clients, profile, bursts: Vec::new() }
     }
 
-    /// So many requests a second, evenly spaced.
+    /// Requests per second, evenly spaced.
     pub fn paced(profile: Profile) -> Self {
         Self { kind: LoadKind::Paced, profile, bursts: Vec::new() }
     }
 
-    /// So many requests a second on average, at random instants.
+    /// Requests per second on average, at random instants.
     pub fn poisson(profile: Profile) -> Self {
         Self { kind: LoadKind::Poisson, profile, bursts: Vec::new() }
     }
 
-    /// Nobody.
+    /// No traffic.
     pub fn none() -> Self {
         Self::clients(Profile::constant(0.0))
     }
 
-    /// And so many single requests at once.
+    /// Adds a burst of simultaneous requests.
     #[must_use]
     pub fn burst(mut self, at: Time, requests: u32) -> Self {
         self.bursts.push((at, requests));
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_and_ramps_follow_each_other() {
+    fn profile_has_the_level_of_its_steps_and_ramps() {
         let s = Duration::from_secs;
         let profile = Profile::constant(10.0).step(s(5), 20.0).ramp(s(10), s(20), 0.0).noise(0.2);
         for (second, level) in [(0, 10.0), (4, 10.0), (5, 20.0), (10, 20.0), (15, 10.0), (20, 0.0), (99, 0.0)]

@@ -1,7 +1,7 @@
-//! MetricsAdapter: collects, decides each two seconds or when poked, and answers the HPA.
+//! Metrics adapter: collects stats, decides every two seconds or when poked, and serves the HPA.
 //!
-//! The decisions are the brain's own; this is only what surrounds them in the process of that name. One that comes back
-//! after an outage knows nothing: its windows are empty and its decider is new.
+//! The decisions are those of `autoscaler`; this module models the process around them. After an
+//! outage it starts with empty windows and a new decider.
 
 pub mod stats_scraper;
 
@@ -16,7 +16,7 @@ use crate::clock::{Time, unix, unix_millis};
 use crate::hpa::NoMetric;
 use crate::scenario::{HpaMetric, Scenario};
 
-/// The adapter, as far as it has to do with the workload.
+/// The adapter's state for the workload.
 #[derive(Debug)]
 pub struct MetricsAdapter {
     spec: DeciderSpec,
@@ -30,7 +30,7 @@ pub struct MetricsAdapter {
 // === impl MetricsAdapter ===
 
 impl MetricsAdapter {
-    /// An adapter that has just started.
+    /// An adapter without data.
     pub fn new(scenario: &Scenario) -> Self {
         let settings = &scenario.settings;
         let windows = WindowSpec {
@@ -48,7 +48,7 @@ impl MetricsAdapter {
         }
     }
 
-    /// Takes in what an activator says.
+    /// Records a stat of an activator.
     pub fn record_push(&mut self, stat: &Stat, now: Time) {
         let second = u64::try_from(stat.timestamp).unwrap_or(0);
         self.collection.record(Time::from_secs(second), stat);
@@ -57,22 +57,24 @@ impl MetricsAdapter {
         }
     }
 
-    /// Takes in a second of scraping. There always is an activator here, so no pods means that nobody is left to hear.
+    /// Records a scrape. An activator is always connected here, so data exists even
+    /// without pods.
     pub fn record_scrape(&mut self, round: &ScrapeResult, now: Time) {
         self.collection.record_scrape(unix(now), round, true);
     }
 
-    /// Whether a request needs a decision at once: the workload sleeps, or nothing was decided yet.
-    pub fn wants_poke(&self) -> bool {
+    /// Whether a request needs a decision at once: the workload is at zero or undecided.
+    pub fn needs_poke(&self) -> bool {
         self.decision.as_ref().is_none_or(|decision| decision.desired == 0)
     }
 
-    /// Decides. Without data the old decision stays, but for what it says of idleness; `None` if there is none.
+    /// Makes a decision. Without data the previous one stays, except for its idle time; `None` if
+    /// there is none.
     pub fn decide(&mut self, ready: u32, now: Time) -> Option<Decision> {
         let averages = self.averages(now);
         let idle_since = self.idle_since(now);
         let decider = self.decider.get_or_insert_with(|| Decider::new(&self.spec, ready, unix(now)));
-        // An empty window may be read as silence only if somebody was there to be silent.
+        // An empty window means no requests only if a source reported.
         let has_data = averages.is_some() || idle_since.is_some();
         let result = has_data.then(|| decider.decide(&self.spec, averages, ready, unix(now))).flatten();
         let panicking = decider.is_panicking();
@@ -91,10 +93,10 @@ impl MetricsAdapter {
         self.decision.as_ref()
     }
 
-    /// What the HPA is told, in thousandths; `pods` is how many there are.
+    /// The metric for the HPA in thousandths, for this number of pods.
     ///
     /// # Errors
-    /// Without data: never 0, unless the workload sleeps.
+    /// Without data: never 0, unless the workload is at zero.
     pub fn metric(&self, metric: HpaMetric, pods: usize, now: Time) -> Result<i64, NoMetric> {
         let at_zero = || if pods == 0 && self.idle_since(now).is_some() { Ok(0) } else { Err(NoMetric) };
         let held = self.decision.as_ref();

@@ -1,5 +1,5 @@
-//! Report: what happened in a run. Its text is what a failed test prints, so it tells the story: counts, changes of size with
-//! their writer, and a timeline.
+//! Report: the results of a run. Failed tests print it: counts, changes of size with their writer,
+//! and a timeline.
 
 pub mod latencies;
 
@@ -12,58 +12,58 @@ use crate::clock::Time;
 use crate::report::latencies::Latencies;
 use crate::workload::replica_set::{SizeChange, Writer};
 
-/// Lines of the timeline, and changes of size, that are printed.
+/// Maximum number of printed lines of the timeline, and of printed changes.
 const PRINTED: usize = 60;
 
-/// What happened in a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Requests that arrived.
     pub arrived: u64,
-    /// Requests that were answered.
+    /// Requests with a response.
     pub served: u64,
-    /// Requests that met a full queue.
+    /// Requests refused by a full queue or for lack of a backend.
     pub refused: u64,
-    /// Requests whose client gave up waiting.
+    /// Requests whose client timeout expired.
     pub timed_out: u64,
-    /// Requests that a pod works on at the end.
+    /// Requests on pods at the end.
     pub running: usize,
-    /// Requests that wait at the end, in activators and sidecars.
+    /// Requests held at the end, in activators and queue-proxies.
     pub held: usize,
-    /// From arrival to answer, of those that were answered.
+    /// Times from arrival to response, of all served requests.
     pub latencies: Latencies,
     /// Every change of size.
     pub changes: Vec<SizeChange>,
-    /// The state at each decision.
+    /// State of the loop at each decision.
     pub timeline: Vec<TimelineSample>,
-    /// The most requests that any pod had at a time.
+    /// The largest number of requests that any pod processed at a time.
     pub most_running: usize,
-    /// The longest time for which one pod had nothing to do while an activator held one and the same request.
+    /// The longest time for which a pod was idle while an activator held one and the same request.
     pub longest_idle: Duration,
 }
 
-/// The state at one instant.
+/// State of the loop at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimelineSample {
-    /// When.
+    /// Time of the sample.
     pub at: Time,
-    /// What the decider wants; `None` while nothing was decided.
+    /// The desired size; `None` before the first decision.
     pub desired: Option<u32>,
-    /// Whether it panics.
+    /// Whether the decider is in panic mode.
     pub panicking: bool,
-    /// The stable average that was decided by.
+    /// Stable average of the decision.
     pub stable: f64,
-    /// The panic average that was decided by.
+    /// Panic average of the decision.
     pub panic: f64,
     /// `spec.replicas`.
     pub spec: u32,
     /// Ready pods.
     pub ready: u32,
-    /// Requests that pods work on.
+    /// Requests on pods.
     pub running: usize,
-    /// Requests that wait.
+    /// Held requests.
     pub held: usize,
-    /// Where clients' requests go.
+    /// Mode of the slices that clients use.
     pub mode: SksMode,
 }
 
@@ -75,18 +75,19 @@ impl Report {
         self.timeline.last().map_or(0, |sample| sample.spec)
     }
 
-    /// Changes of size in this span.
+    /// Changes of size in this interval.
     pub fn changes_between(&self, from: Time, until: Time) -> impl Iterator<Item = &SizeChange> {
         self.changes.iter().filter(move |change| (from..until).contains(&change.at))
     }
 
-    /// The most changes of size in any span of this length that begins after `from`.
+    /// The largest number of changes in any interval of this length that begins at or after `from`.
     pub fn most_changes_in(&self, length: Duration, from: Time) -> usize {
         let later = || self.changes.iter().filter(|change| change.at >= from);
         later().map(|first| self.changes_between(first.at, first.at + length).count()).max().unwrap_or(0)
     }
 
-    /// Pairs of changes in a panic in which the HPA and the zero-scaler took back what the other had just written.
+    /// Pairs of consecutive changes in panic, one by the HPA and one by the zero-scaler, in
+    /// opposite directions.
     pub fn opposed_in_panic(&self) -> usize {
         let pairs = self.changes.iter().zip(self.changes.iter().skip(1));
         let opposed = |one: &SizeChange, next: &SizeChange| (one.from < one.to) != (next.from < next.to);
@@ -96,7 +97,7 @@ impl Report {
             .count()
     }
 
-    /// Sizes that the HPA wrote below what the decider held in panic.
+    /// Sizes that the HPA wrote below the desired size in panic.
     pub fn pulled_below_panic(&self, max_replicas: u32) -> Vec<SizeChange> {
         let below = |change: &&SizeChange| {
             change.desired.is_some_and(|desired| change.to < desired.min(max_replicas))
@@ -104,7 +105,7 @@ impl Report {
         self.changes.iter().filter(|c| c.panicking && c.writer.is_hpa()).filter(below).copied().collect()
     }
 
-    /// The first time the size was this, at or after `from`.
+    /// The first time of this size, at or after `from`.
     pub fn first_at_size(&self, size: u32, from: Time) -> Option<Time> {
         self.changes.iter().find(|change| change.at >= from && change.to == size).map(|change| change.at)
     }
@@ -125,13 +126,13 @@ impl fmt::Display for Report {
             seconds(0.5),
             seconds(0.99)
         )?;
-        writeln!(f, "a pod idle beside a held request: at most {:?}", self.longest_idle)?;
+        writeln!(f, "longest time of an idle pod beside a held request: {:?}", self.longest_idle)?;
         writeln!(f, "{} changes of size:", self.changes.len())?;
         for change in self.changes.iter().take(PRINTED) {
             writeln!(f, "  {change}")?;
         }
         if self.changes.len() > PRINTED {
-            writeln!(f, "  and so on")?;
+            writeln!(f, "  ...")?;
         }
         writeln!(f, "     t   desired      stable   panic avg   spec  ready  running   held  mode")?;
         let step = self.timeline.len().div_ceil(PRINTED).max(1);
@@ -166,7 +167,7 @@ impl fmt::Display for TimelineSample {
 // === impl Writer ===
 
 impl Writer {
-    /// Whether it is the HPA.
+    /// Whether the writer is the HPA.
     pub fn is_hpa(self) -> bool {
         self == Self::Hpa
     }

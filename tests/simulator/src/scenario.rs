@@ -1,4 +1,4 @@
-//! Scenario: one workload, its users, and how it is scaled.
+//! Scenario: one workload, its clients, and how it is scaled.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,71 +16,71 @@ use crate::hpa::{Behavior, HpaSpec};
 use crate::load::Load;
 use crate::load::service_time::ServiceTime;
 
-/// Everything that a run depends on. Two runs of the same scenario are the same.
+/// All inputs of a run. Two runs of the same scenario have the same result.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Decides everything random.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Who calls.
+    /// Traffic of the clients.
     pub load: Load,
-    /// How long a pod works on a request.
+    /// Time for which a pod works on a request.
     pub service_time: ServiceTime,
-    /// How long a client waits for a pod to begin.
+    /// Client timeout: a request that no pod has started by then ends.
     pub client_timeout: Duration,
-    /// How long a pod takes from its creation to its first answer; `None` is for ever.
+    /// Time from a pod's creation to its readiness; `None` is for ever.
     pub pod_start: Option<Duration>,
     /// Requests that a pod takes at a time; 0 is no limit.
     pub container_concurrency: u32,
     /// Pods at the start, all of them ready.
     pub initial_replicas: u32,
-    /// Activators.
+    /// Number of activators.
     pub activators: usize,
-    /// Whether activators lend each other places on pods that they do not need.
+    /// Whether activators lend each other slots that they do not need.
     pub lending: bool,
-    /// What is averaged.
+    /// The metric to scale on.
     pub measure: MetricName,
-    /// How much of it a pod should carry.
+    /// Target value per pod.
     pub target: f64,
-    /// Who writes sizes above zero.
+    /// The writer of sizes above zero.
     pub scaler: Scaler,
-    /// Time between two looks of the HPA.
+    /// The HPA's sync period.
     pub hpa_sync_period: Duration,
-    /// The HPA's `behavior`; if there is none here, the one that resembles the KPA.
+    /// The HPA's `behavior`; `None` is the one that resembles the KPA.
     pub hpa_behavior: Option<Behavior>,
     /// `minReplicas`.
     pub min_replicas: u32,
     /// `maxReplicas`.
     pub max_replicas: u32,
-    /// Whether the workload may go to zero.
+    /// Whether scale-to-zero is on.
     pub scale_to_zero: bool,
-    /// Windows, rates, burst capacity, grace.
+    /// Windows, rates, burst capacity, grace period.
     pub settings: Settings,
-    /// When the metrics-adapter is not there. It comes back without any memory.
+    /// Outages of the metrics-adapter. It restarts without state.
     pub adapter_outages: Vec<Range<Time>>,
 }
 
-/// Who writes sizes above zero.
+/// The writer of sizes above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaler {
-    /// The zero-scaler, each of them: the pure KPA.
+    /// The zero-scaler writes every size: the pure KPA.
     Direct,
-    /// The HPA, on this metric; the zero-scaler only at zero and in panic.
+    /// The HPA on this metric; the zero-scaler writes only at zero and in panic.
     Hpa(HpaMetric),
 }
 
 /// A metric that the adapter serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HpaMetric {
-    /// The stable average of what is measured; at least what the decision stands for, where that is held above the average.
+    /// The stable average, but at least the floor of a decision that is held above the average.
     Average,
-    /// The decision itself.
+    /// The desired size of the decision.
     Desired,
 }
 
 // === impl Scenario ===
 
 impl Default for Scenario {
-    /// Nobody calls a workload of one pod with Knative's defaults.
+    /// A workload of one pod with Knative's defaults and no traffic.
     fn default() -> Self {
         Self {
             seed: 1,
@@ -107,18 +107,18 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// What decisions go by.
+    /// The decider's settings.
     pub(crate) fn decider_spec(&self) -> DeciderSpec {
         let target = MetricTarget::of(self.target, self.measure, self.container_concurrency, &self.settings);
         DeciderSpec::new(&self.settings, target)
     }
 
-    /// The target in the HPA's unit.
+    /// The target in thousandths, the HPA's unit.
     pub(crate) fn target_milli(&self) -> i64 {
         milli_from_f64(self.target).unwrap_or(i64::MAX)
     }
 
-    /// The HPA of the workload; `None` if there is none.
+    /// The workload's HPA; `None` if the zero-scaler writes all sizes.
     pub(crate) fn hpa_spec(&self) -> Option<(HpaSpec, HpaMetric)> {
         let Scaler::Hpa(metric) = self.scaler else { return None };
         let target = match metric {
@@ -130,7 +130,7 @@ impl Scenario {
             min: signed(self.min_replicas.max(1)),
             max: signed(self.max_replicas.max(self.min_replicas)),
             targets: vec![target],
-            // A scale-down delay needs no stabilization window: the metric carries what is held.
+            // A scale-down delay needs no stabilization window: the metric has its floor already.
             behavior: Some(
                 self.hpa_behavior.clone().unwrap_or_else(|| Behavior::like_the_kpa(Duration::ZERO)),
             ),
@@ -139,7 +139,7 @@ impl Scenario {
     }
 }
 
-/// Knative's defaults, and what `change` makes of them.
+/// Knative's defaults, modified by `change`.
 pub fn settings(change: impl FnOnce(&mut Settings)) -> Settings {
     let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
     change(&mut settings);

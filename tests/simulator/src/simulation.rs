@@ -1,7 +1,8 @@
-//! Simulation: the parts, and the events by which they meet.
+//! The simulation: owns all components and dispatches events in virtual time.
 //!
-//! Two halves share the state: `traffic` moves requests, `control` measures them and changes the number of pods. Each handler
-//! does what happens at one instant and schedules what follows from it.
+//! Two child modules implement the event handlers: `traffic` moves requests, and `control` measures
+//! them and changes the number of pods. A handler applies the effects of one instant and schedules
+//! the events that follow from it.
 
 mod control;
 pub mod event_queue;
@@ -31,12 +32,12 @@ use crate::workload::request::{ActivatorId, Request};
 use crate::workload::service::{Backend, Slices};
 use crate::zero_scaler::ZeroScaler;
 
-/// Events that may wait to happen.
+/// Bound of the event queue.
 const MAX_EVENTS: usize = 1_000_000;
-/// A run may take so long, which bounds what its report holds.
+/// Bounds the size of a report's timeline.
 const MAX_RUN: Duration = Duration::from_secs(24 * 3600);
 
-/// A scenario, being played.
+/// A running scenario.
 #[derive(Debug)]
 pub struct Simulation {
     scenario: Scenario,
@@ -44,81 +45,82 @@ pub struct Simulation {
     events: EventQueue<Event>,
     random: StdRng,
     arrivals: Arrivals,
-    /// What the zero-scaler wrote last, and what clients know of it.
+    /// The slices that the zero-scaler wrote last, and the slices that clients use: they differ for
+    /// the propagation delay.
     slices: Slices,
     seen_slices: Slices,
     activators: Vec<Activator>,
     replicas: ReplicaSet,
-    /// `None` while it is lost.
+    /// `None` during an outage.
     adapter: Option<MetricsAdapter>,
     zero_scaler: ZeroScaler,
     hpa: Option<(Hpa, HpaMetric)>,
     report: Report,
 }
 
-/// Something that happens.
+/// A scheduled event.
 #[derive(Debug)]
 enum Event {
     /// A second begins.
     Second,
-    /// A request comes in.
+    /// A request arrives at the Service.
     Arrived(Request),
-    /// A pod has done a request.
+    /// A pod finished a request.
     Finished(PodId, Request),
-    /// An activator's word arrives at another.
+    /// A message between activators is delivered.
     PeerMessage { from: ActivatorId, to: ActivatorId, message: SlotMessage<PodId> },
-    /// A client has waited long enough.
+    /// The client timeout of a request expired.
     DeadlineExpired(Backend, u64),
-    /// A pod's app answers.
+    /// A pod's readiness probe succeeds.
     PodReady(PodId),
-    /// A pod that was told to go may be gone.
+    /// A terminating pod may have finished its requests.
     PodDrained(PodId),
-    /// An activator's word arrives.
+    /// A stat of an activator is delivered.
     Push(Box<Stat>),
-    /// The adapter asks the pods.
+    /// The adapter scrapes the pods.
     Scrape,
-    /// The adapter decides.
+    /// The adapter makes a decision.
     Tick,
-    /// A decision arrives at the zero-scaler.
+    /// A decision is delivered to the zero-scaler.
     Decided(Box<Decision>),
-    /// The zero-scaler looks.
+    /// The zero-scaler reconciles.
     Reconcile,
     /// A write of the zero-scaler arrives at the API server.
     SizeWritten(SizeWrite),
-    /// The HPA looks.
+    /// The HPA controller syncs.
     HpaSync,
-    /// Clients learn of new slices.
+    /// New slices have reached the clients' nodes.
     SlicesPropagated(Slices),
-    /// The adapter is lost.
+    /// The adapter stops.
     AdapterLost,
-    /// The adapter is back.
+    /// The adapter restarts.
     AdapterBack,
 }
 
-/// A size on its way to the API server.
+/// A write of `spec.replicas` on its way to the API server.
 #[derive(Clone, Copy, Debug)]
 struct SizeWrite {
     to: u32,
     writer: Writer,
-    /// The version that it goes by.
+    /// Version of the ReplicaSet that the write is based on.
     seen: u64,
 }
 
-/// Why a run did not come to its end.
+/// The reason why a run was aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// Too much happens at a time.
+    /// The scenario generates too many events.
     #[error(transparent)]
     EventQueueFull(#[from] EventQueueFull),
-    /// Too long a run was asked for.
-    #[error("a run of {0:?} was asked for; at most {MAX_RUN:?} are possible")]
+    /// The requested length exceeds the maximum.
+    #[error("run of {0:?} exceeds the maximum of {MAX_RUN:?}")]
     TooLong(Duration),
 }
 
 // === impl Scenario ===
 
 impl Scenario {
-    /// Plays the scenario for this long.
+    /// Runs the scenario for this long.
     ///
     /// # Errors
     /// See [`RunError`].
@@ -132,7 +134,7 @@ impl Scenario {
 // === impl Simulation ===
 
 impl Simulation {
-    /// A scenario at its start.
+    /// Creates the components and schedules the first events.
     pub fn new(scenario: Scenario) -> Self {
         let Scenario { seed, service_time, client_timeout, container_concurrency, .. } = scenario;
         let slices = Slices { mode: SksMode::Proxy, pods: Vec::new(), activators: scenario.activators };
@@ -155,7 +157,7 @@ impl Simulation {
         simulation
     }
 
-    /// Lets everything happen that happens before `end`.
+    /// Handles all events before `end`.
     ///
     /// # Errors
     /// See [`RunError`].
@@ -173,7 +175,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// What happened so far.
+    /// The results up to now.
     pub fn report(&self) -> Report {
         Report {
             running: self.running(),
@@ -212,8 +214,8 @@ impl Simulation {
         }
     }
 
-    /// Notes for how long a pod has had nothing to do beside one and the same held request. To be called before anything
-    /// changes.
+    /// Updates the longest time for which a pod was idle while one and the same request was held.
+    /// Runs before each event, because an event may end such an interval.
     fn record_idle_pods(&mut self) {
         let Some(oldest) = self.activators.iter().filter_map(Activator::oldest_held).min() else { return };
         for idle_since in self.replicas.pods().filter_map(|(_, pod)| pod.idle_since()) {

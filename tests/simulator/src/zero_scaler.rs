@@ -1,8 +1,9 @@
-//! ZeroScaler: who may write which size, and where requests go.
+//! Zero-scaler: which sizes it may write, and where requests are routed.
 //!
-//! The rules are the brain's (the way to zero, the Active condition, Proxy or Serve); this is how the process of that name
-//! puts them together, without objects. [`look`](ZeroScaler::look) is its one pass: observe, decide, say what to write. What
-//! it remembers between two looks is what the real one writes into status.
+//! The rules are those of `autoscaler`: scale-to-zero sequence, Active condition, Proxy or Serve.
+//! This module combines them as the process of that name does, without API objects.
+//! [`reconcile`](ZeroScaler::reconcile) observes, decides and returns what to write. Its state
+//! between two calls is what the real one keeps in status.
 
 use autoscaler::Decision;
 use autoscaler::routing::sks_mode::{self, SksMode};
@@ -16,7 +17,7 @@ use crate::clock::{Time, unix_millis};
 use crate::scenario::{Scaler, Scenario};
 use crate::workload::replica_set::Writer;
 
-/// The zero-scaler, as far as it has to do with the workload.
+/// The zero-scaler's state for the workload.
 #[derive(Debug)]
 pub struct ZeroScaler {
     settings: Settings,
@@ -25,41 +26,41 @@ pub struct ZeroScaler {
     min: u32,
     max: u32,
     decision: Option<Decision>,
-    /// When an activator last spoke of a request.
+    /// Time of an activator's last report of requests.
     last_request_at: Option<i64>,
     active: Option<(ActiveCondition, i64)>,
-    /// The mode that was last asked for, and since when activators are in the slices.
+    /// The last mode, and the time since when the slices contain activators.
     mode: Option<SksMode>,
     proxied_since: Option<i64>,
     verified_at: Option<i64>,
     was_at_zero: bool,
 }
 
-/// What a look sees.
+/// Input of a reconcile.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaState {
     /// `spec.replicas`.
     pub replicas: u32,
     /// Ready pods.
     pub ready: u32,
-    /// Activators that are there.
+    /// Ready activators.
     pub activators: u32,
-    /// What a probe of the Service finds: an activator, or not.
+    /// Result of a probe of the Service: whether an activator answers.
     pub activator_answers: bool,
 }
 
-/// What a look came to.
+/// Result of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReconcilePlan {
-    /// The size to write.
+    /// The size to write, if any.
     pub write: Option<(u32, Writer)>,
-    /// The mode that the slices get.
+    /// The mode of the slices.
     pub mode: SksMode,
-    /// When to look again although nothing changes.
+    /// Delay until the next reconcile without a change.
     pub recheck: Option<Time>,
 }
 
-/// What the way to zero came to.
+/// Result of one step of the scale-to-zero sequence.
 struct ScaleToZeroResult {
     wanted: Option<u32>,
     write: Option<(u32, Writer)>,
@@ -69,7 +70,7 @@ struct ScaleToZeroResult {
 // === impl ZeroScaler ===
 
 impl ZeroScaler {
-    /// A zero-scaler that has seen nothing yet.
+    /// A zero-scaler without data.
     pub fn new(scenario: &Scenario) -> Self {
         Self {
             settings: scenario.settings.clone(),
@@ -87,23 +88,24 @@ impl ZeroScaler {
         }
     }
 
-    /// Takes a decision in; `None` when the adapter is lost, and with it all that it said.
+    /// Stores a decision; `None` during an outage of the adapter.
     pub fn set_decision(&mut self, decision: Option<Decision>) {
         self.decision = decision;
     }
 
-    /// An activator speaks of a request. The size to wake to, if the workload sleeps.
+    /// Handles an activator's report of requests. Returns the size to scale to if the workload
+    /// is at zero.
     pub fn record_request(&mut self, replicas: u32, now: Time) -> Option<u32> {
         self.last_request_at = Some(unix_millis(now));
         (replicas == 0 && self.scale_to_zero).then(|| self.first_size())
     }
 
-    /// A size that an earlier look asked for is written.
+    /// Records that the size of an earlier reconcile was written.
     pub fn size_written(&mut self, replicas: u32) {
         self.was_at_zero = replicas == 0;
     }
 
-    /// One pass.
+    /// Runs one reconcile.
     pub fn reconcile(&mut self, observed: ReplicaState, now: Time) -> ReconcilePlan {
         let mut sequence_result = self.sequence_result(observed, now);
         if sequence_result.write.is_none() && observed.replicas > 0 && sequence_result.wanted != Some(0) {
@@ -112,7 +114,9 @@ impl ZeroScaler {
         let previous_condition = self.previous_condition(observed);
         let activation =
             compute_active_condition(sequence_result.wanted, observed.ready, self.min, previous_condition);
-        if self.active.is_none_or(|(known, _)| known.phase != activation.phase) || self.was_woken(observed) {
+        if self.active.is_none_or(|(condition, _)| condition.phase != activation.phase)
+            || self.was_woken(observed)
+        {
             self.active = Some((activation, unix_millis(now)));
         }
         self.was_at_zero = observed.replicas == 0;
@@ -132,7 +136,7 @@ impl ZeroScaler {
                 held(Some(0), recheck)
             }
             ScaleToZeroStep::Stay { recheck, .. } => held(wanted, recheck),
-            // The probe is asked for within the step.
+            // `step` has run the probe already.
             ScaleToZeroStep::GoInactive | ScaleToZeroStep::ProbeActivator => held(Some(0), None),
             ScaleToZeroStep::ScaleToZero => {
                 ScaleToZeroResult { write: Some((0, Writer::Idle)), ..held(Some(0), None) }
@@ -147,7 +151,7 @@ impl ZeroScaler {
         }
     }
 
-    /// The next step on the way to zero, after a probe if one is asked for.
+    /// The next step of the scale-to-zero sequence, after a probe if the sequence requires one.
     fn step(&mut self, observed: ReplicaState, now: Time) -> ScaleToZeroStep {
         let now = unix_millis(now);
         let machine = self.machine(observed, None, now);
@@ -179,13 +183,13 @@ impl ZeroScaler {
         }
     }
 
-    /// The decider's word, beside the activators'. It comes at once, and there is one clock.
+    /// Demand from the newest decision and the activators' reports. There is one clock and no skew.
     fn demand(&self) -> Option<RequestDemand> {
         let decision = self.decision.as_ref()?;
         Some(RequestDemand::new(decision, decision.decided_at, self.last_request_at))
     }
 
-    /// Sizes that we write where there are pods already: ahead of the HPA while panicking, all of them without one.
+    /// Size to write above zero: ahead of the HPA in panic, every size without an HPA.
     fn above_zero(&self, replicas: u32) -> Option<(u32, Writer)> {
         let decided = self.decision.as_ref().map(|d| (self.bounded(d.desired), d.panicking));
         match (self.scaler, decided) {
@@ -195,7 +199,7 @@ impl ZeroScaler {
         }
     }
 
-    /// Proxy or Serve, and since when.
+    /// Selects Proxy or Serve, and records since when Proxy is in force.
     fn route(&mut self, wanted: Option<u32>, observed: ReplicaState, now: Time) -> SksMode {
         let excess = self.decision.as_ref().map(|decision| decision.excess_burst_capacity);
         let mode = sks_mode::wanted(wanted, excess, observed.ready, self.mode);
@@ -208,7 +212,7 @@ impl ZeroScaler {
         in_force
     }
 
-    /// What the Active condition said, unless somebody woke the workload since.
+    /// The last Active condition, unless the workload was scaled from zero since.
     fn previous_condition(&self, observed: ReplicaState) -> Option<ActiveCondition> {
         let was_woken = self.was_woken(observed);
         self.active

@@ -1,9 +1,9 @@
-//! PodSlots: the places on pods that one activator may fill, and which it fills next.
+//! The slots on pods that one activator may use, and the order of their use.
 //!
-//! With a container concurrency the places are slots: an activator has its share of them, lends what it does not need, and
-//! borrows from the others by messages (the brain's pod assignment and slot lending). Without one every activator uses every
-//! pod. Which pod comes next is as in the activator: without a limit the less busy of two random ones; with a limit up to 3
-//! the first that has a slot; above that one after the other.
+//! With a container concurrency each activator has a share of the slots. It lends slots that it
+//! does not need and borrows others by messages (pod assignment and slot lending of `autoscaler`).
+//! Without one every activator uses every pod. The selection of a pod is the activator's: without
+//! limit the less busy of two random pods, up to 3 the first free slot, above 3 round robin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -18,26 +18,26 @@ use crate::clock::Time;
 use crate::workload::pod::PodId;
 use crate::workload::request::ActivatorId;
 
-/// What activators say to each other.
+/// Messages between activators, with their receivers.
 pub type PeerMessages = Vec<(ActivatorId, SlotMessage<PodId>)>;
 
-/// One activator's places.
+/// One activator's slots.
 #[derive(Debug)]
 pub enum PodSlots {
-    /// As many requests as come; how many of ours each pod has.
+    /// No limit; the number of our requests on each pod.
     Unlimited(BTreeMap<PodId, u32>),
-    /// Slots.
+    /// Slots with lending.
     Limited(Box<LimitedSlots>),
 }
 
-/// Slots on pods with a limit.
+/// Slots on pods with a container concurrency.
 #[derive(Debug)]
 pub struct LimitedSlots {
     container_concurrency: NonZeroU32,
     id: ActivatorId,
     activators: usize,
     lending: SlotLending<PodId, ActivatorId>,
-    /// Whether there is anybody to talk to.
+    /// Whether there are activators to lend to.
     has_peers: bool,
     filling: LoadBalancingPolicy,
 }
@@ -45,7 +45,7 @@ pub struct LimitedSlots {
 // === impl PodSlots ===
 
 impl PodSlots {
-    /// The slots of one of so many activators, which talk to each other only if they lend.
+    /// The slots of activator `id` of `activators`. Without `lends` there are no messages.
     pub fn new(container_concurrency: u32, id: ActivatorId, activators: usize, lends: bool) -> Self {
         let Some(container_concurrency) = NonZeroU32::new(container_concurrency) else {
             return Self::Unlimited(BTreeMap::new());
@@ -64,10 +64,10 @@ impl PodSlots {
         }))
     }
 
-    /// Takes in which pods there are.
+    /// Sets the ready pods.
     pub fn set_pods(&mut self, pods: &[PodId]) {
         match self {
-            // What runs on one that left is not counted any more.
+            // Requests on removed pods do not count any more.
             Self::Unlimited(used) => {
                 *used = pods.iter().map(|pod| (*pod, used.get(pod).copied().unwrap_or(0))).collect();
             }
@@ -75,7 +75,7 @@ impl PodSlots {
         }
     }
 
-    /// Takes a place; `None` if there is none.
+    /// Takes a slot; `None` if all are in use.
     pub fn take(&mut self, random: &mut impl Rng) -> Option<Slot<PodId, ActivatorId>> {
         match self {
             Self::Unlimited(used) => {
@@ -87,7 +87,7 @@ impl PodSlots {
         }
     }
 
-    /// Gives a place back.
+    /// Frees a slot.
     pub fn release(&mut self, slot: Slot<PodId, ActivatorId>, now: Time) {
         match self {
             Self::Unlimited(used) => {
@@ -99,14 +99,14 @@ impl PodSlots {
         }
     }
 
-    /// Hears another activator.
+    /// Handles a message of another activator.
     pub fn receive(&mut self, from: ActivatorId, message: SlotMessage<PodId>, now: Time) {
         if let Self::Limited(limited) = self {
             limited.lending.receive(&from, message, now);
         }
     }
 
-    /// What is to be said to the others, given what still waits after all places were taken.
+    /// Messages to the other activators, given the requests that still wait for a slot.
     pub fn settle(&mut self, waiting: WaitingRequests, now: Time) -> PeerMessages {
         match self {
             Self::Limited(limited) if limited.has_peers => {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_container_concurrency_chooses_how_pods_are_filled() {
+    fn container_concurrency_selects_the_order_of_pods() {
         assert_eq!(taken(2, 9), [1, 1, 2, 2, 3, 3]);
         assert_eq!(taken(4, 14), [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);
         let unlimited = taken(0, 300);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_given_back_is_taken_again_but_not_on_a_pod_that_left() {
+    fn released_slot_is_reused_unless_its_pod_is_removed() {
         let (mut slots, mut random) = (slots(1), StdRng::seed_from_u64(1));
         slots.set_pods(&[7]);
         let slot = slots.take(&mut random).unwrap();

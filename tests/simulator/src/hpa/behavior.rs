@@ -1,7 +1,8 @@
-//! `behavior`: how fast an HPA may go, and how long it waits before it does.
+//! `behavior`: limits on the rate of change, and stabilization windows.
 //!
-//! Policies limit against the size at the start of their period, which is reckoned back from the HPA's own events: what
-//! others write moves the current size and is never charged. Stabilization looks at the HPA's own proposals alone.
+//! Policies limit the change against the size at the start of their period. That size is computed
+//! from the HPA's own events, so writes of others change the current size but do not count against
+//! the limit. Stabilization considers only the HPA's own proposals.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::sync_reason::SyncReason;
 /// The longest stabilization window and the longest policy period that the API allows.
 const MAX_PERIOD: Duration = Duration::from_secs(3600);
 
-/// `spec.behavior`, defaults filled in.
+/// `spec.behavior` with all defaults set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Behavior {
     /// `scaleUp`.
@@ -21,7 +22,7 @@ pub struct Behavior {
     pub down: ScalingRules,
 }
 
-/// The rules for one direction.
+/// The rules of one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalingRules {
     /// `stabilizationWindowSeconds`.
@@ -34,25 +35,25 @@ pub struct ScalingRules {
     pub tolerance: Option<f64>,
 }
 
-/// Which policy counts.
+/// Selects the effective policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectPolicy {
-    /// The one that allows the largest change.
+    /// The policy with the largest change.
     Max,
-    /// The one that allows the smallest.
+    /// The policy with the smallest change.
     Min,
-    /// None: never that way.
+    /// No change in this direction.
     Disabled,
 }
 
 /// A limit of the change in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScalingPolicy {
-    /// The unit of the value.
+    /// Unit of `value`.
     pub kind: PolicyKind,
-    /// How many.
+    /// Limit in this unit.
     pub value: i32,
-    /// In how long.
+    /// Length of the period.
     pub period: Duration,
 }
 
@@ -71,7 +72,7 @@ pub(super) struct ProposalHistory {
     proposals: VecDeque<(Duration, i32)>,
 }
 
-/// Changes that the HPA made in the last hour, positive and negative.
+/// The HPA's changes of the last hour, positive and negative.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScaleEvents {
     changes: VecDeque<(Duration, i32)>,
@@ -80,7 +81,7 @@ pub(super) struct ScaleEvents {
 // === impl Behavior ===
 
 impl Default for Behavior {
-    /// What the API fills in where an HPA has a behavior without rules.
+    /// The API's defaults for an HPA with an empty behavior.
     fn default() -> Self {
         let period = Duration::from_secs(15);
         let percent = ScalingPolicy { kind: PolicyKind::Percent, value: 100, period };
@@ -96,7 +97,8 @@ impl Default for Behavior {
 }
 
 impl Behavior {
-    /// The behavior that makes an HPA follow a windowed metric as the KPA does. `scale_down_delay` is what the KPA calls so.
+    /// The behavior with which an HPA follows a windowed metric as the KPA does. `scale_down_delay`
+    /// is the KPA's setting of that name.
     pub fn like_the_kpa(scale_down_delay: Duration) -> Self {
         let policy = |kind, value| ScalingPolicy { kind, value, period: Duration::from_secs(15) };
         let rules = |stabilization, policies| ScalingRules {
@@ -118,7 +120,7 @@ impl Behavior {
         }
     }
 
-    /// `desired`, no further from `current` than the policies and min..max allow.
+    /// Limits `desired` by the policies and min..max.
     pub(super) fn limit(
         &self,
         desired: i32,
@@ -156,7 +158,7 @@ impl Behavior {
 // === impl ScalingRules ===
 
 impl ScalingRules {
-    /// The largest size.
+    /// The largest allowed size.
     pub(super) fn up_limit(&self, current: i32, events: &ScaleEvents, now: Duration) -> i32 {
         let limits = self.policies.iter().map(|policy| {
             let start = events.size_before(current, policy.period, now);
@@ -175,7 +177,7 @@ impl ScalingRules {
         .unwrap_or(current)
     }
 
-    /// The smallest size.
+    /// The smallest allowed size.
     pub(super) fn down_limit(&self, current: i32, events: &ScaleEvents, now: Duration) -> i32 {
         let limits = self.policies.iter().map(|policy| {
             let start = events.size_before(current, policy.period, now);
@@ -196,14 +198,14 @@ impl ScalingRules {
 // === impl ProposalHistory ===
 
 impl ProposalHistory {
-    /// A controller that sees an HPA for the first time takes its size for a proposal.
+    /// Records the current size as a proposal if there is none, as a restarted controller does.
     pub(super) fn begin(&mut self, current: i32, now: Duration) {
         if self.proposals.is_empty() {
             self.record(current, now);
         }
     }
 
-    /// `current`, moved no further than every proposal in the windows agrees to, `proposal` included.
+    /// Moves `current` only as far as all proposals in the windows allow, `proposal` included.
     pub(super) fn stabilize(
         &mut self,
         proposal: i32,
@@ -217,7 +219,7 @@ impl ProposalHistory {
         current.max(up).min(down)
     }
 
-    /// The largest proposal of the window: where there is no behavior.
+    /// The largest proposal in the window: stabilization without `behavior`.
     pub(super) fn largest(&mut self, proposal: i32, window: Duration, now: Duration) -> i32 {
         let largest = self.within(window, now).fold(proposal, i32::max);
         self.record(proposal, now);
@@ -226,7 +228,7 @@ impl ProposalHistory {
 
     pub(super) fn record(&mut self, proposal: i32, now: Duration) {
         self.proposals.push_back((now, proposal));
-        // One is kept however old it is: that there was one is what `begin` goes by.
+        // Keeps at least one entry: `begin` records a proposal only for an empty history.
         while self.proposals.len() > 1 && self.proposals.front().is_some_and(|(at, _)| is_past(*at, now)) {
             self.proposals.pop_front();
         }
@@ -247,7 +249,7 @@ impl ScaleEvents {
         }
     }
 
-    /// The size at the start of a period, by the HPA's own changes since.
+    /// The size at the start of a period: `current` without the HPA's own changes since then.
     fn size_before(&self, current: i32, period: Duration, now: Duration) -> i32 {
         let changes = self.changes.iter().filter(|(at, _)| *at + period > now).map(|(_, change)| *change);
         current.saturating_sub(changes.sum())
@@ -258,7 +260,7 @@ fn is_past(at: Duration, now: Duration) -> bool {
     at + MAX_PERIOD < now
 }
 
-/// Where there is no behavior: at most twice the size, or 4; and min..max.
+/// Limits without `behavior`: twice the size or 4, whichever is larger; and min..max.
 pub(super) fn default_limit(desired: i32, current: i32, min: i32, max: i32) -> (i32, SyncReason) {
     let limit = current.saturating_mul(2).max(4);
     let (most, reason) =

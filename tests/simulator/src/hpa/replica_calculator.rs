@@ -1,6 +1,6 @@
-//! From a metric's value to a number of pods (replica_calculator.go, External with an averageValue).
+//! Number of pods for a metric value (replica_calculator.go, External with an `averageValue`).
 
-/// What a metric says, in thousandths.
+/// A metric's value in thousandths.
 pub type MetricValue = Result<i64, NoMetric>;
 
 /// The metric could not be read: an error of the API, or a list without items.
@@ -8,7 +8,7 @@ pub type MetricValue = Result<i64, NoMetric>;
 #[error("no metrics returned from external metrics API")]
 pub struct NoMetric;
 
-/// How far a ratio may be off 1 before anything changes.
+/// Allowed deviation of the usage ratio from 1 without a change of size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerances {
     /// Upwards.
@@ -20,7 +20,7 @@ pub struct Tolerances {
 // === impl Tolerances ===
 
 impl Default for Tolerances {
-    /// The controller's flag.
+    /// Default of the controller's flag.
     fn default() -> Self {
         Self { up: 0.1, down: 0.1 }
     }
@@ -33,10 +33,10 @@ impl Tolerances {
     }
 }
 
-/// The usage of a metric that lists several items, all in thousandths.
+/// The sum of a metric's items, all in thousandths.
 ///
 /// # Errors
-/// When there are none.
+/// [`NoMetric`] for an empty list.
 pub fn sum(items: &[i64]) -> MetricValue {
     if items.is_empty() {
         return Err(NoMetric);
@@ -44,7 +44,7 @@ pub fn sum(items: &[i64]) -> MetricValue {
     Ok(items.iter().fold(0, |sum: i64, item| sum.saturating_add(*item)))
 }
 
-/// Pods for `usage`, at `target` each; `status` pods if they are about right.
+/// Pods for `usage` at `target` each; `status` if the ratio is within the tolerances.
 pub fn proposal(usage: i64, target: i64, status: i32, tolerances: Tolerances) -> i32 {
     let (usage, target) = (usage as f64, target as f64);
     if tolerances.contains(usage / (target * f64::from(status))) {

@@ -1,12 +1,12 @@
-//! Golden vectors: what a controller of 1.33 or later gives for an External metric with an `averageValue`. Row numbers are
-//! those of our table of HPA vectors. Not here, because they are about API objects and not about numbers: 25 (a conflict on
-//! the write) and 26 (two HPAs for the same pods).
+//! Golden vectors: results of a controller of 1.33 or later for an External metric with an
+//! `averageValue`. The comments give the row of the table of HPA vectors. Rows 25 (conflict on the
+//! write) and 26 (two HPAs for the same pods) are about API objects and are left out.
 
 use super::*;
 
 const NOW: Duration = Duration::from_secs(10_000);
 
-/// Stable, with the default tolerance of 10 %.
+/// `None` is the default tolerance of 10 %.
 fn with_tolerance(tolerance: Option<f64>) -> Behavior {
     let mut behavior = Behavior::like_the_kpa(Duration::ZERO);
     (behavior.up.tolerance, behavior.down.tolerance) = (tolerance, tolerance);
@@ -17,7 +17,7 @@ fn hpa(min: i32, max: i32, behavior: impl Into<Option<Behavior>>) -> Hpa {
     Hpa::new(HpaSpec { min, max, targets: vec![70_000], behavior: behavior.into() })
 }
 
-/// A sync with `usage` in whole units; `status.replicas` is what spec says.
+/// Runs a sync with `usage` in whole units and `status.replicas` equal to `spec.replicas`.
 fn sync(hpa: &mut Hpa, spec: i32, usage: i64) -> (i32, SyncReason) {
     let sync = hpa.sync(ObservedTarget { spec, status: spec, usages: &[Ok(usage * 1000)] }, NOW);
     (sync.replicas, sync.reason)
@@ -29,7 +29,7 @@ fn of(usage: f64, target: f64, status: i32, tolerance: Option<f64>) -> i32 {
 }
 
 #[test]
-fn a_proposal_is_the_usage_over_the_target_unless_within_the_tolerance() {
+fn proposal_is_usage_over_target_unless_within_tolerance() {
     assert_eq!(of(350.0, 70.0, 4, None), 5); // 1
     assert_eq!(of(286.0, 70.0, 4, None), 4); // 2
     assert_eq!(of(286.0, 70.0, 4, Some(0.0)), 5); // 2
@@ -43,8 +43,8 @@ fn a_proposal_is_the_usage_over_the_target_unless_within_the_tolerance() {
 }
 
 #[test]
-fn nothing_asked_for_rests_at_the_minimum() {
-    // 6, 7: a pod that was only just created is not in status yet.
+fn usage_of_zero_gives_the_minimum() {
+    // 6, 7: a pod that was just created does not count in status.
     for status in [0, 1] {
         let sync =
             hpa(1, 50, with_tolerance(None)).sync(ObservedTarget { spec: 1, status, usages: &[Ok(0)] }, NOW);
@@ -53,14 +53,14 @@ fn nothing_asked_for_rests_at_the_minimum() {
 }
 
 #[test]
-fn items_add_up_and_no_items_are_an_error() {
+fn sums_items_and_rejects_an_empty_list() {
     assert_eq!(sum(&[100_000, 100_000, 150_000]), Ok(350_000)); // 8
     assert_eq!(sum(&[i64::MAX, 1]), Ok(i64::MAX));
     assert_eq!(sum(&[]), Err(NoMetric)); // 9
 }
 
 #[test]
-fn an_unreadable_metric_freezes_the_size() {
+fn unreadable_metric_keeps_the_size() {
     // 9
     let sync = hpa(1, 50, with_tolerance(None))
         .sync(ObservedTarget { spec: 7, status: 7, usages: &[Err(NoMetric)] }, NOW);
@@ -68,7 +68,7 @@ fn an_unreadable_metric_freezes_the_size() {
 }
 
 #[test]
-fn one_unreadable_metric_of_two_allows_only_to_grow() {
+fn one_unreadable_metric_of_two_allows_only_growth() {
     // 10
     let two = HpaSpec { min: 1, max: 50, targets: vec![70_000, 70_000], behavior: Some(Behavior::default()) };
     let sync = |usage| {
@@ -81,7 +81,7 @@ fn one_unreadable_metric_of_two_allows_only_to_grow() {
 }
 
 #[test]
-fn a_surge_is_taken_for_the_size_unless_the_tolerance_is_zero() {
+fn surge_pod_becomes_the_size_unless_tolerance_is_zero() {
     // 11
     for (tolerance, replicas) in [(None, 21), (Some(0.0), 20)] {
         let observed = ObservedTarget { spec: 20, status: 21, usages: &[Ok(20 * 70_000)] };
@@ -90,7 +90,7 @@ fn a_surge_is_taken_for_the_size_unless_the_tolerance_is_zero() {
 }
 
 #[test]
-fn policies_limit_growth_by_what_the_hpa_itself_added() {
+fn policies_limit_growth_by_the_hpas_own_changes() {
     // 12
     for (current, replicas) in [(1, 5), (3, 7), (5, 10)] {
         let limited = sync(&mut hpa(1, 500, Behavior::default()), current, 100 * 70);
@@ -113,14 +113,14 @@ fn policies_limit_growth_by_what_the_hpa_itself_added() {
 }
 
 #[test]
-fn an_event_is_forgotten_at_the_end_of_its_period() {
+fn scale_event_expires_at_the_end_of_its_period() {
     let mut hpa = hpa(1, 500, Behavior::default());
     hpa.events.record(4, NOW - Duration::from_secs(15));
     assert_eq!(sync(&mut hpa, 8, 100 * 70), (16, SyncReason::ScaleUpLimit));
 }
 
 #[test]
-fn half_of_the_pods_may_go_in_a_period() {
+fn removes_at_most_half_of_the_pods_in_a_period() {
     // 16
     let rules = Behavior::like_the_kpa(Duration::ZERO).down;
     let limits = [1, 2, 3, 5, 9, 10].map(|current| rules.down_limit(current, &ScaleEvents::default(), NOW));
@@ -129,7 +129,7 @@ fn half_of_the_pods_may_go_in_a_period() {
 }
 
 #[test]
-fn select_policy_picks_the_larger_or_the_smaller_change_or_none() {
+fn select_policy_selects_largest_smallest_or_no_change() {
     let period = Duration::from_secs(15);
     let policies = vec![
         ScalingPolicy { kind: PolicyKind::Pods, value: 4, period },
@@ -151,13 +151,13 @@ fn select_policy_picks_the_larger_or_the_smaller_change_or_none() {
 }
 
 #[test]
-fn stabilization_only_damps_and_knows_only_the_hpas_own_proposals() {
+fn stabilization_uses_only_the_hpas_own_proposals() {
     let free = |down| {
         let mut behavior = Behavior::like_the_kpa(Duration::from_secs(down));
         behavior.down.policies = vec![ScalingPolicy { kind: PolicyKind::Percent, value: 100, period: NOW }];
         hpa(1, 50, behavior)
     };
-    // 17: the 20 was patched from outside.
+    // 17: 20 is a size written from outside.
     let mut none = free(0);
     none.history.record(5, NOW - Duration::from_secs(15));
     assert_eq!(sync(&mut none, 20, 5 * 70), (5, SyncReason::DesiredWithinRange));
@@ -175,13 +175,13 @@ fn stabilization_only_damps_and_knows_only_the_hpas_own_proposals() {
 }
 
 #[test]
-fn a_controller_that_sees_an_hpa_first_takes_its_size_for_a_proposal() {
+fn new_controller_records_the_current_size_as_a_proposal() {
     let mut fresh = hpa(1, 50, Behavior::default());
     assert_eq!(sync(&mut fresh, 10, 70), (10, SyncReason::ScaleDownStabilized));
 }
 
 #[test]
-fn sizes_out_of_bounds_are_corrected_at_once_and_without_a_metric() {
+fn corrects_size_out_of_bounds_without_a_metric() {
     let at = |spec| {
         hpa(2, 50, Behavior::default())
             .sync(ObservedTarget { spec, status: spec, usages: &[Err(NoMetric)] }, NOW)
@@ -193,7 +193,7 @@ fn sizes_out_of_bounds_are_corrected_at_once_and_without_a_metric() {
 }
 
 #[test]
-fn a_target_at_zero_is_left_alone_unless_the_hpa_put_it_there() {
+fn keeps_target_at_zero_unless_the_hpa_scaled_it_there() {
     // 22, 24
     for min in [1, 0] {
         assert_eq!(sync(&mut hpa(min, 50, Behavior::default()), 0, 140), (0, SyncReason::ScalingDisabled));
@@ -205,6 +205,6 @@ fn a_target_at_zero_is_left_alone_unless_the_hpa_put_it_there() {
     assert_eq!(
         sync(&mut own_zero, 0, 140),
         (0, SyncReason::ScalingDisabled),
-        "somebody else put it to zero now"
+        "now at zero by a write of another client"
     );
 }

@@ -1,7 +1,8 @@
-//! Arrivals: the requests of a [`Load`], second by second.
+//! Generates the requests of a [`Load`], second by second.
 //!
-//! Fed by the simulation at each whole second and at each request's end; gives it requests to be scheduled. Everything about
-//! a request is drawn here from a generator of its own, so open-loop traffic is the same whatever scales the pods.
+//! The simulation calls it at each whole second and at the end of each request, and schedules the
+//! returned requests. Every property of a request is drawn from a random generator of its own, so
+//! open-loop traffic does not depend on the scaler under test.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use crate::load::{Load, LoadKind};
 use crate::workload::request::{Request, RequestResult};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a client waits before it comes back after a refusal.
+/// Pause of a client after a refused request.
 const BACK_OFF: Duration = Duration::from_secs(1);
 
-/// Makes requests.
+/// Generator of requests.
 #[derive(Debug)]
 pub struct Arrivals {
     load: Load,
@@ -25,17 +26,17 @@ pub struct Arrivals {
     client_timeout: Duration,
     random: StdRng,
     next_id: u64,
-    /// Clients that are there, and that should be.
+    /// Current and target number of clients.
     clients: u32,
     wanted: u32,
-    /// The part of a request that a paced load owes the next second.
+    /// Fraction of a request that a paced load carries over to the next second.
     owed: f64,
 }
 
 // === impl Arrivals ===
 
 impl Arrivals {
-    /// Nobody has called yet.
+    /// A generator before its first request.
     pub fn new(load: Load, service_time: ServiceTime, client_timeout: Duration, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed);
         Self { load, service_time, client_timeout, random, next_id: 0, clients: 0, wanted: 0, owed: 0.0 }
@@ -60,7 +61,7 @@ impl Arrivals {
         requests
     }
 
-    /// The next request of a client whose last one has ended; `None` if it does not come back.
+    /// The next request of a client whose last one has ended; `None` if the client leaves.
     pub fn next_of(&mut self, request: &Request, outcome: RequestResult, now: Time) -> Option<Request> {
         if !request.repeats {
             return None;
@@ -74,7 +75,7 @@ impl Arrivals {
     }
 
     fn clients(&mut self, level: f64, now: Time) -> Vec<Time> {
-        // Those who are too many leave when their request has ended.
+        // Surplus clients leave when their request has ended.
         self.wanted = level.round() as u32;
         let come = self.wanted.saturating_sub(self.clients);
         self.clients += come;
@@ -90,7 +91,8 @@ impl Arrivals {
 
     fn poisson(&mut self, level: f64, now: Time) -> Vec<Time> {
         let mut instants = Vec::new();
-        // Gaps have no memory, so each second may begin anew. With no level the first gap never ends.
+        // Exponential gaps are memoryless, so each second starts anew. At level 0 the first gap is
+        // infinite.
         let mut at = exponential(&mut self.random) / level;
         while at < 1.0 {
             instants.push(now + Duration::from_secs_f64(at));
@@ -127,11 +129,11 @@ mod tests {
     }
 
     #[test]
-    fn callers_come_at_once_and_those_too_many_leave_after_their_request() {
+    fn clients_start_at_once_and_surplus_clients_leave_after_a_request() {
         let mut arrivals = arrivals(Load::clients(Profile::constant(3.0).step(at(5), 1.0)));
         let first = arrivals.second(at(0));
         assert_eq!(first.len(), 3);
-        assert!(arrivals.second(at(1)).is_empty(), "they are there already");
+        assert!(arrivals.second(at(1)).is_empty(), "no second start of the same clients");
         assert!(arrivals.next_of(&first[0], RequestResult::Served, at(1)).is_some());
         arrivals.second(at(5));
         assert!(arrivals.next_of(&first[1], RequestResult::Served, at(5)).is_none());
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_caller_backs_off() {
+    fn client_pauses_after_a_refused_request() {
         let mut arrivals = arrivals(Load::clients(Profile::constant(1.0)));
         let request = arrivals.second(at(0))[0];
         assert_eq!(
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn open_loads_keep_their_mean() {
+    fn open_loop_loads_have_the_mean_of_their_level() {
         for load in [Load::paced(Profile::constant(2.5)), Load::poisson(Profile::constant(2.5))] {
             let mut arrivals = arrivals(load.clone());
             let total: usize = (0..10_000).map(|second| arrivals.second(at(second)).len()).sum();
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_arrive_at_their_instant_and_once() {
+    fn bursts_arrive_once_and_at_their_instant() {
         let burst_at = Duration::from_millis(2300);
         let mut arrivals = arrivals(Load::none().burst(burst_at, 50));
         let requests: Vec<_> = (0..5).flat_map(|second| arrivals.second(at(second))).collect();

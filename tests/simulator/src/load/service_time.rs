@@ -1,4 +1,4 @@
-//! How long a pod works on a request.
+//! Service time: how long a pod works on a request.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use rand::{Rng, RngExt};
 /// A distribution of service times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ServiceTime {
-    /// Always the same.
+    /// The same for all requests.
     Constant(Duration),
-    /// Exponential, with this mean: many short ones, a few long ones.
+    /// Exponential with this mean: many short requests, a few long ones.
     Exponential(Duration),
 }
 
 // === impl ServiceTime ===
 
 impl ServiceTime {
-    /// The time for one request.
+    /// Draws the time of one request.
     pub fn draw(self, random: &mut impl Rng) -> Duration {
         match self {
             Self::Constant(time) => time,
@@ -25,7 +25,7 @@ impl ServiceTime {
     }
 }
 
-/// An exponential number of mean 1.
+/// An exponentially distributed number of mean 1.
 pub(crate) fn exponential(random: &mut impl Rng) -> f64 {
     let uniform: f64 = random.random_range(0.0..1.0);
     -(1.0 - uniform).ln()

@@ -1,4 +1,4 @@
-//! StatsScraper: a sample of the pods' reports once a second, and what all of them would have said.
+//! Scrapes the stats of a sample of the pods once a second and extrapolates to all of them.
 
 use autoscaler::stats::collection::ScrapeResult;
 use autoscaler::stats::{Stat, extrapolate, sample_size};
@@ -8,7 +8,8 @@ use rand::seq::SliceRandom;
 use crate::clock::Time;
 use crate::workload::pod::{Pod, PodPhase};
 
-/// Asks a sample of the pods. Those that ran for a stable window come first: the young report less than they will.
+/// Scrapes a sample. Pods older than a stable window come first: the averages of younger pods still
+/// rise.
 pub fn scrape<'a>(
     pods: impl Iterator<Item = &'a Pod>,
     now: Time,
@@ -32,7 +33,7 @@ pub fn scrape<'a>(
     for pod in candidates {
         match pod.last_stat() {
             Some(stat) => stats.push(stat.clone()),
-            // Another is asked in its place.
+            // The next candidate replaces it in the sample.
             None => too_young += 1,
         }
         if stats.len() == sample {

@@ -1,12 +1,12 @@
-//! Latencies: how long requests took, as a histogram with an error below 1 %.
+//! Latency histogram with a relative error below 1 %.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Leading bits of a number of microseconds that are kept.
+/// Leading bits of the microseconds that a bucket keeps.
 const BITS: u32 = 7;
 
-/// A distribution of durations. Its size is bounded by the number of buckets: a few thousand.
+/// A distribution of durations. The number of buckets is bounded: a few thousand.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
     counts: BTreeMap<u64, u64>,
@@ -17,7 +17,7 @@ pub struct Latencies {
 // === impl Latencies ===
 
 impl Latencies {
-    /// Adds one.
+    /// Adds a latency.
     pub fn record(&mut self, latency: Duration) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         let cut = (u64::BITS - micros.leading_zeros()).saturating_sub(BITS);
@@ -26,7 +26,7 @@ impl Latencies {
         self.longest = self.longest.max(latency);
     }
 
-    /// The latency that this share of all, from 0 to 1, does not exceed by more than 1 %. Zero if there were none.
+    /// The latency at this quantile, from 0 to 1, within 1 %. Zero if the histogram is empty.
     pub fn quantile(&self, share: f64) -> Duration {
         let rank = (self.total as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -37,7 +37,7 @@ impl Latencies {
         bucket.map_or(Duration::ZERO, |(micros, _)| Duration::from_micros(*micros))
     }
 
-    /// The longest.
+    /// The longest latency.
     pub fn longest(&self) -> Duration {
         self.longest
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_within_a_percent() {
+    fn quantiles_are_within_one_percent() {
         let mut latencies = Latencies::default();
         assert_eq!(latencies.quantile(0.5), Duration::ZERO);
         for millis in 1..=1000 {

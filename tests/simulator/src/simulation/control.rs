@@ -1,4 +1,4 @@
-//! Control: from what is measured to how many pods there are, and back to where requests go.
+//! Control events: from measurements to the number of pods, and to the slices.
 
 use std::ops::Range;
 
@@ -18,22 +18,22 @@ use crate::workload::service::Slices;
 use crate::zero_scaler::ReplicaState;
 
 const SCRAPE_PERIOD: Time = Time::from_secs(1);
-/// In the middle half of a second, so that each round has a second of its own.
+/// In the middle half of a second, so that each scrape falls into a second of its own.
 const SCRAPE_PHASES: Range<Time> = Time::from_millis(250)..Time::from_millis(750);
 const TICK_PERIOD: Time = Time::from_secs(2);
-/// From a decision, or a change of pods, to the zero-scaler's look at it.
+/// From a decision or a change of pods to the zero-scaler's reconcile.
 const RECONCILE_DELAY: Time = Time::from_millis(2);
-/// From a look to the size in the API server.
+/// From a reconcile to the write in the API server.
 const WRITE_DELAY: Time = Time::from_millis(8);
 /// From written slices to the rules on every node.
 const SLICES_DELAY: Time = Time::from_millis(500);
-/// For how long a pod that was told to go stays to answer those who do not know.
+/// Termination delay: the pod still serves clients on nodes with old slices.
 const DRAIN: Time = Time::from_secs(2);
 
 // === impl Simulation ===
 
 impl Simulation {
-    /// What is periodic begins anywhere in its period: nobody chooses how these lie to each other.
+    /// Schedules periodic events at a random phase: no component controls the phases of the others.
     pub(super) fn begin_control(&mut self) {
         self.after(Time::ZERO, Event::Reconcile);
         for (phases, event) in [
@@ -50,11 +50,11 @@ impl Simulation {
         }
     }
 
-    /// Both hear an activator: the adapter counts, the zero-scaler wakes.
+    /// Delivers an activator's stat: the adapter counts it, and the zero-scaler scales from zero.
     pub(super) fn stat_pushed(&mut self, stat: &Stat) {
         if let Some(adapter) = &mut self.adapter {
             adapter.record_push(stat, self.now);
-            if !stat.is_idle() && adapter.wants_poke() {
+            if !stat.is_idle() && adapter.needs_poke() {
                 self.decide();
             }
         }
@@ -89,7 +89,7 @@ impl Simulation {
     }
 
     pub(super) fn decided(&mut self, decision: Decision) {
-        // A decision that was on its way when the adapter was lost.
+        // The decision may have been made before the adapter was lost.
         if self.adapter.is_some() {
             self.zero_scaler.set_decision(Some(decision));
         }
@@ -129,7 +129,7 @@ impl Simulation {
         self.after(WRITE_DELAY, Event::SizeWritten(write));
     }
 
-    /// All writes but those in panic hold only for the version that they go by.
+    /// A write is conditional on the ReplicaSet's version, except in panic.
     pub(super) fn size_write_applied(&mut self, write: SizeWrite) {
         if write.writer != Writer::Panic && write.seen != self.replicas.version() {
             return self.after(RECONCILE_DELAY, Event::Reconcile);

@@ -1,6 +1,7 @@
-//! EventQueue: what happens next. The heart of the simulation: time moves from one event to the next, never in between.
+//! Queue of future events. Virtual time advances from one event to the next.
 //!
-//! Events of the same instant happen in the order in which they were scheduled, so a run is the same each time.
+//! Events of the same instant are handled in the order of their scheduling, so a run is
+//! reproducible.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,11 +17,11 @@ pub struct EventQueue<E> {
     overflowed: bool,
 }
 
-/// More events were scheduled than the queue holds: the scenario is larger than anything meant to be simulated here.
+/// The queue is full: the scenario generates more events than the simulator supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {bound} events are waiting to happen; use a smaller load or a longer service time")]
+#[error("more than {bound} events are pending; use a smaller load or a longer service time")]
 pub struct EventQueueFull {
-    /// How many may wait.
+    /// Bound of the queue.
     pub bound: usize,
 }
 
@@ -34,12 +35,12 @@ struct Entry<E> {
 // === impl EventQueue ===
 
 impl<E> EventQueue<E> {
-    /// An empty queue for so many events.
+    /// An empty queue with this bound.
     pub fn new(bound: usize) -> Self {
         Self { heap: BinaryHeap::new(), scheduled: 0, bound, overflowed: false }
     }
 
-    /// Lets `event` happen at `at`. One too many is not lost in silence: [`pop`](Self::pop) fails from then on.
+    /// Schedules `event` at `at`. If the queue is full, [`pop`](Self::pop) fails from then on.
     pub fn schedule(&mut self, at: Time, event: E) {
         if self.heap.len() >= self.bound {
             self.overflowed = true;
@@ -49,10 +50,10 @@ impl<E> EventQueue<E> {
         self.heap.push(Entry { at, number: self.scheduled, event });
     }
 
-    /// The next event, if it happens before `end`.
+    /// Removes the next event if it is before `end`.
     ///
     /// # Errors
-    /// When an event had no room.
+    /// [`EventQueueFull`] if an event could not be scheduled.
     pub fn pop(&mut self, end: Time) -> Result<Option<(Time, E)>, EventQueueFull> {
         if self.overflowed {
             return Err(EventQueueFull { bound: self.bound });
@@ -73,7 +74,7 @@ impl<E> Entry<E> {
 }
 
 impl<E> Ord for Entry<E> {
-    /// The largest comes out of the heap first, so the earliest is the largest.
+    /// Reversed, because a `BinaryHeap` returns the largest entry first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_comes_first_and_equals_in_the_order_they_were_scheduled() {
+    fn pops_by_time_and_then_in_order_of_scheduling() {
         let mut queue = EventQueue::new(10);
         for (second, name) in [(2, "c"), (1, "a"), (2, "d"), (1, "b"), (9, "after the end")] {
             queue.schedule(Duration::from_secs(second), name);
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_room_fails_the_run() {
+    fn pop_fails_after_an_event_exceeded_the_bound() {
         let mut queue = EventQueue::new(1);
         queue.schedule(Duration::ZERO, 1);
         queue.schedule(Duration::ZERO, 2);

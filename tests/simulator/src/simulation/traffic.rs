@@ -1,4 +1,4 @@
-//! Requests: from their arrival through an activator or straight to a pod, and to their end.
+//! Request events: arrival, path through an activator or straight to a pod, and end.
 
 use autoscaler::routing::slot_lending::SlotMessage;
 
@@ -9,15 +9,15 @@ use crate::workload::request::{ActivatorId, Request, RequestResult};
 use crate::workload::service::Backend;
 
 const SECOND: Time = Time::from_secs(1);
-/// From an activator to the adapter and the zero-scaler.
+/// Latency of a stat from an activator to the adapter and the zero-scaler.
 const PUSH_DELAY: Time = Time::from_millis(2);
-/// From one activator to another.
+/// Latency of a message between activators.
 const PEER_DELAY: Time = Time::from_millis(1);
 
 // === impl Simulation ===
 
 impl Simulation {
-    /// The second that is over is reported, and the requests of the next one are known.
+    /// Reports the past second and schedules the requests of the next one.
     pub(super) fn second(&mut self) {
         let now = self.now;
         for pod in self.replicas.pods_mut() {
@@ -55,14 +55,14 @@ impl Simulation {
             return self.end(request, RequestResult::Refused);
         }
         self.settle(index);
-        // Whoever came last waits if anybody does.
+        // The newest request is the last in the queue, so it is held if any request is.
         if self.activators.get(index).is_some_and(|activator| activator.held() > 0) {
             self.events
                 .schedule(request.deadline, Event::DeadlineExpired(Backend::Activator(index), request.id));
         }
     }
 
-    /// Sends on what an activator has places for, and what it has to say.
+    /// Forwards the requests that have a slot now, and sends the messages to the other activators.
     fn settle(&mut self, index: ActivatorId) {
         let mut again = true;
         while std::mem::take(&mut again) {
@@ -87,9 +87,9 @@ impl Simulation {
         self.settle(to);
     }
 
-    /// Gives a request to a pod; false if that has no room for it.
+    /// Sends a request to a pod; false if the pod refuses it.
     fn send(&mut self, id: PodId, request: Request) -> bool {
-        // A pod that is gone while somebody still sends to it would be a fault of the loop: it shows as a refusal.
+        // Routing to a deleted pod is a defect of the loop. It shows as a refused request.
         let Some(pod) = self.replicas.pod_mut(id) else { return false };
         match pod.accept(request, self.now) {
             Admission::Running => self.after(request.work, Event::Finished(id, request)),
@@ -110,7 +110,7 @@ impl Simulation {
         self.settle_for(&request);
     }
 
-    /// A deadline is over. Whoever does not wait any more stays.
+    /// Ends a request that still waits at its deadline. A running request is not affected.
     pub(super) fn deadline_expired(&mut self, place: Backend, id: u64) {
         match place {
             Backend::Activator(index) => {
@@ -130,7 +130,7 @@ impl Simulation {
         }
     }
 
-    /// Ends a request that was on a pod, and gives its place back.
+    /// Ends a request that was sent to a pod, and frees its slot.
     fn leave_pod(&mut self, id: PodId, request: Request, outcome: RequestResult) {
         self.end(request, outcome);
         if let Some(activator) = request.activator.and_then(|index| self.activators.get_mut(index)) {
@@ -161,7 +161,7 @@ impl Simulation {
         }
     }
 
-    /// Pods came or went.
+    /// Sends the current ready pods to all activators.
     pub(super) fn update_activators(&mut self) {
         let ready = self.replicas.ready();
         for activator in &mut self.activators {

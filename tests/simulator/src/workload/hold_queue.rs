@@ -1,4 +1,4 @@
-//! HoldQueue: requests that wait for a place, first come, first served. Activators have one, and so has every sidecar.
+//! Bounded FIFO queue of held requests. Each activator and each queue-proxy has one.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ pub struct HoldQueue {
 // === impl HoldQueue ===
 
 impl HoldQueue {
-    /// An empty queue for so many.
+    /// An empty queue with this bound.
     pub fn new(bound: usize) -> Self {
         Self { waiting: VecDeque::new(), bound }
     }
 
-    /// Lets one more wait; false if the queue is full.
+    /// Appends a request; false if the queue is full.
     #[must_use]
     pub fn push(&mut self, request: Request) -> bool {
         let room = self.waiting.len() < self.bound;
@@ -29,28 +29,28 @@ impl HoldQueue {
         room
     }
 
-    /// Who waits longest.
+    /// The oldest request.
     pub fn front(&self) -> Option<&Request> {
         self.waiting.front()
     }
 
-    /// Takes out who waits longest.
+    /// Removes the oldest request.
     pub fn pop(&mut self) -> Option<Request> {
         self.waiting.pop_front()
     }
 
-    /// Takes out a request whose client gave up, if it still waits here.
+    /// Removes the request of this number, after its client timeout.
     pub fn remove(&mut self, id: u64) -> Option<Request> {
         let place = self.waiting.iter().position(|request| request.id == id)?;
         self.waiting.remove(place)
     }
 
-    /// How many wait.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

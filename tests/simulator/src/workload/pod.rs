@@ -1,7 +1,7 @@
-//! Pod: the app behind its sidecar, which limits, queues, counts and reports.
+//! Pod: the app behind its queue-proxy, which limits, queues, counts and reports.
 //!
-//! Requests come from clients (Serve) and from activators (Proxy). A pod that is told to go finishes what it has, and what
-//! still comes until everybody knows.
+//! Requests come from clients (Serve) and from activators (Proxy). A terminating pod finishes its
+//! requests, and those that still arrive until the new slices have reached all nodes.
 
 use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::stats::{RequestStats, Stat};
@@ -10,10 +10,10 @@ use crate::clock::{Time, instant, whole_second};
 use crate::workload::hold_queue::HoldQueue;
 use crate::workload::request::Request;
 
-/// Requests that may wait in a sidecar for each one that may run.
+/// Requests that may wait in the queue-proxy for each one that may run.
 const QUEUE_FACTOR: usize = 10;
 
-/// A pod's name: the order of creation.
+/// A pod's number, in order of creation.
 pub type PodId = u64;
 
 /// One pod.
@@ -24,41 +24,41 @@ pub struct Pod {
     running: usize,
     most_running: usize,
     queue: HoldQueue,
-    /// Since when it has nothing to do.
+    /// Since when no request runs.
     idle_since: Option<Time>,
     stats: RequestStats,
     last_stat: Option<Stat>,
 }
 
-/// Where a pod is in its life.
+/// Phase of a pod's life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodPhase {
-    /// Not able to answer yet.
+    /// Not ready yet.
     Starting,
-    /// In the slices, since then.
+    /// Ready, so it is in the slices.
     Ready {
-        /// Since when.
+        /// Time of the transition.
         since: Time,
     },
-    /// Told to go.
+    /// Scheduled for deletion.
     Terminating,
 }
 
-/// What became of a request.
+/// Result of the admission of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// The app works on it.
     Running,
-    /// It waits in the sidecar.
+    /// It waits in the queue-proxy.
     Waiting,
-    /// The sidecar's queue is full.
+    /// The queue is full.
     Refused,
 }
 
 // === impl Pod ===
 
 impl Pod {
-    /// A pod that has just been created.
+    /// A pod that was just created.
     pub fn new(container_concurrency: u32, now: Time) -> Self {
         Self {
             phase: PodPhase::Starting,
@@ -72,32 +72,32 @@ impl Pod {
         }
     }
 
-    /// The app answers.
+    /// Marks a starting pod as ready.
     pub fn become_ready(&mut self, now: Time) {
         if self.phase == PodPhase::Starting {
             self.phase = PodPhase::Ready { since: now };
             self.idle_since = Some(now);
-            // Its first period began with the second it lies in.
+            // The first period begins with a whole second, as all later ones do.
             self.stats = RequestStats::new(instant(whole_second(now)));
         }
     }
 
-    /// Somebody wants it gone.
+    /// Starts termination.
     pub fn terminate(&mut self) {
         self.phase = PodPhase::Terminating;
     }
 
-    /// Where it is in its life.
+    /// The current phase.
     pub fn phase(&self) -> PodPhase {
         self.phase
     }
 
-    /// Whether new requests should come here.
+    /// Whether the pod should receive new requests.
     pub fn is_ready(&self) -> bool {
         matches!(self.phase, PodPhase::Ready { .. })
     }
 
-    /// Takes a request in.
+    /// Admits, queues or refuses a request.
     pub fn accept(&mut self, request: Request, now: Time) -> Admission {
         let accepted = if self.has_room() {
             self.run();
@@ -111,7 +111,7 @@ impl Pod {
         accepted
     }
 
-    /// Ends a request, and gives the next one that runs now.
+    /// Ends a request. Returns the queued request that starts instead.
     pub fn finish(&mut self, request: &Request, now: Time) -> Option<Request> {
         self.running -= 1;
         self.stats.request_out(instant(now), request.activator.is_some());
@@ -123,7 +123,7 @@ impl Pod {
         Some(next)
     }
 
-    /// A client gave up; its request, if it was still waiting here.
+    /// Removes and returns a queued request, after its client timeout.
     pub fn remove(&mut self, id: u64, now: Time) -> Option<Request> {
         let request = self.queue.remove(id)?;
         self.stats.request_out(instant(now), request.activator.is_some());
@@ -147,27 +147,27 @@ impl Pod {
         });
     }
 
-    /// What the collector reads: the last whole period; `None` in the first.
+    /// The stat that a scrape reads: the last whole period; `None` in the first.
     pub fn last_stat(&self) -> Option<&Stat> {
         self.last_stat.as_ref()
     }
 
-    /// Requests that the app works on.
+    /// Requests in the app.
     pub fn running(&self) -> usize {
         self.running
     }
 
-    /// The most there ever were.
+    /// The largest number of requests that were in the app at a time.
     pub fn most_running(&self) -> usize {
         self.most_running
     }
 
-    /// Requests that wait in the sidecar.
+    /// Requests in the queue.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Since when it could work and has nothing to do.
+    /// Since when the pod is ready and without requests.
     pub fn idle_since(&self) -> Option<Time> {
         self.idle_since.filter(|_| self.is_ready())
     }

@@ -1,6 +1,7 @@
-//! ReplicaSet: `/scale` and the pods that follow it.
+//! ReplicaSet: the scale subresource, and the pods that follow it.
 //!
-//! Written by the HPA and the zero-scaler; every change is kept with its writer, for that is what most tests are about.
+//! The HPA and the zero-scaler write it. Each change is kept with its writer, for the assertions of
+//! the tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use crate::clock::Time;
 use crate::workload::pod::{Pod, PodId, PodPhase};
 
-/// The target of all scaling.
+/// The scale target.
 #[derive(Debug)]
 pub struct ReplicaSet {
     pods: BTreeMap<PodId, Pod>,
@@ -17,57 +18,57 @@ pub struct ReplicaSet {
     spec: u32,
     version: u64,
     changes: Vec<SizeChange>,
-    /// The most requests that any pod, gone ones included, had at a time.
+    /// The largest number of requests in a deleted pod's app at a time.
     most_running: usize,
 }
 
 /// A change of `spec.replicas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeChange {
-    /// When.
+    /// Time of the write.
     pub at: Time,
     /// The size before.
     pub from: u32,
     /// The size after.
     pub to: u32,
-    /// Who wrote it.
+    /// The component that wrote it.
     pub writer: Writer,
-    /// What the decider wanted then, and whether it panicked.
+    /// The desired size of the newest decision.
     pub desired: Option<u32>,
-    /// Whether the decider panicked then.
+    /// Whether the decider was in panic mode.
     pub panicking: bool,
 }
 
-/// Who writes sizes, and why.
+/// A component that writes sizes, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// The HPA.
     Hpa,
-    /// The zero-scaler, on an activator's word: the first pods of a sleeping workload.
+    /// The zero-scaler, for an activator's report: the first pods of a workload at zero.
     Wake,
-    /// The zero-scaler: the decider wants pods where there are none.
+    /// The zero-scaler: the decider wants pods for a workload at zero.
     Wanted,
-    /// The zero-scaler, ahead of the HPA.
+    /// The zero-scaler, ahead of the HPA in panic.
     Panic,
     /// The zero-scaler, in place of an HPA.
     Direct,
-    /// The zero-scaler: nobody asks.
+    /// The zero-scaler: no requests.
     Idle,
 }
 
-/// What follows from a write.
+/// Pods that a write affects.
 #[derive(Debug, Default)]
 pub struct PodChanges {
-    /// Pods that begin to start.
+    /// Pods that were created.
     pub created: Vec<PodId>,
-    /// Pods that were told to go.
+    /// Pods that begin to terminate.
     pub terminated: Vec<PodId>,
 }
 
 // === impl ReplicaSet ===
 
 impl ReplicaSet {
-    /// A target of this size whose pods are ready since long ago.
+    /// A target of this size with all pods ready.
     pub fn new(size: u32, container_concurrency: u32) -> Self {
         let mut replicas = Self {
             pods: BTreeMap::new(),
@@ -84,7 +85,7 @@ impl ReplicaSet {
         replicas
     }
 
-    /// Writes `spec.replicas`. `change` says who, and what the decider thought of it.
+    /// Writes `spec.replicas`, creates or terminates pods, and records the change.
     pub fn write(&mut self, change: SizeChange) -> PodChanges {
         self.version += 1;
         self.spec = change.to;
@@ -98,14 +99,14 @@ impl ReplicaSet {
         PodChanges { created, terminated }
     }
 
-    /// A pod's app answers. False if the pod is not there any more, or is told to go.
+    /// Marks a pod as ready. False if it is deleted or terminating.
     pub fn become_ready(&mut self, id: PodId, now: Time) -> bool {
         let Some(pod) = self.pods.get_mut(&id) else { return false };
         pod.become_ready(now);
         pod.is_ready()
     }
 
-    /// Lets a pod that was told to go, and has nothing to do, be gone.
+    /// Deletes a terminating pod without requests.
     pub fn remove_if_drained(&mut self, id: PodId) {
         let drained = |pod: &Pod| pod.phase() == PodPhase::Terminating && pod.running() + pod.waiting() == 0;
         if self.pods.get(&id).is_some_and(drained)
@@ -115,22 +116,22 @@ impl ReplicaSet {
         }
     }
 
-    /// A pod.
+    /// The pod of this number.
     pub fn pod_mut(&mut self, id: PodId) -> Option<&mut Pod> {
         self.pods.get_mut(&id)
     }
 
-    /// All pods that are not gone.
+    /// All pods, terminating ones included.
     pub fn pods(&self) -> impl Iterator<Item = (PodId, &Pod)> {
         self.pods.iter().map(|(id, pod)| (*id, pod))
     }
 
-    /// All pods that are not gone.
+    /// All pods, terminating ones included.
     pub fn pods_mut(&mut self) -> impl Iterator<Item = &mut Pod> {
         self.pods.values_mut()
     }
 
-    /// The pods that should get requests.
+    /// The ready pods.
     pub fn ready(&self) -> Vec<PodId> {
         self.pods().filter(|(_, pod)| pod.is_ready()).map(|(id, _)| id).collect()
     }
@@ -140,12 +141,12 @@ impl ReplicaSet {
         self.spec
     }
 
-    /// `status.replicas`: pods that are there and not told to go, ready or not.
+    /// `status.replicas`: pods that are not terminating, ready or not.
     pub fn alive(&self) -> usize {
         self.pods.values().filter(|pod| pod.phase() != PodPhase::Terminating).count()
     }
 
-    /// Changes with each write.
+    /// Increases with each write.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -155,7 +156,7 @@ impl ReplicaSet {
         &self.changes
     }
 
-    /// The most requests that any pod ever had at a time.
+    /// The largest number of requests in any pod's app at a time, deleted pods included.
     pub fn most_running(&self) -> usize {
         self.pods.values().map(Pod::most_running).fold(self.most_running, usize::max)
     }
@@ -168,7 +169,7 @@ impl ReplicaSet {
         ids
     }
 
-    /// Whom the ReplicaSet controller takes first: pods that are not ready, then those that became ready last.
+    /// The order of the ReplicaSet controller: pods that are not ready, then the newest ready ones.
     fn victims(&self, count: usize) -> Vec<PodId> {
         let mut alive: Vec<_> = self.pods().filter(|(_, pod)| pod.phase() != PodPhase::Terminating).collect();
         alive.sort_by_key(|(id, pod)| match pod.phase() {
@@ -183,7 +184,7 @@ impl ReplicaSet {
         let was_ready = pod.is_ready();
         pod.terminate();
         if !was_ready {
-            // It was in nobody's list.
+            // No client or activator has its address yet.
             self.remove_if_drained(id);
         }
     }
@@ -200,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn starting_pods_go_first_and_then_the_youngest() {
+    fn deletes_starting_pods_first_and_then_the_newest() {
         let mut replicas = ReplicaSet::new(3, 1);
         let created = write(&mut replicas, 1, 5).created;
         assert_eq!(created, [3, 4]);
         replicas.become_ready(4, Duration::from_secs(2));
         assert_eq!(write(&mut replicas, 3, 3).terminated, [3, 4]);
         assert_eq!(replicas.ready(), [0, 1, 2]);
-        assert!(!replicas.become_ready(3, Duration::from_secs(4)), "it is gone");
+        assert!(!replicas.become_ready(3, Duration::from_secs(4)), "the pod is deleted");
         assert_eq!((replicas.spec(), replicas.alive(), replicas.version()), (3, 3, 2));
     }
 }

@@ -7,32 +7,32 @@ use crate::clock::Time;
 /// Index of an activator.
 pub type ActivatorId = usize;
 
-/// A request and everything that is decided about it when it arrives.
+/// A request with all properties that are drawn at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// Its number.
+    /// Unique number.
     pub id: u64,
-    /// When it arrives.
+    /// Time of arrival.
     pub arrived: Time,
-    /// How long a pod works on it.
+    /// Service time.
     pub work: Duration,
-    /// When its client gives up waiting for a pod to begin.
+    /// End of the client timeout: the latest start in a pod.
     pub deadline: Time,
-    /// Whether the client sends the next one as soon as this has ended.
+    /// Whether the client sends another request when this one has ended.
     pub repeats: bool,
-    /// The activator that carries it.
+    /// The activator on its path, if any.
     pub activator: Option<ActivatorId>,
-    /// Who has lent that activator the place where it runs.
+    /// The activator that lent the slot, if it is not the carrier's own.
     pub lender: Option<ActivatorId>,
 }
 
-/// How a request ended.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestResult {
-    /// A pod has answered.
+    /// A pod responded.
     Served,
-    /// A queue was full.
+    /// A queue was full, or there was no backend.
     Refused,
-    /// The client gave up waiting.
+    /// The client timeout expired.
     TimedOut,
 }

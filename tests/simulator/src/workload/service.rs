@@ -1,6 +1,7 @@
-//! Service: where a client's request goes, by the slices as the nodes know them.
+//! Service: selects the backend of a request by the slices that the clients' node has.
 //!
-//! Written by the zero-scaler, seen a little later by everybody: that delay is why pods that leave must go on answering.
+//! The zero-scaler writes the slices, and nodes use them after a delay. Therefore terminating pods
+//! must still serve requests.
 
 use autoscaler::routing::sks_mode::SksMode;
 use rand::{Rng, RngExt};
@@ -8,35 +9,35 @@ use rand::{Rng, RngExt};
 use crate::workload::pod::PodId;
 use crate::workload::request::ActivatorId;
 
-/// What the slices say.
+/// Content of the EndpointSlices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slices {
-    /// Whether they hold pods or activators.
+    /// Whether the slices contain pods or activators.
     pub mode: SksMode,
     /// The pods, in Serve.
     pub pods: Vec<PodId>,
-    /// How many activators there are, in Proxy.
+    /// Number of activators, in Proxy.
     pub activators: usize,
 }
 
-/// Where one request goes.
+/// Backend of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// To a pod.
+    /// A pod.
     Pod(PodId),
-    /// To an activator.
+    /// An activator.
     Activator(ActivatorId),
 }
 
 // === impl Slices ===
 
 impl Slices {
-    /// Whether a probe of the Service is answered by an activator.
+    /// Whether an activator answers a probe of the Service.
     pub fn leads_to_activators(&self) -> bool {
         self.mode == SksMode::Proxy && self.activators > 0
     }
 
-    /// A backend, at random as kube-proxy does; `None` if the slices are empty.
+    /// A random backend, as kube-proxy selects; `None` if the slices are empty.
     pub fn pick(&self, random: &mut impl Rng) -> Option<Backend> {
         match self.mode {
             SksMode::Serve if self.pods.is_empty() => None,

@@ -1,4 +1,4 @@
-//! What holds in every scenario, at every moment.
+//! Invariants of all scenarios at all times.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
                 scaler,
                 min_replicas: min,
                 max_replicas: min + more,
-                // A size out of bounds is somebody else's doing.
+                // The loop does not choose the initial size, so it has to be within the bounds.
                 initial_replicas: if pods.initial_replicas == 0 && scale_to_zero {
                     0
                 } else {
@@ -75,16 +75,16 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
         })
 }
 
-fn every_request_is_somewhere(report: &Report) {
+fn assert_no_request_is_lost(report: &Report) {
     let ended = report.served + report.refused + report.timed_out;
     assert_eq!(report.arrived, ended + (report.running + report.held) as u64, "{report}");
 }
 
-fn sizes_are_within_bounds(scenario: &Scenario, report: &Report) {
+fn assert_sizes_are_within_bounds(scenario: &Scenario, report: &Report) {
     let bounds = scenario.min_replicas..=scenario.max_replicas;
     for change in &report.changes {
         let zero = change.to == 0 && scenario.scale_to_zero;
-        assert!(zero || bounds.contains(&change.to), "{change}, outside of {bounds:?}\n{report}");
+        assert!(zero || bounds.contains(&change.to), "{change} is outside {bounds:?}\n{report}");
     }
 }
 
@@ -92,21 +92,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn requests_limits_and_bounds_are_kept(scenario in scenarios()) {
+    fn keeps_requests_concurrency_limits_and_size_bounds(scenario in scenarios()) {
         let limit = scenario.container_concurrency;
         let mut simulation = Simulation::new(scenario.clone());
         for step in 1..=20 {
             simulation.run_until(seconds(step * 11)).unwrap();
             let report = simulation.report();
-            every_request_is_somewhere(&report);
-            sizes_are_within_bounds(&scenario, &report);
+            assert_no_request_is_lost(&report);
+            assert_sizes_are_within_bounds(&scenario, &report);
             assert!(limit == 0 || report.most_running <= limit as usize, "{report}");
             assert!(report.longest_idle <= seconds(1) / 500 * scenario.activators as u32, "{scenario:?}\n{report}");
         }
     }
 
     #[test]
-    fn a_run_is_the_same_each_time(scenario in scenarios()) {
+    fn runs_of_one_scenario_are_equal(scenario in scenarios()) {
         let run = || scenario.clone().run(seconds(100)).unwrap();
         assert_eq!(run(), run());
     }

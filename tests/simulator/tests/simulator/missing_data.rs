@@ -1,4 +1,5 @@
-//! Missing data is never zero: without the metrics-adapter no size changes and nobody goes to sleep, but sleepers still wake.
+//! Missing data is never zero: without the metrics-adapter no size changes, no workload is scaled
+//! to zero, and workloads at zero still scale up.
 
 use std::time::Duration;
 
@@ -6,11 +7,12 @@ use simulator::{HpaMetric, Load, Profile, Scaler, Scenario, ServiceTime, Simulat
 
 use crate::seconds;
 
-const ALL: [Scaler; 3] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average), Scaler::Hpa(HpaMetric::Desired)];
+const SCALERS: [Scaler; 3] =
+    [Scaler::Direct, Scaler::Hpa(HpaMetric::Average), Scaler::Hpa(HpaMetric::Desired)];
 
 #[test]
-fn a_minute_without_the_adapter_changes_no_size() {
-    for scaler in ALL {
+fn keeps_size_during_a_minute_without_adapter() {
+    for scaler in SCALERS {
         for burst_capacity in [-1.0, 0.0] {
             let scenario = Scenario {
                 scaler,
@@ -29,8 +31,8 @@ fn a_minute_without_the_adapter_changes_no_size() {
 }
 
 #[test]
-fn nobody_goes_to_sleep_on_silence() {
-    for scaler in ALL {
+fn does_not_scale_to_zero_without_data() {
+    for scaler in SCALERS {
         let scenario = Scenario {
             scaler,
             load: Load::clients(Profile::constant(3.0).step(seconds(100), 0.0)),
@@ -38,15 +40,15 @@ fn nobody_goes_to_sleep_on_silence() {
             ..Scenario::default()
         };
         let report = scenario.run(seconds(700)).unwrap();
-        let slept = report.first_at_size(0, Duration::ZERO).unwrap();
-        // A new adapter has to watch for a whole window itself.
-        assert!(slept >= seconds(400 + 60), "{report}");
+        let zero_at = report.first_at_size(0, Duration::ZERO).unwrap();
+        // A new adapter has to observe a whole window itself.
+        assert!(zero_at >= seconds(400 + 60), "{report}");
     }
 }
 
 #[test]
-fn sleepers_wake_without_the_adapter() {
-    for scaler in ALL {
+fn scales_from_zero_without_adapter() {
+    for scaler in SCALERS {
         let scenario = Scenario {
             scaler,
             initial_replicas: 0,
@@ -60,8 +62,8 @@ fn sleepers_wake_without_the_adapter() {
 }
 
 #[test]
-fn pods_that_never_start_lose_nothing_before_their_callers_give_up() {
-    for scaler in ALL {
+fn holds_requests_until_client_timeout_if_pods_never_start() {
+    for scaler in SCALERS {
         let mut simulation = Simulation::new(Scenario {
             scaler,
             initial_replicas: 0,
@@ -74,7 +76,7 @@ fn pods_that_never_start_lose_nothing_before_their_callers_give_up() {
         let waiting = simulation.report();
         assert_eq!((waiting.held, waiting.refused, waiting.timed_out), (500, 0, 0), "{waiting}");
         simulation.run_until(seconds(71)).unwrap();
-        let given_up = simulation.report();
-        assert_eq!((given_up.held, given_up.timed_out), (0, 500), "{given_up}");
+        let expired = simulation.report();
+        assert_eq!((expired.held, expired.timed_out), (0, 500), "{expired}");
     }
 }

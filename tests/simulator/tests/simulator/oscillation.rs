@@ -1,13 +1,15 @@
-//! Under a constant load with noise the size rests.
+//! Under a constant load with noise the size stays constant.
 //!
-//! Noise passes through the windows: the mean of a minute of a load that jumps by ±20 % each second still moves by 1.5 %. So
-//! a size can rest only if the load is further than that from an edge, a whole number of pods. At an edge the KPA, which
-//! rounds up and knows no tolerance, moves with every breath, by its definition: some 290 times in two hours, and 110 times
-//! where an HPA looks each 15 s. The remedy is its own too, a scale-down delay, which reaches the HPA by the metric: with two
-//! minutes some 20 changes are left, with ten none.
+//! The windows reduce noise but do not remove it. If a load varies by ±20 % each second, its mean
+//! of a minute still varies by 1.5 %. The size is constant only if the load is further than that
+//! from a whole number of pods. At a whole number the KPA, which rounds up without a tolerance,
+//! changes the size about 290 times in two hours, and 110 times with an HPA that syncs every 15 s.
+//! The remedy is the KPA's scale-down delay, which the metric passes on to the HPA: about 20
+//! changes remain with two minutes, none with ten.
 //!
-//! The same 1.5 % are more pods for a larger workload. At 20 pods half a pod is no distance any more (140 changes; 8 with ten
-//! minutes of delay), so that there the delay or a longer window is not for edges alone.
+//! The same 1.5 % are more pods for a larger workload. At 20 pods half a pod is too small a
+//! distance (140 changes; 8 with a delay of ten minutes), so large workloads need the delay or a
+//! longer window at every load.
 
 use std::time::Duration;
 
@@ -15,24 +17,24 @@ use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, settings};
 
 use crate::seconds;
 
-const BOTH: [Scaler; 2] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)];
-const HOURS: Duration = seconds(2 * 3600);
+const SCALERS: [Scaler; 2] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)];
+const TWO_HOURS: Duration = seconds(2 * 3600);
 const TEN_MINUTES: Duration = seconds(600);
-/// The first panic is over by then.
+/// The panic of the start is over by then.
 const SETTLED: Duration = seconds(300);
 
-/// Each second has a rate of its own, up to a fifth more or less than the mean.
-fn jumping(mean: f64) -> Load {
+/// Each second has a rate of its own, up to a fifth above or below the mean.
+fn noisy(mean: f64) -> Load {
     Load::paced(Profile::constant(mean).noise(0.2))
 }
 
 /// Requests at random instants.
-fn random(mean: f64) -> Load {
+fn poisson(mean: f64) -> Load {
     Load::poisson(Profile::constant(mean))
 }
 
-/// Two hours of requests of a second, for so many pods that carry 7 each.
-fn play(pods: f64, load: fn(f64) -> Load, scaler: Scaler, seed: u64, delay: Duration) -> Report {
+/// Two hours of requests of one second each, at a load of `pods` times the target of 7.
+fn run(pods: f64, load: fn(f64) -> Load, scaler: Scaler, seed: u64, delay: Duration) -> Report {
     let scenario = Scenario {
         seed,
         load: load(7.0 * pods),
@@ -43,55 +45,55 @@ fn play(pods: f64, load: fn(f64) -> Load, scaler: Scaler, seed: u64, delay: Dura
         settings: settings(|s| s.scale_down_delay = delay),
         ..Scenario::default()
     };
-    scenario.run(HOURS).unwrap()
+    scenario.run(TWO_HOURS).unwrap()
 }
 
-fn rests(report: &Report) {
+fn assert_size_is_constant(report: &Report) {
     let most = report.most_changes_in(TEN_MINUTES, SETTLED);
-    assert!(most <= 1, "{most} changes in ten minutes\n{report}");
+    assert!(most <= 1, "{most} changes within ten minutes\n{report}");
     assert_eq!((report.refused, report.timed_out), (0, 0), "{report}");
 }
 
 #[test]
-fn rests_when_each_second_is_a_fifth_more_or_less() {
-    for scaler in BOTH {
+fn keeps_size_when_each_second_varies_by_a_fifth() {
+    for scaler in SCALERS {
         for pods in [1.5, 2.5, 4.5, 6.5, 8.5] {
             for seed in 1..=5 {
-                rests(&play(pods, jumping, scaler, seed, Duration::ZERO));
+                assert_size_is_constant(&run(pods, noisy, scaler, seed, Duration::ZERO));
             }
         }
     }
 }
 
 #[test]
-fn rests_when_requests_come_at_random() {
-    for scaler in BOTH {
+fn keeps_size_for_poisson_arrivals() {
+    for scaler in SCALERS {
         for pods in [2.5, 4.5, 6.5] {
             for seed in 1..=5 {
-                rests(&play(pods, random, scaler, seed, Duration::ZERO));
+                assert_size_is_constant(&run(pods, poisson, scaler, seed, Duration::ZERO));
             }
         }
     }
 }
 
-/// Three pods' worth on average, so every other minute wants a fourth. The exact rule follows every time.
+/// The mean needs exactly three pods, so about every other minute needs a fourth.
 #[test]
-fn at_the_edge_of_a_pod_the_exact_rule_moves_all_the_time() {
+fn size_alternates_if_the_load_is_a_whole_number_of_pods() {
     for (scaler, at_least) in [(Scaler::Direct, 100), (Scaler::Hpa(HpaMetric::Average), 50)] {
-        let report = play(3.0, jumping, scaler, 1, Duration::ZERO);
-        let changes = report.changes_between(SETTLED, HOURS).count();
-        assert!(changes >= at_least, "{changes} changes: is this not Knative's rule any more?\n{report}");
-        let sizes: Vec<_> = report.changes_between(SETTLED, HOURS).map(|change| change.to).collect();
-        assert!(sizes.iter().all(|size| [3, 4].contains(size)), "by one pod, up and down: {sizes:?}");
+        let report = run(3.0, noisy, scaler, 1, Duration::ZERO);
+        let changes = report.changes_between(SETTLED, TWO_HOURS).count();
+        assert!(changes >= at_least, "only {changes} changes, less than Knative's rule makes\n{report}");
+        let sizes: Vec<_> = report.changes_between(SETTLED, TWO_HOURS).map(|change| change.to).collect();
+        assert!(sizes.iter().all(|size| [3, 4].contains(size)), "sizes other than 3 and 4: {sizes:?}");
     }
 }
 
 #[test]
-fn at_the_edge_of_a_pod_a_scale_down_delay_gives_rest() {
-    for scaler in BOTH {
-        for load in [jumping, random] {
+fn scale_down_delay_keeps_size_for_a_whole_number_of_pods() {
+    for scaler in SCALERS {
+        for load in [noisy, poisson] {
             for pods in [3.0, 5.0] {
-                rests(&play(pods, load, scaler, 1, TEN_MINUTES));
+                assert_size_is_constant(&run(pods, load, scaler, 1, TEN_MINUTES));
             }
         }
     }

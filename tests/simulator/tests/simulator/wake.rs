@@ -1,5 +1,5 @@
-//! From nothing to a thousand requests at once: a sleeping workload whose pods take five seconds to start serves them all
-//! within half a minute, and loses none.
+//! A thousand simultaneous requests for a workload at zero, with pods that start in five seconds:
+//! all are served within 30 s, and none is lost.
 
 use std::time::Duration;
 
@@ -7,74 +7,78 @@ use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, Writer, sett
 
 use crate::seconds;
 
-const BOTH: [Scaler; 2] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)];
+const SCALERS: [Scaler; 2] = [Scaler::Direct, Scaler::Hpa(HpaMetric::Average)];
 
-/// A sleeping workload; a request takes a second.
-fn asleep(scaler: Scaler, container_concurrency: u32, load: Load) -> Scenario {
+/// A workload at zero; each request takes a second.
+fn at_zero(scaler: Scaler, container_concurrency: u32, load: Load) -> Scenario {
     Scenario { scaler, container_concurrency, load, initial_replicas: 0, ..Scenario::default() }
 }
 
-fn all_served_within_half_a_minute(report: &Report) {
+fn assert_served_within_30_s(report: &Report) {
     assert_eq!((report.refused, report.timed_out), (0, 0), "{report}");
     assert!(report.latencies.longest() <= seconds(30), "{report}");
 }
 
-/// Whatever the fraction of a second that they come in.
+/// The phase of the burst within a second does not matter.
 #[test]
-fn a_thousand_at_once_are_served_within_half_a_minute() {
-    for scaler in BOTH {
+fn serves_a_burst_of_a_thousand_within_30_s() {
+    for scaler in SCALERS {
         for container_concurrency in [100, 0] {
             for millis in [10_000, 10_300, 11_740, 11_760] {
                 let load = Load::none().burst(Duration::from_millis(millis), 1000);
-                let report = asleep(scaler, container_concurrency, load).run(seconds(60)).unwrap();
+                let report = at_zero(scaler, container_concurrency, load).run(seconds(60)).unwrap();
                 assert_eq!(report.served, 1000, "{report}");
-                all_served_within_half_a_minute(&report);
+                assert_served_within_30_s(&report);
             }
         }
     }
 }
 
 #[test]
-fn a_thousand_callers_who_stay_never_wait_longer_than_that() {
-    for scaler in BOTH {
+fn serves_a_thousand_continuous_clients_within_30_s() {
+    for scaler in SCALERS {
         for container_concurrency in [100, 0] {
             let load = Load::clients(Profile::constant(0.0).step(seconds(10), 1000.0));
-            let report = asleep(scaler, container_concurrency, load).run(seconds(60)).unwrap();
-            all_served_within_half_a_minute(&report);
-            assert_eq!(report.running + report.held, 1000, "everybody is there still\n{report}");
+            let report = at_zero(scaler, container_concurrency, load).run(seconds(60)).unwrap();
+            assert_served_within_30_s(&report);
+            assert_eq!(report.running + report.held, 1000, "clients without a request\n{report}");
             assert_eq!(report.final_size(), 15, "{report}");
         }
     }
 }
 
-/// Pods of 10 that carry 7: there have to be 143 of them.
+/// Pods with a container concurrency of 10 and a target of 7: 143 of them are needed.
 #[test]
-fn a_thousand_at_once_on_small_pods() {
-    for scaler in BOTH {
+fn serves_a_burst_of_a_thousand_on_small_pods() {
+    for scaler in SCALERS {
         let load = Load::none().burst(seconds(10), 1000);
-        let report = Scenario { target: 7.0, ..asleep(scaler, 10, load) }.run(seconds(60)).unwrap();
+        let report = Scenario { target: 7.0, ..at_zero(scaler, 10, load) }.run(seconds(60)).unwrap();
         assert_eq!(report.served, 1000, "{report}");
-        all_served_within_half_a_minute(&report);
+        assert_served_within_30_s(&report);
     }
 }
 
 #[test]
-fn the_first_pod_is_asked_for_within_milliseconds() {
-    for scaler in BOTH {
+fn scales_from_zero_within_10_ms_of_the_first_request() {
+    for scaler in SCALERS {
         let load = Load::none().burst(Duration::from_millis(10_300), 1);
-        let report = asleep(scaler, 100, load).run(seconds(30)).unwrap();
+        let report = at_zero(scaler, 100, load).run(seconds(30)).unwrap();
         let first = report.changes[0];
         assert_eq!((first.from, first.to, first.writer), (0, 1, Writer::Wake), "{report}");
         assert!(first.at <= Duration::from_millis(10_310), "{report}");
-        assert_eq!(report.latencies.longest(), Duration::from_millis(6010), "a start and a second\n{report}");
+        assert_eq!(
+            report.latencies.longest(),
+            Duration::from_millis(6010),
+            "longer than pod start and service time\n{report}"
+        );
     }
 }
 
 #[test]
-fn the_activation_scale_is_the_first_size() {
-    for scaler in BOTH {
+fn first_size_is_the_activation_scale() {
+    for scaler in SCALERS {
         let settings = settings(|s| s.activation_scale = 4);
-        let scenario = asleep(scaler, 100, Load::none().burst(seconds(10), 1));
+        let scenario = at_zero(scaler, 100, Load::none().burst(seconds(10), 1));
         let report = Scenario { settings, ..scenario }.run(seconds(15)).unwrap();
         assert_eq!(report.changes[0].to, 4, "{report}");
     }
