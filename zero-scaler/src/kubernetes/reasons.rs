@@ -62,7 +62,7 @@ reasons! {
     // The Active condition: Knative's table.
     PodsReady: "PodAutoscaler/Active, ServerlessService/EndpointsPopulated", "Enough pods are ready.", "";
     Queued: "PodAutoscaler/Active", "Requests wait for pods that are not ready yet.", "";
-    NoTraffic: "PodAutoscaler/Active", "The workload has no traffic and is at zero, or on its way there.", "";
+    NoTraffic: "PodAutoscaler/Active, PodAutoscaler.status.reason", "The workload has no traffic and is at zero, or on its way there.", "";
     TimedOut: "PodAutoscaler/Active", "Pods were not ready within progress-deadline and were given up.",
         "Correct what keeps the pods from starting, or set progress-deadline to more than the slowest start.";
 
@@ -81,7 +81,6 @@ reasons! {
     NoActivator: "PodAutoscaler.status.reason", "No activator is ready, so no request could be held at zero.",
         "See why the pods of Deployment activator are not ready.";
     PodsStarting: "PodAutoscaler.status.reason", "Pods are starting.", "";
-    AtZero: "PodAutoscaler.status.reason", "The workload is at zero and no request is held.", "";
     Retired: "PodAutoscaler.status.reason", "The workload is at zero and marked Unreachable.", "";
 
     // Whether the Service leads to activators.
@@ -197,7 +196,7 @@ impl From<StayReason> for Reason {
     fn from(why: StayReason) -> Self {
         match why {
             StayReason::NotAllowed => Self::ScaleToZeroDisabled,
-            StayReason::AtZero => Self::AtZero,
+            StayReason::AtZero => Self::NoTraffic,
             StayReason::NotAtMinimum => Self::AboveMinimum,
             StayReason::NoDecision => Self::NoDecision,
             StayReason::NoActivator => Self::NoActivator,

@@ -537,7 +537,7 @@ fn reports_phase_and_reason_in_one_word_each() {
     assert_eq!(summary(&in_grace), "Active GracePeriod");
     let waking = ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() };
     assert_eq!(summary(&waking), "Waking PodsStarting");
-    assert_eq!(summary(&ObservedWorkload { decision: None, ..at_zero() }), "AtZero AtZero");
+    assert_eq!(summary(&ObservedWorkload { decision: None, ..at_zero() }), "AtZero NoTraffic");
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub(super) fn summary(
 
 fn at_zero(observed: &ObservedWorkload) -> WorkloadSummary {
     if observed.settings.reachability.is_reachable() {
-        of(WorkloadPhase::AtZero, Reason::AtZero, "activators hold the next request and wake the workload")
+        of(WorkloadPhase::AtZero, Reason::NoTraffic, "activators hold the next request and wake the workload")
     } else {
         of(WorkloadPhase::AtZero, Reason::Retired, "the workload is marked Unreachable")
     }
