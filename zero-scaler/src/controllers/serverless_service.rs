@@ -1,7 +1,7 @@
-//! One Service: lease its ports, find out who can answer, write its endpoints.
+//! Reconciles one ServerlessService: leases ports, probes activators, writes the Service's endpoints.
 //!
 //! ```text
-//!  observe ──► lease ports (status first: activators open them) ──► who listens? ──► desired ──► apply ──► status
+//!  observe ──► lease ports (status first: activators open them) ──► probe activators ──► desired ──► apply ──► status
 //! ```
 //!
 //! Input: a ServerlessService, its Service, the pods and the activators. Output: our EndpointSlices, the private Service, and
@@ -27,13 +27,13 @@ use crate::controllers::reconciler::{RESYNC, ReconcileError};
 
 pub use condition_types::{ACTIVATORS_POPULATED, READY};
 
-/// How soon to ask again for ports, where all were taken. No event tells that one came free.
+/// Retry delay when all activator ports are leased. No event reports a free one.
 const EXHAUSTED_RETRY: Duration = Duration::from_secs(30);
 
-/// Looks at one Service.
+/// Reconciles one ServerlessService.
 ///
 /// # Errors
-/// When the API server refuses a write.
+/// When the API server rejects a write.
 pub async fn reconcile(
     object: Arc<Guarded<ServerlessService>>,
     context: Arc<Context>,
@@ -53,7 +53,7 @@ pub async fn reconcile(
         }
     };
     if observed.ports != observed.status().ports {
-        // Activators read this to know which ports to open; they are asked with the next look.
+        // Activators open the ports of this status. The probe below verifies that they listen.
         apply::status(sks, status::leased(&observed), &context).await?;
     }
     let lessee = PortHolder { key: &key, uid: sks.metadata.uid.as_deref().unwrap_or_default() };

@@ -1,4 +1,4 @@
-//! Writes a Service's endpoints, its private twin and the status. Nothing is written that is there already.
+//! Writes a Service's EndpointSlices, its private Service and the status. Unchanged objects are not written.
 
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
@@ -15,7 +15,7 @@ use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
 use crate::kubernetes::server_side_apply::{apply, apply_status, delete, delete_unchanged, is_owned_by};
 
-/// Writes our slices, then deletes those of ours that are too many: first add, then remove.
+/// Writes the desired slices, then deletes our others, so that the Service is never without endpoints.
 pub(super) async fn slices(
     observed: &ObservedService,
     desired: &[EndpointSlice],
@@ -54,24 +54,24 @@ pub(super) async fn private_service(
     delete_private(&observed.key, &observed.sks, &name, context).await
 }
 
-/// Takes back what this workload wrote for a Service that it can no longer steer. Another one may steer it now.
+/// Deletes what this workload wrote for a Service that it cannot use. Another workload may own it now.
 pub(super) async fn withdraw(
     key: &Key,
     sks: &ServerlessService,
     context: &Context,
 ) -> Result<(), ReconcileError> {
-    take_back(key, None, context).await?;
+    delete_slices(key, None, context).await?;
     delete_private(key, sks, &private_name(&sks.spec.service), context).await?;
     leave(key, sks, context).await
 }
 
-/// Takes back what this workload wrote for Services that it has left.
+/// Deletes what this workload wrote for its earlier Services.
 pub(super) async fn leave(
     key: &Key,
     sks: &ServerlessService,
     context: &Context,
 ) -> Result<(), ReconcileError> {
-    take_back(key, Some(&sks.spec.service), context).await?;
+    delete_slices(key, Some(&sks.spec.service), context).await?;
     let private = sks.status.as_ref().and_then(|status| status.private_service.as_deref());
     match private.filter(|name| *name != private_name(&sks.spec.service)) {
         Some(private) => delete_private(key, sks, private, context).await,
@@ -79,7 +79,7 @@ pub(super) async fn leave(
     }
 }
 
-async fn take_back(key: &Key, kept: Option<&str>, context: &Context) -> Result<(), ReconcileError> {
+async fn delete_slices(key: &Key, kept: Option<&str>, context: &Context) -> Result<(), ReconcileError> {
     let slices = &context.cache.slices;
     for service in slices.services_with_slices_of(key).iter().filter(|service| Some(service.as_str()) != kept)
     {
@@ -121,13 +121,13 @@ pub(super) async fn status(
     Ok(())
 }
 
-/// Whether a private Service is as it should be; that it is a Service goes without saying.
+/// Whether a private Service is as desired. Cached objects have no kind and version to compare.
 fn is_as_private(existing: &Value, desired: &Value) -> bool {
     let parts = ["/metadata", "/spec"].map(|part| (existing.pointer(part), desired.pointer(part)));
     parts.into_iter().all(|(existing, desired)| existing.zip(desired).is_some_and(|(e, d)| contains(e, d)))
 }
 
-/// Whether an object has all that is desired of it; lists must be alike in length and order.
+/// Whether an object has all desired fields. Lists must be equal in length and order.
 fn contains(existing: &Value, desired: &Value) -> bool {
     match (existing, desired) {
         (Value::Object(existing), Value::Object(desired)) => {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_may_have_more_than_is_desired_but_no_longer_lists() {
+    fn allows_additional_fields_but_no_longer_lists() {
         let existing = json!({"spec": {"ports": [{"port": 80, "protocol": "TCP"}], "clusterIP": "None"}});
         assert!(contains(&existing, &json!({"spec": {"ports": [{"port": 80}]}})));
         assert!(!contains(&existing, &json!({"spec": {"ports": [{"port": 81}]}})));

@@ -1,4 +1,4 @@
-//! The endpoints a Service should have. Pure: an observation and the listening activators in, objects out.
+//! The desired endpoints of a Service. Pure: an observation and the listening activators in, objects out.
 //!
 //! One slice for each address family, so that a change of mode is one write, which every node sees as a whole. Only more than
 //! a thousand endpoints, the API's limit, need a second slice.
@@ -23,7 +23,7 @@ use crate::pods::endpoints::{PodEndpoint, is_ready, routable_ports};
 /// The API's limit for one slice.
 const MOST_ENDPOINTS: usize = 1000;
 
-/// Where requests go, and through whom.
+/// Where requests go: to pods or to activators.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ServingPath {
     /// The mode that the endpoints can have.
@@ -37,7 +37,7 @@ pub(super) struct ServingPath {
 // === impl ServingPath ===
 
 impl ServingPath {
-    /// The path, given the activators that proved to listen on all ports.
+    /// The path, given the activators that listen on all ports.
     pub(super) fn new(observed: &ObservedService, listening: Vec<PodEndpoint>) -> Self {
         let wanted = match observed.sks.spec.mode {
             SksMode::Proxy if observed.may_proxy() => SksMode::Proxy,
@@ -53,8 +53,9 @@ impl ServingPath {
     }
 }
 
-/// With neither pods nor a proven activator, the activators that are in the path stay there while they are ready, with the ports
-/// that they are there with: they were proven once, perhaps by the process before this one, and an empty Service would be worse.
+/// Without ready pods and verified activators, the activators in the endpoints stay there while they are
+/// ready, with their ports. Their probes succeeded before, perhaps in an earlier process, and an empty
+/// Service would be worse.
 fn last_resort(observed: &ObservedService) -> (Vec<PodEndpoint>, Vec<PortLease>) {
     if observed.ready_pods() > 0 {
         return Default::default();
@@ -73,7 +74,7 @@ fn last_resort(observed: &ObservedService) -> (Vec<PodEndpoint>, Vec<PortLease>)
     (observed.activators.iter().filter(stays).cloned().collect(), ports)
 }
 
-/// The slices that we should have written; any other of ours is to be deleted.
+/// The desired slices. Others of ours are deleted.
 pub(super) fn slices(observed: &ObservedService, path: &ServingPath) -> Vec<EndpointSlice> {
     families(&observed.service).iter().flat_map(|family| of_family(observed, path, family)).collect()
 }
@@ -99,7 +100,7 @@ fn chunked(
     mut endpoints: Vec<Endpoint>,
     ports: &[EndpointPort],
 ) -> Vec<EndpointSlice> {
-    // The ready ones first: they belong together where there is more than one slice.
+    // Ready endpoints first, so that the first slice has them.
     endpoints.sort_by_key(|e| (!is_ready(e), e.addresses.first().cloned()));
     let mut chunks: Vec<Vec<Endpoint>> = endpoints.chunks(MOST_ENDPOINTS).map(<[Endpoint]>::to_vec).collect();
     if chunks.is_empty() {
@@ -174,7 +175,7 @@ fn families(service: &Service) -> Vec<String> {
     if families.is_empty() { vec!["IPv4".to_owned()] } else { families }
 }
 
-/// Whether a slice says all that it should, and goes with whom it should; what else Kubernetes fills in does not matter.
+/// Whether a slice has the desired endpoints, ports, labels and owners. Fields filled in by Kubernetes do not count.
 pub(super) fn is_as_desired(existing: &EndpointSlice, desired: &EndpointSlice) -> bool {
     let labels = |slice: &EndpointSlice| slice.metadata.labels.clone().unwrap_or_default();
     let owners = |slice: &EndpointSlice| slice.metadata.owner_references.clone().unwrap_or_default();
@@ -185,7 +186,7 @@ pub(super) fn is_as_desired(existing: &EndpointSlice, desired: &EndpointSlice) -
         && owners(desired).iter().all(|owner| existing_owners.contains(owner))
 }
 
-/// The Service that selects the pods. Headless: nobody connects to it, only its slices are read.
+/// The Service that selects the pods. Headless, because only its slices are read.
 pub(super) fn private_service(observed: &ObservedService) -> Option<Value> {
     let name = observed.private.as_deref()?;
     let selector: BTreeMap<String, String> =

@@ -69,7 +69,7 @@ fn written(observed: &ObservedService, listening: &[PodEndpoint]) -> (ServingPat
 }
 
 #[test]
-fn a_managed_service_leads_to_activators_at_the_leased_ports() {
+fn managed_service_routes_to_activators_on_leased_ports() {
     let observed = observed("Proxy", true, &[endpoint("10.1.0.1", true)]);
     let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
     assert_eq!(path.mode, SksMode::Proxy);
@@ -92,7 +92,7 @@ fn a_managed_service_leads_to_activators_at_the_leased_ports() {
 }
 
 #[test]
-fn a_managed_service_serves_from_its_pods_with_their_conditions() {
+fn managed_service_keeps_conditions_of_pods() {
     let pods = [endpoint("10.1.0.1", false), endpoint("10.1.0.2", true)];
     let observed = observed("Serve", true, &pods);
     let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
@@ -103,40 +103,40 @@ fn a_managed_service_serves_from_its_pods_with_their_conditions() {
 }
 
 #[test]
-fn an_attached_service_has_a_slice_of_ours_only_in_proxy_mode() {
+fn attached_service_has_our_slice_only_in_proxy_mode() {
     let pods = [endpoint("10.1.0.1", true)];
     let (_, slices) = written(&observed("Proxy", false, &pods), &[endpoint("10.2.0.1", true)]);
     assert_eq!(shape(&slices), [(vec!["10.2.0.1"], vec![20001, 20002])]);
     let (_, slices) = written(&observed("Serve", false, &pods), &[endpoint("10.2.0.1", true)]);
     assert_eq!(shape(&slices), []);
-    // Nobody is ready: the activators come in whatever is wanted.
+    // No pod is ready: the activators enter in either mode.
     let (path, slices) = written(&observed("Serve", false, &[]), &[endpoint("10.2.0.1", true)]);
     assert_eq!((path.mode, slices.len()), (SksMode::Proxy, 1));
 }
 
 #[test]
-fn a_service_is_never_empty_while_somebody_could_answer() {
+fn service_has_endpoints_while_any_backend_is_ready() {
     let pods = [endpoint("10.1.0.1", true)];
     // No activator listens: the pods.
     let (path, slices) = written(&observed("Proxy", true, &pods), &[]);
     assert_eq!(path.mode, SksMode::Serve);
     assert_eq!(shape(&slices), [(vec!["10.1.0.1"], vec![8012, 8012])]);
-    // Nor is there a pod: the activators that are in the path already, and still ready.
-    let mut nobody = observed("Proxy", true, &[]);
-    let mut gone = nobody.activators.clone();
+    // Nor is a pod ready: the activators that are in the endpoints already, and still ready.
+    let mut without_pods = observed("Proxy", true, &[]);
+    let mut gone = without_pods.activators.clone();
     gone.push(endpoint("10.2.0.9", true));
-    let before = ServingPath { mode: SksMode::Proxy, activators: gone, ports: nobody.ports.clone() };
-    nobody.slices = super::slices(&nobody, &before).into_iter().map(Arc::new).collect();
-    let (path, slices) = written(&nobody, &[]);
+    let before = ServingPath { mode: SksMode::Proxy, activators: gone, ports: without_pods.ports.clone() };
+    without_pods.slices = super::slices(&without_pods, &before).into_iter().map(Arc::new).collect();
+    let (path, slices) = written(&without_pods, &[]);
     assert_eq!(path.mode, SksMode::Proxy);
     assert_eq!(shape(&slices)[0].0, ["10.2.0.1", "10.2.0.2"]);
-    // Nobody at all: an empty slice, so that connections are refused and not lost.
+    // No endpoint at all: an empty slice, so that connections are refused.
     let (_, slices) = written(&observed("Proxy", true, &[]), &[]);
     assert_eq!(shape(&slices)[0].0, [""; 0]);
 }
 
 #[test]
-fn each_family_has_its_own_slice_and_falls_back_by_itself() {
+fn each_ip_family_has_its_own_slice_and_fallback() {
     let pods = [endpoint("10.1.0.1", true), endpoint("fd00::1", true)];
     let mut dual = observed("Proxy", true, &pods);
     Arc::get_mut(&mut dual.service).unwrap().spec.as_mut().unwrap().ip_families =
@@ -171,7 +171,7 @@ fn the_private_service_selects_the_pods_at_their_sidecar() {
 }
 
 #[test]
-fn private_names_fit_and_stay_apart() {
+fn private_names_are_short_and_unique() {
     assert_eq!(private_name("web"), "web-private");
     let long = |end: &str| format!("{}{end}", "a".repeat(60));
     let (one, other) = (private_name(&long("x")), private_name(&long("y")));
@@ -180,7 +180,7 @@ fn private_names_fit_and_stay_apart() {
 }
 
 #[test]
-fn a_slice_as_desired_is_not_written_again() {
+fn unchanged_slice_is_as_desired() {
     let observed = observed("Proxy", true, &[]);
     let (_, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
     let mut existing = slices[0].clone();
@@ -189,27 +189,27 @@ fn a_slice_as_desired_is_not_written_again() {
     assert!(is_as_desired(&existing, &slices[0]));
     let mut orphan = existing.clone();
     orphan.metadata.owner_references.as_mut().unwrap()[0].uid = "u-1".into();
-    assert!(!is_as_desired(&orphan, &slices[0]), "it would go with an owner that is gone");
+    assert!(!is_as_desired(&orphan, &slices[0]), "it would be deleted with its former owner");
     existing.ports = None;
     assert!(!is_as_desired(&existing, &slices[0]));
 }
 
 #[test]
-fn a_port_that_nobody_showed_to_be_open_is_in_no_slice_be_there_nobody_else() {
-    let mut nobody = observed("Proxy", true, &[]);
-    let before = ServingPath::new(&nobody, nobody.activators.clone());
-    nobody.slices = super::slices(&nobody, &before).into_iter().map(Arc::new).collect();
-    nobody.ports[1].activator_port = 20003;
-    let (path, slices) = written(&nobody, &[]);
+fn unverified_port_is_in_no_slice_even_without_pods() {
+    let mut without_pods = observed("Proxy", true, &[]);
+    let before = ServingPath::new(&without_pods, without_pods.activators.clone());
+    without_pods.slices = super::slices(&without_pods, &before).into_iter().map(Arc::new).collect();
+    without_pods.ports[1].activator_port = 20003;
+    let (path, slices) = written(&without_pods, &[]);
     assert_eq!(path.mode, SksMode::Proxy);
     assert_eq!(shape(&slices), [(vec!["10.2.0.1", "10.2.0.2"], vec![20001])]);
-    nobody.ports[0].activator_port = 20004;
-    let (_, slices) = written(&nobody, &[]);
+    without_pods.ports[0].activator_port = 20004;
+    let (_, slices) = written(&without_pods, &[]);
     assert_eq!(shape(&slices)[0].0, [""; 0]);
 }
 
 #[test]
-fn who_gets_no_activator_port_is_served_by_its_pods() {
+fn workload_without_activator_port_is_served_by_pods() {
     let mut observed = observed("Proxy", true, &[endpoint("10.1.0.1", true)]);
     observed.exhausted = Some(autoscaler::routing::port_lease::PortsExhausted { service_port: 81 });
     let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);

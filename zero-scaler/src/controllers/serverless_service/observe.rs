@@ -1,4 +1,4 @@
-//! Everything known of one Service, gathered into one value. All of it is in memory already.
+//! Collects the inputs of one reconcile of a ServerlessService. All of them come from caches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::pods::endpoints::{
     PodEndpoint, is_managed, names_sidecar, nonstandard_sidecar_ports, pods, ready, routable_ports, tcp_ports,
 };
 
-/// One Service and who could answer its requests.
+/// One Service and its possible backends.
 #[derive(Debug)]
 pub(super) struct ObservedService {
     pub(super) key: Key,
@@ -35,7 +35,7 @@ pub(super) struct ObservedService {
     pub(super) private_service: Option<Arc<Service>>,
     /// The leases of its ports that lead to the sidecar.
     pub(super) ports: Vec<PortLease>,
-    /// Why there are not as many leases as ports.
+    /// Set if not all ports have leases.
     pub(super) exhausted: Option<PortsExhausted>,
     /// The pods, ready or not.
     pub(super) pods: Vec<PodEndpoint>,
@@ -43,18 +43,18 @@ pub(super) struct ObservedService {
     pub(super) slices: Vec<Arc<EndpointSlice>>,
     /// The ready activators.
     pub(super) activators: Vec<PodEndpoint>,
-    /// Whether they are all about to go for good.
+    /// Whether all activators are about to be deleted for good.
     pub(super) activators_leave: bool,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
     /// Service ports with a target other than the sidecar. Attached, they lead past it; managed, they lead to it all the same.
     pub(super) other_targets: Vec<i32>,
-    /// Where else than at the usual port pods have their sidecar.
+    /// Sidecar ports of pods that differ from the standard one.
     pub(super) elsewhere: BTreeSet<i32>,
     pub(super) now: jiff::Timestamp,
 }
 
-/// Why a Service cannot be steered.
+/// Why Rouse cannot route the requests of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UnusableService {
     pub(super) reason: Reason,
@@ -69,7 +69,7 @@ impl ObservedService {
         self.sks.status.clone().unwrap_or_default()
     }
 
-    /// Whether activators may stand before pods that are ready.
+    /// Whether activators may be in the path while pods are ready.
     pub(super) fn may_proxy(&self) -> bool {
         !self.activators_leave && self.exhausted.is_none() && !self.service.has_local_traffic_policy()
     }
@@ -124,30 +124,29 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         .cache
         .service(&key.namespace, name)
         .filter(|service| service.metadata.deletion_timestamp.is_none())
-        .ok_or_else(|| unfit(Reason::ServiceNotFound, format!("there is no Service {name}; make it")))?;
+        .ok_or_else(|| {
+            unfit(Reason::ServiceNotFound, format!("Service {name:?} does not exist; create it"))
+        })?;
     if let Some(holder) = other_owner_of_service(key, name, context) {
-        let words = format!(
-            "the requests of the Service {name} are led to the workload {} already, and HPAs on its metric keep their sizes; give this one a Service of its own, delete one of the \
-             two, or mark as Unreachable ({GROUP}/reachability) which of them should get none",
+        let message = format!(
+            "Service {name:?} belongs to workload {:?}; give this workload a Service of its own, delete one of the two, \
+             or annotate one with {GROUP}/reachability: Unreachable",
             holder.name
         );
-        return Err(unfit(Reason::ServiceTaken, words));
+        return Err(unfit(Reason::ServiceTaken, message));
     }
     let spec = service.spec.as_ref();
     if spec.and_then(|s| s.type_.as_deref()) == Some("ExternalName") {
         return Err(unfit(
             Reason::ServiceIsExternal,
-            format!(
-                "the Service {name} is of type ExternalName, which has no endpoints; use one of type ClusterIP"
-            ),
+            format!("Service {name:?} has type ExternalName and no endpoints; use type ClusterIP"),
         ));
     }
     if spec.and_then(|s| s.cluster_ip.as_deref()) == Some("None") {
-        let words = format!(
-            "the Service {name} is headless, so clients choose pods by themselves and cannot be led to an activator; \
-             use one with a cluster IP"
+        let message = format!(
+            "Service {name:?} is headless, so clients select pods by DNS; use a Service with a cluster IP"
         );
-        return Err(unfit(Reason::ServiceIsHeadless, words));
+        return Err(unfit(Reason::ServiceIsHeadless, message));
     }
     if is_managed(&service)
         && autoscaler::contract::selector::Selector::parse(&sks.spec.selector)
@@ -155,17 +154,17 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
             .and_then(|s| s.as_labels())
             .is_none()
     {
-        let words = format!(
-            "the target's selector {:?} says more than label=value, which a Service cannot; give the Service {name} a \
-             selector of its own, with targetPort: {QUEUE_PROXY}",
+        let message = format!(
+            "selector {:?} of the target is not label=value; give Service {name:?} a selector of its own with \
+             targetPort: {QUEUE_PROXY}",
             sks.spec.selector
         );
-        return Err(unfit(Reason::SelectorNotEquality, words));
+        return Err(unfit(Reason::SelectorNotEquality, message));
     }
     Ok(service)
 }
 
-/// The leases; where there are not enough of them, those that the workload has, and why it gets no more.
+/// The leases of all ports. If ports are exhausted, those that the workload has, and the error.
 fn leases(
     key: &Key,
     sks: &ServerlessService,
@@ -203,16 +202,18 @@ fn without_port(sks: &ServerlessService, service: &Service) -> UnusableService {
     if tcp_ports(service).next().is_none() {
         return UnusableService {
             reason: Reason::ServiceHasNoPort,
-            message: format!("the Service {name} has no TCP port; add one"),
+            message: format!("Service {name:?} has no TCP port; add one"),
         };
     }
     let message = format!(
-        "all ports of the Service {name} lead past the sidecar, so its requests are neither counted nor held; set targetPort: {QUEUE_PROXY}"
+        "all ports of Service {name:?} bypass the sidecar, so requests are neither counted nor held; set \
+         targetPort: {QUEUE_PROXY}"
     );
     UnusableService { reason: Reason::SidecarBypassed, message }
 }
 
-/// Kubernetes fills in the port itself where no target is named. For the only port of a managed Service that leaves no doubt.
+/// Ports with another target than the sidecar. Kubernetes defaults targetPort to the port, so the only
+/// port of a managed Service may have that default.
 fn other_targets(service: &Service) -> Vec<i32> {
     let lone = is_managed(service) && tcp_ports(service).count() == 1;
     let filled_in = |port: &ServicePort| {

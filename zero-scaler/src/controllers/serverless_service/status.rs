@@ -10,12 +10,12 @@ use crate::kubernetes::conditions::{ConditionContent, set};
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints;
 
-/// The ports, before anything else is known: activators open them by this.
+/// The leases alone, written first: activators open the ports of the status.
 pub(super) fn leased(observed: &ObservedService) -> ServerlessServiceStatus {
     ServerlessServiceStatus { ports: observed.ports.clone(), ..observed.status() }
 }
 
-/// A Service that cannot be steered.
+/// The status of a Service whose requests Rouse cannot route.
 pub(super) fn unfit(
     sks: &ServerlessService,
     unfit: &UnusableService,
@@ -39,14 +39,14 @@ pub(super) fn unfit(
     }
 }
 
-/// A Service whose endpoints are written.
+/// The status of a Service whose endpoints are written.
 pub(super) fn populated(observed: &ObservedService, path: &ServingPath) -> ServerlessServiceStatus {
     let mut conditions = observed.status().conditions;
     let generation = observed.sks.metadata.generation;
-    let mut say = |r#type, says| set(&mut conditions, r#type, says, generation, observed.now);
-    say(ENDPOINTS_POPULATED, pods_populated(observed.ready_pods()));
-    say(ACTIVATORS_POPULATED, activators_populated(path));
-    say(READY, ready(observed, path));
+    let mut set = |r#type, content| set(&mut conditions, r#type, content, generation, observed.now);
+    set(ENDPOINTS_POPULATED, pods_populated(observed.ready_pods()));
+    set(ACTIVATORS_POPULATED, activators_populated(path));
+    set(READY, ready(observed, path));
     ServerlessServiceStatus {
         observed_generation: generation,
         mode: Some(match path.mode {
@@ -78,18 +78,19 @@ fn activators_populated(path: &ServingPath) -> ConditionContent {
 
 fn ready(observed: &ObservedService, path: &ServingPath) -> ConditionContent {
     if let Some(exhausted) = &observed.exhausted {
-        let words = format!(
-            "{exhausted}; its pods are served, and it is not put to zero; delete workloads, or ports of their Services, that nobody needs"
+        let message = format!(
+            "{exhausted}; the workload is served by its pods and stays above zero; delete workloads or Service ports that \
+             are not needed"
         );
-        return ConditionContent::no(Reason::PortsExhausted, words);
+        return ConditionContent::no(Reason::PortsExhausted, message);
     }
     if path.activators.is_empty() && observed.ready_pods() == 0 {
         return match observed.activators.len() {
             0 => ConditionContent::no(
                 Reason::NoReadyBackend,
-                "no pod and no activator is ready; see why Rouse's activators (Deployment activator) are not",
+                "no pod and no activator is ready; see why the pods of Deployment activator are not ready",
             ),
-            // They open a port within milliseconds of its lease: nothing to be warned of.
+            // Unknown and not False: activators open a port within milliseconds of its lease.
             _ => ConditionContent::unknown(
                 Reason::ActivatorsNotListening,
                 "no pod is ready, and no activator listens on the leased ports yet",
@@ -97,11 +98,11 @@ fn ready(observed: &ObservedService, path: &ServingPath) -> ConditionContent {
         };
     }
     if !observed.elsewhere.is_empty() {
-        let words = format!(
-            "there are pods with the port {QUEUE_PROXY} at {:?}, where no activator looks for it; leave it at {QUEUE_PROXY_PORT}",
+        let message = format!(
+            "pods declare port {QUEUE_PROXY} as {:?}; set it to {QUEUE_PROXY_PORT}",
             observed.elsewhere
         );
-        return ConditionContent::no(Reason::SidecarPortDiffers, words);
+        return ConditionContent::no(Reason::SidecarPortDiffers, message);
     }
     if !observed.other_targets.is_empty() {
         return other_targets(observed);
@@ -115,15 +116,15 @@ fn ready(observed: &ObservedService, path: &ServingPath) -> ConditionContent {
 fn other_targets(observed: &ObservedService) -> ConditionContent {
     let ports = &observed.other_targets;
     if observed.managed {
-        let words = format!(
-            "a Service without selector leads all of its ports to the sidecar, port {ports:?} with another targetPort as well; set it to \
-             {QUEUE_PROXY}, or move what the sidecar should not see to a Service with a selector"
+        let message = format!(
+            "a Service without selector routes all of its ports to the sidecar, and ports {ports:?} have another \
+             targetPort; set it to {QUEUE_PROXY}, or move them to a Service with a selector"
         );
-        return ConditionContent::yes(Reason::TargetPortIgnored, words);
+        return ConditionContent::yes(Reason::TargetPortIgnored, message);
     }
-    let words = format!(
-        "port {ports:?} of the Service leads past the sidecar, so its requests are not counted, and refused while the workload sleeps; \
-         set its targetPort to {QUEUE_PROXY}"
+    let message = format!(
+        "ports {ports:?} of the Service bypass the sidecar, so their requests are not counted, and refused at zero; \
+         set targetPort to {QUEUE_PROXY}"
     );
-    ConditionContent::yes(Reason::SidecarBypassed, words)
+    ConditionContent::yes(Reason::SidecarBypassed, message)
 }

@@ -36,7 +36,7 @@ async fn older_workload_owns_the_service_and_the_other_reports_it() {
     scenario
         .until("the condition", |cluster| {
             let reason = condition(cluster, OTHER_AUTOSCALER, "Ready");
-            reason.contains("ServiceTaken") && reason.contains("the workload web already")
+            reason.contains("ServiceTaken") && reason.contains(r#"belongs to workload \"web\""#)
         })
         .await;
     scenario.settle().await;

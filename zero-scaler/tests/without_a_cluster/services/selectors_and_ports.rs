@@ -132,7 +132,9 @@ async fn waits_for_missing_service_and_releases_the_former_one() {
     });
     let ready_condition = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
     scenario
-        .until("the condition", |c| ready_condition(c).contains("there is no Service shop; make it"))
+        .until("the condition", |c| {
+            ready_condition(c).contains(r#"Service \"shop\" does not exist; create it"#)
+        })
         .await;
     scenario.settle().await;
     assert_eq!((scenario.cluster.api.get(SLICE), scenario.cluster.api.get(PRIVATE)), (None, None));
