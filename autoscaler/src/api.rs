@@ -5,10 +5,10 @@
 //!                                              (or the user's)     └─► ServerlessService  Proxy or Serve, and its ports
 //! ```
 //!
-//! All three share the HPA's name. Users read PodAutoscaler; the other two are for the processes that follow them:
-//! metrics-adapter reads Metric and PodAutoscaler, activator reads ServerlessService, zero-scaler writes all of them.
+//! All three have the HPA's name. Users read PodAutoscaler. The zero-scaler writes all three, the
+//! metrics-adapter reads Metric and PodAutoscaler, and the activator reads ServerlessService.
 
-#![allow(clippy::duplicated_attributes, reason = "each printcolumn(..) repeats its keys, as it must")]
+#![allow(clippy::duplicated_attributes, reason = "each printcolumn(..) repeats its keys")]
 
 mod metric;
 mod pod_autoscaler;
@@ -28,12 +28,12 @@ use crate::Key;
 pub use crate::contract::metric_name::MetricName;
 pub use crate::routing::sks_mode::SksMode;
 
-/// The workload an object belongs to: its own namespace and name, which all objects of a workload share.
+/// The workload of an object: all objects of a workload have its namespace and name.
 pub fn key_of<K: kube::Resource>(object: &K) -> Option<Key> {
     Some(Key::new(object.meta().namespace.as_deref()?, object.meta().name.as_deref()?))
 }
 
-/// The condition of this type, if it is there.
+/// The condition of this type, if the list has one.
 pub fn condition<'a>(conditions: &'a [Condition], r#type: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == r#type)
 }

@@ -1,10 +1,11 @@
-//! Metric: what the metrics-adapter collects for one workload.
+//! The custom resource Metric: what the metrics-adapter collects for one workload.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Collects the requests of one workload. Made by the zero-scaler from the PodAutoscaler of the same name.
+/// Collects the requests of one workload. The zero-scaler creates it from the PodAutoscaler of the
+/// same name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.rouse.dev",
@@ -19,10 +20,10 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MetricSpec {
-    /// The Service by whose name HPAs ask for this metric.
+    /// The Service that HPAs name in the selector of this metric.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// The pods to read, as a label selector's text.
+    /// Label selector of the pods to read, as text.
     pub selector: String,
     /// Length of the stable window.
     #[schemars(range(min = 6, max = 3600))]
@@ -30,6 +31,7 @@ pub struct MetricSpec {
     /// Length of the panic window.
     #[schemars(range(min = 1, max = 3600))]
     pub panic_window_seconds: u32,
-    /// Whether newer seconds weigh more: `linear` or `weighted-exponential`.
+    /// Weight of the seconds of a window: `linear` (equal) or `weighted-exponential` (newer ones
+    /// weigh more).
     pub aggregation: String,
 }

@@ -1,8 +1,10 @@
-//! PodAutoscaler: what to scale, on which metric and between which bounds; and for people, why it has the size it has.
+//! The custom resource PodAutoscaler: what to scale, on which metric and between which bounds. Its
+//! status reports the size and the reason for it.
 //!
-//! What the spec does not give comes from annotations and the cluster's settings. The metrics-adapter and the zero-scaler both
-//! ask here ([`PodAutoscalerSpec::settings`], [`PodAutoscalerSpec::target`]), so that they cannot disagree. A spec made from an
-//! HPA gives all that the HPA says: the HPA rules over annotations on it.
+//! Annotations and the cluster's settings replace absent fields of the spec. The metrics-adapter
+//! and the zero-scaler both use [`PodAutoscalerSpec::settings`] and [`PodAutoscalerSpec::target`],
+//! so they cannot disagree. A spec from an HPA has all fields of the HPA, which therefore override
+//! its annotations.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +19,9 @@ use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
 use crate::scaling::workload_state::WorkloadState;
 use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBounds};
 
-/// Scales one workload on live concurrency. Made from an HPA, or written by a user who has none.
+/// Scales one workload on live concurrency. Created from an HPA, or written by a user without one.
 ///
-/// Windows and rates are annotations (`autoscaling.rouse.dev/window` and so on), as on the HPA.
+/// Windows and rates are annotations (such as `autoscaling.rouse.dev/window`), as on the HPA.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.rouse.dev",
@@ -51,38 +53,42 @@ use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBound
      "message": "minReplicas must not exceed maxReplicas"}
 ]))]
 pub struct PodAutoscalerSpec {
-    /// What to scale: anything with a scale subresource, in this namespace.
+    /// What to scale: any object with a scale subresource, in this namespace.
     pub scale_target_ref: ScaleTargetRef,
-    /// Who writes sizes above zero: the HPA of the same name, or Rouse itself.
+    /// Writer of sizes above zero: the HPA of the same name, or Rouse itself.
     #[serde(default)]
     pub scaler: Scaler,
-    /// The Service through which the workload's requests come, in this namespace.
+    /// The Service that receives the workload's requests, in this namespace.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// The metric that is averaged and divided by the target: `concurrency` or `requests-per-second` (also spelled
-    /// `rps`). Absent: the annotation `metric`, else `concurrency`.
+    /// The metric that is averaged and divided by the target: `concurrency` or
+    /// `requests-per-second` (also spelled `rps`). Absent: the annotation `metric`, else
+    /// `concurrency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "metric_schema")]
     pub metric: Option<MetricName>,
-    /// Value of the metric that one pod should carry, as a quantity: "70", "0.7", "700m". Absent: a share of what one pod can
-    /// carry, by the annotations `target` and `target-utilization-percentage` and the cluster's settings.
+    /// Value of the metric that one pod should carry, as a quantity: "70", "0.7", "700m". Absent: a
+    /// share of what one pod can carry, from the annotations `target` and
+    /// `target-utilization-percentage` and the cluster's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub target: Option<String>,
-    /// Requests one pod serves at a time; 0 is no limit. Must be what the pods' sidecars are told.
+    /// Requests that one pod serves at a time; 0 is no limit. Must be equal to the setting of the
+    /// sidecars.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub container_concurrency: u32,
-    /// Smallest size while awake. At least 1, also when the workload may go to zero. Absent: what the annotation `min-scale`
-    /// or the cluster's settings say.
+    /// Smallest size above zero. At least 1, also with scale-to-zero. Absent: the annotation
+    /// `min-scale` or the cluster's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub min_replicas: Option<i32>,
-    /// Largest size. Absent: what the annotation `max-scale` or the cluster's settings say, where 0 is no bound.
+    /// Largest size. Absent: the annotation `max-scale` or the cluster's settings, where 0 is no
+    /// bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_replicas: Option<i32>,
-    /// Whether an idle workload is put to zero.
+    /// Whether an idle workload is scaled to zero.
     #[serde(default)]
     pub scale_to_zero: bool,
 }
@@ -100,14 +106,14 @@ pub struct ScaleTargetRef {
     pub name: String,
 }
 
-/// Who writes sizes above zero.
+/// Writer of sizes above zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Scaler {
-    /// The HPA of the same name, except while panicking.
+    /// The HPA of the same name, except in a panic.
     #[default]
     #[serde(rename = "HPA")]
     Hpa,
-    /// The zero-scaler, for every size; needs no HPA.
+    /// The zero-scaler, for all sizes; needs no HPA.
     Direct,
 }
 
@@ -138,20 +144,20 @@ pub enum Route {
     Activators,
 }
 
-/// What the zero-scaler last saw and did.
+/// The last observation and writes of the zero-scaler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAutoscalerStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What use the workload is in.
+    /// How the workload is used: Active, Reserve or Retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<WorkloadState>,
     /// `spec.replicas` of the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// What the decider wants, before the bounds; absent while it has no data.
+    /// Number of pods that the decider wants, before the bounds; absent while it has no data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
     /// The state of the workload in one word.
@@ -169,17 +175,17 @@ pub struct PodAutoscalerStatus {
     /// Where the Service sends requests: to pods or to activators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
-    /// Where the Service's requests go: Proxy is through activators, Serve directly to pods.
+    /// Mode of the ServerlessService: Proxy is through activators, Serve is directly to pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SksMode>,
-    /// Ready, Active, ScaleTargetInitialized, ActivatorInPath; HPAAccepted with an HPA; Degraded and
-    /// PodsCanStart while there is something to report.
+    /// Ready, Active, ScaleTargetInitialized, ActivatorInPath; HPAAccepted with an HPA; Degraded
+    /// and PodsCanStart while there is something to report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// Lists the accepted alias as well, which a derived schema does not, and leaves `null` out of the list.
+/// A derived schema would lack the accepted alias and would list `null`.
 fn metric_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let names = ["concurrency", "requests-per-second", "rps"];
     schemars::json_schema!({ "type": "string", "nullable": true, "enum": names })
@@ -188,7 +194,7 @@ fn metric_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 // === impl PodAutoscalerSpec ===
 
 impl PodAutoscalerSpec {
-    /// The settings of a workload with this spec and these annotations, and everything wrong with them.
+    /// The settings of a workload with this spec and these annotations, and their errors.
     pub fn settings(
         &self,
         config: &AutoscalerConfig,
@@ -203,15 +209,15 @@ impl PodAutoscalerSpec {
         Settings::resolve_given(config, annotations, sizes)
     }
 
-    /// The metric in force: the spec's, else the annotation's, else the concurrency.
+    /// The metric of the spec, else that of the annotation, else concurrency.
     pub fn metric_name(&self, settings: &Settings) -> MetricName {
         self.metric.or(settings.metric).unwrap_or(MetricName::Concurrency)
     }
 
-    /// What one pod should and can carry.
+    /// The value of the metric that one pod should carry, and the value that it can carry.
     ///
     /// # Errors
-    /// When the spec gives a target that is none.
+    /// If the target of the spec is invalid.
     pub fn target(&self, settings: &Settings) -> Result<MetricTarget, MetricTargetError> {
         let metric = self.metric_name(settings);
         match &self.target {
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_gives_nothing_is_filled_in_from_annotations_and_the_cluster() {
+    fn takes_absent_fields_from_annotations_and_cluster_settings() {
         let config = AutoscalerConfig { max_scale: 9, ..AutoscalerConfig::default() };
         let given = annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2")]);
         let (settings, errors) = spec(json!({})).settings(&config, &given);
@@ -255,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_spec_gives_rules_over_its_annotations() {
+    fn prefers_spec_over_annotations() {
         let given =
             annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2"), ("max-scale", "3")]);
         let spec = spec(json!({"metric": "concurrency", "target": "7", "minReplicas": 4, "maxReplicas": 50}));
@@ -267,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_size_that_we_write_is_held_to_the_limit_of_the_cluster() {
+    fn limits_max_replicas_by_cluster_only_without_hpa() {
         let config = AutoscalerConfig { max_scale: 5, max_scale_limit: 10, ..AutoscalerConfig::default() };
         let largest = |scaler| {
             let (settings, errors) =
@@ -278,9 +284,9 @@ mod tests {
         assert_eq!(largest("HPA"), (50, 0));
     }
 
-    /// A field with a default would be filled in by the API server, and no annotation would ever count.
+    /// The API server would fill in a default, so the annotation would never apply.
     #[test]
-    fn the_api_server_fills_in_nothing_that_annotations_may_say() {
+    fn schema_has_no_default_for_fields_with_annotations() {
         let crd = serde_json::to_value(PodAutoscaler::crd()).unwrap();
         let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         for field in ["metric", "target", "minReplicas", "maxReplicas"] {

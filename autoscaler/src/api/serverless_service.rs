@@ -1,4 +1,5 @@
-//! ServerlessService: where the requests of one Service go, and the activator ports that stand for its ports.
+//! The custom resource ServerlessService: where the requests of one Service go, and the activator
+//! ports that are leased for its ports.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
@@ -10,7 +11,8 @@ use crate::Protocol;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::pod_start::StartCause;
 
-/// Steers the requests of one Service. Made by the zero-scaler from the PodAutoscaler of the same name.
+/// Routes the requests of one Service. The zero-scaler creates it from the PodAutoscaler of the
+/// same name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.rouse.dev",
@@ -32,7 +34,7 @@ use crate::scaling::pod_start::StartCause;
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
     printcolumn(
-        name = "Why",
+        name = "Reason",
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
     ),
@@ -43,54 +45,56 @@ pub struct ServerlessServiceSpec {
     /// The public Service, in this namespace.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// The workload's pods, as a label selector's text.
+    /// Label selector of the workload's pods, as text.
     pub selector: String,
     /// Where requests should go.
     pub mode: SksMode,
-    /// How many activators should be in the path in Proxy mode.
+    /// Number of activators in the path in Proxy mode.
     #[schemars(range(min = 1))]
     pub num_activators: u32,
-    /// Requests one pod serves at a time; 0 is no limit.
+    /// Requests that one pod serves at a time; 0 is no limit.
     #[serde(default)]
     pub container_concurrency: u32,
-    /// Whether somebody put the workload to zero who is not Rouse: activators then answer 503 instead of waking it.
+    /// Whether a writer other than Rouse set the size to 0 while scale-to-zero is off. Activators
+    /// then answer 503 instead of waking the workload.
     #[serde(default)]
     pub paused: bool,
-    /// How long activators let a request wait for a pod. Absent: their own time.
+    /// Time that activators hold a request for a pod. Absent: the activators' own setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub wake_timeout_seconds: Option<u32>,
-    /// Requests that may wait for a pod in each activator. Absent: its own number.
+    /// Requests that each activator may hold. Absent: the activators' own setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub wake_queue_depth: Option<u32>,
-    /// What activators may take from zero to one pod while no zero-scaler can be reached. Absent: nothing, for the workload
-    /// may not sleep.
+    /// Target that activators may scale from zero to one pod while no zero-scaler is reachable.
+    /// Absent if scale-to-zero is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_target: Option<ScaleTargetRef>,
 }
 
-/// What is in force.
+/// The routing that was last written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerlessServiceStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The mode of the slices as written; differs from the wanted one when there is nobody to serve or to proxy.
+    /// Mode of the EndpointSlices. Differs from the wanted mode while no pod, or no activator, is
+    /// ready for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SksMode>,
-    /// Activators in the slices.
+    /// Number of activators in the EndpointSlices.
     #[serde(default)]
     pub activators: u32,
-    /// The Service beside the public one that selects the pods; only when the public Service has no selector.
+    /// The Service that selects the pods, if the public Service has no selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_service: Option<String>,
-    /// The activator ports that stand for the Service's ports.
+    /// The activator ports that are leased for the Service's ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["servicePort"]))]
     pub ports: Vec<PortLease>,
-    /// Why no pod starts, while there is none that runs or may still come.
+    /// Why no pod starts, while none is ready or can still become ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_failure: Option<StartFailure>,
     /// Ready, EndpointsPopulated, ActivatorEndpointsPopulated.
@@ -99,22 +103,22 @@ pub struct ServerlessServiceStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Why the pods of a workload that is waking do not start.
+/// Why the pods of a workload that wakes do not start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StartFailure {
-    /// What kind of cause.
+    /// Class of the cause.
     pub cause: StartCause,
-    /// Kubernetes' own word for it.
+    /// Reason that Kubernetes reports.
     pub reason: String,
-    /// Kubernetes' own sentence.
+    /// Message that Kubernetes reports.
     #[serde(default)]
     pub message: String,
-    /// The pod that it was seen on.
+    /// The pod with the failure.
     pub pod: String,
-    /// When it was first seen.
+    /// Time of the first observation.
     pub since: Time,
-    /// Whether it has lasted so long that activators refuse requests for it instead of holding them.
+    /// Whether its patience is over: activators answer 503 instead of holding requests.
     #[serde(default)]
     pub given_up: bool,
 }
@@ -128,11 +132,11 @@ pub struct PortLease {
     pub name: String,
     /// Number of the Service's port.
     pub service_port: u16,
-    /// Port on every activator that means this port of this workload, and nothing else in the cluster.
+    /// Port on every activator for this port of this workload, unique in the cluster.
     pub activator_port: u16,
-    /// Port on the pods: their queue-proxy's.
+    /// Port of the pods' queue-proxy.
     pub pod_port: u16,
-    /// What is spoken there; HTTP unless said.
+    /// Protocol of the port. Default: http.
     #[serde(default, skip_serializing_if = "Protocol::is_http")]
     pub protocol: Protocol,
 }

@@ -1,7 +1,7 @@
 //! Settings of a Service that keep activators from holding its requests.
 //!
-//! Both reconcilers check them: such a workload stays above zero, and its PodAutoscaler reports the reason
-//! and the fix.
+//! Both reconcilers check them: such a workload stays above zero, and its PodAutoscaler reports the
+//! reason and the fix.
 
 use crate::cache::service::Service;
 use crate::kubernetes::reasons::Reason;

@@ -1,9 +1,9 @@
 //! Creates a PodAutoscaler for each HPA that has a metric of Rouse.
 //!
-//! Input: HPAs. Output: PodAutoscalers of their names, owned by them, and Warning events on HPAs that cannot
-//! be followed. The HPA itself is never written. If the HPA is deleted, garbage collection deletes its
-//! PodAutoscaler; if it loses its metric of Rouse, this controller does. A PodAutoscaler of that name with
-//! another owner stays as it is.
+//! Input: HPAs. Output: PodAutoscalers of their names, owned by them, and Warning events on HPAs
+//! that cannot be followed. The HPA itself is never written. If the HPA is deleted, garbage
+//! collection deletes its PodAutoscaler; if it loses its metric of Rouse, this controller does. A
+//! PodAutoscaler of that name with another owner stays as it is.
 
 mod acceptance;
 mod advice;
@@ -96,8 +96,8 @@ async fn apply_pod_autoscaler(
     Ok(())
 }
 
-/// Compares names, not UIDs: the PodAutoscaler of a deleted HPA of this name is taken over before garbage
-/// collection deletes it with all that it owns.
+/// Compares names, not UIDs: the PodAutoscaler of a deleted HPA of this name is taken over before
+/// garbage collection deletes it with all that it owns.
 fn is_reference_to(owner: &OwnerReference, hpa: &HorizontalPodAutoscaler) -> bool {
     owner.kind == HorizontalPodAutoscaler::kind(&()) && Some(&owner.name) == hpa.metadata.name.as_ref()
 }
@@ -121,8 +121,8 @@ async fn release(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) ->
     Ok(())
 }
 
-/// Reports problems as one Warning event on the HPA, again after `repeat_after`. A rejection is repeated,
-/// because without a PodAutoscaler no condition shows it.
+/// Reports problems as one Warning event on the HPA, again after `repeat_after`. A rejection is
+/// repeated, because without a PodAutoscaler no condition shows it.
 fn report_problems(
     key: &Key,
     hpa: &HorizontalPodAutoscaler,
@@ -140,8 +140,8 @@ fn report_problems(
 
 fn differs(existing: &PodAutoscaler, accepted: &AcceptedHpa) -> bool {
     let prefix = format!("{GROUP}/");
-    let ours = existing.annotations().iter().filter(|(key, _)| key.starts_with(&prefix));
-    existing.spec != accepted.spec || !ours.eq(accepted.annotations.iter())
+    let annotations = existing.annotations().iter().filter(|(key, _)| key.starts_with(&prefix));
+    existing.spec != accepted.spec || !annotations.eq(accepted.annotations.iter())
 }
 
 fn desired(key: &Key, hpa: &HorizontalPodAutoscaler, accepted: &AcceptedHpa) -> Value {

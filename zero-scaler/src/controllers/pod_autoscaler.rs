@@ -1,11 +1,12 @@
 //! Reconciles one workload: observes it, decides, and writes the result.
 //!
 //! ```text
-//!  observe ─► decide ─► (probe the path, decide again) ─► /scale ─► rate limit ─► Metric, ServerlessService ─► status
+//!  observe ─► decide ─► (probe the path, decide again) ─► write /scale
+//!    ─► rate limit ─► apply Metric and ServerlessService ─► write status
 //! ```
 //!
-//! Input: a PodAutoscaler and the cached state of its workload. Each stage has its file; only `observe` and
-//! `apply` access the cluster.
+//! Input: a PodAutoscaler and the cached state of its workload. Each stage has its file; only
+//! `observe` and `apply` access the cluster.
 
 mod apply;
 mod decide;

@@ -1,7 +1,7 @@
 //! Conditions of a status: one for each type, with the time of the last change of its status.
 //!
-//! Both status stages write them. `lastTransitionTime` also is the clock of the scale-to-zero sequence, so it
-//! changes only with the status of a condition, not with its reason or message.
+//! Both status stages write them. `lastTransitionTime` also is the clock of the scale-to-zero
+//! sequence, so it changes only with the status of a condition, not with its reason or message.
 
 use std::fmt;
 
@@ -11,7 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::reasons::Reason;
 
-/// Condition of a PodAutoscaler: its target had its initial number of ready pods once. Stays True at zero.
+/// Condition of a PodAutoscaler: its target had its initial number of ready pods once. Stays True
+/// at zero.
 pub const INITIALIZED: &str = "ScaleTargetInitialized";
 
 /// Status of a condition.

@@ -50,7 +50,8 @@ fn has_sidecar(template: &PodTemplateSpec) -> bool {
     injected || containers(template).any(|container| container.name == QUEUE_PROXY)
 }
 
-/// A setting: the variable of a sidecar in the template, or else the annotation for an injected one.
+/// A setting: the variable of a sidecar in the template, or else the annotation for an injected
+/// one.
 fn setting<'a>(template: &'a PodTemplateSpec, variable: &str, annotation: &str) -> Option<&'a str> {
     if let Some(sidecar) = containers(template).find(|container| container.name == QUEUE_PROXY) {
         let mut variables = sidecar.env.iter().flatten();

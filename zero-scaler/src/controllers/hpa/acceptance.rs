@@ -1,7 +1,7 @@
 //! Whether an HPA can be followed, and the PodAutoscaler that follows it. Pure.
 //!
-//! The HPA controller creates a PodAutoscaler from an accepted HPA. The PodAutoscaler controller reports the
-//! same problems in the condition HPAAccepted.
+//! The HPA controller creates a PodAutoscaler from an accepted HPA. The PodAutoscaler controller
+//! reports the same problems in the condition HPAAccepted.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ pub struct AcceptedHpa {
     pub advice: Vec<HpaProblem>,
 }
 
-/// Evaluates an HPA. `siblings` are the other HPAs of its namespace; `custom` is whether Rouse serves
-/// custom.metrics.k8s.io.
+/// Evaluates an HPA. `siblings` are the other HPAs of its namespace; `custom` is whether Rouse
+/// serves custom.metrics.k8s.io.
 pub fn accept<'a>(
     hpa: &HorizontalPodAutoscaler,
     siblings: impl IntoIterator<Item = &'a HorizontalPodAutoscaler>,
@@ -100,7 +100,8 @@ fn is_same_object(a: &CrossVersionObjectReference, b: &CrossVersionObjectReferen
     a.kind == b.kind && a.name == b.name && group(a) == group(b)
 }
 
-/// The HPA controller scales nothing for such an HPA, because another HPA's target has the same pods.
+/// The HPA controller scales nothing for such an HPA, because another HPA's target has the same
+/// pods.
 fn ambiguous_selector(hpa: &HorizontalPodAutoscaler) -> Option<HpaProblem> {
     let condition = hpa.status.as_ref()?.conditions.iter().flatten().find(|c| is_ambiguous(c))?;
     let cause = condition.message.as_deref().unwrap_or_default();
@@ -136,7 +137,8 @@ fn pod_autoscaler_spec(
         container_concurrency: annotations.container_concurrency,
         min_replicas: Some(min_replicas.max(1)),
         max_replicas: Some(spec.max_replicas),
-        // With minReplicas: 0 the HPA itself writes 0: requests must be held and wake the workload then.
+        // With minReplicas: 0 the HPA itself writes 0: requests must be held and wake the workload
+        // then.
         scale_to_zero: annotations.scale_to_zero || min_replicas == 0,
     })
 }

@@ -45,7 +45,8 @@ impl<'a> HpaMetricSource<'a> {
         is_rouse.then_some(Self { name, service, target: &source.target })
     }
 
-    /// A metric of a Service. A metric of a PodAutoscaler is left out: its PodAutoscaler exists already.
+    /// A metric of a Service. A metric of a PodAutoscaler is left out: its PodAutoscaler exists
+    /// already.
     fn object(source: &'a ObjectMetricSource) -> Option<Self> {
         let (name, object) = (source.metric.name.as_str(), &source.described_object);
         let is_rouse = (name == METRIC_DESIRED || is_measured(name)) && object.kind == "Service";
@@ -67,8 +68,8 @@ impl<'a> HpaMetricSource<'a> {
 
     /// What is measured, and the value of it that one pod should carry.
     ///
-    /// The HPA divides `desired-replicas` by 1, so that metric has no such value: annotations and the
-    /// cluster's settings give it.
+    /// The HPA divides `desired-replicas` by 1, so that metric has no such value: annotations and
+    /// the cluster's settings give it.
     pub(super) fn name_and_target(&self) -> Result<(MetricName, Option<String>), HpaProblem> {
         let average = self.target.average_value.as_ref().filter(|_| self.target.type_ == "AverageValue");
         let Some(average) = average else {

@@ -87,7 +87,8 @@ fn cause_text(observed: &ObservedWorkload, cause: WriteCause) -> String {
     }
 }
 
-/// Writes that differ from the observed objects. No held request depends on them, so they are rate limited.
+/// Writes that differ from the observed objects. No held request depends on them, so they are rate
+/// limited.
 #[derive(Debug, Default)]
 pub(super) struct DueWrites {
     metric: Option<Value>,

@@ -1,8 +1,9 @@
 //! Decides what to write for one workload. Pure: an observation in, a plan out.
 //!
-//! Combines the rules of crate `autoscaler`: the scale-to-zero sequence, the condition Active, the modes Proxy
-//! and Serve, and the writer of each size. The HPA writes sizes from 1 to N. The zero-scaler writes from and to
-//! zero, above the HPA's size in a panic, and every size of a workload without HPA (table in ARCHITECTURE.md).
+//! Combines the rules of crate `autoscaler`: the scale-to-zero sequence, the condition Active, the
+//! modes Proxy and Serve, and the writer of each size. The HPA writes sizes from 1 to N. The
+//! zero-scaler writes from and to zero, above the HPA's size in a panic, and every size of a
+//! workload without HPA (table in ARCHITECTURE.md).
 
 use std::time::Duration;
 
@@ -212,7 +213,8 @@ fn wake(observed: &ObservedWorkload, cause: WriteCause) -> SequencePosition {
     }
 }
 
-/// The size to write while there are pods: ahead of the HPA in a panic, and every size without an HPA.
+/// The size to write while there are pods: ahead of the HPA in a panic, and every size without an
+/// HPA.
 fn write_above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeToWrite> {
     let decided = observed.decision.as_ref().map(|d| (size_above_zero(observed, d.desired), d.panicking));
     match (observed.autoscaler.spec.scaler, decided) {
@@ -293,15 +295,15 @@ fn demand(observed: &ObservedWorkload) -> Option<RequestDemand> {
     Some(RequestDemand::new(decision, observed.decision_received?, observed.last_requested))
 }
 
-/// When to reconcile a workload again that is idle for the decider and busy for an activator. A repeated
-/// decision triggers no reconcile.
+/// When to reconcile a workload again that is idle for the decider and busy for an activator. A
+/// repeated decision triggers no reconcile.
 fn recheck_idle(observed: &ObservedWorkload) -> Option<Duration> {
     let idle = observed.decision.as_ref()?.idle_since.is_some();
     (idle && demand(observed)?.idle_since.is_none()).then_some(zero::DECISION_LAG)
 }
 
-/// At zero although scale-to-zero is off, by another writer: neither the managed fields of the target nor the
-/// status show a write of the zero-scaler.
+/// At zero although scale-to-zero is off, by another writer: neither the managed fields of the
+/// target nor the status show a write of the zero-scaler.
 fn is_paused(observed: &ObservedWorkload, scale: &Scale) -> bool {
     scale.replicas <= 0
         && !allowed(observed)
@@ -314,7 +316,8 @@ pub(super) fn allowed(observed: &ObservedWorkload) -> bool {
     zero::is_allowed(observed.autoscaler.spec.scale_to_zero, &observed.settings)
 }
 
-/// The previous content of the condition Active; `None` for reasons outside Knative's table, such as Paused.
+/// The previous content of the condition Active; `None` for reasons outside Knative's table, such
+/// as Paused.
 fn before(observed: &ObservedWorkload) -> Option<ActiveCondition> {
     last_activation(&observed.autoscaler)
 }

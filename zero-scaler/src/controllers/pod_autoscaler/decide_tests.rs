@@ -200,8 +200,8 @@ fn late_report_of_last_request_does_not_stop_scale_to_zero() {
     assert_eq!(decide(&late, Some(true)).write, write(0, WriteCause::Idle));
 }
 
-/// A stalled zero-scaler, or one whose clock is ahead of the adapter's, receives the report of the last
-/// request long after idleness began. No later request would correct that.
+/// A stalled zero-scaler, or one whose clock is ahead of the adapter's, receives the report of the
+/// last request long after idleness began. No later request would correct that.
 #[test]
 fn request_covered_by_newer_decision_does_not_block_scale_to_zero() {
     let late = |received| ObservedWorkload {
@@ -227,10 +227,10 @@ fn without_decision_keeps_phase_and_size() {
 #[test]
 fn workload_that_left_zero_is_activating_despite_idle_decision() {
     // The wake wrote 1; the status still has 0, and the decision is older than the request.
-    let mut woken =
+    let mut left_zero =
         ObservedWorkload { scale: scale(1, Writer::Us), decision: Some(decision(0, Some(600))), ..at_zero() };
-    woken.serverless_service = Some(sks("Proxy", Some(600)));
-    let plan = decide(&woken, None);
+    left_zero.serverless_service = Some(sks("Proxy", Some(600)));
+    let plan = decide(&left_zero, None);
     assert_eq!((plan.activation.phase, plan.write, plan.probe), (ActivePhase::Activating, None, false));
     assert_eq!(plan.mode, SksMode::Proxy);
 }
@@ -309,10 +309,10 @@ fn pauses_on_zero_of_other_writer_and_reverts_own_zero() {
     observed.autoscaler.status = Some(status);
     assert!(decide(&observed, None).paused);
 
-    let mut ours = edited(at_zero(), |autoscaler| autoscaler.spec.scale_to_zero = false);
-    assert_eq!(decide(&ours, None).write, write(1, WriteCause::NotAllowed));
-    ours.scale = scale(0, Writer::Unknown);
-    assert_eq!(decide(&ours, None).write, write(1, WriteCause::NotAllowed));
+    let mut own_zero = edited(at_zero(), |autoscaler| autoscaler.spec.scale_to_zero = false);
+    assert_eq!(decide(&own_zero, None).write, write(1, WriteCause::NotAllowed));
+    own_zero.scale = scale(0, Writer::Unknown);
+    assert_eq!(decide(&own_zero, None).write, write(1, WriteCause::NotAllowed));
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! The condition Degraded: the workload is served, and something in its configuration should be changed.
+//! The condition Degraded: the workload is served, and something in its configuration should be
+//! changed.
 //!
-//! Present only while there is something to change. Problems that keep requests from being served are
-//! reasons of the condition Ready instead.
+//! Present only while there is something to change. Problems that keep requests from being served
+//! are reasons of the condition Ready instead.
 
 use autoscaler::api::condition;
 use autoscaler::contract::CONTAINER_CONCURRENCY;

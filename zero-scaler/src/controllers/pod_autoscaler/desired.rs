@@ -1,5 +1,5 @@
-//! The objects that a workload should have. Pure: an observation and a plan in, JSON for server-side
-//! apply out.
+//! The objects that a workload should have. Pure: an observation and a plan in, JSON for
+//! server-side apply out.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Gathers the state of one workload into one value.
 //!
-//! Nearly all of it is cached. Only a target of an unwatched kind, or one whose size was just written, is
-//! read from the API server.
+//! Nearly all of it is cached. Only a target of an unwatched kind, or one whose size was just
+//! written, is read from the API server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub(super) enum HpaState {
     Rejected(HpaProblem),
     /// The workload needs one and has none.
     Missing(HpaProblem),
-    /// It has no metric of Rouse, or it is deleted and garbage collection will delete the PodAutoscaler.
+    /// It has no metric of Rouse, or it is deleted and garbage collection will delete the
+    /// PodAutoscaler.
     Inactive(HpaProblem),
 }
 
@@ -94,7 +95,8 @@ impl ObservedWorkload {
         status.map(|status| status.ports.as_slice()).unwrap_or_default()
     }
 
-    /// Whether requests can bypass the activators: by all ports of the Service, or on nodes without one.
+    /// Whether requests can bypass the activators: by all ports of the Service, or on nodes without
+    /// one.
     pub(super) fn bypasses_activators(&self) -> bool {
         if self.service.as_ref().is_some_and(|service| service.has_local_traffic_policy()) {
             return true;

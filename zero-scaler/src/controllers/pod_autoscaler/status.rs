@@ -1,7 +1,8 @@
-//! The status of a workload. Pure: an observation, a plan and the result of the write in, a status out.
+//! The status of a workload. Pure: an observation, a plan and the result of the write in, a status
+//! out.
 //!
-//! `status.phase`, `reason` and `message` summarize the conditions ([`super::summary`]). Times are left
-//! out of all messages, because each change of the status is a write to the API server.
+//! `status.phase`, `reason` and `message` summarize the conditions ([`super::summary`]). Times are
+//! left out of all messages, because each change of the status is a write to the API server.
 
 use autoscaler::api::{PodAutoscalerStatus, Route, StartFailure, condition};
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
@@ -97,7 +98,8 @@ fn route(mode: SksMode) -> Route {
     }
 }
 
-/// The metric's name and the value that one pod should carry, as `kubectl get hpa` prints its targets.
+/// The metric's name and the value that one pod should carry, as `kubectl get hpa` prints its
+/// targets.
 fn target(observed: &ObservedWorkload) -> Option<String> {
     let spec = &observed.autoscaler.spec;
     let metric = spec.metric_name(&observed.settings).as_str();

@@ -9,8 +9,8 @@
 //! | `AtZero` | no pods, and activators hold the next request |
 //! | `Active` | anything else; the reason says what keeps the workload above zero |
 //!
-//! The reason explains the phase. A warning never becomes the reason of a condition that is True: it has
-//! the condition Degraded of its own, so READY and REASON cannot contradict each other.
+//! The reason explains the phase. A warning never becomes the reason of a condition that is True:
+//! it has the condition Degraded of its own, so READY and REASON cannot contradict each other.
 
 use autoscaler::api::{WorkloadPhase, condition};
 use autoscaler::contract::{CONFIG_MAP, SCALE_TO_ZERO};
@@ -49,7 +49,8 @@ pub(super) fn summary(
         return copy(WorkloadPhase::Pending, ready);
     }
     if is_activating {
-        // One reason until pods are ready, whatever else changes: a wake should not cost many writes.
+        // One reason until pods are ready, whatever else changes: a wake should not cost many
+        // writes.
         return of(WorkloadPhase::Waking, Reason::PodsStarting, PODS_STARTING);
     }
     if let Some(degraded) = condition(conditions, DEGRADED) {
