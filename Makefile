@@ -42,7 +42,7 @@ binaries: proxies ## Build the binaries
 	cargo build --release --locked --target $(HOST) --bin metrics-adapter --bin zero-scaler --bin sample-app
 	@ln -f $(PROXIES)/queue-proxy $(PROXIES)/activator $(BINARIES)/
 
-# Each alone: see Cargo.toml.
+# Built one by one; Cargo.toml has the reason.
 .PHONY: proxies
 proxies: export RUSTFLAGS := -C target-feature=+crt-static
 proxies:
@@ -83,11 +83,11 @@ deny: $(CARGO_DENY) ## Check licences, duplicates and sources of crates
 advisories: $(CARGO_DENY) ## Check crates for known vulnerabilities (fetches the advisory database)
 	$(CARGO_DENY) --workspace --all-features --locked check advisories
 
-# Once for a machine, in about 3 minutes.
+# Installed once per machine, in about 3 minutes.
 $(CARGO_DENY):
 	cargo install --locked --root $(ROUSE_CACHE) --version $(CARGO_DENY_VERSION) cargo-deny
 
-# Without doctests: there are none, and rustdoc takes seconds in each crate to find that out.
+# Without doctests: no crate has any, and rustdoc would take seconds for each crate.
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster
 	cargo test $(ALL) --tests
@@ -192,7 +192,7 @@ check-crds: ## Compare deploy/crds.yaml with the Rust types
 crds: ## Write deploy/crds.yaml from the Rust types
 	cargo run --quiet --locked --package zero-scaler --bin crdgen > deploy/crds.yaml
 
-# By a test, which test-unit runs as well, so that nothing is built for it alone.
+# A test that test-unit runs as well, so no further binary is built.
 .PHONY: check-reference
 check-reference: ## Compare the generated pages of docs/reference with the code
 	cargo test $(ALL) --test reference

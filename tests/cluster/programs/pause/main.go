@@ -1,5 +1,5 @@
 // Command pause is the process that keeps a pod's namespaces alive. It is pid 1 where containers share a pid namespace,
-// so it reaps what others leave behind, and it ends at once when it is told to.
+// so it reaps orphaned processes. It ends at once on SIGTERM or SIGINT.
 package main
 
 import (
