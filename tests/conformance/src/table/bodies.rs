@@ -11,10 +11,14 @@ pub fn rows() -> Vec<Case> {
 fn odd_methods() -> Vec<Case> {
     let mut rows = Vec::new();
     for (sized, chunked, method) in [
-        ("a sized body of GET is forwarded", "a chunked body of GET passes", "GET"),
-        ("a sized body of DELETE is forwarded", "a chunked body of DELETE passes", "DELETE"),
-        ("a sized body of OPTIONS is forwarded", "a chunked body of OPTIONS passes", "OPTIONS"),
-        ("a sized body of an unknown method is forwarded", "a chunked one as well", "SEARCH"),
+        ("a sized body of GET is forwarded", "a chunked body of GET is forwarded", "GET"),
+        ("a sized body of DELETE is forwarded", "a chunked body of DELETE is forwarded", "DELETE"),
+        ("a sized body of OPTIONS is forwarded", "a chunked body of OPTIONS is forwarded", "OPTIONS"),
+        (
+            "a sized body of an unknown method is forwarded",
+            "a chunked body of an unknown method is forwarded",
+            "SEARCH",
+        ),
     ] {
         rows.push(
             case(sized, "RFC 9112, 6; Elasticsearch's GET has one")

@@ -17,7 +17,10 @@ fn requests() -> Vec<Case> {
         ("Upgrade without Connection: upgrade is removed", "Upgrade: websocket"),
         ("headers named by Connection are removed", "Connection: X-Once\r\nX-Once: 1"),
         ("names in Connection are case-insensitive", "Connection: x-ONCE , keep-alive\r\nX-Once: 1"),
-        ("several lines of it count", "Connection: X-Once\r\nX-Once: 1\r\nConnection: X-Twice\r\nX-Twice: 2"),
+        (
+            "several Connection lines are merged",
+            "Connection: X-Once\r\nX-Once: 1\r\nConnection: X-Twice\r\nX-Twice: 2",
+        ),
         ("empty connection options are ignored", "Connection: ,, X-Once,\r\nX-Once: 1"),
         ("an invalid connection option is ignored", "Connection: X Y, X-Once\r\nX-Once: 1"),
         ("settings for h2c are removed", "HTTP2-Settings: AAMAAABkAAQAAP__"),
@@ -29,10 +32,10 @@ fn requests() -> Vec<Case> {
     };
     let mut rows = gone.map(row).to_vec();
     let trailers = [
-        ("TE: trailers passes: gRPC insists on it", "TE: trailers"),
-        ("also where Connection names it, as it should", "TE: trailers\r\nConnection: TE"),
-        ("also among codings, alone", "TE: gzip, Trailers;q=1"),
-        ("Connection in its own line is removed", "TE: gzip\r\nTE: trailers"),
+        ("TE: trailers is forwarded, as gRPC requires", "TE: trailers"),
+        ("TE: trailers is forwarded if Connection names it", "TE: trailers\r\nConnection: TE"),
+        ("TE: trailers among codings is forwarded without them", "TE: gzip, Trailers;q=1"),
+        ("TE of codings in a line of its own is removed", "TE: gzip\r\nTE: trailers"),
     ];
     rows.extend(trailers.map(|(name, lines)| {
         case(name, "RFC 9110, 10.1.4")

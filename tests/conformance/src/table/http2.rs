@@ -117,7 +117,7 @@ fn grpc() -> Vec<Http2Case> {
     };
     let status = [(":status", "200"), ("content-type", "application/grpc")];
     vec![
-        call("trailers of a response pass")
+        call("trailers of a response are forwarded")
             .app_responds([
                 headers(1, &status),
                 data(1, b"\0\0\0\0\x01y"),
@@ -127,14 +127,14 @@ fn grpc() -> Vec<Http2Case> {
                 1,
                 response(200).body(b"\0\0\0\0\x01y").trailer("grpc-status: 0").trailer("grpc-message: fine"),
             ),
-        call("a response of trailers only passes")
+        call("a response of trailers only is forwarded")
             .app_responds([headers(1, &[status[0], status[1], ("grpc-status", "5")]).ending()])
             .gets(1, response(200).with("grpc-status: 5").body("")),
         case("trailers of a request are forwarded", "RFC 9113, 8.1")
             .sends([request(1, "POST", "/", &[]), data(1, "hello"), headers(1, &[("x-sum", "1")]).ending()])
             .app_receives("POST / HTTP/2\n:authority: a\n\nhello\n\nx-sum: 1")
             .gets(1, ok()),
-        case("both directions are open at once", "gRPC: bidirectional streaming")
+        case("request and response are streamed at the same time", "gRPC: bidirectional streaming")
             .sends([request(1, "POST", "/", &[])])
             .app([ReadsHead, Sends(vec![headers(1, &[(":status", "200")]), data(1, "first ")])])
             .step(Http2Step::AwaitsApp(1))
@@ -173,7 +173,7 @@ fn authority() -> Vec<Http2Case> {
         case("two Hosts are rejected", "RFC 9110, 7.2")
             .sends([without(&[("host", "a"), ("host", "b")])])
             .gets(1, problem(400)),
-        case("neither authority nor Host is rejected", "RFC 9113, 8.3.1")
+        case("a request without authority and Host is rejected", "RFC 9113, 8.3.1")
             .sends([without(&[])])
             .gets(1, problem(400)),
         case("a user in an authority is rejected", "RFC 9113, 8.3.1")
@@ -182,7 +182,7 @@ fn authority() -> Vec<Http2Case> {
         case("CONNECT is rejected", "RFC 9113, 8.5")
             .sends([headers(1, &[(":method", "CONNECT"), (":authority", "db:5432")]).ending()])
             .gets(1, problem(501)),
-        case("the client's address and protocol are forwarded", "what apps rely on")
+        case("the client's address and protocol are forwarded", "apps rely on it")
             .sends([request(1, "GET", "/", &[("x-forwarded-for", "10.1.2.3"), ("rouse-proxied", "evil")])
                 .ending()])
             .app_receives_request(
@@ -193,7 +193,7 @@ fn authority() -> Vec<Http2Case> {
             )
             .gets(1, ok()),
         case("a probe for an unknown component is rejected", "contract: probes")
-            .sends([request(1, "GET", "/", &[("rouse-probe", "somebody")]).ending()])
+            .sends([request(1, "GET", "/", &[("rouse-probe", "unknown")]).ending()])
             .gets(1, problem(400)),
     ]
 }
@@ -225,20 +225,20 @@ fn malformed() -> Vec<Http2Case> {
         ("a NUL in a value is malformed", "RFC 9113, 8.2.1", &[(b"x", b"y\0z")]),
         ("an unknown pseudo header is malformed", "RFC 9113, 8.3", &[(b":x", b"y")]),
         ("a response's pseudo header is malformed", "RFC 9113, 8.3", &[(b":status", b"200")]),
-        ("a pseudo header twice is malformed", "RFC 9113, 8.3", &[(b":path", b"/evil")]),
+        ("a duplicate pseudo header is malformed", "RFC 9113, 8.3", &[(b":path", b"/evil")]),
     ];
     let mut rows = fields
         .map(|(name, source, fields)| case(name, source).sends([with(fields).ending()]).is_malformed(1))
         .to_vec();
     let heads: [(&str, &[(&str, &str)]); 8] = [
-        ("no method is malformed", &[GET[1], GET[2], GET[3]]),
-        ("no scheme is malformed", &[GET[0], GET[2], GET[3]]),
-        ("no path is malformed", &[GET[0], GET[1], GET[2]]),
+        ("a request without a method is malformed", &[GET[1], GET[2], GET[3]]),
+        ("a request without a scheme is malformed", &[GET[0], GET[2], GET[3]]),
+        ("a request without a path is malformed", &[GET[0], GET[1], GET[2]]),
         ("an empty path is malformed", &[GET[0], GET[1], GET[2], (":path", "")]),
         ("a path with a space is malformed", &[GET[0], GET[1], GET[2], (":path", "/a b")]),
         ("a path with a line end is malformed", &[GET[0], GET[1], GET[2], (":path", "/ HTTP/1.1\r\nx: y")]),
         ("an authority with a line end is malformed", &[GET[0], GET[1], (":authority", "a\r\nx: y"), GET[3]]),
-        ("a pseudo header behind others is malformed", &[GET[0], GET[1], GET[2], ("x", "y"), GET[3]]),
+        ("a pseudo header after other headers is malformed", &[GET[0], GET[1], GET[2], ("x", "y"), GET[3]]),
     ];
     rows.extend(heads.map(|(name, fields)| {
         case(name, "RFC 9113, 8.3").sends([headers(1, fields).ending()]).is_malformed(1)
@@ -300,31 +300,81 @@ fn lengths() -> Vec<Http2Case> {
 fn frames() -> Vec<Http2Case> {
     let big = vec![0; 16_385];
     let frames: [(&str, &str, Frame, u32); 15] = [
-        ("a frame above the agreed size", "RFC 9113, 4.2", frame(0xfa, 0, 0, &big), FRAME_SIZE_ERROR),
-        ("a PING of seven bytes", "RFC 9113, 6.7", frame(6, 0, 0, "1234567"), FRAME_SIZE_ERROR),
-        ("a PING on a stream", "RFC 9113, 6.7", frame(6, 0, 1, "12345678"), PROTOCOL_ERROR),
-        ("SETTINGS of five bytes", "RFC 9113, 6.5", frame(4, 0, 0, "12345"), FRAME_SIZE_ERROR),
-        ("SETTINGS on a stream", "RFC 9113, 6.5", frame(4, 0, 1, ""), PROTOCOL_ERROR),
         (
-            "an acknowledgement with values",
+            "a frame above the agreed size ends the connection",
+            "RFC 9113, 4.2",
+            frame(0xfa, 0, 0, &big),
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            "a PING of seven bytes ends the connection",
+            "RFC 9113, 6.7",
+            frame(6, 0, 0, "1234567"),
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            "a PING on a stream ends the connection",
+            "RFC 9113, 6.7",
+            frame(6, 0, 1, "12345678"),
+            PROTOCOL_ERROR,
+        ),
+        (
+            "SETTINGS of five bytes end the connection",
+            "RFC 9113, 6.5",
+            frame(4, 0, 0, "12345"),
+            FRAME_SIZE_ERROR,
+        ),
+        ("SETTINGS on a stream end the connection", "RFC 9113, 6.5", frame(4, 0, 1, ""), PROTOCOL_ERROR),
+        (
+            "an acknowledgement with values ends the connection",
             "RFC 9113, 6.5",
             frame(4, 1, 0, [0, 4, 0, 0, 0, 1]),
             FRAME_SIZE_ERROR,
         ),
-        ("an initial window beyond 31 bits", "RFC 9113, 6.5.2", setting(4, 1 << 31), FLOW_CONTROL_ERROR),
-        ("a maximum frame size below 16 KiB", "RFC 9113, 6.5.2", setting(5, 100), PROTOCOL_ERROR),
-        ("a push by a client", "RFC 9113, 8.4", frame(5, 4, 1, [0, 0, 0, 2]), PROTOCOL_ERROR),
-        ("a WINDOW_UPDATE of nothing", "RFC 9113, 6.9", window_update(0, 0), PROTOCOL_ERROR),
-        ("a window beyond 31 bits", "RFC 9113, 6.9.1", window_update(0, 0x7fff_ffff), FLOW_CONTROL_ERROR),
-        ("a WINDOW_UPDATE of three bytes", "RFC 9113, 6.9", frame(8, 0, 0, "123"), FRAME_SIZE_ERROR),
         (
-            "a header block that is not HPACK",
+            "an initial window beyond 31 bits ends the connection",
+            "RFC 9113, 6.5.2",
+            setting(4, 1 << 31),
+            FLOW_CONTROL_ERROR,
+        ),
+        (
+            "a maximum frame size below 16 KiB ends the connection",
+            "RFC 9113, 6.5.2",
+            setting(5, 100),
+            PROTOCOL_ERROR,
+        ),
+        (
+            "a push by a client ends the connection",
+            "RFC 9113, 8.4",
+            frame(5, 4, 1, [0, 0, 0, 2]),
+            PROTOCOL_ERROR,
+        ),
+        (
+            "a WINDOW_UPDATE with increment 0 ends the connection",
+            "RFC 9113, 6.9",
+            window_update(0, 0),
+            PROTOCOL_ERROR,
+        ),
+        (
+            "a window beyond 31 bits ends the connection",
+            "RFC 9113, 6.9.1",
+            window_update(0, 0x7fff_ffff),
+            FLOW_CONTROL_ERROR,
+        ),
+        (
+            "a WINDOW_UPDATE of three bytes ends the connection",
+            "RFC 9113, 6.9",
+            frame(8, 0, 0, "123"),
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            "a header block that is not HPACK ends the connection",
             "RFC 9113, 4.3",
             frame(1, 5, 1, b"\xff\xff\xff\xff\xff\xff"),
             COMPRESSION_ERROR,
         ),
-        ("HEADERS on stream 0", "RFC 9113, 6.2", get(0, "/"), PROTOCOL_ERROR),
-        ("RST_STREAM on stream 0", "RFC 9113, 6.4", reset(0, CANCEL), PROTOCOL_ERROR),
+        ("HEADERS on stream 0 end the connection", "RFC 9113, 6.2", get(0, "/"), PROTOCOL_ERROR),
+        ("RST_STREAM on stream 0 ends the connection", "RFC 9113, 6.4", reset(0, CANCEL), PROTOCOL_ERROR),
     ];
     frames.map(|(name, source, frame, code)| case(name, source).sends([frame]).gets_goaway(code)).to_vec()
 }
@@ -405,7 +455,7 @@ fn floods() -> Vec<Http2Case> {
             .sends([request(1, "GET", "/", &[]).split(4)[0].clone()])
             .sends(parts)
             .gets_goaway(ENHANCE_YOUR_CALM),
-        case("headers beyond 64 KiB are rejected, and the connection goes on", "RFC 9113, 10.5.1")
+        case("headers beyond 64 KiB are rejected, the connection stays open", "RFC 9113, 10.5.1")
             .sends(request(1, "GET", "/", &fields).ending().split(16_000))
             .gets(1, response(431)),
         case("endless empty DATA frames end the connection", "CVE-2019-9518")
@@ -434,7 +484,7 @@ fn app() -> Vec<Http2Case> {
     let whole = || vec![headers(1, &[(":status", "200")]), data(1, "ok").ending()];
     let mut rows = vec![
         row(
-            "early hints are dropped: hints may be",
+            "early hints are dropped",
             "RFC 8297, 3",
             [vec![headers(1, &[(":status", "103"), ("link", "</a.css>")])], whole()].concat(),
         )

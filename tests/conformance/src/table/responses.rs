@@ -41,19 +41,19 @@ fn framings() -> Vec<Case> {
     let head = "HTTP/1.1 200 OK\r\n";
     vec![
         row(
-            "a length stays a length",
+            "a length is preserved",
             "RFC 9112, 6.3",
             format!("{head}content-length: 2\r\n\r\nok"),
             ok().with("content-length: 2").start("HTTP/1.1 200 OK"),
         ),
         row(
-            "chunks stay chunks",
+            "a chunked response stays chunked",
             "RFC 9112, 6.3",
             format!("{head}transfer-encoding: chunked\r\n\r\n2;x\r\nok\r\n0\r\n\r\n"),
             ok().with("transfer-encoding: chunked").without("content-length: "),
         ),
         row_and_close(
-            "a body until the close becomes chunks",
+            "a body that ends with the connection becomes chunked",
             "RFC 9112, 6.3",
             format!("{head}\r\nok"),
             ok().with("transfer-encoding: chunked"),
@@ -71,19 +71,19 @@ fn framings() -> Vec<Case> {
             ok().start("HTTP/1.1 200 OK").with("transfer-encoding: chunked"),
         ),
         row(
-            "the same length twice becomes one",
+            "equal duplicate lengths are merged",
             "RFC 9112, 6.3",
             format!("{head}content-length: 2\r\ncontent-length: 2\r\n\r\nok"),
             ok().with("content-length: 2"),
         ),
         row(
-            "a list of equal lengths becomes one",
+            "a list of equal lengths is merged",
             "RFC 9112, 6.3",
             format!("{head}content-length: 2, 2\r\n\r\nok"),
             ok().with("content-length: 2"),
         ),
         row(
-            "lines that end in a bare LF become lines",
+            "lines that end in a bare LF are accepted",
             "RFC 9112, 2.2",
             "HTTP/1.1 200 OK\nx: y\ncontent-length: 2\n\nok",
             ok().with("x: y"),
@@ -113,7 +113,7 @@ fn framings() -> Vec<Case> {
             ok().with("set-cookie: a=1").with("set-cookie: b=2"),
         ),
         row(
-            "bytes beyond ASCII pass in values",
+            "bytes beyond ASCII are forwarded in values",
             "RFC 9110, 5.5",
             [head.as_bytes(), b"x: caf\xe9\r\ncontent-length: 2\r\n\r\nok"].concat(),
             ok().with("x: caf\u{e9}"),
@@ -135,7 +135,7 @@ fn bad_framings() -> Vec<Case> {
             "content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ),
         (
-            "a coding overrides a length in the other order as well",
+            "a coding and a length are rejected",
             "transfer-encoding: chunked\r\ncontent-length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ),
         ("two lengths that differ are rejected", "content-length: 2\r\ncontent-length: 3\r\n\r\nok"),
@@ -168,7 +168,7 @@ fn bad_framings() -> Vec<Case> {
 
 fn malformed() -> Vec<Case> {
     let responses: [(&str, &[u8]); 20] = [
-        ("what is no HTTP is rejected", b"hello\r\n\r\n"),
+        ("a response that is not HTTP is rejected", b"hello\r\n\r\n"),
         ("SSH on the app's port is rejected", b"SSH-2.0-OpenSSH_9.2\r\n"),
         ("an empty line is not a response", b"\r\n\r\n"),
         ("a status of two digits is rejected", b"HTTP/1.1 20 OK\r\ncontent-length: 0\r\n\r\n"),
@@ -201,7 +201,7 @@ fn without_body() -> Vec<Case> {
     };
     vec![
         head(
-            "the length of what GET would bring is forwarded",
+            "the length in a response to HEAD is forwarded",
             "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n",
         )
         .gets(response(200).to_head().with("content-length: 5000")),
@@ -216,7 +216,7 @@ fn without_body() -> Vec<Case> {
             .gets(response(200).to_head().with("content-length: 2")),
         row("204 has no body", "RFC 9110, 15.3.5", "HTTP/1.1 204 No Content\r\n\r\n", response(204)),
         row(
-            "204 has no length either",
+            "a length of 204 is removed",
             "RFC 9110, 8.6",
             "HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n",
             response(204).without("content-length: "),
@@ -234,7 +234,7 @@ fn without_body() -> Vec<Case> {
             response(204).without("transfer-encoding: "),
         ),
         row(
-            "304 has no body, whatever its length says",
+            "304 has no body, whatever its length is",
             "RFC 9110, 15.4.5",
             "HTTP/1.1 304 Not Modified\r\ncontent-length: 5000\r\netag: \"x\"\r\n\r\n",
             response(304).with("etag: \"x\""),
@@ -264,8 +264,8 @@ fn informational() -> Vec<Case> {
             ok(),
         ),
         row(
-            "early hints are dropped: hints may be",
-            "RFC 8297, 3 (RFC 9110, 15.2 would pass them)",
+            "early hints are dropped",
+            "RFC 8297, 3 (RFC 9110, 15.2 forwards them)",
             format!("HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n{ok_bytes}"),
             ok().without("link: "),
         ),
@@ -282,7 +282,7 @@ fn informational() -> Vec<Case> {
             problem(502),
         ),
         row_and_close(
-            "a switch that nobody asked for is rejected",
+            "a 101 without an upgrade request is rejected",
             "RFC 9110, 15.2.2",
             "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n",
             problem(502),
@@ -293,16 +293,17 @@ fn informational() -> Vec<Case> {
 fn trailers() -> Vec<Case> {
     let response = "HTTP/1.1 200 OK\r\ntrailer: x-sum\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n";
     let undeclared = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n";
-    let asked = |name, source, response: &str| {
+    let with_te_trailers = |name, source, response: &str| {
         case(name, source)
             .sends("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
             .app_responds(response)
             .app_receives("GET / HTTP/1.1\nhost: a\nte: trailers")
     };
     vec![
-        asked("trailers are forwarded to a client with TE: trailers", "RFC 9110, 6.5", response)
+        with_te_trailers("trailers are forwarded to a client with TE: trailers", "RFC 9110, 6.5", response)
             .gets(ok().trailer("x-sum: 1")),
-        asked("trailers that were not announced are dropped", "RFC 9110, 6.5.1", undeclared).gets(ok()),
+        with_te_trailers("trailers that were not announced are dropped", "RFC 9110, 6.5.1", undeclared)
+            .gets(ok()),
         row("trailers are dropped for a client without TE: trailers", "RFC 9110, 6.5.1", response, ok()),
     ]
 }
@@ -314,13 +315,13 @@ fn sizes() -> Vec<Case> {
     };
     vec![
         row(
-            "99 headers pass",
+            "99 headers are forwarded",
             "RFC 9110, 5.4",
             format!("HTTP/1.1 200 OK\r\n{}content-length: 2\r\n\r\nok", many(99)),
             ok().with("x-098: 98"),
         ),
         row_and_close(
-            "more than 100 are rejected",
+            "more than 100 headers are rejected",
             "RFC 9110, 5.4",
             format!("HTTP/1.1 200 OK\r\n{}content-length: 2\r\n\r\nok", many(100)),
             problem(502),
@@ -351,7 +352,7 @@ fn read_error() -> Vec<Case> {
         post("an app that closes without a response causes 502", "RFC 9110, 9.2.2")
             .app([Reads, Closes])
             .gets(problem(502)),
-        post("an app that resets instead of answering", "knative/serving#9888")
+        post("an app that resets the connection causes 502", "knative/serving#9888")
             .app([Reads, Resets])
             .gets(problem(502)),
         get("an app that closes within a response head causes 502", "RFC 9112, 8")

@@ -3,7 +3,7 @@
 use crate::case::AppAction::{Closes, ClosesWrite, Reads, ReadsBytes, Sends};
 use crate::case::{Case, ClientStep, case, ok, response};
 
-const ASKS: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+const UPGRADE_REQUEST: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
 const SEEN: &str = "GET /chat HTTP/1.1\nconnection: upgrade\nhost: a\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\nsec-websocket-version: 13\nupgrade: websocket";
 const AGREES: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
@@ -14,7 +14,7 @@ pub fn rows() -> Vec<Case> {
 
 fn agreed(name: &'static str, source: &'static str) -> Case {
     case(name, source)
-        .sends(ASKS)
+        .sends(UPGRADE_REQUEST)
         .app([Reads, Sends(AGREES.into())])
         .app_receives(SEEN)
         .gets(
@@ -37,14 +37,14 @@ fn tunnels() -> Vec<Case> {
             .gets_bytes(b"\x01\x02")
             .then_closes(),
         case("bytes in the same packet as the 101 are forwarded", "RFC 9110, 7.8")
-            .sends(ASKS)
+            .sends(UPGRADE_REQUEST)
             .app([Reads, Sends([AGREES.as_bytes(), b"hello"].concat()), Closes])
             .app_receives(SEEN)
             .gets(response(101))
             .gets_bytes("hello")
             .then_closes(),
         case("bytes sent before the 101 are forwarded", "RFC 9110, 7.8")
-            .sends([ASKS.as_bytes(), b"eager"].concat())
+            .sends([UPGRADE_REQUEST.as_bytes(), b"eager"].concat())
             .app([Reads, Sends(AGREES.into()), ReadsBytes(b"eager".to_vec()), Sends(b"yes".to_vec()), Closes])
             .app_receives(SEEN)
             .gets(response(101))
@@ -83,13 +83,13 @@ fn tunnels() -> Vec<Case> {
 fn refusals() -> Vec<Case> {
     vec![
         case("an app may reject an upgrade, and the connection stays open", "RFC 9110, 7.8")
-            .sends(ASKS)
+            .sends(UPGRADE_REQUEST)
             .app_responds("HTTP/1.1 403 No\r\ncontent-length: 2\r\n\r\nno")
             .app_receives(SEEN)
             .gets(response(403).body("no")),
-        case("an app may ignore an upgrade", "RFC 9110, 7.8").sends(ASKS).passes(SEEN),
+        case("an app may ignore an upgrade", "RFC 9110, 7.8").sends(UPGRADE_REQUEST).passes(SEEN),
         case("an unsupported version of websockets is rejected by the app", "RFC 6455, 4.2.2")
-            .sends(ASKS)
+            .sends(UPGRADE_REQUEST)
             .app_responds("HTTP/1.1 426 Upgrade Required\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\ncontent-length: 0\r\n\r\n")
             .app_receives(SEEN)
             .gets(response(426).with("sec-websocket-version: 13")),
@@ -101,7 +101,7 @@ fn refusals() -> Vec<Case> {
             .sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\n\r\n")
             .passes("GET / HTTP/1.1\nhost: a"),
         case("an app that upgrades and closes ends the connection", "RFC 9110, 7.8")
-            .sends(ASKS)
+            .sends(UPGRADE_REQUEST)
             .app([Reads, Sends(AGREES.into()), Closes])
             .app_receives(SEEN)
             .gets(response(101))
@@ -112,14 +112,14 @@ fn refusals() -> Vec<Case> {
 /// h2c by Upgrade is obsolete (RFC 9113, 3.1) and can bypass proxies that forward it. The proxies
 /// ignore it, as a server may (docs/design/protocols.md).
 fn h2c() -> Vec<Case> {
-    let asks = |upgrade| {
+    let upgrade_to = |upgrade| {
         format!(
             "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
         )
     };
     let ignored = |name, upgrade| {
         case(name, "RFC 7540, 3.2; RFC 9113, 3.1")
-            .sends(asks(upgrade))
+            .sends(upgrade_to(upgrade))
             .app_receives("GET / HTTP/1.1\nhost: a")
             .gets(ok().without("upgrade: "))
     };

@@ -1,4 +1,4 @@
-//! What the rows of the table send, and inputs made from it.
+//! Seed inputs from the rows of the conformance table, and inputs mutated from them.
 
 use conformance::case::ClientStep;
 use conformance::http2::{self, PREFACE, frame};
@@ -7,13 +7,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
-use crate::input::{Input, Leaving};
+use crate::input::{ConnectionEnd, Input};
 use fuzzing::mutate;
 
 const SETTINGS: u8 = 4;
 
-/// What has a meaning somewhere.
-const WORDS: &[&[u8]] = &[
+/// Tokens with a meaning in HTTP/1.1 or HTTP/2.
+const TOKENS: &[&[u8]] = &[
     b"\r\n",
     b"\n",
     b"\r",
@@ -43,17 +43,17 @@ const WORDS: &[&[u8]] = &[
     b"\0\0\x04\x08\0\0\0\0\0\x7f\xff\xff\xff",
 ];
 
-/// Seeds of inputs.
+/// The seeds.
 pub(crate) struct Corpus {
     http1: Vec<Vec<u8>>,
-    /// Without the preface.
+    /// Frames without the preface.
     http2: Vec<Vec<u8>>,
 }
 
 // === impl Corpus ===
 
 impl Corpus {
-    pub(crate) fn of_the_table() -> Self {
+    pub(crate) fn from_table() -> Self {
         let http1 = [
             table::request_line::rows(),
             table::headers::rows(),
@@ -83,19 +83,19 @@ impl Corpus {
         let mut bytes = seeds.choose(random).unwrap().clone();
         let other = seeds.choose(random).unwrap();
         for _ in 0..random.random_range(0..4) {
-            mutate(&mut bytes, other, WORDS, random);
+            mutate(&mut bytes, other, TOKENS, random);
         }
         if is_http2 {
             bytes.splice(..0, PREFACE.iter().copied());
             if random.random_ratio(1, 20) {
-                mutate(&mut bytes, other, WORDS, random);
+                mutate(&mut bytes, other, TOKENS, random);
             }
         }
-        Input { segments: segments(&bytes, random), leaving: Leaving::any(random) }
+        Input { segments: segments(&bytes, random), end: ConnectionEnd::any(random) }
     }
 }
 
-/// Rows with bodies of megabytes are about their size.
+/// Bound of a seed. Longer rows test limits of size.
 const LARGE: usize = 70_000;
 
 fn sent(step: &ClientStep) -> Vec<u8> {
@@ -112,7 +112,7 @@ fn sent_frames(step: &http2::Http2Step) -> Vec<u8> {
     }
 }
 
-/// In up to five parts, some of them at odd places.
+/// Splits the bytes into up to five segments at random places.
 fn segments(bytes: &[u8], random: &mut impl Rng) -> Vec<Vec<u8>> {
     let mut cuts: Vec<usize> =
         (0..random.random_range(0..5)).map(|_| random.random_range(0..=bytes.len())).collect();

@@ -1,35 +1,35 @@
-//! Input: what is sent on one connection, and how it is left.
+//! An input: the bytes of one connection, and how the client ends it.
 
 use std::fmt;
 
 use rand::{Rng, RngExt};
 
-/// Bytes as they leave.
+/// Bytes in segments, one write each.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
     pub(crate) segments: Vec<Vec<u8>>,
-    pub(crate) leaving: Leaving,
+    pub(crate) end: ConnectionEnd,
 }
 
-/// What the caller does when it has sent everything.
+/// Action of the client after all bytes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    /// Reads until the other end closes.
-    Waits,
-    /// Closes its direction, and reads.
-    Finishes,
-    /// Closes.
-    HangsUp,
-    /// Resets.
+pub(crate) enum ConnectionEnd {
+    /// Reads until the proxy closes.
+    Reads,
+    /// Closes the sending side, then reads.
+    ClosesWrite,
+    /// Closes the connection.
+    Closes,
+    /// Resets the connection.
     Resets,
 }
 
 // === impl Input ===
 
 impl Input {
-    /// How many requests of HTTP/1 it can be at most. Each names its version; what is refused for
-    /// having none is one more.
-    pub(crate) fn most_requests(&self) -> usize {
+    /// Upper bound of the HTTP/1 requests in the input: each of them contains a version. A request
+    /// without a version gets one more response, a rejection.
+    pub(crate) fn max_requests(&self) -> usize {
         let bytes = self.segments.concat();
         bytes.windows(5).filter(|part| part == b"HTTP/").count()
     }
@@ -44,18 +44,18 @@ impl fmt::Display for Input {
         for segment in &self.segments {
             writeln!(f, "  \"{}\"", segment.escape_ascii())?;
         }
-        write!(f, "  {:?}", self.leaving)
+        write!(f, "  {:?}", self.end)
     }
 }
 
-// === impl Leaving ===
+// === impl ConnectionEnd ===
 
-impl Leaving {
+impl ConnectionEnd {
     pub(crate) fn any(random: &mut impl Rng) -> Self {
         match random.random_range(0..6) {
-            0 => Self::HangsUp,
+            0 => Self::Closes,
             1 => Self::Resets,
-            _ => Self::Finishes,
+            _ => Self::ClosesWrite,
         }
     }
 }

@@ -1,13 +1,12 @@
-//! Connections as bytes: what the table's rows send, cut, spliced and bent at random, through both
-//! proxies at once.
+//! Fuzzing of both proxies with byte streams: bytes of the table's rows, cut, spliced and mutated.
 //!
-//! Whatever comes, it must end. Nothing may panic; the app, which reads strictly, must not see a
-//! request that is none, nor more requests than were sent; nobody may get more answers than
-//! requests; and afterwards a request is served as ever, though the app may have but one at a time:
-//! so every permit came back, and nothing is counted any more.
+//! Invariants: each connection ends. No thread panics. The app, which parses strictly, receives
+//! only valid requests and not more than were sent. No client gets more responses than requests.
+//! Afterwards requests are still served with a container concurrency of 1, so all permits were
+//! returned, and no request is in flight.
 //!
-//! `FUZZ_SECONDS` says how long (4), `FUZZ_SEED` what (the same each time). Inputs depend on the
-//! seed alone; a failure names its seed and prints the input.
+//! `FUZZ_SECONDS` is the duration (default 4), `FUZZ_SEED` the seed (default: a constant). Inputs
+//! depend on the seed alone. A failure prints its seed and the input.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,21 +32,21 @@ use tokio::time::Instant;
 use crate::corpus::Corpus;
 use crate::target::Target;
 
-/// Inputs to one pair of proxies, after which they are looked at and started anew.
+/// Inputs per pair of proxies. Then the pair is checked and replaced.
 const INPUTS: usize = 150;
-/// Pairs at a time: much of an input's time is waiting.
+/// Pairs in parallel, because an input is mostly waiting.
 const AT_A_TIME: u64 = 4;
 
 #[tokio::test]
-async fn no_bytes_do_any_harm() {
+async fn proxies_keep_invariants_for_any_bytes() {
     let Campaign { until, seed } = Campaign::from_environment();
     let panics = Panics::count();
-    let corpus = Corpus::of_the_table();
+    let corpus = Corpus::from_table();
     let rounds = (0..AT_A_TIME).map(async |lane| {
         let mut inputs = 0;
         for round in 0.. {
             let random = StdRng::seed_from_u64(seed ^ (lane << 48) ^ (round << 16));
-            inputs += play(&corpus, random, until).await;
+            inputs += run_inputs(&corpus, random, until).await;
             if Instant::now() > until {
                 break;
             }
@@ -56,28 +55,28 @@ async fn no_bytes_do_any_harm() {
     });
     let before = open_files();
     let inputs: usize = futures::future::join_all(rounds).await.into_iter().sum();
-    assert_eq!(panics.so_far(), 0, "panics, with seed {seed}");
-    // The proxies' own threads end a little later than they do.
+    assert_eq!(panics.so_far(), 0, "panics with seed {seed}");
+    // The threads of the proxies end a little later than the proxies.
     while open_files() > before {
         assert!(
             Instant::now() < until + Duration::from_secs(60),
-            "{} files were open, {} are",
+            "{} files were open before, {} are open now",
             before,
             open_files()
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    println!("{inputs} inputs, with seed {seed}");
+    println!("{inputs} inputs with seed {seed}");
     assert!(inputs > 100, "only {inputs} inputs");
 }
 
-/// Sends inputs to one pair of proxies, and returns their number.
-async fn play(corpus: &Corpus, mut random: StdRng, until: Instant) -> usize {
+/// Sends inputs to a new pair of proxies. Returns their number.
+async fn run_inputs(corpus: &Corpus, mut random: StdRng, until: Instant) -> usize {
     let target = Target::start().await;
     let mut sent = 0;
     for _ in 0..INPUTS {
         let input = corpus.input(&mut random);
-        if let Err(error) = target.withstands(&input, &mut random).await {
+        if let Err(error) = target.check_input(&input, &mut random).await {
             panic!("{error:#}\nafter {input}");
         }
         sent += 1;
@@ -85,7 +84,7 @@ async fn play(corpus: &Corpus, mut random: StdRng, until: Instant) -> usize {
             break;
         }
     }
-    target.is_well().await.unwrap_or_else(|error| panic!("{error:#}\nafter {sent} inputs"));
+    target.check_health().await.unwrap_or_else(|error| panic!("{error:#}\nafter {sent} inputs"));
     sent
 }
 

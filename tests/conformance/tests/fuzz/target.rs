@@ -1,5 +1,5 @@
-//! Target: the strict app, a sidecar that lets it have one request at a time, and an activator in
-//! front of that.
+//! The target: a strict app, a queue-proxy with a container concurrency of 1, and an activator in
+//! front of it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,21 +12,21 @@ use rand::{Rng, RngExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::input::{Input, Leaving};
+use crate::input::{ConnectionEnd, Input};
 use crate::support;
 
-/// More than anything takes that does not hang.
+/// Longer than any connection takes unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(10);
-const ANSWER: &[u8] = b"HTTP/1.1 ";
-const LEAVE: &[u8] = b"HTTP/1.1 100 ";
+const RESPONSE: &[u8] = b"HTTP/1.1 ";
+const CONTINUE: &[u8] = b"HTTP/1.1 100 ";
 
-/// What inputs are sent to.
+/// The receiver of the inputs.
 pub(crate) struct Target {
     app: TestApp,
-    sidecar: support::Sidecar,
+    queue_proxy: support::QueueProxy,
     activator: RunningProxy,
-    /// Requests of HTTP/1 in all inputs so far, at most.
-    asked: AtomicUsize,
+    /// Upper bound of the HTTP/1 requests in all inputs so far.
+    requests_sent: AtomicUsize,
 }
 
 // === impl Target ===
@@ -34,42 +34,43 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) async fn start() -> Self {
         let app = TestApp::start(Vec::new(), Vec::new()).await.unwrap();
-        let sidecar = support::Sidecar::start(setup(app.address), &["--container-concurrency=1"]).await;
-        let activator = support::activator(setup(sidecar.traffic)).await;
-        Self { app, sidecar, activator, asked: AtomicUsize::new(0) }
+        let queue_proxy =
+            support::QueueProxy::start(setup(app.address), &["--container-concurrency=1"]).await;
+        let activator = support::activator(setup(queue_proxy.traffic)).await;
+        Self { app, queue_proxy, activator, requests_sent: AtomicUsize::new(0) }
     }
 
-    /// Sends an input through one of the proxies and looks at what came of it.
-    pub(crate) async fn withstands(&self, input: &Input, random: &mut impl Rng) -> anyhow::Result<()> {
-        let proxy = if random.random() { self.sidecar.traffic } else { self.activator.address };
-        let answers = in_time("the connection ends", send(proxy, input)).await??;
-        if random.random_ratio(1, 8) || input.leaving != Leaving::Finishes {
-            self.serves(self.sidecar.traffic).await?;
+    /// Sends an input through one of the proxies and checks the invariants.
+    pub(crate) async fn check_input(&self, input: &Input, random: &mut impl Rng) -> anyhow::Result<()> {
+        let proxy = if random.random() { self.queue_proxy.traffic } else { self.activator.address };
+        let responses = in_time("the connection ends", send(proxy, input)).await??;
+        if random.random_ratio(1, 8) || input.end != ConnectionEnd::ClosesWrite {
+            self.serves(self.queue_proxy.traffic).await?;
         }
         let seen = self.app.observed();
         let read_error = seen.iter().find(|request| request.text.starts_with('['));
-        ensure!(read_error.is_none(), "the app saw {read_error:?}");
+        ensure!(read_error.is_none(), "the app received invalid bytes: {read_error:?}");
         if input.is_http2() {
             return Ok(());
         }
-        let requests = input.most_requests();
-        // One more, which is a refusal of what has no version.
-        ensure!(answers <= requests + 1, "{answers} answers to {requests} requests");
-        let asked = self.asked.fetch_add(requests, Ordering::Relaxed) + requests;
-        // In sum: what was cut may reach the app a little later.
-        let of_inputs = |text: &str| !text.starts_with(WELL) && text.lines().next().is_some_and(is_http1);
+        let requests = input.max_requests();
+        // One more for the rejection of a request without a version.
+        ensure!(responses <= requests + 1, "{responses} responses to {requests} requests");
+        let requests_sent = self.requests_sent.fetch_add(requests, Ordering::Relaxed) + requests;
+        // Checked as a sum, because a cut request may reach the app later.
+        let of_inputs = |text: &str| !text.starts_with(HEALTH) && text.lines().next().is_some_and(is_http1);
         let seen = seen.iter().filter(|request| of_inputs(&request.text)).count();
-        ensure!(seen <= asked, "the app received {seen} requests of {asked}");
+        ensure!(seen <= requests_sent, "the app received {seen} requests of {requests_sent}");
         Ok(())
     }
 
-    /// Both serve as ever, and nothing is left of what was.
-    pub(crate) async fn is_well(&self) -> anyhow::Result<()> {
-        for proxy in [self.sidecar.traffic, self.activator.address] {
+    /// Checks that both proxies serve requests and that none is in flight.
+    pub(crate) async fn check_health(&self) -> anyhow::Result<()> {
+        for proxy in [self.queue_proxy.traffic, self.activator.address] {
             self.serves(proxy).await?;
         }
         in_time("nothing is in flight", async {
-            while self.sidecar.metric("rouse_queue_proxy_requests_in_flight").await != 0 {
+            while self.queue_proxy.metric("rouse_queue_proxy_requests_in_flight").await != 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         })
@@ -77,16 +78,16 @@ impl Target {
     }
 
     async fn serves(&self, proxy: SocketAddr) -> anyhow::Result<()> {
-        let request = b"GET /well HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        let input = Input { segments: vec![request.to_vec()], leaving: Leaving::Waits };
-        let answers = in_time("a request is served", send(proxy, &input)).await??;
-        ensure!(answers == 1, "{answers} answers to a good request");
+        let request = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let input = Input { segments: vec![request.to_vec()], end: ConnectionEnd::Reads };
+        let responses = in_time("a request is served", send(proxy, &input)).await??;
+        ensure!(responses == 1, "{responses} responses to a valid request");
         Ok(())
     }
 }
 
-/// The start of what the app sees of our own requests.
-const WELL: &str = "GET /well HTTP/1.1";
+/// Start of the health requests as the app receives them.
+const HEALTH: &str = "GET /health HTTP/1.1";
 
 fn is_http1(start: &str) -> bool {
     start.ends_with(" HTTP/1.1")
@@ -97,43 +98,45 @@ fn setup(app: SocketAddr) -> ProxySettings {
 }
 
 async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> anyhow::Result<T> {
-    tokio::time::timeout(DEADLINE, coming).await.with_context(|| format!("not within {DEADLINE:?}: {what}"))
+    tokio::time::timeout(DEADLINE, coming)
+        .await
+        .with_context(|| format!("timed out after {DEADLINE:?}: {what}"))
 }
 
-/// Sends an input, and counts the answers of HTTP/1 that came.
+/// Sends an input. Returns the number of final HTTP/1 responses.
 async fn send(proxy: SocketAddr, input: &Input) -> anyhow::Result<usize> {
-    let mut stream = TcpStream::connect(proxy).await.context("nobody listens")?;
+    let mut stream = TcpStream::connect(proxy).await.context("connect to the proxy")?;
     stream.set_nodelay(true)?;
     let (mut reading, mut writing) = stream.split();
     let mut came = Vec::new();
     let write = async {
         for segment in &input.segments {
-            // It may have closed already, which is its right.
+            // The proxy may have closed the connection already.
             if writing.write_all(segment).await.is_err() {
                 break;
             }
             tokio::task::yield_now().await;
         }
-        if input.leaving == Leaving::Finishes {
+        if input.end == ConnectionEnd::ClosesWrite {
             let _ = writing.shutdown().await;
         }
     };
-    match input.leaving {
-        Leaving::Finishes | Leaving::Waits => {
-            // A reset is an end as well.
+    match input.end {
+        ConnectionEnd::ClosesWrite | ConnectionEnd::Reads => {
+            // A reset is a valid end.
             let (_, _) = tokio::join!(write, reading.read_to_end(&mut came));
         }
-        Leaving::HangsUp => write.await,
-        Leaving::Resets => {
+        ConnectionEnd::Closes => write.await,
+        ConnectionEnd::Resets => {
             write.await;
             reset(&stream)?;
         }
     }
     let count = |what: &[u8]| came.windows(what.len()).filter(|part| *part == what).count();
-    Ok(count(ANSWER) - count(LEAVE))
+    Ok(count(RESPONSE) - count(CONTINUE))
 }
 
-/// A close with a linger of zero is a reset.
+/// A close with a linger time of zero sends a reset.
 #[allow(deprecated, reason = "with zero it does not block, which is why it was deprecated")]
 fn reset(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_linger(Some(Duration::ZERO))

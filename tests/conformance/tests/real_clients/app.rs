@@ -1,4 +1,4 @@
-//! An app of HTTP/1.1 and HTTP/2 that does what a test says, and the bodies that both ends send.
+//! An HTTP/1.1 and HTTP/2 app with a handler per test, and the bodies for both ends.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// Any body.
+/// A body of any type.
 pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Serves until the test ends.
-pub(crate) async fn serve<F>(answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> SocketAddr
+pub(crate) async fn serve<F>(handler: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static) -> SocketAddr
 where
     F: Future<Output = Response<Body>> + Send + 'static,
 {
@@ -28,13 +28,13 @@ where
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             stream.set_nodelay(true).unwrap();
-            let answer = answer.clone();
+            let handler = handler.clone();
             let service = service_fn(move |request| {
-                let answered = answer(request);
-                async move { Ok::<_, Infallible>(answered.await) }
+                let response = handler(request);
+                async move { Ok::<_, Infallible>(response.await) }
             });
             tokio::spawn(async move {
-                // Callers may leave as they like.
+                // A client may disconnect at any time.
                 let _ = auto::Builder::new(TokioExecutor::new())
                     .serve_connection(TokioIo::new(stream), service)
                     .await;
@@ -44,31 +44,30 @@ where
     address
 }
 
-/// A body that is known.
+/// A body with these bytes.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Reads what nobody wants. A server that closes instead, with something unread, may take its own
-/// answer away from the caller.
-pub(crate) fn read_on(body: Incoming) {
+/// Reads and discards a body. A server that closes with unread data may reset the connection, and
+/// the client would lose the response.
+pub(crate) fn discard(body: Incoming) {
     tokio::spawn(body.collect());
 }
 
-/// No body.
+/// An empty body.
 pub(crate) fn empty() -> Body {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that is what the other end of the channel says, piece by piece; its drop closes the
-/// channel.
-pub(crate) fn told() -> (mpsc::Sender<Frame<Bytes>>, Body) {
+/// A body with the frames that are sent to the channel. Its drop closes the channel.
+pub(crate) fn channel_body() -> (mpsc::Sender<Frame<Bytes>>, Body) {
     let (sender, mut pieces) = mpsc::channel(1);
     let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx).map(|piece| piece.map(Ok)));
     (sender, StreamBody::new(pieces).boxed_unsync())
 }
 
-/// One trailer.
+/// A trailers frame with one field.
 pub(crate) fn trailer(name: &'static str, value: &'static str) -> Frame<Bytes> {
     let mut trailers = HeaderMap::new();
     trailers.insert(name, value.parse().unwrap());

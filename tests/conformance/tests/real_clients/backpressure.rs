@@ -1,5 +1,5 @@
-//! Whoever does not read stops whoever sends: what is on the way is bounded, and nothing of it is
-//! lost.
+//! Backpressure: a peer that does not read stops the sender. The bytes in transit are bounded, and
+//! none are lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,20 +13,20 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 
 use crate::app::{self, Body};
-use crate::caller::{VERSIONS, next, send};
+use crate::client::{VERSIONS, next, send};
 use crate::through_both;
 
 const PIECE: usize = 16 << 10;
-/// In all buffers of one direction, from end to end. The kernel's are most of it, and as large as
-/// it pleases (on one machine 26 MiB over three connections); without a bound it would be exceeded
-/// within a second.
+/// Bound of the buffers of one direction, from end to end. Most of them are the kernel's, and their
+/// size varies (26 MiB over three connections on one machine). Without backpressure a sender would
+/// exceed the bound within a second.
 const BOUND: u64 = 128 << 20;
-/// As much more than what was on the way must pass once the reader reads.
+/// Bytes beyond those in transit that must pass when the reader continues.
 const MORE: u64 = 16 << 20;
-/// So long without another byte means that the sender was stopped.
-const STILL: Duration = Duration::from_millis(300);
+/// A sender without progress for this long has stopped.
+const STOPPED_AFTER: Duration = Duration::from_millis(300);
 
-/// Bytes that left a sender without end.
+/// Bytes sent by an endless sender.
 type Sent = Arc<AtomicU64>;
 
 fn endless(sent: &Sent) -> Body {
@@ -38,11 +38,11 @@ fn endless(sent: &Sent) -> Body {
     StreamBody::new(pieces).boxed_unsync()
 }
 
-/// How much was sent when it came to a stop.
+/// The number of bytes at which the sender stopped.
 async fn stopped(sent: &Sent) -> u64 {
     loop {
         let before = sent.load(Ordering::Relaxed);
-        tokio::time::sleep(STILL).await;
+        tokio::time::sleep(STOPPED_AFTER).await;
         if before > 0 && sent.load(Ordering::Relaxed) == before {
             return before;
         }
@@ -50,7 +50,7 @@ async fn stopped(sent: &Sent) -> u64 {
 }
 
 #[tokio::test]
-async fn a_caller_that_does_not_read_stops_the_app() {
+async fn client_that_does_not_read_stops_the_app() {
     let sent = Sent::default();
     let app = {
         let sent = sent.clone();
@@ -60,14 +60,14 @@ async fn a_caller_that_does_not_read_stops_the_app() {
         for version in VERSIONS {
             sent.store(0, Ordering::Relaxed);
             let mut response = send(proxy, version, Request::new(app::empty())).await;
-            let on_the_way = stopped(&sent).await;
-            assert!(on_the_way < BOUND, "{version:?}: {on_the_way} bytes");
+            let in_transit = stopped(&sent).await;
+            assert!(in_transit < BOUND, "{version:?}: {in_transit} bytes in transit");
             let mut read = 0;
-            while read < on_the_way + MORE {
+            while read < in_transit + MORE {
                 read += next(response.body_mut()).await.unwrap().len() as u64;
             }
             drop(response);
-            // The app, too, hears that nobody listens any more.
+            // The app's sender stops too when the client has disconnected.
             stopped(&sent).await;
         }
     })
@@ -75,13 +75,13 @@ async fn a_caller_that_does_not_read_stops_the_app() {
 }
 
 #[tokio::test]
-async fn an_app_that_does_not_read_stops_its_caller() {
+async fn app_that_does_not_read_stops_the_client() {
     let (waiting, uploads) = mpsc::channel(1);
     let uploads = tokio::sync::Mutex::new(uploads);
     let app = app::serve(move |request| {
         let waiting = waiting.clone();
         async move {
-            let (sender, body) = app::told();
+            let (sender, body) = app::channel_body();
             waiting.send((request.into_body(), sender)).await.unwrap();
             Response::new(body)
         }
@@ -92,10 +92,10 @@ async fn an_app_that_does_not_read_stops_its_caller() {
             let sent = Sent::default();
             let response = send(proxy, version, Request::post("/").body(endless(&sent)).unwrap()).await;
             let (mut upload, answer) = uploads.lock().await.recv().await.unwrap();
-            let on_the_way = stopped(&sent).await;
-            assert!(on_the_way < BOUND, "{version:?}: {on_the_way} bytes");
+            let in_transit = stopped(&sent).await;
+            assert!(in_transit < BOUND, "{version:?}: {in_transit} bytes in transit");
             let mut read = 0;
-            while read < on_the_way + MORE {
+            while read < in_transit + MORE {
                 read += next(&mut upload).await.unwrap().len() as u64;
             }
             drop((response, upload, answer));

@@ -1,7 +1,6 @@
-//! gRPC, by tonic at both ends: all four kinds of call, with metadata, errors, deadlines and
-//! cancellation.
+//! gRPC with tonic at both ends: the four call types, metadata, errors, deadlines and cancellation.
 //!
-//! Messages are plain bytes, so that no compiler of protocol buffers is needed.
+//! Messages are plain bytes, so no protobuf compiler is needed.
 
 mod codec;
 mod service;
@@ -18,8 +17,8 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 
 use self::codec::BytesCodec;
-use self::service::{Echo, Hung};
-use crate::support::asleep::Asleep;
+use self::service::{Echo, HangEvent};
+use crate::support::workload_at_zero::WorkloadAtZero;
 use crate::{DEADLINE, through_both};
 
 async fn client(proxy: SocketAddr) -> Grpc<Channel> {
@@ -38,22 +37,24 @@ fn words(words: &'static [&'static str]) -> impl futures::Stream<Item = Bytes> +
 }
 
 #[tokio::test]
-async fn a_unary_call_carries_metadata_both_ways() {
+async fn unary_call_has_metadata_in_both_directions() {
     let (app, _) = Echo::serve().await;
     through_both(app, async |proxy| {
         let mut request = Request::new(Bytes::from("hello"));
-        request.metadata_mut().insert("x-ask", "text".parse().unwrap());
-        request.metadata_mut().insert_bin("x-ask-bin", tonic::metadata::MetadataValue::from_bytes(b"\0\xff"));
-        let answer = client(proxy).await.unary(request, method(service::UNARY), BytesCodec).await.unwrap();
-        assert_eq!(answer.metadata().get("x-ask").unwrap(), "text");
-        assert_eq!(answer.metadata().get_bin("x-ask-bin").unwrap().to_bytes().unwrap(), &b"\0\xff"[..]);
-        assert_eq!(answer.into_inner(), "hello");
+        request.metadata_mut().insert("x-echo", "text".parse().unwrap());
+        request
+            .metadata_mut()
+            .insert_bin("x-echo-bin", tonic::metadata::MetadataValue::from_bytes(b"\0\xff"));
+        let response = client(proxy).await.unary(request, method(service::UNARY), BytesCodec).await.unwrap();
+        assert_eq!(response.metadata().get("x-echo").unwrap(), "text");
+        assert_eq!(response.metadata().get_bin("x-echo-bin").unwrap().to_bytes().unwrap(), &b"\0\xff"[..]);
+        assert_eq!(response.into_inner(), "hello");
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_error_comes_with_its_message_details_and_metadata() {
+async fn error_has_message_details_and_metadata() {
     let (app, _) = Echo::serve().await;
     through_both(app, async |proxy| {
         let request = Request::new(Bytes::from(service::FAIL));
@@ -70,16 +71,17 @@ async fn an_error_comes_with_its_message_details_and_metadata() {
 }
 
 #[tokio::test]
-async fn a_stream_of_answers_may_end_in_an_error_after_all_of_them() {
+async fn server_stream_ends_with_error_after_all_messages() {
     let (app, _) = Echo::serve().await;
     through_both(app, async |proxy| {
         let request = Request::new(Bytes::from("abc"));
-        let answer = client(proxy).await.server_streaming(request, method(service::SPELL), BytesCodec).await;
-        let mut letters = answer.unwrap().into_inner();
+        let response =
+            client(proxy).await.server_streaming(request, method(service::SPELL), BytesCodec).await;
+        let mut messages = response.unwrap().into_inner();
         for letter in ["a", "b", "c"] {
-            assert_eq!(letters.message().await.unwrap().unwrap(), letter);
+            assert_eq!(messages.message().await.unwrap().unwrap(), letter);
         }
-        let error = letters.message().await.unwrap_err();
+        let error = messages.message().await.unwrap_err();
         assert_eq!((error.code(), error.message()), (Code::DataLoss, "no more letters"));
         assert_eq!(error.metadata().get("x-spelt").unwrap(), "3");
     })
@@ -87,73 +89,73 @@ async fn a_stream_of_answers_may_end_in_an_error_after_all_of_them() {
 }
 
 #[tokio::test]
-async fn a_stream_of_requests_gets_one_answer() {
+async fn client_stream_gets_one_response() {
     let (app, _) = Echo::serve().await;
     through_both(app, async |proxy| {
         let request = Request::new(words(&["one", "two", "three"]));
-        let answer = client(proxy).await.client_streaming(request, method(service::JOIN), BytesCodec).await;
-        assert_eq!(answer.unwrap().into_inner(), "one two three");
+        let response = client(proxy).await.client_streaming(request, method(service::JOIN), BytesCodec).await;
+        assert_eq!(response.unwrap().into_inner(), "one two three");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_conversation_goes_word_by_word() {
+async fn bidirectional_stream_echoes_each_message_at_once() {
     let (app, _) = Echo::serve().await;
     through_both(app, async |proxy| {
-        let (say, mut said) = mpsc::channel::<Bytes>(1);
-        let request = Request::new(stream::poll_fn(move |cx| said.poll_recv(cx)));
-        let answer = client(proxy).await.streaming(request, method(service::CHAT), BytesCodec).await;
-        let mut answers = answer.unwrap().into_inner();
+        let (sender, mut messages) = mpsc::channel::<Bytes>(1);
+        let request = Request::new(stream::poll_fn(move |cx| messages.poll_recv(cx)));
+        let response = client(proxy).await.streaming(request, method(service::CHAT), BytesCodec).await;
+        let mut responses = response.unwrap().into_inner();
         for number in 0..50 {
             let word = Bytes::from(format!("word {number}"));
-            say.send(word.clone()).await.unwrap();
-            assert_eq!(answers.message().await.unwrap().unwrap(), word);
+            sender.send(word.clone()).await.unwrap();
+            assert_eq!(responses.message().await.unwrap().unwrap(), word);
         }
-        drop(say);
-        assert!(answers.message().await.unwrap().is_none());
-        assert!(answers.trailers().await.unwrap().is_some());
+        drop(sender);
+        assert!(responses.message().await.unwrap().is_none());
+        assert!(responses.trailers().await.unwrap().is_some());
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_conversation_may_begin_before_there_is_a_pod() {
+async fn bidirectional_stream_starts_before_a_pod_is_ready() {
     let (app, _) = Echo::serve().await;
-    let path = Asleep::in_front_of(app).await;
-    let (say, mut said) = mpsc::channel::<Bytes>(3);
-    let request = Request::new(stream::poll_fn(move |cx| said.poll_recv(cx)));
+    let path = WorkloadAtZero::start(app).await;
+    let (sender, mut messages) = mpsc::channel::<Bytes>(3);
+    let request = Request::new(stream::poll_fn(move |cx| messages.poll_recv(cx)));
     let word = |number| Bytes::from(format!("word {number}"));
     for number in 0..3 {
-        say.send(word(number)).await.unwrap();
+        sender.send(word(number)).await.unwrap();
     }
     let mut client = client(path.address).await;
-    let answer =
+    let response =
         tokio::spawn(async move { client.streaming(request, method(service::CHAT), BytesCodec).await });
-    path.until_held().await;
-    // Nobody answers, and the caller may go on.
-    say.send(word(3)).await.unwrap();
-    assert!(!answer.is_finished());
+    path.wait_until_held().await;
+    // There is no response yet, and the client may send more messages.
+    sender.send(word(3)).await.unwrap();
+    assert!(!response.is_finished());
 
-    path.wakes().await;
+    path.report_pod().await;
     let conversation = async {
-        let mut answers = answer.await.unwrap().unwrap().into_inner();
+        let mut responses = response.await.unwrap().unwrap().into_inner();
         for number in 0..4 {
-            assert_eq!(answers.message().await.unwrap().unwrap(), word(number));
+            assert_eq!(responses.message().await.unwrap().unwrap(), word(number));
         }
         for number in 4..50 {
-            say.send(word(number)).await.unwrap();
-            assert_eq!(answers.message().await.unwrap().unwrap(), word(number));
+            sender.send(word(number)).await.unwrap();
+            assert_eq!(responses.message().await.unwrap().unwrap(), word(number));
         }
-        drop(say);
-        assert!(answers.message().await.unwrap().is_none());
-        assert!(answers.trailers().await.unwrap().is_some());
+        drop(sender);
+        assert!(responses.message().await.unwrap().is_none());
+        assert!(responses.trailers().await.unwrap().is_some());
     };
-    tokio::time::timeout(DEADLINE, conversation).await.expect("a conversation");
+    tokio::time::timeout(DEADLINE, conversation).await.expect("stream ended in time");
 }
 
 #[tokio::test]
-async fn a_hundred_calls_at_a_time_share_a_connection() {
+async fn hundred_concurrent_calls_share_a_connection() {
     let (app, _) = Echo::serve().await;
     through_both(app, async |proxy| {
         let client = client(proxy).await;
@@ -161,9 +163,9 @@ async fn a_hundred_calls_at_a_time_share_a_connection() {
             let mut client = client.clone();
             client.ready().await.unwrap();
             let message = Bytes::from(vec![number; 100_000]);
-            let answer =
+            let response =
                 client.unary(Request::new(message.clone()), method(service::UNARY), BytesCodec).await;
-            assert_eq!(answer.unwrap().into_inner(), message);
+            assert_eq!(response.unwrap().into_inner(), message);
         });
         futures::future::join_all(calls).await;
     })
@@ -171,39 +173,42 @@ async fn a_hundred_calls_at_a_time_share_a_connection() {
 }
 
 #[tokio::test]
-async fn a_deadline_ends_the_call_at_both_ends() {
-    let (app, told) = Echo::serve().await;
-    let told = tokio::sync::Mutex::new(told);
+async fn deadline_ends_the_call_at_both_ends() {
+    let (app, events) = Echo::serve().await;
+    let events = tokio::sync::Mutex::new(events);
     through_both(app, async |proxy| {
-        let mut told = told.lock().await;
+        let mut events = events.lock().await;
         let mut request = Request::new(Bytes::new());
         request.set_timeout(Duration::from_millis(200));
         let error = client(proxy).await.unary(request, method(service::HANG), BytesCodec).await.unwrap_err();
         assert!(matches!(error.code(), Code::DeadlineExceeded | Code::Cancelled), "{error:?}");
-        assert_eq!((told.recv().await, told.recv().await), (Some(Hung::Begun), Some(Hung::Ended)));
+        assert_eq!(
+            (events.recv().await, events.recv().await),
+            (Some(HangEvent::Begun), Some(HangEvent::Ended))
+        );
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_ends_the_call_at_the_app() {
-    let (app, told) = Echo::serve().await;
-    let told = tokio::sync::Mutex::new(told);
+async fn cancelled_call_ends_at_the_app() {
+    let (app, events) = Echo::serve().await;
+    let events = tokio::sync::Mutex::new(events);
     through_both(app, async |proxy| {
-        let mut told = told.lock().await;
+        let mut events = events.lock().await;
         let mut client = client(proxy).await;
         tokio::select! {
-            answer = client.unary(Request::new(Bytes::new()), method(service::HANG), BytesCodec) => {
-                panic!("{answer:?}")
+            response = client.unary(Request::new(Bytes::new()), method(service::HANG), BytesCodec) => {
+                panic!("{response:?}")
             }
-            begun = told.recv() => assert_eq!(begun, Some(Hung::Begun)),
+            begun = events.recv() => assert_eq!(begun, Some(HangEvent::Begun)),
         }
-        assert_eq!(told.recv().await, Some(Hung::Ended));
-        // The others on the connection go on.
+        assert_eq!(events.recv().await, Some(HangEvent::Ended));
+        // Other calls on the connection continue.
         let request = Request::new(Bytes::from("still here"));
         client.ready().await.unwrap();
-        let answer = client.unary(request, method(service::UNARY), BytesCodec).await;
-        assert_eq!(answer.unwrap().into_inner(), "still here");
+        let response = client.unary(request, method(service::UNARY), BytesCodec).await;
+        assert_eq!(response.unwrap().into_inner(), "still here");
     })
     .await;
 }

@@ -1,8 +1,8 @@
-//! Clients and apps that people use, through the queue-proxy, and through an activator in front of
-//! it as on a cluster.
+//! Widely used clients and servers through the queue-proxy, and through an activator in front of
+//! it.
 //!
-//! The table says what single messages must look like; here libraries and programs that share
-//! nothing with it talk for as long as they like, in both directions.
+//! The conformance table covers single messages. These tests use libraries and programs with code
+//! of their own, and streams in both directions.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@
 
 mod app;
 mod backpressure;
-mod caller;
+mod client;
 mod curl;
 mod grpc;
 mod pattern;
@@ -28,39 +28,39 @@ use std::time::Duration;
 
 use conformance::runner::{ProxySettings, RunningProxy};
 
-/// More than anything here takes on a busy machine.
+/// Longer than any test takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The proxies in front of an app; they end when this is dropped.
+/// The proxies in front of an app. Drop stops them.
 struct Path {
-    /// What it leads through.
+    /// Description of the proxies.
     name: &'static str,
-    /// Where callers go.
+    /// Address for clients.
     address: SocketAddr,
     _proxies: Vec<RunningProxy>,
 }
 
-/// Runs a test through the queue-proxy, and through both.
+/// Runs a test through the queue-proxy alone, then through an activator and a queue-proxy.
 async fn through_both(app: SocketAddr, test: impl AsyncFn(SocketAddr)) {
-    for path in [sidecar(app).await, activator_and_sidecar(app).await] {
-        // Shown with a failure only.
+    for path in [queue_proxy_alone(app).await, activator_and_queue_proxy(app).await] {
+        // Test output, shown only for a failed test.
         println!("through {}", path.name);
         tokio::time::timeout(DEADLINE, test(path.address)).await.expect(path.name);
     }
 }
 
-async fn sidecar(app: SocketAddr) -> Path {
+async fn queue_proxy_alone(app: SocketAddr) -> Path {
     let proxy = support::queue_proxy(setup(app)).await;
     Path { name: "the queue-proxy", address: proxy.address, _proxies: vec![proxy] }
 }
 
-async fn activator_and_sidecar(app: SocketAddr) -> Path {
-    let sidecar = support::queue_proxy(setup(app)).await;
-    let activator = support::activator(setup(sidecar.address)).await;
+async fn activator_and_queue_proxy(app: SocketAddr) -> Path {
+    let queue_proxy = support::queue_proxy(setup(app)).await;
+    let activator = support::activator(setup(queue_proxy.address)).await;
     Path {
         name: "the activator and the queue-proxy",
         address: activator.address,
-        _proxies: vec![activator, sidecar],
+        _proxies: vec![activator, queue_proxy],
     }
 }
 

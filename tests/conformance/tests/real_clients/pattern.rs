@@ -1,4 +1,5 @@
-//! Bodies of any length that show where they were damaged, made and looked at as they pass.
+//! Bodies of any length with a pattern that shows the place of any damage. They are generated and
+//! verified in a stream.
 
 use bytes::Bytes;
 use futures::stream;
@@ -7,23 +8,23 @@ use hyper::body::Frame;
 
 use crate::app::Body;
 
-/// Of no length that divides that of any buffer.
+/// A prime length, so it does not divide the length of any buffer.
 const PIECE: usize = 16_411;
 
-/// A body of so many bytes, made as they are asked for.
+/// A body of `all` bytes, generated on demand.
 pub(crate) fn of(all: u64) -> Body {
     let pieces = (0..all).step_by(PIECE).map(move |start| Ok(Frame::data(piece(start, all))));
     StreamBody::new(stream::iter(pieces)).boxed_unsync()
 }
 
-/// What of a body of `all` bytes stands at `start`, as far as the pattern goes.
+/// The bytes at `start` of a body of `all` bytes, up to the end of the pattern.
 pub(crate) fn piece(start: u64, all: u64) -> Bytes {
     let begin = (start % PIECE as u64) as usize;
     let length = (PIECE - begin).min(usize::try_from(all - start).unwrap_or(usize::MAX));
     Bytes::from_static(&PATTERN[begin..begin + length])
 }
 
-/// Whether these are the bytes of such a body that stand there.
+/// Whether the pattern has these bytes at this position.
 pub(crate) fn is_part(at: u64, mut bytes: &[u8]) -> bool {
     let mut start = (at % PIECE as u64) as usize;
     while !bytes.is_empty() {

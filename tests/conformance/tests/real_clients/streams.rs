@@ -1,5 +1,5 @@
-//! Bodies that go on: events as they happen, conversations inside one request, answers before the
-//! question has ended.
+//! Long-lived bodies: server-sent events, bidirectional streams, and responses before the end of
+//! the request.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -8,17 +8,17 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 
 use crate::app;
-use crate::caller::{VERSIONS, next, send, take};
+use crate::client::{VERSIONS, next, send, take};
 use crate::{pattern, through_both};
 
 #[tokio::test]
-async fn each_server_sent_event_comes_before_the_next_is_sent_and_who_leaves_is_gone() {
+async fn forwards_each_server_sent_event_and_the_disconnect() {
     let (streams, opened) = mpsc::channel(1);
     let opened = tokio::sync::Mutex::new(opened);
     let app = app::serve(move |_| {
         let streams = streams.clone();
         async move {
-            let (sender, body) = app::told();
+            let (sender, body) = app::channel_body();
             streams.send(sender).await.unwrap();
             Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
         }
@@ -42,7 +42,7 @@ async fn each_server_sent_event_comes_before_the_next_is_sent_and_who_leaves_is_
 }
 
 #[tokio::test]
-async fn a_conversation_inside_one_request_ends_with_trailers_both_ways() {
+async fn bidirectional_stream_ends_with_trailers_in_both_directions() {
     let app = app::serve(async |request| {
         assert_eq!(request.headers()["te"], "trailers");
         Response::builder().header("trailer", "x-end").body(request.into_body().boxed_unsync()).unwrap()
@@ -50,16 +50,16 @@ async fn a_conversation_inside_one_request_ends_with_trailers_both_ways() {
     .await;
     through_both(app, async |proxy| {
         for version in VERSIONS {
-            let (say, body) = app::told();
+            let (sender, body) = app::channel_body();
             let request = Request::post("/").header("te", "trailers").header("trailer", "x-end");
             let mut response = send(proxy, version, request.body(body).unwrap()).await;
             for number in 0..50 {
                 let word = format!("word {number}");
-                say.send(Frame::data(word.clone().into())).await.unwrap();
+                sender.send(Frame::data(word.clone().into())).await.unwrap();
                 assert_eq!(take(response.body_mut(), word.len()).await, word.as_bytes(), "{version:?}");
             }
-            say.send(app::trailer("x-end", "really")).await.unwrap();
-            drop(say);
+            sender.send(app::trailer("x-end", "really")).await.unwrap();
+            drop(sender);
             let rest = response.into_body().collect().await.unwrap();
             assert_eq!(rest.trailers().expect("trailers")["x-end"], "really", "{version:?}");
             assert_eq!(rest.to_bytes().len(), 0);
@@ -69,17 +69,17 @@ async fn a_conversation_inside_one_request_ends_with_trailers_both_ways() {
 }
 
 #[tokio::test]
-async fn an_app_may_answer_before_the_upload_has_ended() {
+async fn app_may_respond_before_the_end_of_the_upload() {
     let app = app::serve(async |request| {
-        app::read_on(request.into_body());
+        app::discard(request.into_body());
         Response::builder().status(StatusCode::PAYLOAD_TOO_LARGE).body(app::full("too much")).unwrap()
     })
     .await;
     through_both(app, async |proxy| {
         for version in VERSIONS {
-            let (say, body) = app::told();
+            let (sender, body) = app::channel_body();
             let uploading = tokio::spawn(async move {
-                while say.send(Frame::data(Bytes::from(vec![7; 1000]))).await.is_ok() {}
+                while sender.send(Frame::data(Bytes::from(vec![7; 1000]))).await.is_ok() {}
             });
             let response = send(proxy, version, Request::post("/").body(body).unwrap()).await;
             assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE, "{version:?}");
@@ -91,13 +91,13 @@ async fn an_app_may_answer_before_the_upload_has_ended() {
 }
 
 #[tokio::test]
-async fn who_leaves_in_the_middle_of_an_upload_is_gone_at_the_app() {
+async fn disconnect_during_upload_reaches_the_app() {
     let (ends, ended) = mpsc::channel(1);
     let ended = tokio::sync::Mutex::new(ended);
     let app = app::serve(move |request: Request<_>| {
         let ends = ends.clone();
         async move {
-            let (sender, body) = app::told();
+            let (sender, body) = app::channel_body();
             tokio::spawn(async move {
                 sender.send(Frame::data("go on".into())).await.unwrap();
                 let uploaded = request.into_body().collect().await;
@@ -110,20 +110,24 @@ async fn who_leaves_in_the_middle_of_an_upload_is_gone_at_the_app() {
     .await;
     through_both(app, async |proxy| {
         for version in VERSIONS {
-            let (say, body) = app::told();
+            let (sender, body) = app::channel_body();
             let request = Request::post("/").header("content-length", "1000").body(body).unwrap();
             let mut response = send(proxy, version, request).await;
             assert_eq!(next(response.body_mut()).await.unwrap(), "go on");
-            say.send(Frame::data("only this".into())).await.unwrap();
-            drop((response, say));
-            assert_eq!(ended.lock().await.recv().await, Some(true), "{version:?}: a part is not the whole");
+            sender.send(Frame::data("only this".into())).await.unwrap();
+            drop((response, sender));
+            assert_eq!(
+                ended.lock().await.recv().await,
+                Some(true),
+                "{version:?}: the app took a partial upload for complete"
+            );
         }
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_stream_without_an_end_in_sight_comes_back_whole() {
+async fn long_stream_is_echoed_completely() {
     const ALL: u64 = 128 << 20;
     let app = app::serve(async |request| Response::new(request.into_body().boxed_unsync())).await;
     through_both(app, async |proxy| {

@@ -1,4 +1,4 @@
-//! Websockets: a conversation of two libraries, from the handshake to the closing one.
+//! Websocket connections between two libraries, from the opening to the closing handshake.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, accept_async, connect_a
 
 use crate::through_both;
 
-/// Says everything back.
+/// A server that echoes all messages.
 async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(async move {
-                // A prober connects and says nothing.
+                // A probe connects without sending a handshake.
                 let Ok(mut socket) = accept_async(stream).await else { return };
                 while let Some(Ok(message)) = socket.next().await {
                     if message.is_text() || message.is_binary() {
@@ -36,7 +36,7 @@ async fn connect(proxy: SocketAddr) -> WebSocketStream<MaybeTlsStream<TcpStream>
 }
 
 #[tokio::test]
-async fn messages_go_back_and_forth_until_both_have_said_goodbye() {
+async fn relays_messages_until_the_closing_handshake() {
     through_both(echo().await, async |proxy| {
         let mut socket = connect(proxy).await;
         let large = vec![7; 1 << 20];
@@ -44,20 +44,20 @@ async fn messages_go_back_and_forth_until_both_have_said_goodbye() {
             socket.send(message.clone()).await.unwrap();
             assert_eq!(socket.next().await.unwrap().unwrap(), message);
         }
-        socket.send(Message::Ping("are you there".into())).await.unwrap();
-        assert_eq!(socket.next().await.unwrap().unwrap(), Message::Pong("are you there".into()));
-        let goodbye = CloseFrame { code: CloseCode::Normal, reason: "that was it".into() };
-        socket.close(Some(goodbye.clone())).await.unwrap();
-        assert_eq!(socket.next().await.unwrap().unwrap(), Message::Close(Some(goodbye)));
+        socket.send(Message::Ping("ping".into())).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::Pong("ping".into()));
+        let close_frame = CloseFrame { code: CloseCode::Normal, reason: "done".into() };
+        socket.close(Some(close_frame.clone())).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::Close(Some(close_frame)));
         assert!(socket.next().await.is_none());
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_hundred_at_a_time_do_not_mix() {
+async fn keeps_hundred_concurrent_connections_separate() {
     through_both(echo().await, async |proxy| {
-        let conversations = (0..100).map(async |number| {
+        let connections = (0..100).map(async |number| {
             let mut socket = connect(proxy).await;
             for turn in 0..10 {
                 let message = Message::text(format!("{number}: {turn}"));
@@ -65,7 +65,7 @@ async fn a_hundred_at_a_time_do_not_mix() {
                 assert_eq!(socket.next().await.unwrap().unwrap(), message);
             }
         });
-        futures::future::join_all(conversations).await;
+        futures::future::join_all(connections).await;
     })
     .await;
 }

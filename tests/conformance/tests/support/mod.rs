@@ -1,8 +1,8 @@
-//! The two proxies, started in this process in front of the app of a row.
+//! Both proxies, started in the test process in front of an app.
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
-pub(crate) mod asleep;
+pub(crate) mod workload_at_zero;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -23,27 +23,27 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// A queue-proxy with its ports; it ends when this is dropped.
-pub(crate) struct Sidecar {
+/// A queue-proxy with its addresses. Drop stops it.
+pub(crate) struct QueueProxy {
     pub(crate) traffic: SocketAddr,
     pub(crate) stats: SocketAddr,
     run: AbortOnDrop,
 }
 
-/// An activator with one workload; it ends when this is dropped.
+/// An activator with one workload. Drop stops it.
 pub(crate) struct Activator {
     pub(crate) address: SocketAddr,
     pod: IpAddr,
     registry: Registry,
     changes: mpsc::Sender<ClusterChange>,
-    /// Whom it could report to: nobody.
-    _nobody: [watch::Sender<BTreeSet<SocketAddr>>; 2],
+    /// Keeps the channels of adapters and zero-scalers open, without any address.
+    _address_senders: [watch::Sender<BTreeSet<SocketAddr>>; 2],
     _run: AbortOnDrop,
 }
 
-/// A queue-proxy that knows its app to be ready.
+/// A queue-proxy with a ready app.
 pub(crate) async fn queue_proxy(setup: ProxySettings) -> RunningProxy {
-    let Sidecar { traffic, run, .. } = Sidecar::start(setup, &[]).await;
+    let QueueProxy { traffic, run, .. } = QueueProxy::start(setup, &[]).await;
     RunningProxy {
         address: traffic,
         probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: queue-proxy\r\n\r\n",
@@ -51,11 +51,11 @@ pub(crate) async fn queue_proxy(setup: ProxySettings) -> RunningProxy {
     }
 }
 
-/// An activator with one workload, whose one pod is ready.
+/// An activator with one workload and a ready pod.
 pub(crate) async fn activator(setup: ProxySettings) -> RunningProxy {
     let activator = Activator::start(setup, Duration::from_secs(5)).await;
-    activator.pod_seen(true).await;
-    activator.listening().await;
+    activator.report_pod(true).await;
+    activator.wait_until_listening().await;
     RunningProxy {
         address: activator.address,
         probe: "GET / HTTP/1.1\r\nhost: a\r\nrouse-probe: activator\r\n\r\n",
@@ -66,8 +66,8 @@ pub(crate) async fn activator(setup: ProxySettings) -> RunningProxy {
 // === impl Activator ===
 
 impl Activator {
-    /// Knows of no pod; the one to come is what `setup` calls the app. Requests wait for it as long
-    /// as `wake_timeout`.
+    /// Starts without pods. The pod to come has the address of the app in `setup`. Requests wait
+    /// for it for `wake_timeout`.
     pub(crate) async fn start(setup: ProxySettings, wake_timeout: Duration) -> Self {
         let limits = Limits {
             queue_depth: 100,
@@ -111,24 +111,31 @@ impl Activator {
         };
         changes.send(ClusterChange::Workload(Key::new("shop", "web"), Some(workload))).await.unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Self { address, pod: setup.app.ip(), registry, changes, _nobody: [adapters, zero_scalers], _run: run }
+        Self {
+            address,
+            pod: setup.app.ip(),
+            registry,
+            changes,
+            _address_senders: [adapters, zero_scalers],
+            _run: run,
+        }
     }
 
-    /// The pod has an address, and may be ready for all the cluster knows.
-    pub(crate) async fn pod_seen(&self, ready: bool) {
+    /// Reports the pod, with or without the Ready condition.
+    pub(crate) async fn report_pod(&self, ready: bool) {
         let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
         let pod = Pod { uid: "1".into(), labels, ip: Some(self.pod), scheduled: true, ready, ending: false };
         self.changes.send(ClusterChange::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
     }
 
-    /// Comes back when callers can connect.
-    pub(crate) async fn listening(&self) {
+    /// Waits until clients can connect.
+    pub(crate) async fn wait_until_listening(&self) {
         while TcpStream::connect(self.address).await.is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Requests that wait now.
+    /// Number of held requests.
     pub(crate) fn held(&self) -> f64 {
         let families = self.registry.gather();
         let held = families.iter().filter(|family| family.name() == "rouse_activator_held_requests");
@@ -136,9 +143,9 @@ impl Activator {
     }
 }
 
-// === impl Sidecar ===
+// === impl QueueProxy ===
 
-impl Sidecar {
+impl QueueProxy {
     pub(crate) async fn start(setup: ProxySettings, more: &[&str]) -> Self {
         let (any, upstream) = ("127.0.0.1:0", setup.app.to_string());
         let header_timeout = format!("{}ms", setup.header_timeout.as_millis());
@@ -152,7 +159,7 @@ impl Sidecar {
             any,
             "--upstream",
             &upstream,
-            // One thread, so that what it has noticed for one caller it has noticed for all.
+            // One thread, so that the state after one client's request applies to all clients.
             "--workers",
             "1",
             "--header-timeout",
@@ -167,7 +174,7 @@ impl Sidecar {
         Self { traffic: addresses.traffic, stats: addresses.stats, run }
     }
 
-    /// A metric without labels.
+    /// The value of a metric without labels.
     pub(crate) async fn metric(&self, name: &str) -> i64 {
         let mut stream = TcpStream::connect(self.stats).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
@@ -186,8 +193,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// A port that is free on every address, outside of the range from which the kernel takes ports of
-/// outgoing connections.
+/// A port that is free on every address, outside the kernel's range for outgoing connections.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 10_000 + u16::try_from(std::process::id() % 20_000).unwrap();

@@ -1,5 +1,4 @@
-//! The program itself: the system's, or Debian's, unpacked into the cache where the system has
-//! none.
+//! The curl program: the system's, or Debian's package unpacked into the cache.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,30 +8,30 @@ use std::sync::OnceLock;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// What each transfer is asked for at its end, in a line of its own on standard error.
+/// Summary of each transfer, on a line of its own on standard error.
 const SUMMARY: &str = "%{stderr}\nsummary %{http_version} %{response_code} %{num_connects}\n";
 
-/// A command line that grows.
+/// Builder of a command line.
 #[derive(Clone, Debug)]
 pub(super) struct Curl {
     arguments: Vec<String>,
     version: Option<&'static str>,
 }
 
-/// What came of it.
+/// Output of a run.
 #[derive(Debug)]
-pub(super) struct Got {
-    /// Of all transfers.
+pub(super) struct CurlOutput {
+    /// Bodies of all transfers.
     pub(super) body: Vec<u8>,
-    /// Of the last.
+    /// Status of the last transfer.
     pub(super) status: u16,
-    /// Made by all transfers.
+    /// Connections of all transfers.
     pub(super) connections: u32,
-    /// What was said on standard error.
-    pub(super) told: String,
+    /// Text on standard error.
+    pub(super) stderr: String,
 }
 
-/// curl, which neither reads a configuration nor uses a proxy of the environment.
+/// curl without its configuration file and without the proxy of the environment.
 pub(super) fn curl() -> Curl {
     let quiet = ["--disable", "--silent", "--show-error", "--noproxy", "*", "--write-out", SUMMARY];
     Curl { arguments: quiet.map(str::to_owned).to_vec(), version: None }
@@ -46,12 +45,12 @@ impl Curl {
         self
     }
 
-    /// Every transfer is to be in this version.
+    /// Requires this HTTP version for all transfers.
     pub(super) fn expecting(self, version: &'static str) -> Self {
         Self { version: Some(version), ..self }
     }
 
-    pub(super) async fn run(self, arguments: &[&str], input: &[u8]) -> Got {
+    pub(super) async fn run(self, arguments: &[&str], input: &[u8]) -> CurlOutput {
         let (program, environment) = PROGRAM.get_or_init(find);
         let mut command = Command::new(program);
         command.args(&self.arguments).args(arguments).kill_on_drop(true);
@@ -59,16 +58,16 @@ impl Curl {
         command.envs(environment.iter().cloned());
         let mut child = command.spawn().unwrap();
         let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
-        // It need not read what nobody wants.
+        // curl may end without reading all of its input.
         tokio::spawn(async move { stdin.write_all(&input).await });
         let output = child.wait_with_output().await.unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {}: {told}", output.status);
-        self.read(output.stdout, told)
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {}: {stderr}", output.status);
+        self.read(output.stdout, stderr)
     }
 
-    fn read(&self, body: Vec<u8>, told: String) -> Got {
-        let transfers: Vec<Vec<&str>> = told
+    fn read(&self, body: Vec<u8>, stderr: String) -> CurlOutput {
+        let transfers: Vec<Vec<&str>> = stderr
             .lines()
             .filter_map(|line| line.strip_prefix("summary "))
             .map(|summary| summary.split(' ').collect())
@@ -76,11 +75,11 @@ impl Curl {
         let last = transfers.last().expect("a summary");
         let version_is = |version| transfers.iter().all(|transfer| transfer[0] == version);
         assert!(self.version.is_none_or(version_is), "{transfers:?}");
-        Got {
+        CurlOutput {
             status: last[1].parse().unwrap(),
             connections: transfers.iter().map(|transfer| transfer[2].parse::<u32>().unwrap()).sum(),
             body,
-            told,
+            stderr,
         }
     }
 }

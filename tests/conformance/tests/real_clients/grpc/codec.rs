@@ -1,10 +1,10 @@
-//! BytesCodec: messages that are what they are.
+//! A gRPC codec for plain bytes.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Neither encodes nor decodes.
+/// Passes messages through unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BytesCodec;
 

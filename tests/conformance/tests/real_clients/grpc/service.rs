@@ -1,4 +1,4 @@
-//! Echo: a service with a method of each kind.
+//! A gRPC echo service with one method per call type.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,54 +20,54 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::codec::BytesCodec;
 
-/// Says a message back, or fails if that is what it says.
+/// Echoes the message, or fails for [`FAIL`].
 pub(super) const UNARY: &str = "/conformance.Echo/Unary";
-/// Never answers.
+/// Never responds.
 pub(super) const HANG: &str = "/conformance.Echo/Hang";
-/// Says each byte, then fails.
+/// Streams each byte of the message, then fails.
 pub(super) const SPELL: &str = "/conformance.Echo/Spell";
-/// Says all messages in one.
+/// Joins all messages into one.
 pub(super) const JOIN: &str = "/conformance.Echo/Join";
-/// Says each message back.
+/// Echoes each message.
 pub(super) const CHAT: &str = "/conformance.Echo/Chat";
 
-/// What [`UNARY`] does not say back.
+/// The message for which [`UNARY`] fails.
 pub(super) const FAIL: &str = "fail";
 
 type Messages = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
-type Answer<T> = BoxFuture<Response<T>, Status>;
+type ResponseFuture<T> = BoxFuture<Response<T>, Status>;
 
-/// The service.
+/// The echo service.
 #[derive(Clone, Debug)]
 pub(super) struct Echo {
-    hung: mpsc::UnboundedSender<Hung>,
+    events: mpsc::UnboundedSender<HangEvent>,
 }
 
-/// What a test is told of calls of [`HANG`].
+/// Start or end of a [`HANG`] call, reported to the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hung {
+pub(super) enum HangEvent {
     Begun,
     Ended,
 }
 
-/// Tells of a call's begin and end.
-struct Telling(mpsc::UnboundedSender<Hung>);
+/// Reports the end of a call on drop.
+struct HangGuard(mpsc::UnboundedSender<HangEvent>);
 
 // === impl Echo ===
 
 impl Echo {
-    /// Serves until the test ends, and tells of calls of [`HANG`].
-    pub(super) async fn serve() -> (SocketAddr, mpsc::UnboundedReceiver<Hung>) {
-        let (hung, told) = mpsc::unbounded_channel();
+    /// Serves until the test ends. The receiver gets the start and end of [`HANG`] calls.
+    pub(super) async fn serve() -> (SocketAddr, mpsc::UnboundedReceiver<HangEvent>) {
+        let (events, received) = mpsc::unbounded_channel();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let connections = stream::unfold(listener, async |listener| {
             let accepted = listener.accept().await.map(|(stream, _)| stream);
             Some((accepted, listener))
         });
-        let server = Server::builder().add_service(Self { hung });
+        let server = Server::builder().add_service(Self { events });
         tokio::spawn(server.serve_with_incoming(connections));
-        (address, told)
+        (address, received)
     }
 }
 
@@ -90,7 +90,7 @@ impl Service<http::Request<Body>> for Echo {
             let mut grpc = Grpc::new(BytesCodec);
             Ok(match request.uri().path() {
                 UNARY => grpc.unary(Unary, request).await,
-                HANG => grpc.unary(Hang(echo.hung), request).await,
+                HANG => grpc.unary(Hang(echo.events), request).await,
                 SPELL => grpc.server_streaming(Spell, request).await,
                 JOIN => grpc.client_streaming(Join, request).await,
                 CHAT => grpc.streaming(Chat, request).await,
@@ -100,19 +100,19 @@ impl Service<http::Request<Body>> for Echo {
     }
 }
 
-// === impl Telling ===
+// === impl HangGuard ===
 
-impl Telling {
-    fn begin(hung: &mpsc::UnboundedSender<Hung>) -> Self {
-        // The test may be over.
-        let _ = hung.send(Hung::Begun);
-        Self(hung.clone())
+impl HangGuard {
+    fn begin(events: &mpsc::UnboundedSender<HangEvent>) -> Self {
+        // The receiver is gone if the test has ended.
+        let _ = events.send(HangEvent::Begun);
+        Self(events.clone())
     }
 }
 
-impl Drop for Telling {
+impl Drop for HangGuard {
     fn drop(&mut self) {
-        let _ = self.0.send(Hung::Ended);
+        let _ = self.0.send(HangEvent::Ended);
     }
 }
 
@@ -122,7 +122,7 @@ struct Unary;
 
 impl UnaryService<Bytes> for Unary {
     type Response = Bytes;
-    type Future = Answer<Bytes>;
+    type Future = ResponseFuture<Bytes>;
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         Box::pin(async move {
@@ -130,9 +130,9 @@ impl UnaryService<Bytes> for Unary {
                 return Err(failure());
             }
             let mut headers = http::HeaderMap::new();
-            for name in ["x-ask", "x-ask-bin"] {
-                let asked = request.metadata().as_ref().get(name).cloned();
-                headers.extend(asked.map(|value| (http::HeaderName::from_static(name), value)));
+            for name in ["x-echo", "x-echo-bin"] {
+                let requests_sent = request.metadata().as_ref().get(name).cloned();
+                headers.extend(requests_sent.map(|value| (http::HeaderName::from_static(name), value)));
             }
             let mut response = Response::new(request.into_inner());
             *response.metadata_mut() = MetadataMap::from_headers(headers);
@@ -148,16 +148,16 @@ fn failure() -> Status {
     Status::with_details_and_metadata(Code::FailedPrecondition, "nicht möglich: 100 %", details, metadata)
 }
 
-struct Hang(mpsc::UnboundedSender<Hung>);
+struct Hang(mpsc::UnboundedSender<HangEvent>);
 
 impl UnaryService<Bytes> for Hang {
     type Response = Bytes;
-    type Future = Answer<Bytes>;
+    type Future = ResponseFuture<Bytes>;
 
     fn call(&mut self, _: Request<Bytes>) -> Self::Future {
-        let telling = Telling::begin(&self.0);
+        let guard = HangGuard::begin(&self.0);
         Box::pin(async move {
-            let _telling = telling;
+            let _guard = guard;
             std::future::pending().await
         })
     }
@@ -168,7 +168,7 @@ struct Spell;
 impl ServerStreamingService<Bytes> for Spell {
     type Response = Bytes;
     type ResponseStream = Messages;
-    type Future = Answer<Messages>;
+    type Future = ResponseFuture<Messages>;
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         let word = request.into_inner();
@@ -184,7 +184,7 @@ struct Join;
 
 impl ClientStreamingService<Bytes> for Join {
     type Response = Bytes;
-    type Future = Answer<Bytes>;
+    type Future = ResponseFuture<Bytes>;
 
     fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
         Box::pin(async move {
@@ -203,7 +203,7 @@ struct Chat;
 impl StreamingService<Bytes> for Chat {
     type Response = Bytes;
     type ResponseStream = Messages;
-    type Future = Answer<Messages>;
+    type Future = ResponseFuture<Messages>;
 
     fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
         Box::pin(async { Ok(Response::new(Box::pin(request.into_inner()) as Messages)) })

@@ -1,5 +1,4 @@
-//! A caller of HTTP/1.1 or HTTP/2 whose bodies go on in both directions for as long as a test
-//! wants.
+//! An HTTP/1.1 and HTTP/2 client with streaming bodies in both directions.
 
 use std::net::SocketAddr;
 
@@ -13,10 +12,10 @@ use tokio::net::TcpStream;
 
 use crate::app::Body;
 
-/// What callers speak.
+/// The versions under test.
 pub(crate) const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 
-/// Sends a request on a connection of its own, which lives as long as the response does.
+/// Sends a request on a new connection, which ends with the response.
 pub(crate) async fn send(to: SocketAddr, version: Version, mut request: Request<Body>) -> Response<Incoming> {
     let stream = TcpStream::connect(to).await.unwrap();
     stream.set_nodelay(true).unwrap();
@@ -39,7 +38,7 @@ pub(crate) async fn send(to: SocketAddr, version: Version, mut request: Request<
     }
 }
 
-/// The next bytes of a body; none at its end.
+/// The next bytes of a body; `None` at its end.
 pub(crate) async fn next(body: &mut Incoming) -> Option<Bytes> {
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame.unwrap().into_data() {
@@ -49,11 +48,11 @@ pub(crate) async fn next(body: &mut Incoming) -> Option<Bytes> {
     None
 }
 
-/// So many bytes of a body, which has them.
+/// At least `count` bytes of a body. Panics if it ends earlier.
 pub(crate) async fn take(body: &mut Incoming, count: usize) -> Vec<u8> {
     let mut taken = Vec::new();
     while taken.len() < count {
-        taken.extend(next(body).await.expect("the body goes on"));
+        taken.extend(next(body).await.expect("more of the body"));
     }
     taken
 }

@@ -1,17 +1,17 @@
-//! What the kernel knows of sockets.
+//! Socket queues in `/proc/net`.
 
 use std::fs;
 
-/// Bytes on their way over connections to a local port, at both ends, that nobody has read.
-pub(crate) fn in_sockets(port: u16) -> u64 {
+/// Unread bytes in the queues of all connections to a local port, at both ends.
+pub(crate) fn queued_bytes(port: u16) -> u64 {
     let tables =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let sockets = tables.iter().flat_map(|table| table.lines().skip(1));
     sockets.map(|socket| queued(socket, port)).sum()
 }
 
-/// The fields: number, local address, remote address, state, both queues; listeners have other
-/// things in their queues.
+/// Fields of a line: number, local address, remote address, state, queues. The queues of listening
+/// sockets contain other values.
 fn queued(socket: &str, port: u16) -> u64 {
     const LISTEN: &str = "0A";
     let fields: Vec<&str> = socket.split_whitespace().collect();

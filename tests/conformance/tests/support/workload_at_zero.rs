@@ -1,0 +1,47 @@
+//! The path to an app without a ready pod: an activator that holds requests until the test reports
+//! the pod.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use conformance::runner::{ProxySettings, RunningProxy};
+
+use super::Activator;
+
+/// Longer than a wake takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// An activator without pods, and the queue-proxy of the pod to come. Drop stops both.
+pub(crate) struct WorkloadAtZero {
+    /// Address for clients.
+    pub(crate) address: SocketAddr,
+    activator: Activator,
+    _queue_proxy: RunningProxy,
+}
+
+// === impl WorkloadAtZero ===
+
+impl WorkloadAtZero {
+    pub(crate) async fn start(app: SocketAddr) -> Self {
+        let setup = |app| ProxySettings { app, header_timeout: DEADLINE };
+        let queue_proxy = super::queue_proxy(setup(app)).await;
+        let activator = Activator::start(setup(queue_proxy.address), DEADLINE).await;
+        activator.wait_until_listening().await;
+        Self { address: activator.address, activator, _queue_proxy: queue_proxy }
+    }
+
+    /// Waits until the activator holds a request.
+    pub(crate) async fn wait_until_held(&self) {
+        let held = async {
+            while self.activator.held() < 1.0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, held).await.expect("a request is held");
+    }
+
+    /// Reports a pod with an address that is not ready yet, so the activator has to probe it.
+    pub(crate) async fn report_pod(&self) {
+        self.activator.report_pod(false).await;
+    }
+}
