@@ -1,14 +1,14 @@
 //! The custom resources of group `autoscaling.rouse.dev`.
 //!
 //! ```text
-//! HorizontalPodAutoscaler (the user's) ─owns─► PodAutoscaler ─owns─┬─► Metric             what to collect
-//!                                              (or the user's)     └─► ServerlessService  Proxy or Serve, and its ports
+//! HorizontalPodAutoscaler ──owns──► PodAutoscaler ──owns──┬─► Metric             what to collect
+//! (written by users)                (or by users)         └─► ServerlessService  mode and ports
 //! ```
 //!
-//! All three have the HPA's name. Users read PodAutoscaler. The zero-scaler writes all three, the
-//! metrics-adapter reads Metric and PodAutoscaler, and the activator reads ServerlessService.
+//! All three share the HPA's name. PodAutoscaler is the resource for users. metrics-adapter reads
+//! Metric and PodAutoscaler, activator reads ServerlessService, and zero-scaler writes all three.
 
-#![allow(clippy::duplicated_attributes, reason = "each printcolumn(..) repeats its keys")]
+#![allow(clippy::duplicated_attributes, reason = "every printcolumn(..) has the same keys")]
 
 mod metric;
 mod pod_autoscaler;
@@ -28,12 +28,12 @@ use crate::Key;
 pub use crate::contract::metric_name::MetricName;
 pub use crate::routing::sks_mode::SksMode;
 
-/// The workload of an object: all objects of a workload have its namespace and name.
+/// The key of the workload that an object belongs to: the object's own namespace and name.
 pub fn key_of<K: kube::Resource>(object: &K) -> Option<Key> {
     Some(Key::new(object.meta().namespace.as_deref()?, object.meta().name.as_deref()?))
 }
 
-/// The condition of this type, if the list has one.
+/// The condition of the given type.
 pub fn condition<'a>(conditions: &'a [Condition], r#type: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == r#type)
 }

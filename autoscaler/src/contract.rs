@@ -1,7 +1,7 @@
-//! The names and numbers on which Rouse's processes, manifests and users agree.
+//! Names, ports, paths and headers shared by Rouse's processes, its manifests and users.
 //!
-//! Every value here is visible from outside: a port in a manifest, a label on a pod, a header on the wire. Changing one
-//! breaks running clusters, so each stands here once and nowhere else.
+//! Every value is visible outside of the processes: a port in a manifest, a label on a pod, a header
+//! of a request. Changing a value breaks running clusters.
 
 pub mod key;
 pub mod metric_name;
@@ -13,117 +13,127 @@ use std::time::Duration;
 
 use key::Key;
 
-/// API group of the custom resources, and prefix (with `/`) of labels and annotations.
+/// API group of the custom resources, and prefix (before `/`) of labels and annotations.
 pub const GROUP: &str = "autoscaling.rouse.dev";
-/// Version of the custom resources.
+/// API version of the custom resources.
 pub const VERSION: &str = "v1alpha1";
-/// Namespace of the installation, unless a process is told otherwise.
+/// Default namespace of the installation.
 pub const SYSTEM_NAMESPACE: &str = "rouse-system";
-/// ConfigMap with the cluster-wide settings, in the installation's namespace.
+/// ConfigMap with the cluster-wide settings, in the namespace of the installation.
 pub const CONFIG_MAP: &str = "config-autoscaler";
 /// ConfigMap with the last valid data of [`CONFIG_MAP`], written by the zero-scaler's leader.
 pub const ACCEPTED_CONFIG_MAP: &str = "config-autoscaler-accepted";
 
-/// Label that opts a pod into the sidecar (value `"true"`), by which every part finds the pods that have one.
+/// Pod label that requests the sidecar (value `"true"`). All components select pods by it.
 pub const INJECT_LABEL: &str = "autoscaling.rouse.dev/inject";
-/// Label on what the zero-scaler makes: the workload's name.
+/// Label of all objects that zero-scaler creates; its value is the name of the workload.
 pub const WORKLOAD_LABEL: &str = "autoscaling.rouse.dev/workload";
-/// `endpointslice.kubernetes.io/managed-by` of our EndpointSlices; Kubernetes' own controllers then leave them alone.
+/// Value of `endpointslice.kubernetes.io/managed-by` on our EndpointSlices. The controllers of
+/// Kubernetes do not change slices with another manager.
 pub const SLICE_MANAGER: &str = "zero-scaler.autoscaling.rouse.dev";
 
-/// Annotation on an HPA: `"true"` lets the workload go to zero.
+/// Annotation on an HPA: `"true"` enables scale-to-zero.
 pub const SCALE_TO_ZERO: &str = "autoscaling.rouse.dev/scale-to-zero";
-/// Annotation on an HPA: requests that one pod may serve at a time; `"0"` or absent means no limit. The pods carry the
-/// same annotation for their sidecar.
+/// Annotation on an HPA: maximum number of concurrent requests per pod; `"0"` or absent means no
+/// limit. The pods need the same annotation for their sidecar.
 pub const CONTAINER_CONCURRENCY: &str = "autoscaling.rouse.dev/container-concurrency";
 
-/// Annotation on pods: what is spoken to their app, as [`Protocol`](crate::Protocol) writes it. The Service's
-/// `appProtocol` must say the same.
+/// Annotation on pods: protocol of the app, a [`Protocol`](crate::Protocol). It must agree with
+/// `appProtocol` of the Service port.
 pub const PROTOCOL: &str = "autoscaling.rouse.dev/protocol";
 
-/// Name of the sidecar's container and of its traffic port. A Service in attached mode names it as `targetPort`.
+/// Name of the sidecar container and of its traffic port. A Service with a selector uses it as
+/// `targetPort`.
 pub const QUEUE_PROXY: &str = "queue-proxy";
 
-/// Traffic through the sidecar: HTTP/1.1 and h2c on one port, or the bytes of a pod that speaks something else.
+/// Traffic port of the sidecar: HTTP/1.1 and h2c, or a TCP relay for other protocols.
 pub const QUEUE_PROXY_PORT: u16 = 8012;
-/// The sidecar's `/stat` for the collector and `/metrics` for Prometheus, over TCP; over UDP the same
-/// [stat](crate::stats::datagram) by datagrams.
+/// Statistics port of the sidecar. TCP: `/stat` for the collector and `/metrics` for Prometheus.
+/// UDP: the same stat as [datagrams](crate::stats::datagram).
 pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
-/// The sidecar's `/ready` and `/app-ready` for the kubelet, `/wait-for-drain` for the app's preStop hook, and what activators
-/// send to pods that do not speak HTTP: probes, and connections by [`TUNNEL_PATH`].
+/// Admin port of the sidecar: `/ready` and `/app-ready` for the kubelet, `/wait-for-drain` for the
+/// preStop hook of the app. For TCP workloads, activators send probes and tunneled connections
+/// ([`TUNNEL_PATH`]) to it.
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
-/// Activator ports leased to (workload, Service port) pairs, inclusive. The port a request arrives on is its identity.
+/// Activator ports for leases, inclusive. An activator identifies the workload and Service port of a
+/// connection by the leased port on which it arrived.
 pub const LEASED_PORTS: std::ops::RangeInclusive<u16> = 20000..=29999;
-/// Port on which metrics-adapter and zero-scaler take the activators' pushes, and the adapter streams its decisions.
+/// Port on which metrics-adapter and zero-scaler receive pushes of activators, and on which
+/// metrics-adapter streams decisions.
 pub const STATS_PORT: u16 = 8080;
-/// Name of that port in the Services, by which the processes find each other's addresses in EndpointSlices.
+/// Name of [`STATS_PORT`] in the Services. Clients look up the port by it in EndpointSlices.
 pub const STATS_PORT_NAME: &str = "stats";
-/// Path of the activators' pushes (websocket), on both receivers.
+/// Path of the activators' push websocket, on metrics-adapter and on zero-scaler.
 pub const PUSH_PATH: &str = "/push";
-/// Path of the adapter's decision stream (websocket).
+/// Path of the decision stream (websocket) of metrics-adapter.
 pub const DECISIONS_PATH: &str = "/decisions";
-/// Path prefix on the stats port of the leading metrics-adapter, for queries that followers forward.
+/// Path prefix on [`STATS_PORT`] of the leading metrics-adapter, for queries that other replicas
+/// forward.
 pub const FORWARD_PATH: &str = "/forward";
-/// Audience of the tokens by which our parts know each other on the stats port: good for nothing else.
+/// Audience of the service account tokens with which our components authenticate on [`STATS_PORT`].
+/// The API server does not accept tokens of this audience.
 pub const STATS_AUDIENCE: &str = "stats.autoscaling.rouse.dev";
-/// Where the kubelet puts a part's own token of that audience, by the manifests.
+/// Mount path of a component's own token of [`STATS_AUDIENCE`].
 pub const STATS_TOKEN_FILE: &str = "/var/run/secrets/autoscaling.rouse.dev/token";
-/// Service account of the activators, who push.
+/// Service account of activators, which push reports.
 pub const ACTIVATOR_ACCOUNT: &str = "activator";
-/// Service account of the zero-scalers, who read decisions.
+/// Service account of zero-scalers, which read decisions.
 pub const ZERO_SCALER_ACCOUNT: &str = "zero-scaler";
-/// Service account of the metrics-adapters, who ask their leader.
+/// Service account of metrics-adapters, which forward queries to their leader.
 pub const METRICS_ADAPTER_ACCOUNT: &str = "metrics-adapter";
-/// Port on which activators connect to each other, to lend slots.
+/// Port on which activators connect to each other for slot lending.
 pub const SLOTS_PORT: u16 = 8081;
-/// Name of that port in the Service of the activators.
+/// Name of [`SLOTS_PORT`] in the Service of the activators.
 pub const SLOTS_PORT_NAME: &str = "slots";
-/// Path of that connection (websocket).
+/// Path of the slot lending websocket.
 pub const SLOTS_PATH: &str = "/slots";
-/// Header in which the one that connects gives its own address, as it stands in EndpointSlices.
+/// Header with the connecting activator's own address, as listed in EndpointSlices.
 pub const ACTIVATOR_HEADER: &str = "rouse-activator";
-/// `/metrics`, `/ready`, `/live` of every process but the sidecar.
+/// Port of `/metrics`, `/ready` and `/live` of every process except the sidecar.
 pub const ADMIN_PORT: u16 = 9090;
-/// The adapter's API port.
+/// Port of the external metrics API of metrics-adapter.
 pub const API_PORT: u16 = 6443;
 
-/// Header of a request that asks for a process instead of the app: its value is the process asked for
-/// ([`PROBE_ACTIVATOR`] or [`PROBE_QUEUE_PROXY`]). Probes never count as traffic.
+/// Header of a probe. Its value selects the component that responds: [`PROBE_ACTIVATOR`] or
+/// [`PROBE_QUEUE_PROXY`]. Probes never count as traffic.
 pub const PROBE_HEADER: &str = "rouse-probe";
-/// Answered by an activator: 200, body `activator`, its workload in [`WORKLOAD_HEADER`].
+/// Probe of an activator. Response: 200, body `activator`, workload in [`WORKLOAD_HEADER`].
 pub const PROBE_ACTIVATOR: &str = "activator";
-/// Answered by a queue-proxy: 200 and body `queue-proxy` as soon as its app takes requests (the probe is held open until
-/// then), 503 when it drains.
+/// Probe of a queue-proxy. Response: 200 and body `queue-proxy` once the app accepts requests (the
+/// probe is held until then), 503 while queue-proxy drains.
 pub const PROBE_QUEUE_PROXY: &str = "queue-proxy";
-/// Set by an activator on what it forwards; the queue-proxy counts such requests as proxied.
+/// Set by an activator on forwarded requests; queue-proxy counts such requests as proxied.
 pub const PROXIED_HEADER: &str = "rouse-proxied";
-/// `namespace/name` of the workload, in an activator's answer to a probe.
+/// `namespace/name` of the workload, in an activator's response to a probe.
 pub const WORKLOAD_HEADER: &str = "rouse-workload";
 
-/// Where an activator asks a sidecar for a connection to an app that does not speak HTTP, by an upgrade to
-/// [`TUNNEL_PROTOCOL`]. Switched to when the app has accepted it.
+/// Path on which an activator requests a connection to a TCP app, by an upgrade to
+/// [`TUNNEL_PROTOCOL`]. The sidecar responds with 101 after the app has accepted the connection.
 pub const TUNNEL_PATH: &str = "/tunnel";
-/// What such a connection speaks after the switch: the caller's bytes and the app's, as they are.
+/// Upgrade protocol of [`TUNNEL_PATH`]: unmodified bytes in both directions.
 pub const TUNNEL_PROTOCOL: &str = "rouse-tcp";
-/// Path on an activator's [`ADMIN_PORT`], before a port's number: which workload that port stands for, in
-/// [`WORKLOAD_HEADER`]. Who asks may call that port within [`TCP_PROBE_WITHIN`] and speak [`TCP_PROBE`].
+/// Path prefix on an activator's [`ADMIN_PORT`], followed by a leased port number. The response
+/// names the workload of the port in [`WORKLOAD_HEADER`]. It also permits the client to send
+/// [`TCP_PROBE`] on that port within [`TCP_PROBE_WITHIN`].
 pub const LEASES_PATH: &str = "/leases/";
-/// What a probe says on a port that is not HTTP's, and all that it says. An activator that was told of it answers with
-/// [`tcp_probe_answer`]; a queue-proxy closes the connection. Neither counts it.
+/// Complete payload of a probe on a TCP port. An activator that was notified through
+/// [`LEASES_PATH`] responds with [`tcp_probe_answer`]; a queue-proxy closes the connection. Neither
+/// counts the connection.
 pub const TCP_PROBE: &[u8] = b"rouse-probe activator\r\n";
-/// How long an activator expects a probe after it was told of one. Meanwhile it counts who says nothing only later.
+/// How long an activator expects a probe after the notification. In this time, a connection
+/// counts only from its first bytes on.
 pub const TCP_PROBE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Metric names served to HPAs.
+/// Metric of HPAs: concurrent requests, the workload's total.
 pub const METRIC_CONCURRENCY: &str = "concurrency";
-/// Requests per second over the window, the workload's total.
+/// Metric of HPAs: requests per second over the window, the workload's total.
 pub const METRIC_RPS: &str = "requests-per-second";
-/// The decider's own number, for an HPA target of `AverageValue: "1"`.
+/// Metric of HPAs: the decider's desired replicas, for a target of `AverageValue: "1"`.
 pub const METRIC_DESIRED: &str = "desired-replicas";
-/// The one label of a metric selector: the Service's name.
+/// The only label of a metric selector; its value is the name of the Service.
 pub const SERVICE_SELECTOR: &str = "service";
 
-/// What an activator of `workload` answers to [`TCP_PROBE`] before it closes the connection.
+/// Response to [`TCP_PROBE`] of an activator that serves `workload`. It then closes the connection.
 pub fn tcp_probe_answer(workload: &Key) -> String {
     format!("{PROBE_ACTIVATOR} {workload}\r\n")
 }

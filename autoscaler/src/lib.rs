@@ -1,4 +1,4 @@
-//! The autoscaler: every decision of Rouse, and the types that its processes exchange.
+//! The scaling decisions of Rouse, and the types that its processes exchange.
 //!
 //! ```text
 //!  requests ──► stats::RequestStats ──► Stat ─┬─ scraped from queue-proxies ─┐
@@ -21,11 +21,13 @@
 //! | [`routing`] | which pods and activators a request may use, and how many at a time |
 //! | `api` | the custom resources (feature `api`) |
 //!
-//! The four binaries observe, call this crate, and act on the result. This crate does no IO, reads no clock and draws no
-//! random number: instants and generators are arguments, so a test of hours of traffic takes milliseconds. `Cargo.toml`
-//! enforces this: the crate has no HTTP, no Kubernetes client and no timer among its dependencies.
+//! The four binaries collect the input, call this crate, and act on the result. The crate does no
+//! IO, reads no clock and draws no random numbers: instants and generators are arguments. A test of
+//! hours of traffic thus takes milliseconds. `Cargo.toml` enforces this: no HTTP, Kubernetes client
+//! or timer is among the dependencies.
 //!
-//! The custom resources are behind the feature `api`. queue-proxy builds without it and thus without kube.
+//! The custom resources are behind the feature `api`. queue-proxy builds without it, and therefore
+//! without kube.
 
 #[cfg(feature = "api")]
 pub mod api;

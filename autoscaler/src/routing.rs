@@ -1,12 +1,12 @@
-//! Which pods and activators a request may use, and how many requests run at a time.
+//! Routing of requests to pods and activators, and limits on concurrent requests.
 //!
-//! | module | question |
+//! | module | decides |
 //! |---|---|
-//! | [`sks_mode`] | do requests go to the pods, or through activators, and through how many |
+//! | [`sks_mode`] | whether requests go to pods or through activators, and the number of activators |
 //! | [`endpoint_subset`] | which activators serve a workload |
-//! | [`port_lease`] | which activator port stands for which Service port |
-//! | [`pod_assignment`] | which activator owns which request slots of which pod |
-//! | [`slot_lending`] | which of these slots activators lend to each other |
+//! | [`port_lease`] | which activator port identifies a Service port |
+//! | [`pod_assignment`] | which activator owns which request slots of each pod |
+//! | [`slot_lending`] | which slots activators lend to each other |
 //! | [`breaker`] | how many requests run, and how many wait |
 //! | [`fair_share`] | how workloads share the queue of one activator |
 

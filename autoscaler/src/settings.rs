@@ -1,4 +1,4 @@
-//! The settings of the cluster and of one workload.
+//! Settings of the cluster and of individual workloads.
 //!
 //! ```text
 //!  ConfigMap config-autoscaler ──► AutoscalerConfig ─┐
@@ -6,8 +6,9 @@
 //!  replica bounds of its spec ───────────────────────┘
 //! ```
 //!
-//! [`AutoscalerConfig`] is the whole ConfigMap or an error. [`Settings`] always exists: a bad annotation is reported and
-//! left out. Keys, defaults and bounds are Knative's, unless [`bounds`] says otherwise.
+//! [`AutoscalerConfig`] needs a ConfigMap without errors. [`Settings`] always resolve: an invalid
+//! annotation is reported and ignored. Keys, defaults and bounds are Knative's, except where
+//! [`bounds`] documents a difference.
 
 pub(crate) mod bounds;
 mod config;

@@ -4,8 +4,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Collects the requests of one workload. The zero-scaler creates it from the PodAutoscaler of the
-/// same name.
+/// Metric configures how request statistics of one workload are collected. zero-scaler creates it
+/// from the PodAutoscaler of the same name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.rouse.dev",
@@ -20,18 +20,18 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MetricSpec {
-    /// The Service that HPAs name in the selector of this metric.
+    /// Name of the Service, which is the label value in metric queries of HPAs.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// Label selector of the pods to read, as text.
+    /// Label selector, in its text form, of the pods whose queue-proxies are scraped.
     pub selector: String,
-    /// Length of the stable window.
+    /// Length of the stable window, in seconds.
     #[schemars(range(min = 6, max = 3600))]
     pub stable_window_seconds: u32,
-    /// Length of the panic window.
+    /// Length of the panic window, in seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub panic_window_seconds: u32,
-    /// Weight of the seconds of a window: `linear` (equal) or `weighted-exponential` (newer ones
-    /// weigh more).
+    /// How windows weight their seconds: `linear` gives all seconds the same weight,
+    /// `weighted-exponential` gives newer seconds more.
     pub aggregation: String,
 }

@@ -1,10 +1,9 @@
-//! The custom resource PodAutoscaler: what to scale, on which metric and between which bounds. Its
-//! status reports the size and the reason for it.
+//! PodAutoscaler: the scale target, metric and replica bounds of a workload, and its status.
 //!
-//! Annotations and the cluster's settings replace absent fields of the spec. The metrics-adapter
-//! and the zero-scaler both use [`PodAutoscalerSpec::settings`] and [`PodAutoscalerSpec::target`],
-//! so they cannot disagree. A spec from an HPA has all fields of the HPA, which therefore override
-//! its annotations.
+//! Fields that the spec omits come from annotations and from the ConfigMap. metrics-adapter and
+//! zero-scaler resolve them with the same functions ([`PodAutoscalerSpec::settings`],
+//! [`PodAutoscalerSpec::target`]), so both use the same values. A spec made from an HPA contains
+//! every value of the HPA: the HPA takes precedence over annotations on it.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +18,10 @@ use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
 use crate::scaling::workload_state::WorkloadState;
 use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBounds};
 
-/// Scales one workload on live concurrency. Created from an HPA, or written by a user without one.
+/// PodAutoscaler scales one workload on live concurrency or requests per second. zero-scaler creates
+/// it from an HPA; users without an HPA create it themselves.
 ///
-/// Windows and rates are annotations (such as `autoscaling.rouse.dev/window`), as on the HPA.
+/// Windows and rates are annotations, such as `autoscaling.rouse.dev/window`, as on the HPA.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.rouse.dev",
@@ -53,38 +53,37 @@ use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBound
      "message": "minReplicas must not exceed maxReplicas"}
 ]))]
 pub struct PodAutoscalerSpec {
-    /// What to scale: any object with a scale subresource, in this namespace.
+    /// The object to scale: any resource with a scale subresource, in this namespace.
     pub scale_target_ref: ScaleTargetRef,
-    /// Writer of sizes above zero: the HPA of the same name, or Rouse itself.
+    /// Writer of replica counts above zero: the HPA of the same name, or zero-scaler (`Direct`).
     #[serde(default)]
     pub scaler: Scaler,
-    /// The Service that receives the workload's requests, in this namespace.
+    /// Name of the Service that receives the workload's requests, in this namespace.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
     /// The metric that is averaged and divided by the target: `concurrency` or
-    /// `requests-per-second` (also spelled `rps`). Absent: the annotation `metric`, else
-    /// `concurrency`.
+    /// `requests-per-second` (alias `rps`). Default: the annotation `metric`, else `concurrency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "metric_schema")]
     pub metric: Option<MetricName>,
-    /// Value of the metric that one pod should carry, as a quantity: "70", "0.7", "700m". Absent: a
-    /// share of what one pod can carry, from the annotations `target` and
-    /// `target-utilization-percentage` and the cluster's settings.
+    /// Target value of the metric per pod, as a quantity: "70", "0.7", "700m". Default: the
+    /// capacity of a pod times the target utilization, from the annotations `target` and
+    /// `target-utilization-percentage` and from the ConfigMap `config-autoscaler`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub target: Option<String>,
-    /// Requests that one pod serves at a time; 0 is no limit. Must be equal to the setting of the
-    /// sidecars.
+    /// Maximum number of concurrent requests per pod; 0 means no limit. Must equal the annotation
+    /// `container-concurrency` of the pods.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub container_concurrency: u32,
-    /// Smallest size above zero. At least 1, also with scale-to-zero. Absent: the annotation
-    /// `min-scale` or the cluster's settings.
+    /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default: the
+    /// annotation `min-scale`, else the ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub min_replicas: Option<i32>,
-    /// Largest size. Absent: the annotation `max-scale` or the cluster's settings, where 0 is no
-    /// bound.
+    /// Maximum number of replicas. Default: the annotation `max-scale`, else the ConfigMap, in
+    /// both of which 0 means no maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_replicas: Option<i32>,
@@ -93,11 +92,11 @@ pub struct PodAutoscalerSpec {
     pub scale_to_zero: bool,
 }
 
-/// The object that holds the replica count.
+/// Reference to an object with a scale subresource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleTargetRef {
-    /// Group and version, such as `apps/v1`.
+    /// API group and version, such as `apps/v1`.
     pub api_version: String,
     /// Kind, such as `Deployment`.
     pub kind: String,
@@ -106,31 +105,31 @@ pub struct ScaleTargetRef {
     pub name: String,
 }
 
-/// Writer of sizes above zero.
+/// Writer of replica counts above zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Scaler {
-    /// The HPA of the same name, except in a panic.
+    /// The HPA of the same name; zero-scaler writes only during a panic.
     #[default]
     #[serde(rename = "HPA")]
     Hpa,
-    /// The zero-scaler, for all sizes; needs no HPA.
+    /// zero-scaler writes every replica count; no HPA is needed.
     Direct,
 }
 
-/// The state of a workload in one word.
+/// State of a workload, as a single value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum WorkloadPhase {
     /// Pods serve requests.
     Active,
     /// Pods are starting; requests are held.
     Waking,
-    /// There are no pods; activators hold the next request and wake the workload.
+    /// The workload has no pods; activators hold the next request and wake the workload.
     AtZero,
     /// Another writer set the size to 0 and scale-to-zero is off; requests get 503.
     Paused,
-    /// Something is wrong; the reason and the message name it and the fix.
+    /// A problem needs attention; `reason` and `message` name the problem and the fix.
     Degraded,
-    /// The workload was not observed completely yet.
+    /// zero-scaler has not observed all objects of the workload yet.
     Pending,
 }
 
@@ -138,54 +137,54 @@ pub enum WorkloadPhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
-    /// To the pods (mode Serve).
+    /// Directly to the pods (mode Serve).
     Pods,
-    /// To activators, which forward to pods or hold (mode Proxy).
+    /// To activators, which forward requests to pods or hold them (mode Proxy).
     Activators,
 }
 
-/// The last observation and writes of the zero-scaler.
+/// Last observed state of the workload, written by zero-scaler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAutoscalerStatus {
-    /// Generation of the spec that this status is about.
+    /// Generation of the spec that this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How the workload is used: Active, Reserve or Retired.
+    /// Whether the workload serves requests (Active), is at zero (Reserve) or has no route (Retired).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<WorkloadState>,
-    /// `spec.replicas` of the target.
+    /// `spec.replicas` of the scale target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Number of pods that the decider wants, before the bounds; absent while it has no data.
+    /// Replicas that the load needs, before bounds are applied; absent without data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
-    /// The state of the workload in one word.
+    /// State of the workload, as a single value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<WorkloadPhase>,
-    /// Why the workload is in that phase, as one CamelCase word.
+    /// Reason for the phase, as one CamelCase word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The reason as a sentence, with the fix where there is one.
+    /// Human-readable explanation of the reason, with the fix if a fix is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Metric and value that one pod should carry, such as `concurrency: 70`.
+    /// Metric and its target value per pod, such as `concurrency: 70`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Where the Service sends requests: to pods or to activators.
+    /// Destination of the Service's requests: pods or activators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
-    /// Mode of the ServerlessService: Proxy is through activators, Serve is directly to pods.
+    /// Mode of the ServerlessService: Proxy sends requests through activators, Serve directly to pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SksMode>,
-    /// Ready, Active, ScaleTargetInitialized, ActivatorInPath; HPAAccepted with an HPA; Degraded
-    /// and PodsCanStart while there is something to report.
+    /// Condition types: Ready, Active, ScaleTargetInitialized and ActivatorInPath; HPAAccepted if
+    /// an HPA exists; Degraded and PodsCanStart only while they report a problem.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// A derived schema would lack the accepted alias and would list `null`.
+/// Written by hand because a derived schema omits the alias `rps` and adds `null` to the enum.
 fn metric_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let names = ["concurrency", "requests-per-second", "rps"];
     schemars::json_schema!({ "type": "string", "nullable": true, "enum": names })
@@ -194,7 +193,8 @@ fn metric_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 // === impl PodAutoscalerSpec ===
 
 impl PodAutoscalerSpec {
-    /// The settings of a workload with this spec and these annotations, and their errors.
+    /// Resolves the settings of a workload from its spec, annotations and the ConfigMap. Also
+    /// returns every error.
     pub fn settings(
         &self,
         config: &AutoscalerConfig,
@@ -209,15 +209,15 @@ impl PodAutoscalerSpec {
         Settings::resolve_given(config, annotations, sizes)
     }
 
-    /// The metric of the spec, else that of the annotation, else concurrency.
+    /// The metric in effect: of the spec, else of the annotation, else concurrency.
     pub fn metric_name(&self, settings: &Settings) -> MetricName {
         self.metric.or(settings.metric).unwrap_or(MetricName::Concurrency)
     }
 
-    /// The value of the metric that one pod should carry, and the value that it can carry.
+    /// Target value and total capacity of one pod.
     ///
     /// # Errors
-    /// If the target of the spec is invalid.
+    /// If `spec.target` is not a valid quantity.
     pub fn target(&self, settings: &Settings) -> Result<MetricTarget, MetricTargetError> {
         let metric = self.metric_name(settings);
         match &self.target {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_absent_fields_from_annotations_and_cluster_settings() {
+    fn omitted_spec_fields_come_from_annotations_and_config_map() {
         let config = AutoscalerConfig { max_scale: 9, ..AutoscalerConfig::default() };
         let given = annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2")]);
         let (settings, errors) = spec(json!({})).settings(&config, &given);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn prefers_spec_over_annotations() {
+    fn spec_takes_precedence_over_annotations() {
         let given =
             annotations(&[("metric", "rps"), ("target", "300"), ("min-scale", "2"), ("max-scale", "3")]);
         let spec = spec(json!({"metric": "concurrency", "target": "7", "minReplicas": 4, "maxReplicas": 50}));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_max_replicas_by_cluster_only_without_hpa() {
+    fn max_scale_limit_applies_only_to_scaler_direct() {
         let config = AutoscalerConfig { max_scale: 5, max_scale_limit: 10, ..AutoscalerConfig::default() };
         let largest = |scaler| {
             let (settings, errors) =
@@ -284,9 +284,9 @@ mod tests {
         assert_eq!(largest("HPA"), (50, 0));
     }
 
-    /// The API server would fill in a default, so the annotation would never apply.
+    /// The API server fills in defaults, and a spec field takes precedence over its annotation.
     #[test]
-    fn schema_has_no_default_for_fields_with_annotations() {
+    fn fields_with_an_annotation_have_no_default_in_the_schema() {
         let crd = serde_json::to_value(PodAutoscaler::crd()).unwrap();
         let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         for field in ["metric", "target", "minReplicas", "maxReplicas"] {

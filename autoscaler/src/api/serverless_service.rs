@@ -1,5 +1,4 @@
-//! The custom resource ServerlessService: where the requests of one Service go, and the activator
-//! ports that are leased for its ports.
+//! ServerlessService: the routing mode of one Service, and the activator ports leased to its ports.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
@@ -11,8 +10,8 @@ use crate::Protocol;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::pod_start::StartCause;
 
-/// Routes the requests of one Service. The zero-scaler creates it from the PodAutoscaler of the
-/// same name.
+/// ServerlessService routes the requests of one Service to pods or to activators. zero-scaler
+/// creates it from the PodAutoscaler of the same name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.rouse.dev",
@@ -25,7 +24,7 @@ use crate::scaling::pod_start::StartCause;
     category = "rouse",
     derive = "PartialEq",
     printcolumn(name = "Service", type_ = "string", json_path = ".spec.service"),
-    printcolumn(name = "Wanted", type_ = "string", json_path = ".spec.mode"),
+    printcolumn(name = "Desired", type_ = "string", json_path = ".spec.mode"),
     printcolumn(name = "Mode", type_ = "string", json_path = ".status.mode"),
     printcolumn(name = "Activators", type_ = "integer", json_path = ".status.activators"),
     printcolumn(
@@ -42,101 +41,103 @@ use crate::scaling::pod_start::StartCause;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ServerlessServiceSpec {
-    /// The public Service, in this namespace.
+    /// Name of the Service that clients use, in this namespace.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// Label selector of the workload's pods, as text.
+    /// Label selector of the workload's pods, in its text form.
     pub selector: String,
-    /// Where requests should go.
+    /// Desired destination of requests: Proxy is through activators, Serve directly to pods.
     pub mode: SksMode,
-    /// Number of activators in the path in Proxy mode.
+    /// Desired number of activators in the request path in Proxy mode.
     #[schemars(range(min = 1))]
     pub num_activators: u32,
-    /// Requests that one pod serves at a time; 0 is no limit.
+    /// Maximum number of concurrent requests per pod; 0 means no limit.
     #[serde(default)]
     pub container_concurrency: u32,
-    /// Whether a writer other than Rouse set the size to 0 while scale-to-zero is off. Activators
-    /// then answer 503 instead of waking the workload.
+    /// Whether a writer other than Rouse set the replicas to 0. Activators then respond with 503
+    /// instead of waking the workload.
     #[serde(default)]
     pub paused: bool,
-    /// Time that activators hold a request for a pod. Absent: the activators' own setting.
+    /// How long activators hold a request for a pod, in seconds. Default: the flag of the activators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub wake_timeout_seconds: Option<u32>,
-    /// Requests that each activator may hold. Absent: the activators' own setting.
+    /// Number of requests that each activator may hold. Default: the flag of the activators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub wake_queue_depth: Option<u32>,
-    /// Target that activators may scale from zero to one pod while no zero-scaler is reachable.
-    /// Absent if scale-to-zero is off.
+    /// The object that activators may scale from 0 to 1 while no zero-scaler is reachable. Absent
+    /// if scale-to-zero is off for the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_target: Option<ScaleTargetRef>,
 }
 
-/// The routing that was last written.
+/// Routing in effect, written by zero-scaler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerlessServiceStatus {
-    /// Generation of the spec that this status is about.
+    /// Generation of the spec that this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Mode of the EndpointSlices. Differs from the wanted mode while no pod, or no activator, is
-    /// ready for it.
+    /// Mode of the EndpointSlices as written. Differs from `spec.mode` if no pod is ready or no
+    /// activator is available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SksMode>,
     /// Number of activators in the EndpointSlices.
     #[serde(default)]
     pub activators: u32,
-    /// The Service that selects the pods, if the public Service has no selector.
+    /// Name of the second Service, which selects the pods. Set only if the Service of the spec has
+    /// no selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_service: Option<String>,
-    /// The activator ports that are leased for the Service's ports.
+    /// Activator ports leased to the ports of the Service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["servicePort"]))]
     pub ports: Vec<PortLease>,
-    /// Why no pod starts, while none is ready or can still become ready.
+    /// Why no pod starts. Set while no pod runs and none can be expected to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_failure: Option<StartFailure>,
-    /// Ready, EndpointsPopulated, ActivatorEndpointsPopulated.
+    /// Condition types: Ready, EndpointsPopulated and ActivatorEndpointsPopulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// Why the pods of a workload that wakes do not start.
+/// Why the pods of a waking workload do not start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StartFailure {
-    /// Class of the cause.
+    /// Category of the failure.
     pub cause: StartCause,
-    /// Reason that Kubernetes reports.
+    /// Reason, as reported by Kubernetes.
     pub reason: String,
-    /// Message that Kubernetes reports.
+    /// Message, as reported by Kubernetes.
     #[serde(default)]
     pub message: String,
-    /// The pod with the failure.
+    /// Name of the pod that failed to start.
     pub pod: String,
-    /// Time of the first observation.
+    /// Time at which the failure was first observed.
     pub since: Time,
-    /// Whether its patience is over: activators answer 503 instead of holding requests.
+    /// Whether the failure has outlasted the start patience. Activators then reject requests
+    /// instead of holding them.
     #[serde(default)]
     pub given_up: bool,
 }
 
-/// One port of the Service and the activator port that stands for it.
+/// A port of the Service, and the activator port leased to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PortLease {
-    /// Name of the Service's port; empty when it has none.
+    /// Name of the Service port; empty if unnamed.
     #[serde(default)]
     pub name: String,
-    /// Number of the Service's port.
+    /// Number of the Service port.
     pub service_port: u16,
-    /// Port on every activator for this port of this workload, unique in the cluster.
+    /// Port on every activator that identifies this port of this workload; unique in the cluster.
     pub activator_port: u16,
-    /// Port of the pods' queue-proxy.
+    /// Port of queue-proxy on the pods.
     pub pod_port: u16,
-    /// Protocol of the port. Default: http.
+    /// Protocol of the port. Default: `http`.
     #[serde(default, skip_serializing_if = "Protocol::is_http")]
     pub protocol: Protocol,
 }

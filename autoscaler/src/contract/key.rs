@@ -1,6 +1,7 @@
-//! What a workload is called everywhere: the namespace and name of its PodAutoscaler.
+//! Identifier of a workload: the namespace and name of its PodAutoscaler.
 //!
-//! The HPA, PodAutoscaler, Metric and ServerlessService of one workload share this key, so no table maps one to another.
+//! The HPA, PodAutoscaler, Metric and ServerlessService of a workload share this key, so that no
+//! mapping between their names is needed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +17,7 @@ pub struct Key {
     pub name: String,
 }
 
-/// A text that is not `namespace/name`.
+/// Error for a text that is not `namespace/name`.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0:?} is not namespace/name")]
 pub struct ParseKeyError(String);

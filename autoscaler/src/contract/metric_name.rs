@@ -4,18 +4,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What is averaged and divided by the target.
+/// The metric that is averaged and divided by the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricName {
-    /// Requests in flight or held.
+    /// Requests in flight, held requests included.
     Concurrency,
-    /// Requests that arrive per second. Also accepted: `rps`, the spelling of Knative and of traces.
+    /// Requests that arrive per second. The alias `rps` is the spelling of Knative and of traces.
     #[serde(alias = "rps")]
     RequestsPerSecond,
 }
 
-/// A text that names no metric.
+/// Error for a text that is not a metric name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither concurrency nor requests-per-second")]
 pub struct ParseMetricNameError(String);
@@ -23,7 +23,7 @@ pub struct ParseMetricNameError(String);
 // === impl MetricName ===
 
 impl MetricName {
-    /// The documented spelling, as in custom resources and in the metrics API.
+    /// The name in custom resources and in the metrics API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Concurrency => "concurrency",
@@ -35,7 +35,7 @@ impl MetricName {
 impl FromStr for MetricName {
     type Err = ParseMetricNameError;
 
-    /// Also reads Knative's spelling `rps`.
+    /// Also accepts the alias `rps` of Knative.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "concurrency" => Ok(Self::Concurrency),

@@ -1,8 +1,9 @@
-//! Protocol: what is spoken on a Service's port, as far as it matters to us: HTTP, or bytes that we pass as they are.
+//! Protocol of a Service port: HTTP, or TCP whose bytes are relayed unmodified.
 //!
-//! Of a Service it is the port's `appProtocol`; the zero-scaler writes it into the port's lease, where the activators read
-//! it. A pod's sidecar is told by the annotation [`PROTOCOL`](crate::contract::PROTOCOL). TLS is bytes: nobody but its two
-//! ends can read what is in it. An `appProtocol` that we do not know is bytes as well, for whatever it is, we do not speak it.
+//! zero-scaler derives it from `appProtocol` of the Service port and writes it into the port's
+//! lease, where activators read it. A sidecar reads it from the pod annotation
+//! [`PROTOCOL`](crate::contract::PROTOCOL). TLS is TCP, because the proxies cannot decrypt it. An
+//! unrecognized `appProtocol` is TCP as well.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,11 +12,11 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The values of `appProtocol` that are HTTP without TLS, which is what the proxies speak.
+/// Values of `appProtocol` that mean HTTP without TLS.
 const HTTP: [&str; 8] =
     ["http", "http2", "h2c", "grpc", "grpc-web", "ws", "kubernetes.io/h2c", "kubernetes.io/ws"];
 
-/// What is spoken on a port.
+/// Protocol of a Service port, as the proxies handle it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "api", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -27,7 +28,7 @@ pub enum Protocol {
     Tcp,
 }
 
-/// A text that names neither.
+/// Error for a text that is neither `http` nor `tcp`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither http nor tcp")]
 pub struct ParseProtocolError(String);
@@ -35,13 +36,13 @@ pub struct ParseProtocolError(String);
 // === impl Protocol ===
 
 impl Protocol {
-    /// By a port's `appProtocol`. One that says nothing speaks HTTP.
+    /// The protocol for an `appProtocol`. Without a value it is HTTP.
     pub fn of_app_protocol(app_protocol: Option<&str>) -> Self {
-        let is_http = |said: &str| said.is_empty() || HTTP.iter().any(|http| http.eq_ignore_ascii_case(said));
+        let is_http = |name: &str| name.is_empty() || HTTP.iter().any(|http| http.eq_ignore_ascii_case(name));
         if app_protocol.is_none_or(is_http) { Self::Http } else { Self::Tcp }
     }
 
-    /// Whether it is HTTP, which need not be said.
+    /// Whether this is HTTP, the default, which is omitted when serialized.
     pub fn is_http(&self) -> bool {
         *self == Self::Http
     }
@@ -73,19 +74,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_plain_http_is_bytes() {
+    fn every_app_protocol_except_plain_http_is_tcp() {
         assert_eq!(Protocol::of_app_protocol(None), Protocol::Http);
         for http in HTTP.into_iter().chain(["HTTP", "gRPC"]) {
             assert_eq!(Protocol::of_app_protocol(Some(http)), Protocol::Http, "{http}");
         }
-        // A websocket in TLS begins with TLS.
+        // A websocket over TLS starts with a TLS handshake.
         for tcp in ["tcp", "tls", "https", "redis", "postgresql", "mysql", "kubernetes.io/wss", "acme.io/x"] {
             assert_eq!(Protocol::of_app_protocol(Some(tcp)), Protocol::Tcp, "{tcp}");
         }
     }
 
     #[test]
-    fn its_name_is_the_same_in_flags_annotations_and_objects() {
+    fn text_form_equals_serialized_form() {
         for protocol in [Protocol::Http, Protocol::Tcp] {
             assert_eq!(protocol.to_string().parse(), Ok(protocol));
             assert_eq!(serde_json::to_value(protocol).unwrap(), protocol.to_string());

@@ -1,9 +1,10 @@
-//! Kubernetes quantities as whole thousandths, the unit in which the HPA calculates.
+//! Kubernetes quantities as whole thousandths (milli-units).
 //!
-//! Input: `averageValue` of an HPA's target. Output: the `value` strings of the external metrics API. The HPA rounds every
-//! quantity up to thousandths before it divides, so a target and a metric agree exactly only in that unit.
+//! Input: `averageValue` of an HPA's target. Output: the `value` strings of the external metrics
+//! API. The HPA rounds every quantity up to thousandths before it divides, so only this unit gives
+//! the same results as the HPA.
 
-/// A text that is no quantity, or one too large to hold.
+/// Error for a text that is not a quantity, or that exceeds the range.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0:?} is not a Kubernetes quantity below 9.2e15, such as \"70\", \"0.5\", \"1500m\" or \"1k\"")]
 pub struct ParseQuantityError(String);
@@ -11,7 +12,7 @@ pub struct ParseQuantityError(String);
 /// Thousandths in `text`, rounded up as the HPA does.
 ///
 /// # Errors
-/// When `text` is not a quantity by Kubernetes' grammar, or does not fit.
+/// If `text` is not a Kubernetes quantity, or exceeds the range of `i64`.
 pub fn parse_milli(text: &str) -> Result<i64, ParseQuantityError> {
     let error = || ParseQuantityError(text.to_owned());
     let digits = text.find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c)).unwrap_or(text.len());
@@ -30,18 +31,18 @@ pub fn parse_milli(text: &str) -> Result<i64, ParseQuantityError> {
     i64::try_from(scaled).map_err(|_| error())
 }
 
-/// The canonical text of a number of thousandths: whole where it is whole, else with the suffix `m`.
+/// The canonical text of a number of thousandths: an integer if possible, else with the suffix `m`.
 pub fn format_milli(milli: i64) -> String {
     if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
 }
 
 /// A float as thousandths, rounded up, saturating; `None` for NaN.
 pub fn milli_from_f64(value: f64) -> Option<i64> {
-    // `as` saturates at the bounds of i64, which is what the HPA's own sum does.
+    // `as` saturates at the bounds of i64, as the HPA's sum does.
     (!value.is_nan()).then(|| (value * 1000.0).ceil() as i64)
 }
 
-/// Thousandths in one unit of a suffix, as a fraction.
+/// Value of a suffix in thousandths, as a fraction.
 #[derive(Clone, Copy)]
 struct Scale {
     numerator: i128,
@@ -73,7 +74,7 @@ fn suffix_scale(suffix: &str) -> Option<Scale> {
     }
 }
 
-/// `e3`, `E-2`: a decimal exponent.
+/// Parses a decimal exponent, such as `e3` or `E-2`.
 fn exponent_scale(suffix: &str) -> Option<Scale> {
     let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
     if !(-18..=18).contains(&exponent) {
@@ -88,10 +89,10 @@ fn exponent_scale(suffix: &str) -> Option<Scale> {
 }
 
 impl Scale {
-    /// `whole.fraction` in thousandths, rounded away from zero on the way up as Kubernetes does.
+    /// `whole.fraction` in thousandths, rounded towards positive infinity as Kubernetes does.
     fn apply(self, whole: &str, fraction: &str, negative: bool) -> Option<i128> {
         let fraction = fraction.trim_end_matches('0');
-        // Beyond nine decimals a quantity has no meaning; what is cut still rounds up.
+        // Kubernetes keeps nine decimals; truncated digits still round up.
         let (kept, cut) = fraction.split_at(fraction.len().min(9));
         let unit = 10i128.checked_pow(u32::try_from(kept.len()).ok()?)?;
         let parse = |part: &str| if part.is_empty() { Some(0) } else { part.parse::<i128>().ok() };
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_the_same_number_reads_alike() {
+    fn parses_all_forms_of_a_number_to_the_same_value() {
         for text in ["70", "70000m", "0.07k", "7e1", "70.0", "+70", "70.000"] {
             assert_eq!(parse_milli(text), Ok(70_000), "{text}");
         }
@@ -131,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn rejects_what_is_no_quantity() {
+    fn rejects_text_that_is_not_a_quantity() {
         for bad in ["", "m", "1x", "1.2.3", "--1", "1 ", "e3", "1e99", "9223372036854775808", "Ki", "1-2"] {
             assert!(parse_milli(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn formats_without_a_fraction() {
+    fn formats_without_decimals() {
         assert_eq!(format_milli(350_000), "350");
         assert_eq!(format_milli(1), "1m");
         assert_eq!(format_milli(0), "0");

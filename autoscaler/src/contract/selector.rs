@@ -1,18 +1,18 @@
 //! Label selectors in their text form: `app=web,tier in (a, b),!legacy`.
 //!
-//! Input: `status.selector` of a `/scale` subresource, and the `labelSelector` parameter of a metrics query. Used to match
-//! pods and to find the one label a metric query must carry.
+//! Input: `status.selector` of a `/scale` subresource, and the `labelSelector` parameter of a
+//! metrics query. Used to match pods, and to read the required label of a metrics query.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A parsed selector: all its requirements must hold. Without any it matches everything.
+/// A parsed selector: all its requirements must match. Without requirements it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selector {
     requirements: Vec<Requirement>,
 }
 
-/// One condition on one label.
+/// A condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Requirement {
     /// The label exists and has one of these values.
@@ -25,7 +25,7 @@ pub enum Requirement {
     DoesNotExist(String),
 }
 
-/// Where a selector's text stops making sense.
+/// Error for a text that is not a label selector.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{text:?} is not a label selector: {reason}")]
 pub struct ParseSelectorError {
@@ -39,7 +39,8 @@ impl Selector {
     /// Parses the text form; the empty text selects everything.
     ///
     /// # Errors
-    /// When the text does not follow Kubernetes' grammar (set operators included; `>` and `<` are not supported).
+    /// If the text does not follow the grammar of Kubernetes, set operators included. `>` and `<` are
+    /// not supported.
     pub fn parse(text: &str) -> Result<Self, ParseSelectorError> {
         let fail = |reason| ParseSelectorError { text: text.to_owned(), reason };
         if text.trim().is_empty() {
@@ -58,12 +59,12 @@ impl Selector {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
     }
 
-    /// The conditions, in the order written.
+    /// The requirements, in the order of the text.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// The selector as a map, as a Service needs it; `None` if it says more than equality.
+    /// The selector as a map, as a Service needs it; `None` if it contains more than equality.
     pub fn as_labels(&self) -> Option<BTreeMap<String, String>> {
         self.requirements
             .iter()
@@ -121,7 +122,7 @@ impl Requirement {
     }
 }
 
-/// Splits at the commas outside of parentheses.
+/// Splits the text at commas outside of parentheses.
 fn split_requirements(text: &str) -> Result<Vec<&str>, &'static str> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_as_kubectl_would() {
+    fn matches_the_same_labels_as_kubectl() {
         let web = labels(&[("app", "web"), ("tier", "front")]);
         for text in
             ["", "app=web", "app==web", "app in (web, api)", "tier", "!legacy", "tier!=back", "x notin (y)"]
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn rejects_text_that_is_not_a_selector() {
         for bad in
             ["=web", "app in web", "app in (web", "a b (c)", "app=we b", ",", "app=web,", "app=)", "ü=1"]
         {
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_equality_fits_a_service() {
+    fn as_labels_returns_a_map_only_for_equality() {
         assert_eq!(Selector::parse("a=b,c=d").unwrap().as_labels(), Some(labels(&[("a", "b"), ("c", "d")])));
         assert_eq!(Selector::parse("a in (b,c)").unwrap().as_labels(), None);
         assert_eq!(Selector::parse("a").unwrap().as_labels(), None);

@@ -1,12 +1,12 @@
-//! The cluster-wide settings: ConfigMap `config-autoscaler`, with Knative's keys, defaults and bounds, and two
-//! of our own for pods that cannot start.
+//! Cluster-wide settings: the ConfigMap `config-autoscaler`.
 //!
-//! Read by the metrics-adapter and the zero-scaler, which watch the ConfigMap and keep the last good value when a new one is
-//! bad: one bad key is enough, because the others may have been written to go with it.
+//! Keys, defaults and bounds are Knative's, plus two keys for pods that cannot start. metrics-adapter
+//! and zero-scaler watch the ConfigMap. One invalid key rejects the whole ConfigMap, because its
+//! other values may depend on that key. The last valid ConfigMap then stays in effect.
 //!
-//! `pod-autoscaler-class` may hold anything and means nothing here, as in Knative any other class than its own two does: there is
-//! one autoscaler. Keys that nobody knows are ignored too, such as `tick-interval` and `panic-window`, which Knative no longer
-//! has. The panic window cannot come out shorter than a bucket, 1 s: it is raised to that, as Knative does.
+//! `pod-autoscaler-class` accepts any value and has no effect, because there is one autoscaler.
+//! Unrecognized keys are ignored, such as `tick-interval` and `panic-window` of older Knative
+//! versions. The panic window is at least one bucket (1 s), as in Knative.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::bounds::{self, LEAST_TARGET};
 use super::reader::{SettingError, SettingReader, set};
 
-/// Settings of the whole cluster; see [`Settings`](crate::settings::Settings) for what each does.
+/// Cluster-wide settings. [`Settings`](crate::settings::Settings) documents their effects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoscalerConfig {
     /// `enable-scale-to-zero`.
@@ -47,7 +47,7 @@ pub struct AutoscalerConfig {
     pub min_scale: u32,
     /// `max-scale`; 0 is no bound.
     pub max_scale: u32,
-    /// `max-scale-limit`: the largest `max-scale` that a workload may ask for; 0 is no limit.
+    /// `max-scale-limit`: the largest `max-scale` that a workload may set; 0 is no limit.
     pub max_scale_limit: u32,
     /// `scale-down-delay`.
     pub scale_down_delay: Duration,
@@ -55,9 +55,9 @@ pub struct AutoscalerConfig {
     pub scale_to_zero_grace_period: Duration,
     /// `scale-to-zero-pod-retention-period`.
     pub scale_to_zero_pod_retention_period: Duration,
-    /// `start-patience`: Rouse's own.
+    /// `start-patience`; not a key of Knative.
     pub start_patience: Duration,
-    /// `unschedulable-patience`: Rouse's own.
+    /// `unschedulable-patience`; not a key of Knative.
     pub unschedulable_patience: Duration,
 }
 
@@ -85,27 +85,28 @@ impl Default for AutoscalerConfig {
             scale_down_delay: Duration::ZERO,
             scale_to_zero_grace_period: Duration::from_secs(30),
             scale_to_zero_pod_retention_period: Duration::ZERO,
-            // Longer than a first pull or a first crash that passes, shorter than callers wait.
+            // Longer than a first image pull or a transient crash, shorter than client timeouts.
             start_patience: Duration::from_secs(10),
-            // A new node takes about that; whoever waits for one sets a longer wake timeout as well.
+            // About the time that a new node takes. Requests that wait for a node also need a longer
+            // wake timeout.
             unschedulable_patience: Duration::from_secs(60),
         }
     }
 }
 
 impl AutoscalerConfig {
-    /// The configuration in a ConfigMap's `data`.
+    /// Parses the `data` of a ConfigMap.
     ///
     /// # Errors
-    /// Everything that is wrong with it, each with key, value and bound.
+    /// All errors at once, each with key, value and bound.
     pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, Vec<SettingError>> {
         let mut config = Self::default();
         let mut c = SettingReader::new(data, "");
         config.read_zero(&mut c);
         config.read_targets(&mut c);
         config.read_panic(&mut c);
-        config.read_pace(&mut c);
-        config.read_sizes(&mut c);
+        config.read_rates(&mut c);
+        config.read_scales(&mut c);
         config.check_least_target(&mut c);
         config.check_initial_scale(&mut c);
         config.check_max_scale(&mut c);
@@ -126,7 +127,7 @@ impl AutoscalerConfig {
 
     fn read_targets(&mut self, c: &mut SettingReader<'_>) {
         let percentage = c.float("container-concurrency-target-percentage", &bounds::PERCENT_OR_FRACTION);
-        // Knative takes what is not above 1 for a fraction, and so 1 for the whole.
+        // As in Knative, a value up to 1 is a fraction. So 1 means 100 percent.
         let fraction = percentage.map(|p| if p > 1.0 { p / 100.0 } else { p });
         set(&mut self.container_concurrency_target_percentage, fraction);
         let concurrency = c.float("container-concurrency-target-default", &bounds::POSITIVE);
@@ -144,13 +145,13 @@ impl AutoscalerConfig {
         set(&mut self.panic_threshold_percentage, c.float("panic-threshold-percentage", &bounds::POSITIVE));
     }
 
-    fn read_pace(&mut self, c: &mut SettingReader<'_>) {
+    fn read_rates(&mut self, c: &mut SettingReader<'_>) {
         set(&mut self.max_scale_up_rate, c.float("max-scale-up-rate", &bounds::RATE));
         set(&mut self.max_scale_down_rate, c.float("max-scale-down-rate", &bounds::RATE));
         set(&mut self.scale_down_delay, c.duration("scale-down-delay", &bounds::WHOLE_SECONDS));
     }
 
-    fn read_sizes(&mut self, c: &mut SettingReader<'_>) {
+    fn read_scales(&mut self, c: &mut SettingReader<'_>) {
         set(&mut self.allow_zero_initial_scale, c.boolean("allow-zero-initial-scale"));
         set(&mut self.initial_scale, c.integer("initial-scale", &bounds::SIZE));
         set(&mut self.min_scale, c.integer("min-scale", &bounds::SIZE));
@@ -158,36 +159,37 @@ impl AutoscalerConfig {
         set(&mut self.max_scale_limit, c.integer("max-scale-limit", &bounds::SIZE));
     }
 
-    // What was bad by itself has its default here. Where that is in order with anything, nothing need be asked about it.
+    // The checks below compare two settings. A setting that failed to parse has its default here, so
+    // a check skips it where the default could cause a second, misleading error.
 
     fn check_least_target(&self, c: &mut SettingReader<'_>) {
         let (share, whole) =
             ("container-concurrency-target-percentage", "container-concurrency-target-default");
         let target = self.container_concurrency_target_percentage * self.container_concurrency_target_default;
-        if target >= LEAST_TARGET || c.is_bad(share) || c.is_bad(whole) {
+        if target >= LEAST_TARGET || c.has_error(share) || c.has_error(whole) {
             return;
         }
-        let percentage = c.said(share, 70);
-        let words = format!("at least {LEAST_TARGET} when {share}, which is {percentage}, is taken of it");
-        c.refuse(SettingError::new(whole, c.said(whole, 100), words));
+        let percentage = c.text_or(share, 70);
+        let words = format!("at least {LEAST_TARGET} after multiplication by {share}, which is {percentage}");
+        c.push_error(SettingError::new(whole, c.text_or(whole, 100), words));
     }
 
     fn check_initial_scale(&self, c: &mut SettingReader<'_>) {
         let (initial, allow) = ("initial-scale", "allow-zero-initial-scale");
-        if self.initial_scale > 0 || self.allow_zero_initial_scale || c.is_bad(allow) {
+        if self.initial_scale > 0 || self.allow_zero_initial_scale || c.has_error(allow) {
             return;
         }
-        c.refuse(SettingError::new(initial, 0, format!("1 or more while {allow} is false")));
+        c.push_error(SettingError::new(initial, 0, format!("1 or more while {allow} is false")));
     }
 
     fn check_max_scale(&self, c: &mut SettingReader<'_>) {
         let (max, limit) = ("max-scale", "max-scale-limit");
-        if self.max_scale_limit == 0 || c.is_bad(max) {
+        if self.max_scale_limit == 0 || c.has_error(max) {
             return;
         }
         if !(1..=self.max_scale_limit).contains(&self.max_scale) {
             let words = format!("from 1 to {limit}, which is {}", self.max_scale_limit);
-            c.refuse(SettingError::new(max, self.max_scale, words));
+            c.push_error(SettingError::new(max, self.max_scale, words));
         }
     }
 
@@ -197,7 +199,7 @@ impl AutoscalerConfig {
             return;
         }
         let words = format!("at most {max}, which is {}", self.max_scale);
-        c.refuse(SettingError::new(min, self.min_scale, words));
+        c.push_error(SettingError::new(min, self.min_scale, words));
     }
 }
 

@@ -1,7 +1,7 @@
-//! Reads typed, bounded values out of a map of strings, and keeps every complaint.
+//! Reads typed values within bounds from a map of strings, and collects all errors.
 //!
-//! Input: a ConfigMap's data, or an object's annotations. Texts are read as Go reads them, because Knative's users write
-//! them so; space around a value is overlooked. What is not read is no error here: Knative takes unknown keys too.
+//! Input: the data of a ConfigMap, or the annotations of an object. Values have Go's syntax, as in
+//! Knative; whitespace around a value is ignored. Unrecognized keys are not an error, as in Knative.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,19 +10,20 @@ use std::time::Duration;
 use super::bounds::{self, Bound};
 use super::values::duration::parse_duration;
 
-/// A value that is out of its bounds, not of its type, or at odds with another.
+/// An invalid value: not of its type, out of bounds, or in conflict with another setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is {value:?}, but must be {bound}")]
 pub struct SettingError {
-    /// The ConfigMap's key, the annotation's whole name as it was given, or a field such as `spec.minReplicas`.
+    /// Key of the ConfigMap, full name of the annotation as written, or a field such as
+    /// `spec.minReplicas`.
     pub key: String,
-    /// The text that was given.
+    /// The rejected value.
     pub value: String,
-    /// What would have been accepted. Names the other key where two are at odds.
+    /// Description of accepted values. Names the other setting of a conflict.
     pub bound: Cow<'static, str>,
 }
 
-/// A map of strings being read; absent keys are `None`, bad ones are `None` and an error.
+/// Reader of a map of strings. Absent keys give `None`; invalid ones give `None` and add an error.
 pub(crate) struct SettingReader<'a> {
     source: &'a BTreeMap<String, String>,
     prefix: &'a str,
@@ -31,7 +32,7 @@ pub(crate) struct SettingReader<'a> {
 
 #[cfg(test)]
 thread_local! {
-    /// Keys that a reader of this thread was asked for, so that the reference can be compared with them.
+    /// Keys that readers of this thread have read, for the test of the reference table.
     pub(super) static READ_KEYS: std::cell::RefCell<std::collections::BTreeSet<String>> =
         const { std::cell::RefCell::new(std::collections::BTreeSet::new()) };
 }
@@ -51,10 +52,11 @@ impl SettingError {
 // === impl SettingReader ===
 
 impl<'a> SettingReader<'a> {
-    /// A reader of keys that begin with `prefix`, which the names given to it lack.
+    /// A reader of keys with `prefix`, which the methods add to their argument.
     ///
-    /// Below a prefix a key may also be written in camel case, as older Knatives did; where both are there, the one with
-    /// hyphens counts, and only that one. A ConfigMap, read without a prefix, never had the other form.
+    /// With a prefix, a key may also be in camel case, as in older Knative versions. The form with
+    /// hyphens takes precedence, even if its value is invalid. ConfigMaps, which are read without
+    /// a prefix, never had camel case.
     pub(crate) fn new(source: &'a BTreeMap<String, String>, prefix: &'a str) -> Self {
         Self { source, prefix, errors: Vec::new() }
     }
@@ -63,24 +65,24 @@ impl<'a> SettingReader<'a> {
         self.errors
     }
 
-    /// Adds what is wrong between several keys.
-    pub(crate) fn refuse(&mut self, error: SettingError) {
+    /// Adds an error that the caller has found.
+    pub(crate) fn push_error(&mut self, error: SettingError) {
         self.errors.push(error);
     }
 
-    /// The whole name of a key, in the form in which it is there.
+    /// Full name of a key, in the form that the map contains.
     pub(crate) fn name(&self, key: &str) -> String {
         self.entry(key).map_or_else(|| format!("{}{key}", self.prefix), |(name, _)| name)
     }
 
-    /// Whether something was wrong with a key by itself: then nothing can be said of it and another.
-    pub(crate) fn is_bad(&self, key: &str) -> bool {
+    /// Whether the key already has an error. Checks against other keys must then be skipped.
+    pub(crate) fn has_error(&self, key: &str) -> bool {
         let name = self.name(key);
         self.errors.iter().any(|error| error.key == name)
     }
 
-    /// The text that a key was given, or else its default.
-    pub(crate) fn said(&self, key: &str, default: impl ToString) -> String {
+    /// Text of a key as written, else `default`.
+    pub(crate) fn text_or(&self, key: &str, default: impl ToString) -> String {
         self.entry(key).map_or_else(|| default.to_string(), |(_, text)| text.to_owned())
     }
 
@@ -104,7 +106,8 @@ impl<'a> SettingReader<'a> {
         })
     }
 
-    /// Anything else; `parse` gets the text without space around it, and says `None` to what `words` exclude.
+    /// Reads a value with `parse`, which receives the trimmed text and returns `None` for values that
+    /// `words` do not describe.
     pub(crate) fn read<T>(
         &mut self,
         key: &str,
@@ -131,19 +134,19 @@ impl<'a> SettingReader<'a> {
     }
 }
 
-/// Sets `setting` to `given`, if there is one.
+/// Sets `setting` if a value was given.
 pub(super) fn set<T>(setting: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *setting = given;
     }
 }
 
-/// A finite number.
+/// Parses a finite number.
 pub(crate) fn float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|v: &f64| v.is_finite())
 }
 
-/// `min-scale` as `minScale`.
+/// Converts `min-scale` to `minScale`.
 fn camel_case(key: &str) -> String {
     let mut words = key.split('-');
     let mut name = words.next().unwrap_or_default().to_owned();
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_cannot_be_calculated_with_are_refused() {
+    fn rejects_numbers_that_are_not_finite_or_out_of_bounds() {
         for (text, value) in [("0", 0.0), ("-1", -1.0), (" 7.5\n", 7.5), ("1e3", 1000.0), ("+.5", 0.5)] {
             assert_eq!(float_of(text), Some(value), "{text:?}");
         }
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_take_what_go_takes() {
+    fn booleans_accept_the_same_values_as_go() {
         let boolean = |text| SettingReader::new(&source(&[("v", text)]), "").boolean("v");
         for yes in ["1", "t", "T", "true", "TRUE", "True", " true "] {
             assert_eq!(boolean(yes), Some(true), "{yes:?}");
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_with_hyphens_rules_over_camel_case_even_when_it_is_bad() {
+    fn hyphen_form_takes_precedence_over_camel_case_even_if_invalid() {
         let both = source(&[("p/panic-window-percentage", "5"), ("p/panicWindowPercentage", "6")]);
         let mut reader = SettingReader::new(&both, "p/");
         assert_eq!(reader.float("panic-window-percentage", &PERCENT), Some(5.0));
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn camel_case_alone_is_read_and_named_as_it_was_written() {
+    fn camel_case_form_is_read_and_reported_as_written() {
         let old =
             source(&[("p/scaleToZeroPodRetentionPeriod", "6s"), ("p/minScale", "-1"), ("p/window", "9s")]);
         let mut reader = SettingReader::new(&old, "p/");
@@ -230,7 +233,7 @@ mod tests {
         assert_eq!(reader.name("min-scale"), "p/minScale");
         assert_eq!(reader.name("max-scale"), "p/max-scale");
         assert_eq!(reader.into_errors(), [SettingError::new("p/minScale", "-1", SIZE.words)]);
-        // A ConfigMap has no such form.
+        // Camel case needs a prefix, so a ConfigMap does not have it.
         let map = source(&[("minScale", "5")]);
         assert_eq!(SettingReader::new(&map, "").integer("min-scale", &SIZE), None);
     }

@@ -1,23 +1,23 @@
-//! One table of all settings, from which the reference page is generated.
+//! Table of all settings, from which the reference page is generated.
 //!
-//! The bounds are those of the parser. A test proves that the keys, defaults and bounds of the table are the parser's.
+//! Bounds are the constants of the parser. Tests compare keys, defaults and bounds with the parser.
 
 use super::bounds;
 
-/// One setting, as the reference page shows it.
+/// An entry of the reference page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingReference {
     /// Key in the ConfigMap `config-autoscaler`, for the cluster.
     pub config_map_key: Option<&'static str>,
     /// Annotation without its prefix `autoscaling.rouse.dev/`, for one workload.
     pub annotation: Option<&'static str>,
-    /// Value without either; `None` where another setting decides, which the description names.
+    /// Default value; `None` if it depends on another setting, which the description then names.
     pub default: Option<&'static str>,
-    /// Accepted values of the ConfigMap's key; empty without a key.
+    /// Accepted values in the ConfigMap; empty without a key.
     pub config_map_bounds: &'static str,
-    /// Accepted values of the annotation; empty without one.
+    /// Accepted values of the annotation; empty without an annotation.
     pub annotation_bounds: &'static str,
-    /// What the setting does.
+    /// Effect of the setting.
     pub description: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub fn reference() -> &'static [SettingReference] {
     &TABLE
 }
 
-/// A setting with a key and an annotation of the same bounds.
+/// A setting whose key and annotation have the same bounds.
 const fn both(
     config_map_key: &'static str,
     annotation: &'static str,
@@ -37,7 +37,7 @@ const fn both(
     each(config_map_key, annotation, default, bounds, bounds, description)
 }
 
-/// A setting with a key and an annotation of different bounds.
+/// A setting whose key and annotation have different bounds.
 const fn each(
     config_map_key: &'static str,
     annotation: &'static str,
@@ -56,7 +56,7 @@ const fn each(
     }
 }
 
-/// A setting of the whole cluster only.
+/// A setting without an annotation.
 const fn cluster(
     config_map_key: &'static str,
     default: &'static str,
@@ -73,7 +73,7 @@ const fn cluster(
     }
 }
 
-/// A setting of one workload only.
+/// A setting without a key in the ConfigMap.
 const fn workload(
     annotation: &'static str,
     default: Option<&'static str>,
@@ -119,7 +119,7 @@ const TABLE: [SettingReference; 32] = [
         "metric-aggregation-algorithm",
         Some("linear"),
         bounds::AGGREGATION,
-        "How windows weigh their seconds: all the same, or newer seconds more.",
+        "Weighting of the seconds of a window: all the same, or more for newer seconds.",
     ),
     // Metric and target.
     workload("metric", Some("concurrency"), bounds::METRIC, "The metric that the workload is scaled on."),
@@ -127,47 +127,47 @@ const TABLE: [SettingReference; 32] = [
         "target",
         None,
         bounds::TARGET.words,
-        "Value of the metric that one pod can carry in all. Default: the container concurrency, else the target default of the \
+        "Capacity of one pod, in units of the metric. Default: the container concurrency, else the target default of the \
          cluster.",
     ),
     workload(
         "target-utilization-percentage",
         None,
         bounds::PERCENT.words,
-        "Share of what one pod can carry that is aimed for. Default: container-concurrency-target-percentage for concurrency, \
-         70 for requests-per-second.",
+        "Target utilization: the percentage of a pod's capacity that is used as the target. Default: \
+         container-concurrency-target-percentage for concurrency, 70 for requests-per-second.",
     ),
     cluster(
         "container-concurrency-target-percentage",
         "70",
         bounds::PERCENT_OR_FRACTION.words,
-        "Share of a pod's concurrency that is aimed for, in percent, or as a fraction up to 1.",
+        "Target utilization for concurrency, in percent, or as a fraction up to 1.",
     ),
     cluster(
         "container-concurrency-target-default",
         "100",
         bounds::POSITIVE.words,
-        "Concurrent requests that a pod without a container concurrency can carry.",
+        "Capacity of a pod without a container concurrency, in concurrent requests.",
     ),
     cluster(
         "requests-per-second-target-default",
         "200",
         bounds::TARGET.words,
-        "Requests per second that one pod can carry.",
+        "Capacity of a pod, in requests per second.",
     ),
     both(
         "target-burst-capacity",
         "target-burst-capacity",
         "211",
         bounds::BURST_CAPACITY.words,
-        "Spare requests that the ready pods should be able to take before activators leave the request path. -1 keeps \
-         activators in the path always, 0 only while there is no ready pod.",
+        "Additional requests that the ready pods must be able to serve before activators leave the request path. -1 keeps \
+         activators in the path always, 0 only while no pod is ready.",
     ),
     cluster(
         "activator-capacity",
         "100",
         bounds::ONE_OR_MORE.words,
-        "Concurrent requests that one activator can carry; sets how many activators serve a workload.",
+        "Capacity of one activator, in concurrent requests; determines how many activators serve a workload.",
     ),
     // Rates.
     cluster(
@@ -230,7 +230,7 @@ const TABLE: [SettingReference; 32] = [
         bounds::ACTIVATION_SCALE.words,
         "Smallest number of pods while there is any load. Default: 1.",
     ),
-    // Zero.
+    // Scale to zero.
     cluster(
         "enable-scale-to-zero",
         "true",
@@ -255,7 +255,7 @@ const TABLE: [SettingReference; 32] = [
         "reachability",
         Some("Reachable"),
         bounds::REACHABILITY,
-        "Whether requests can reach the workload. Unreachable drops its smallest size and lets it go to zero from any size.",
+        "Whether requests can reach the workload. Unreachable ignores min-scale and allows zero from any size.",
     ),
     // Pods that start.
     workload(
@@ -276,7 +276,7 @@ const TABLE: [SettingReference; 32] = [
         "unschedulable-patience",
         "60s",
         bounds::WITHIN_AN_HOUR.words,
-        "The same for pods that fit on no node, because a new node may be on its way.",
+        "start-patience for pods that fit on no node; longer, because a new node may be starting.",
     ),
     workload(
         "wake-timeout",
@@ -291,12 +291,12 @@ const TABLE: [SettingReference; 32] = [
         "Requests that each activator may hold for the workload. Default: the flag of the activators.",
     ),
     // Annotations of Knative without effect.
-    workload("class", None, bounds::CLASS, "Checked, without effect: there is one autoscaler."),
+    workload("class", None, bounds::CLASS, "Validated, but without effect: there is one autoscaler."),
     workload(
         "http-full-duplex",
         None,
         bounds::FULL_DUPLEX,
-        "Checked, without effect: requests and responses always flow both ways at once.",
+        "Validated, but without effect: proxies always stream requests and responses at the same time.",
     ),
 ];
 

@@ -1,4 +1,4 @@
-//! Types of setting values that the standard library lacks, each with its text form.
+//! Value types of settings, each with its text form.
 
 pub(super) mod aggregation;
 pub(super) mod duration;

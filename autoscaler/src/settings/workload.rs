@@ -1,14 +1,15 @@
-//! What a workload is decided with: the cluster's configuration, overridden by the workload's annotations.
+//! Settings of one workload: the ConfigMap, overridden by the workload's annotations.
 //!
-//! Input: the ConfigMap `config-autoscaler` ([`AutoscalerConfig`](crate::settings::AutoscalerConfig)), the annotations of a
-//! PodAutoscaler, and the sizes that its spec gives. Output: one [`Settings`] value for the collector, the decider and the
-//! zero-scaler, each of which resolves it for itself with this function, so that they cannot disagree. Keys, defaults and
-//! bounds are Knative's.
+//! Input: [`AutoscalerConfig`](crate::settings::AutoscalerConfig), the annotations of a
+//! PodAutoscaler, and the replica bounds of its spec. Output: one [`Settings`] value for collector,
+//! decider and zero-scaler, which all resolve it with the same function. Keys, defaults and bounds
+//! are Knative's.
 //!
-//! What surprises: a bad annotation is left out and reported, and the cluster's value stays; two that are at odds are both left
-//! out. Where a key has two forms (`min-scale`, and `minScale` of older Knatives) the one with hyphens counts. Two annotations
-//! of Knative's mean nothing here and are only checked: `class`, because there is one autoscaler, and `http-full-duplex`,
-//! because requests and responses always flow both ways at once.
+//! An invalid annotation is reported and ignored; the value of the ConfigMap stays in effect. Of two
+//! annotations in conflict, both are ignored. If a key has two forms (`min-scale`, and `minScale` of
+//! older Knative versions), the one with hyphens takes precedence. Two annotations of Knative are
+//! validated but have no effect: `class`, because there is one autoscaler, and `http-full-duplex`,
+//! because the proxies always stream requests and responses at the same time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,78 +24,83 @@ use crate::contract::GROUP;
 use crate::contract::metric_name::MetricName;
 use crate::contract::quantity::parse_milli;
 
-/// How long pods may take to become ready, unless the workload says otherwise.
+/// Default of `progress-deadline`.
 const PROGRESS_DEADLINE: Duration = Duration::from_secs(600);
-/// Share of a pod's requests per second to aim for, unless the workload says otherwise. The cluster has no key for it.
+/// Default target utilization for requests per second. Knative's ConfigMap has no key for it.
 const REQUESTS_PER_SECOND_UTILIZATION: f64 = 0.7;
 
-/// Everything that tunes one workload's scaling.
+/// Scaling settings of one workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Length of the stable window; also how long panic lasts after its last excess. 6 s to 1 h, whole seconds.
+    /// Length of the stable window; also how long a panic lasts after its last burst. 6 s to 1 h,
+    /// whole seconds.
     pub stable_window: Duration,
-    /// The panic window as a percentage of the stable one. 1 to 100.
+    /// Length of the panic window as a percentage of the stable window. 1 to 100.
     pub panic_window_percentage: f64,
-    /// Panic starts when the panic window wants this percentage of the ready pods. A workload's own: 110 to 1000.
+    /// Panic starts when the panic window needs this percentage of the ready pods. As an
+    /// annotation: 110 to 1000.
     pub panic_threshold_percentage: f64,
-    /// What is measured, unless the spec says it.
+    /// Metric of the annotation. `spec.metric` takes precedence.
     pub metric: Option<MetricName>,
-    /// What one pod can carry in all, where the annotation `target` says it. 0.01 or more.
+    /// Capacity of one pod, from the annotation `target`. 0.01 or more.
     pub target: Option<f64>,
-    /// Fraction of a pod's capacity to aim for, where an annotation says it. [0.01, 1].
+    /// Target utilization as a fraction, from its annotation. [0.01, 1].
     pub target_utilization: Option<f64>,
-    /// Fraction of a pod's concurrency to aim for otherwise. (0, 1].
+    /// Default target utilization for concurrency, as a fraction. (0, 1].
     pub container_concurrency_target_percentage: f64,
-    /// Requests at a time that a pod without a limit can carry in all.
+    /// Capacity of a pod without a container concurrency, in concurrent requests.
     pub container_concurrency_target_default: f64,
-    /// Requests per second that one pod can carry in all.
+    /// Default capacity of a pod, in requests per second.
     pub requests_per_second_target_default: f64,
     /// Spare requests the ready pods should be able to take before the activator leaves the path; -1 keeps it there always.
     pub target_burst_capacity: f64,
-    /// Requests that one activator can carry.
+    /// Capacity of one activator, in concurrent requests.
     pub activator_capacity: f64,
     /// Largest factor by which one decision may exceed the ready pods. Above 1.
     pub max_scale_up_rate: f64,
     /// Largest divisor by which one decision may go below the ready pods. Above 1.
     pub max_scale_down_rate: f64,
-    /// Smallest size; 0 is no bound. At most `max_scale`, where that is a bound.
+    /// Minimum replicas above zero; 0 is no bound. At most `max_scale`, unless that is 0.
     pub min_scale: u32,
-    /// Largest size; 0 is no bound.
+    /// Maximum replicas; 0 is no bound.
     pub max_scale: u32,
-    /// Size to be reached once, when the workload is new.
+    /// Replicas that a new workload must reach once.
     pub initial_scale: u32,
-    /// Smallest size when there is any load at all; 1 when not set. Between `min_scale` and `max_scale`.
+    /// Minimum replicas under any load; 1 by default, else between `min_scale` and `max_scale`.
     pub activation_scale: u32,
-    /// How long a larger decision is held.
+    /// How long the largest decision is held before a smaller one takes effect.
     pub scale_down_delay: Duration,
-    /// How long the activator must have been in the path before the last pod goes.
+    /// How long activators must have been in the path before the last pod is removed.
     pub scale_to_zero_grace_period: Duration,
-    /// How long the last pod is kept after the workload became idle.
+    /// How long the last pod is kept after the workload has become inactive.
     pub scale_to_zero_pod_retention_period: Duration,
-    /// How long pods may take to become ready before they are given up. Whole seconds, above 0.
+    /// How long pods may take to become ready before the workload returns to zero. Whole seconds,
+    /// above 0.
     pub progress_deadline: Duration,
-    /// How long a request may wait for a pod; the activators' own time if not set. Whole seconds, 1 s to 1 h.
+    /// How long activators hold a request; `None` for the flag of the activators. Whole seconds,
+    /// 1 s to 1 h.
     pub wake_timeout: Option<Duration>,
-    /// Requests that may wait for a pod in each activator; its own number if not set. 1 or more.
+    /// Requests that each activator may hold; `None` for the flag of the activators. 1 or more.
     pub wake_queue_depth: Option<u32>,
-    /// How long a pod may be unable to start before requests are refused for it.
+    /// How long pods may fail to start before activators reject requests.
     pub start_patience: Duration,
-    /// The same for a pod that fits on no node, which a new node may change.
+    /// `start_patience` for pods that fit on no node, as a new node may be starting.
     pub unschedulable_patience: Duration,
-    /// Whether anything may go to zero in this cluster.
+    /// Whether any workload of the cluster may be scaled to zero.
     pub enable_scale_to_zero: bool,
-    /// Whether requests can come at all.
+    /// Whether requests can reach the workload.
     pub reachability: Reachability,
-    /// How the stable and panic averages weigh their seconds.
+    /// Weighting of the seconds in stable and panic averages.
     pub aggregation: Aggregation,
 }
 
 // === impl Settings ===
 
 impl Settings {
-    /// The settings of a workload with these annotations, and everything wrong with them.
+    /// Resolves the settings of a workload with these annotations, and returns all errors.
     ///
-    /// A bad value is left out: the cluster's value stays in force. The caller reports the errors where the user looks.
+    /// An invalid value is ignored: the value of the ConfigMap stays in effect. The caller must report
+    /// the errors to the user.
     pub fn resolve(
         config: &AutoscalerConfig,
         annotations: &BTreeMap<String, String>,
@@ -102,7 +108,7 @@ impl Settings {
         Self::resolve_given(config, annotations, SpecReplicaBounds::default())
     }
 
-    /// As [`Settings::resolve`], for a workload whose spec gives some of its sizes: these rule over annotations.
+    /// [`Settings::resolve`] with replica bounds of the spec, which take precedence over annotations.
     pub fn resolve_given(
         config: &AutoscalerConfig,
         annotations: &BTreeMap<String, String>,
@@ -120,7 +126,7 @@ impl Settings {
         (settings, a.into_errors())
     }
 
-    /// What a workload without annotations has.
+    /// Settings of a workload without annotations.
     fn of_cluster(config: &AutoscalerConfig) -> Self {
         Self {
             stable_window: config.stable_window,
@@ -169,7 +175,7 @@ impl Settings {
 
     fn read_target(&mut self, a: &mut SettingReader<'_>) {
         self.metric = a.read("metric", bounds::METRIC, |text| text.parse().ok());
-        // Also as a quantity, which is how targets are written elsewhere.
+        // A quantity is accepted as well, as in specs of HPAs.
         self.target = a.read("target", bounds::TARGET.words, |text| {
             let quantity = || parse_milli(text).ok().map(|milli| milli as f64 / 1000.0);
             reader::float(text).or_else(quantity).filter(|target| (bounds::TARGET.accepts)(*target))
@@ -200,7 +206,7 @@ impl Settings {
         self.activation_scale = sizes.activation;
     }
 
-    /// Fraction of what a pod can carry that it should carry.
+    /// Target utilization: the fraction of a pod's capacity that is used as the target.
     pub fn utilization(&self, metric: MetricName) -> f64 {
         self.target_utilization.unwrap_or(match metric {
             MetricName::Concurrency => self.container_concurrency_target_percentage,
@@ -208,23 +214,24 @@ impl Settings {
         })
     }
 
-    /// Length of the panic window: its share of the stable one, rounded to whole seconds, at least 1 s.
+    /// Length of the panic window, rounded to whole seconds, at least 1 s.
     ///
-    /// The share is taken of nanoseconds and cut to whole ones first, as Knative does: near half a second that matters.
+    /// As in Knative, the length is truncated to whole nanoseconds before it is rounded to seconds.
+    /// This changes results near half a second.
     pub fn panic_window(&self) -> Duration {
         let share = self.stable_window.as_nanos() as f64 * self.panic_window_percentage / 100.0;
-        // `as` cuts and saturates.
-        let cut = Duration::from_nanos(share as u64);
-        let half_a_second = u64::from(cut.subsec_millis() >= 500);
-        Duration::from_secs((cut.as_secs() + half_a_second).max(1))
+        // `as` truncates and saturates.
+        let truncated = Duration::from_nanos(share as u64);
+        let half_a_second = u64::from(truncated.subsec_millis() >= 500);
+        Duration::from_secs((truncated.as_secs() + half_a_second).max(1))
     }
 }
 
-/// What means nothing here must still make sense, so that a slip does not go unseen.
+/// Annotations without effect are validated, so that typing errors are reported.
 fn check_ignored(a: &mut SettingReader<'_>) {
     a.read("class", bounds::CLASS, |text| {
-        let known = matches!(text, "kpa.autoscaling.knative.dev" | "hpa.autoscaling.knative.dev");
-        (known || !text.ends_with(".knative.dev")).then_some(())
+        let is_knative_class = matches!(text, "kpa.autoscaling.knative.dev" | "hpa.autoscaling.knative.dev");
+        (is_knative_class || !text.ends_with(".knative.dev")).then_some(())
     });
     a.read("http-full-duplex", bounds::FULL_DUPLEX, |text| {
         ["enabled", "disabled"].iter().any(|word| text.eq_ignore_ascii_case(word)).then_some(())

@@ -1,4 +1,4 @@
-//! Golden cases of Knative's `pkg/autoscaler/config/config_test.go`, in its order, and the words of every complaint.
+//! Golden cases of Knative's `pkg/autoscaler/config/config_test.go`, in its order, and error texts.
 
 use proptest::prelude::*;
 
@@ -12,8 +12,8 @@ fn parsed(pairs: &[(&str, &str)]) -> AutoscalerConfig {
     AutoscalerConfig::parse(&data(pairs)).unwrap()
 }
 
-/// What each complaint says.
-fn complaints(pairs: &[(&str, &str)]) -> Vec<String> {
+/// Texts of all errors.
+fn error_texts(pairs: &[(&str, &str)]) -> Vec<String> {
     match AutoscalerConfig::parse(&data(pairs)) {
         Ok(config) => panic!("{pairs:?} was accepted: {config:?}"),
         Err(errors) => errors.iter().map(ToString::to_string).collect(),
@@ -21,7 +21,7 @@ fn complaints(pairs: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn without_keys_everything_is_as_in_knative() {
+fn empty_config_map_has_the_defaults_of_knative() {
     let config = parsed(&[]);
     assert_eq!(config, AutoscalerConfig::default());
     assert!(config.enable_scale_to_zero && !config.allow_zero_initial_scale);
@@ -46,8 +46,8 @@ fn without_keys_everything_is_as_in_knative() {
 }
 
 #[test]
-fn every_key_is_read() {
-    // "overridden", with the keys that it leaves alone.
+fn parses_every_key() {
+    // Case "overridden", plus the keys that it omits.
     let config = parsed(&[
         ("max-scale-up-rate", "1.01"),
         ("max-scale-down-rate", "3"),
@@ -100,7 +100,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn values_on_the_edge_are_accepted() {
+fn accepts_values_at_the_bounds() {
     for pair in [
         ("max-scale-up-rate", "1.001"),
         ("max-scale-down-rate", "1.001"),
@@ -114,7 +114,7 @@ fn values_on_the_edge_are_accepted() {
         ("stable-window", "1h"),
         ("panic-window-percentage", "1"),
         ("panic-window-percentage", "100"),
-        // The cluster's threshold has no bounds in Knative, a workload's has.
+        // In Knative, only the annotation of the threshold has bounds.
         ("panic-threshold-percentage", "5"),
         ("panic-threshold-percentage", "10009"),
         ("activator-capacity", "1"),
@@ -132,7 +132,7 @@ fn values_on_the_edge_are_accepted() {
 }
 
 #[test]
-fn percentages_up_to_one_are_fractions() {
+fn target_percentage_up_to_one_is_a_fraction() {
     for (text, fraction) in [("55", 0.55), ("0.5", 0.5), ("1", 1.0), ("1.5", 0.015), ("100", 1.0)] {
         let config = parsed(&[("container-concurrency-target-percentage", text)]);
         assert_eq!(config.container_concurrency_target_percentage, fraction, "{text}");
@@ -140,7 +140,7 @@ fn percentages_up_to_one_are_fractions() {
 }
 
 #[test]
-fn what_is_out_of_bounds_is_named_with_its_bound() {
+fn error_names_key_value_and_bound() {
     for (key, value, bound) in [
         ("max-scale-up-rate", "not a float", "above 1"),
         ("max-scale-up-rate", "1", "above 1"),
@@ -180,28 +180,28 @@ fn what_is_out_of_bounds_is_named_with_its_bound() {
         ("allow-zero-initial-scale", "invalid", "true or false"),
         ("enable-scale-to-zero", "yes", "true or false"),
     ] {
-        assert_eq!(complaints(&[(key, value)]), [format!("{key} is {value:?}, but must be {bound}")]);
+        assert_eq!(error_texts(&[(key, value)]), [format!("{key} is {value:?}, but must be {bound}")]);
     }
 }
 
 #[test]
-fn keys_at_odds_are_both_named() {
-    for (pairs, complaint) in [
+fn error_of_conflicting_keys_names_both() {
+    for (pairs, expected) in [
         (
-            // 1 is a fraction, all of it.
+            // 1 is a fraction: 100 percent.
             vec![
                 ("container-concurrency-target-percentage", "1"),
                 ("container-concurrency-target-default", "0.001"),
             ],
-            r#"container-concurrency-target-default is "0.001", but must be at least 0.01 when container-concurrency-target-percentage, which is 1, is taken of it"#,
+            r#"container-concurrency-target-default is "0.001", but must be at least 0.01 after multiplication by container-concurrency-target-percentage, which is 1"#,
         ),
         (
             vec![("container-concurrency-target-percentage", "0.00001")],
-            r#"container-concurrency-target-default is "100", but must be at least 0.01 when container-concurrency-target-percentage, which is 0.00001, is taken of it"#,
+            r#"container-concurrency-target-default is "100", but must be at least 0.01 after multiplication by container-concurrency-target-percentage, which is 0.00001"#,
         ),
         (
             vec![("container-concurrency-target-default", "0.014")],
-            r#"container-concurrency-target-default is "0.014", but must be at least 0.01 when container-concurrency-target-percentage, which is 70, is taken of it"#,
+            r#"container-concurrency-target-default is "0.014", but must be at least 0.01 after multiplication by container-concurrency-target-percentage, which is 70"#,
         ),
         (
             vec![("allow-zero-initial-scale", "false"), ("initial-scale", "0")],
@@ -224,15 +224,15 @@ fn keys_at_odds_are_both_named() {
             r#"min-scale is "4", but must be at most max-scale, which is 3"#,
         ),
     ] {
-        assert_eq!(complaints(&pairs), [complaint]);
+        assert_eq!(error_texts(&pairs), [expected]);
     }
-    // At the limit, and the smallest equal to the largest.
+    // At the limit, and with equal minimum and maximum.
     parsed(&[("max-scale", "9"), ("max-scale-limit", "9"), ("min-scale", "9")]);
     parsed(&[("max-scale", "1"), ("max-scale-limit", "9")]);
 }
 
 #[test]
-fn all_errors_are_reported_at_once_and_none_follows_from_another() {
+fn reports_all_errors_at_once_without_consequential_errors() {
     let keys = |pairs| {
         let errors = AutoscalerConfig::parse(&data(pairs)).unwrap_err();
         errors.into_iter().map(|e| e.key).collect::<Vec<_>>()
@@ -255,7 +255,7 @@ fn all_errors_are_reported_at_once_and_none_follows_from_another() {
         "min-scale",
     ];
     assert_eq!(keys(&bad), named);
-    // Each of these would be at odds with the other's default.
+    // Each valid value conflicts with the default of the invalid key.
     assert_eq!(keys(&[("max-scale", "x"), ("max-scale-limit", "5")]), ["max-scale"]);
     assert_eq!(
         keys(&[("max-scale", "3"), ("max-scale-limit", "-5"), ("min-scale", "4")]),
@@ -278,7 +278,7 @@ fn all_errors_are_reported_at_once_and_none_follows_from_another() {
     assert_eq!(keys(&product), ["container-concurrency-target-percentage"]);
 }
 
-/// The keys, and texts of every kind for them.
+/// ConfigMap data with existing keys and arbitrary values.
 pub(crate) fn any_data() -> impl Strategy<Value = BTreeMap<String, String>> {
     let keys = prop::sample::select(vec![
         "enable-scale-to-zero",
@@ -306,7 +306,7 @@ pub(crate) fn any_data() -> impl Strategy<Value = BTreeMap<String, String>> {
     prop::collection::btree_map(keys.prop_map(str::to_owned), any_text(), 0..8)
 }
 
-/// Texts that are, are almost, or are nothing like values.
+/// Valid, almost valid and invalid values.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         (0u32..12).prop_map(|n| n.to_string()),
@@ -322,7 +322,7 @@ pub(crate) fn any_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_data_is_read_within_bounds_or_refused(data in any_data()) {
+    fn arbitrary_data_is_within_bounds_or_rejected(data in any_data()) {
         let Ok(config) = AutoscalerConfig::parse(&data) else { return Ok(()) };
         prop_assert!(config.max_scale_up_rate > 1.0 && config.max_scale_up_rate.is_finite());
         prop_assert!(config.max_scale_down_rate > 1.0 && config.max_scale_down_rate.is_finite());

@@ -1,4 +1,4 @@
-//! The table equals what the parser accepts.
+//! Comparison of the table with the parser.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::super::workload::Settings;
 use super::*;
 use crate::contract::GROUP;
 
-const NONSENSE: &str = "x.knative.dev";
+const INVALID: &str = "x.knative.dev";
 
 fn config_map(key: &str, value: &str) -> BTreeMap<String, String> {
     [(key.to_owned(), value.to_owned())].into()
@@ -30,7 +30,7 @@ fn owned(names: impl Iterator<Item = &'static str>) -> BTreeSet<String> {
 }
 
 #[test]
-fn lists_exactly_the_keys_that_the_parser_reads() {
+fn table_lists_exactly_the_keys_that_the_parser_reads() {
     let keys = keys_of(|| assert!(AutoscalerConfig::parse(&BTreeMap::new()).is_ok()));
     assert_eq!(owned(reference().iter().filter_map(|setting| setting.config_map_key)), keys);
     let names = keys_of(|| drop(Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new())));
@@ -38,15 +38,15 @@ fn lists_exactly_the_keys_that_the_parser_reads() {
 }
 
 #[test]
-fn shows_the_bounds_that_the_parser_reports() {
+fn table_has_the_bounds_that_the_parser_reports() {
     for setting in reference() {
         if let Some(key) = setting.config_map_key {
-            let errors = AutoscalerConfig::parse(&config_map(key, NONSENSE)).unwrap_err();
+            let errors = AutoscalerConfig::parse(&config_map(key, INVALID)).unwrap_err();
             let bounds: Vec<_> = errors.iter().map(|error| error.bound.as_ref()).collect();
             assert_eq!(bounds, [setting.config_map_bounds], "{key}");
         }
         if let Some(name) = setting.annotation {
-            let (_, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotation(name, NONSENSE));
+            let (_, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotation(name, INVALID));
             let bounds: Vec<_> = errors.iter().map(|error| error.bound.as_ref()).collect();
             assert_eq!(bounds, [setting.annotation_bounds], "{name}");
         }
@@ -54,7 +54,7 @@ fn shows_the_bounds_that_the_parser_reports() {
 }
 
 #[test]
-fn shows_the_defaults_that_the_parser_uses() {
+fn table_has_the_defaults_that_the_parser_uses() {
     for setting in reference() {
         let default = setting.default.unwrap_or_default();
         if let Some(key) = setting.config_map_key {
@@ -64,7 +64,7 @@ fn shows_the_defaults_that_the_parser_uses() {
             let config = AutoscalerConfig::default();
             let (mut given, errors) = Settings::resolve(&config, &annotation(name, default));
             assert_eq!(errors, [], "{name}");
-            // Only the metric stays unset until the spec is read; without one it is the concurrency.
+            // The metric is unset without an annotation; the default applies when the spec is read.
             if name == "metric" {
                 assert_eq!(
                     given.metric.take().map(crate::contract::metric_name::MetricName::as_str),
@@ -77,7 +77,7 @@ fn shows_the_defaults_that_the_parser_uses() {
 }
 
 #[test]
-fn names_each_setting_once_and_describes_it_in_sentences() {
+fn table_lists_each_setting_once_and_describes_it_in_sentences() {
     let names: Vec<_> =
         reference().iter().map(|setting| (setting.config_map_key, setting.annotation)).collect();
     let unique: BTreeSet<_> = names.iter().collect();

@@ -1,5 +1,5 @@
-//! Golden cases of Knative's `pkg/apis/autoscaling/annotation_validation_test.go` on sizes, and which of two that are at odds is
-//! left out.
+//! Golden cases of Knative's `pkg/apis/autoscaling/annotation_validation_test.go` on scales, and
+//! precedence in conflicts.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn spec(min: u32, max: u32) -> SpecReplicaBounds {
 }
 
 #[test]
-fn sizes_in_order_are_taken() {
+fn accepts_consistent_bounds() {
     for (pairs, sizes) in [
         (vec![], UNSET),
         (vec![("min-scale", "0"), ("max-scale", "0")], UNSET),
@@ -57,7 +57,7 @@ fn sizes_in_order_are_taken() {
 }
 
 #[test]
-fn sizes_that_are_none_are_named_and_left_out() {
+fn reports_and_ignores_invalid_bounds() {
     let whole = "a whole number from 0 to 2147483647";
     for (key, value, bound) in [
         ("min-scale", "-1", whole),
@@ -79,7 +79,7 @@ fn sizes_that_are_none_are_named_and_left_out() {
 }
 
 #[test]
-fn two_at_odds_are_both_named_and_left_out() {
+fn reports_and_ignores_conflicting_annotations() {
     let (sizes, words) = annotated(&[("min-scale", "5"), ("max-scale", "2")]);
     assert_eq!(sizes, UNSET);
     assert_eq!(words, [r#"min-scale is "5", but must be at most max-scale, which is 2"#]);
@@ -92,8 +92,8 @@ fn two_at_odds_are_both_named_and_left_out() {
 }
 
 #[test]
-fn an_annotation_at_odds_with_the_cluster_is_left_out() {
-    // Knative compares annotations with each other only; it would then scale to 5 from below and to 3 from above.
+fn ignores_annotation_that_conflicts_with_the_config_map() {
+    // Knative compares annotations only with each other. It would scale up to 5 and down to 3.
     let (sizes, words) = resolved(&[("min-scale", "5")], &cluster(1, 3, 0), SpecReplicaBounds::default());
     assert_eq!(sizes, ReplicaBounds { min: 1, max: 3, ..UNSET });
     assert_eq!(words, [r#"min-scale is "5", but must be at most the cluster's max-scale, which is 3"#]);
@@ -103,38 +103,38 @@ fn an_annotation_at_odds_with_the_cluster_is_left_out() {
 }
 
 #[test]
-fn no_annotation_exceeds_the_limit() {
+fn annotation_max_scale_is_within_max_scale_limit() {
     for (value, kept) in [("9", 9), ("10", 10), ("11", 1), ("0", 1)] {
         let (sizes, words) =
             resolved(&[("max-scale", value)], &cluster(0, 1, 10), SpecReplicaBounds::default());
         assert_eq!(sizes, ReplicaBounds { max: kept, ..UNSET }, "{value}");
-        let complaint = format!(
+        let expected = format!(
             "max-scale is {value:?}, but must be from 1 to the cluster's max-scale-limit, which is 10"
         );
-        assert_eq!(words, if kept == 1 { vec![complaint] } else { vec![] });
+        assert_eq!(words, if kept == 1 { vec![expected] } else { vec![] });
     }
 }
 
 #[test]
-fn the_spec_rules_over_annotations() {
+fn spec_takes_precedence_over_annotations() {
     let pairs = [("min-scale", "7"), ("max-scale", "3"), ("activation-scale", "5")];
     let (sizes, words) = resolved(&pairs, &cluster(0, 4, 0), spec(2, 50));
     assert_eq!((sizes, words), (ReplicaBounds { min: 2, max: 50, initial: 1, activation: 5 }, vec![]));
-    // One of the two: the annotation gives way, the spec stays.
+    // In a conflict of both, the annotation is ignored.
     let given = SpecReplicaBounds { min: Some(5), ..SpecReplicaBounds::default() };
     let (sizes, words) = resolved(&[("max-scale", "3")], &cluster(0, 0, 0), given);
     assert_eq!(sizes, ReplicaBounds { min: 5, ..UNSET });
     assert_eq!(words, [r#"spec.minReplicas is "5", but must be at most max-scale, which is 3"#]);
-    // Against the cluster the spec gives way too; so it does twice where the annotation was in the way first.
+    // First the annotation conflicts with the spec, then the spec with the ConfigMap.
     let (sizes, words) = resolved(&[("max-scale", "3")], &cluster(1, 4, 0), given);
     assert_eq!(sizes, ReplicaBounds { min: 1, max: 4, ..UNSET });
     assert_eq!(words.len(), 2, "{words:?}");
-    // A slip in an annotation is told even where it would not count.
+    // An invalid annotation is reported even though the spec takes precedence.
     assert_eq!(resolved(&[("min-scale", "x")], &cluster(0, 0, 0), spec(2, 5)).1.len(), 1);
 }
 
 #[test]
-fn the_spec_is_held_to_the_limit_and_an_hpa_is_not() {
+fn max_scale_limit_applies_to_the_spec_but_not_to_an_hpa() {
     let (sizes, words) = resolved(&[], &cluster(0, 5, 10), spec(1, 50));
     assert_eq!(sizes, ReplicaBounds { min: 1, max: 5, ..UNSET });
     assert_eq!(
@@ -146,7 +146,7 @@ fn the_spec_is_held_to_the_limit_and_an_hpa_is_not() {
 }
 
 #[test]
-fn a_configuration_put_together_out_of_order_is_brought_into_order() {
+fn lowers_min_to_max_when_the_config_conflicts_with_itself() {
     let (sizes, words) = resolved(&[], &cluster(9, 4, 0), SpecReplicaBounds::default());
     assert_eq!(sizes, ReplicaBounds { min: 4, max: 4, ..UNSET });
     assert_eq!(words.len(), 1);

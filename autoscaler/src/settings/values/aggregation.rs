@@ -1,18 +1,18 @@
-//! How a window weighs its seconds.
+//! Weighting of the seconds of a window.
 
-/// How a window weighs its seconds.
+/// Weighting of the seconds of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregation {
-    /// All seconds weigh the same.
+    /// All seconds have the same weight.
     Linear,
-    /// Newer seconds weigh more.
+    /// Newer seconds have more weight.
     WeightedExponential,
 }
 
 // === impl Aggregation ===
 
 impl Aggregation {
-    /// Reads the annotation's value. In Knative an empty text stands for the default.
+    /// Parses the annotation's value. As in Knative, an empty value means the default.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
             "" | "linear" => Some(Self::Linear),

@@ -1,15 +1,16 @@
-//! Durations as Go writes them, because that is how Knative's settings are written: `90s`, `1m30s`, `1.5h`, `250ms`, `0`.
+//! Durations in Go's text form, which Knative's settings use: `90s`, `1m30s`, `1.5h`, `250ms`, `0`.
 //!
-//! Read exactly, in whole nanoseconds; what is smaller is cut off. The longest is Go's own, some 292 years.
+//! Values are exact to the nanosecond; fractions of a nanosecond are truncated. The maximum is that
+//! of Go, about 292 years.
 
 use std::time::Duration;
 
-/// Longest duration that Go can hold, in nanoseconds.
+/// Maximum duration in Go, in nanoseconds.
 const LONGEST: u64 = i64::MAX.unsigned_abs();
-/// Decimals that are read; more would be parts of a nanosecond in any unit.
+/// Decimals that are parsed; further ones are fractions of a nanosecond in any unit.
 const DECIMALS: usize = 18;
 
-/// A duration as Go writes it; `None` for what Go does not take, and for what is negative.
+/// Parses a duration in Go's text form; `None` for negative durations and texts that Go rejects.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -19,7 +20,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (!negative || nanoseconds == 0).then(|| Duration::from_nanos(nanoseconds))
 }
 
-/// Nanoseconds of all parts together.
+/// Sum of all parts, in nanoseconds.
 fn sum(text: &str) -> Option<u64> {
     let (mut total, mut rest) = part(text)?;
     while !rest.is_empty() {
@@ -30,7 +31,7 @@ fn sum(text: &str) -> Option<u64> {
     Some(total)
 }
 
-/// Nanoseconds of the first number with its unit, and what follows.
+/// The first number with its unit, in nanoseconds, and the remaining text.
 fn part(text: &str) -> Option<(u64, &str)> {
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
     let (number, tail) = text.split_at(text.find(|c| !is_number(c))?);
@@ -45,7 +46,7 @@ fn part(text: &str) -> Option<(u64, &str)> {
     (nanoseconds <= LONGEST).then_some((nanoseconds, tail))
 }
 
-/// The part of a unit that decimals say.
+/// Value of the decimals of a unit, in nanoseconds.
 fn share(unit: u64, decimals: &str) -> Option<u64> {
     if !decimals.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -59,7 +60,7 @@ fn share(unit: u64, decimals: &str) -> Option<u64> {
 fn nanoseconds_in(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,
-        // The micro sign and the Greek letter look alike, and Go takes both.
+        // The micro sign and the Greek letter mu; Go accepts both.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_as_go_writes_them() {
+    fn parses_durations_in_go_text_form() {
         for (text, nanoseconds) in [
             ("0", 0),
             ("-0", 0),
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_does_not_take_is_refused() {
+    fn rejects_negative_durations_and_text_that_go_rejects() {
         for bad in [
             "",
             "+",
@@ -137,18 +138,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC{0,24}") {
+        fn arbitrary_text_does_not_panic(text in "\\PC{0,24}") {
             let _ = parse_duration(&text);
         }
 
         #[test]
-        fn texts_that_look_like_durations_are_read_or_refused(text in "[-+]?([0-9]{0,22}[.]?[0-9]{0,22}(h|m|s|ms|us|ns)){1,3}") {
+        fn accepted_durations_do_not_exceed_the_maximum_of_go(text in "[-+]?([0-9]{0,22}[.]?[0-9]{0,22}(h|m|s|ms|us|ns)){1,3}") {
             prop_assert!(parse_duration(&text).is_none_or(|d| d <= Duration::from_nanos(LONGEST)));
         }
 
-        /// A duration in milliseconds, written in units that are mixed and have decimals, comes back as it was.
+        /// The text mixes units and has decimals.
         #[test]
-        fn what_is_written_is_read(hours in 0u64..1000, minutes in 0u64..100, milliseconds in 0u64..1_000_000) {
+        fn formatted_duration_parses_to_the_same_value(hours in 0u64..1000, minutes in 0u64..100, milliseconds in 0u64..1_000_000) {
             let text = format!("{hours}h{minutes}m{}.{:03}s", milliseconds / 1000, milliseconds % 1000);
             let expected = Duration::from_secs(hours * 3600 + minutes * 60) + Duration::from_millis(milliseconds);
             prop_assert_eq!(parse_duration(&text), Some(expected));

@@ -1,18 +1,19 @@
-//! Whether requests can reach a workload at all.
+//! Whether a route leads to a workload.
 //!
-//! A user annotates a workload as `Unreachable` when it is out of use: the old half of a blue-green pair, or a version
-//! without a route. From then on:
+//! A user annotates a workload as `Unreachable` when it is out of use: the old half of a blue-green
+//! pair, or a version without a route. The annotation has these effects:
 //!
-//! - there is no smallest and no initial size, and the last pod is not retained;
-//! - decisions are neither held nor limited on their way down;
-//! - zero is reached from any size, also without `scale-to-zero: "true"`.
+//! - minimum scale, initial scale and pod retention period do not apply;
+//! - scale-down delay and scale-down rate do not apply;
+//! - the workload can go to zero from any size, also without `scale-to-zero: "true"`.
 //!
-//! The activator path probe before zero stays: a request that arrives nevertheless is served.
+//! The activator path probe before zero still applies: a request that arrives nevertheless is
+//! served.
 
-/// Whether requests can reach a workload.
+/// Whether a route leads to a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reachability {
-    /// Requests can arrive.
+    /// Requests can reach the workload.
     #[default]
     Reachable,
     /// No route leads to the workload.
@@ -22,12 +23,12 @@ pub enum Reachability {
 // === impl Reachability ===
 
 impl Reachability {
-    /// Whether requests can arrive.
+    /// Whether requests can reach the workload.
     pub fn is_reachable(self) -> bool {
         self == Self::Reachable
     }
 
-    /// Reads the annotation's value.
+    /// Parses the annotation's value.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
             "Reachable" => Some(Self::Reachable),
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parses_two_values_and_nothing_else() {
+    fn parses_only_the_two_exact_values() {
         assert_eq!(Reachability::parse("Reachable"), Some(Reachable));
         assert_eq!(Reachability::parse("Unreachable"), Some(Unreachable));
         assert_eq!(Reachability::parse("unreachable"), None);

@@ -1,5 +1,5 @@
-//! Golden cases of Knative's `pkg/apis/autoscaling/annotation_validation_test.go` and `metric_test.go`, and what a workload is
-//! left with when an annotation is bad. Sizes have their own tests.
+//! Golden cases of Knative's `pkg/apis/autoscaling/annotation_validation_test.go` and
+//! `metric_test.go`, and effects of invalid annotations. Replica bounds have their own tests.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn accepted(pairs: &[(&str, &str)]) -> Settings {
 }
 
 #[test]
-fn annotations_rule_over_the_cluster() {
+fn annotations_override_the_config_map() {
     let settings = accepted(&[
         ("window", "10s"),
         ("panic-window-percentage", "75"),
@@ -70,7 +70,7 @@ fn annotations_rule_over_the_cluster() {
 }
 
 #[test]
-fn without_annotations_the_cluster_rules() {
+fn config_map_applies_without_annotations() {
     let config = AutoscalerConfig {
         enable_scale_to_zero: false,
         max_scale_up_rate: 10.0,
@@ -127,7 +127,7 @@ fn without_annotations_the_cluster_rules() {
 }
 
 #[test]
-fn values_on_the_edge_are_accepted() {
+fn accepts_values_at_the_bounds() {
     for pair in [
         ("class", "some.other.domain"),
         ("class", "kpa.autoscaling.knative.dev"),
@@ -166,7 +166,7 @@ fn values_on_the_edge_are_accepted() {
 }
 
 #[test]
-fn a_bad_annotation_is_named_with_its_bound_and_changes_nothing() {
+fn reports_and_ignores_invalid_annotation() {
     let (hour, whole_hour) = ("0s to 1h", "whole seconds from 0s to 1h");
     let class = "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
     for (key, value, bound) in [
@@ -221,7 +221,7 @@ fn a_bad_annotation_is_named_with_its_bound_and_changes_nothing() {
 }
 
 #[test]
-fn every_bad_annotation_is_named_at_once_and_the_good_ones_hold() {
+fn reports_all_invalid_annotations_and_applies_the_valid_ones() {
     let (settings, errors) = resolved(&[
         ("panic-threshold-percentage", "fifty"),
         ("panic-window-percentage", "-11"),
@@ -239,7 +239,7 @@ fn every_bad_annotation_is_named_at_once_and_the_good_ones_hold() {
 }
 
 #[test]
-fn older_forms_are_read_and_the_newer_ones_rule() {
+fn camel_case_is_read_and_the_hyphen_form_takes_precedence() {
     let old = accepted(&[
         ("panicWindowPercentage", "20"),
         ("panicThresholdPercentage", "120"),
@@ -271,9 +271,9 @@ fn older_forms_are_read_and_the_newer_ones_rule() {
 }
 
 #[test]
-fn panic_windows_are_rounded_like_knatives() {
-    // metric_test.go: (stable s, percent) -> panic s. The last three are not in it: one is never shorter than a bucket; one is
-    // 20.5 s when calculated in seconds, but a nanosecond less in nanoseconds; one is half a second over.
+fn panic_window_is_rounded_as_in_knative() {
+    // metric_test.go: (stable s, percent) -> panic s. The last three are ours: the minimum of one
+    // bucket; 20.5 s in seconds but one nanosecond less in nanoseconds; exactly half a second.
     for (stable, percent, panic) in [
         (60, 10.0, 6),
         (10, 10.0, 1),
@@ -330,7 +330,7 @@ fn any_sizes() -> impl Strategy<Value = SpecReplicaBounds> {
 
 proptest! {
     #[test]
-    fn whatever_is_given_the_settings_are_within_their_bounds(
+    fn arbitrary_input_resolves_to_settings_within_bounds(
         data in crate::settings::config::tests::any_data(),
         annotations in any_annotations(),
         sizes in any_sizes(),
@@ -358,7 +358,7 @@ proptest! {
         prop_assert!(settings.scale_to_zero_grace_period > Duration::ZERO);
         let unlimited = config.max_scale_limit == 0 || (sizes.max.is_some() && !sizes.limited);
         prop_assert!(unlimited || (1..=config.max_scale_limit).contains(&settings.max_scale));
-        // Nothing is left out in silence.
+        // A bound of the spec is ignored only with an error.
         let kept = |given: Option<u32>, resolved| given.is_none_or(|given| given == resolved);
         prop_assert!(!errors.is_empty() || kept(sizes.min, settings.min_scale));
         prop_assert!(!errors.is_empty() || kept(sizes.max, settings.max_scale));
