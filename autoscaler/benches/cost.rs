@@ -1,9 +1,9 @@
-//! What the things cost that are done for every report, decision and request.
+//! Cost of the operations that run for every report, decision and request.
 //!
-//! Run by `make bench`: criterion measures, and the table at the end compares the medians with their bounds. Time is virtual
-//! except where a case says that it reads the clock.
+//! Run by `make bench`: criterion measures, and a table at the end compares medians with bounds. Time
+//! is virtual, except in cases whose names mention the clock.
 
-#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the benchmark, as intended")]
 #![allow(
     clippy::disallowed_methods,
     reason = "virtual time needs an origin, and one case measures the clock as well"
@@ -35,68 +35,68 @@ mod table;
 
 const T0: Duration = Duration::from_secs(1_600_000_000);
 
-/// What a shared machine may add before a bound counts as missed.
+/// Factor that a shared machine may add before a bound counts as missed.
 const NOISE: f64 = 2.0;
 
-/// One thing that is measured.
+/// A benchmark case.
 struct Case {
-    what: &'static str,
-    /// Nanoseconds; `None` is only reported.
+    name: &'static str,
+    /// Nanoseconds; cases without a bound are only reported.
     bound: Option<f64>,
     run: fn(&mut Bencher<'_>),
 }
 
 const CASES: &[Case] = &[
-    Case { what: "record one stat a second", bound: Some(100.0), run: |b| record(b, Aggregation::Linear, 1) },
+    Case { name: "record one stat a second", bound: Some(100.0), run: |b| record(b, Aggregation::Linear, 1) },
     Case {
-        what: "record one of ten stats a second",
+        name: "record one of ten stats a second",
         bound: Some(100.0),
         run: |b| record(b, Aggregation::Linear, 10),
     },
     Case {
-        what: "record one stat a second, weighted",
+        name: "record one stat a second, weighted",
         bound: Some(100.0),
         run: |b| record(b, Aggregation::WeightedExponential, 1),
     },
     Case {
-        what: "averages and decision",
+        name: "averages and decision",
         bound: Some(1000.0),
         run: |b| decide(b, Aggregation::Linear, 0, 0),
     },
     Case {
-        what: "averages and decision, 3 s after the last stat",
+        name: "averages and decision, 3 s after the last stat",
         bound: Some(1000.0),
         run: |b| decide(b, Aggregation::Linear, 3, 0),
     },
     Case {
-        what: "averages and decision, with a scale-down delay",
+        name: "averages and decision, with a scale-down delay",
         bound: Some(1000.0),
         run: |b| decide(b, Aggregation::Linear, 0, 300),
     },
     Case {
-        what: "averages and decision, weighted",
+        name: "averages and decision, weighted",
         bound: Some(1000.0),
         run: |b| decide(b, Aggregation::WeightedExponential, 0, 0),
     },
     Case {
-        what: "averages and decision, weighted, 3 s after the last stat",
+        name: "averages and decision, weighted, 3 s after the last stat",
         bound: Some(1000.0),
         run: |b| decide(b, Aggregation::WeightedExponential, 3, 0),
     },
-    Case { what: "a request in and out", bound: Some(100.0), run: request },
+    Case { name: "a request in and out", bound: Some(100.0), run: request },
     Case {
-        what: "a request in and out, with a lock and the clock",
+        name: "a request in and out, with a lock and the clock",
         bound: Some(100.0),
         run: request_under_lock,
     },
-    Case { what: "breaker, try_acquire and release", bound: None, run: breaker_try },
-    Case { what: "breaker, acquire and release", bound: None, run: breaker_acquire },
-    Case { what: "breaker, hand a slot to one who waits", bound: None, run: breaker_hand_over },
-    Case { what: "endpoint subset, 3 of 20 activators", bound: None, run: subset },
+    Case { name: "breaker, try_acquire and release", bound: None, run: breaker_try },
+    Case { name: "breaker, acquire and release", bound: None, run: breaker_acquire },
+    Case { name: "breaker, hand a slot to a waiting request", bound: None, run: breaker_hand_over },
+    Case { name: "endpoint subset, 3 of 20 activators", bound: None, run: subset },
 ];
 
 fn main() -> ExitCode {
-    // Cargo says so when it means it; as a test this has nothing to do.
+    // Cargo passes `--bench` for benchmarks only; as a test there is nothing to do.
     if !std::env::args().any(|argument| argument == "--bench") {
         return ExitCode::SUCCESS;
     }
@@ -106,17 +106,17 @@ fn main() -> ExitCode {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_millis(1500));
     for case in CASES {
-        criterion.bench_function(case.what, case.run);
+        criterion.bench_function(case.name, case.run);
     }
-    // The memory benchmark adds its line below.
-    println!("{:<62}{:>12}{:>12}   verdict", "what", "measured", "bound");
+    // The memory benchmark prints its row below this table.
+    println!("{:<62}{:>12}{:>12}   result", "operation", "measured", "bound");
     let rows: Vec<_> = CASES.iter().map(|case| row(case, &directory)).collect();
     print_rows(&rows)
 }
 
 fn row(case: &Case, directory: &Path) -> Row {
     Row {
-        what: case.what,
+        name: case.name,
         measured: median(&estimates(case, directory)),
         bound: case.bound,
         unit: "ns",
@@ -124,9 +124,9 @@ fn row(case: &Case, directory: &Path) -> Row {
     }
 }
 
-/// Where criterion keeps what it found.
+/// Path of criterion's estimates of a case.
 fn estimates(case: &Case, directory: &Path) -> PathBuf {
-    directory.join(case.what).join("new").join("estimates.json")
+    directory.join(case.name).join("new").join("estimates.json")
 }
 
 fn median(estimates: &Path) -> f64 {
@@ -148,7 +148,7 @@ fn stat() -> Stat {
     }
 }
 
-/// A collection at the default windows, full of data.
+/// A collection with default windows, all buckets filled.
 fn full_collection(aggregation: Aggregation) -> Collection {
     let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
     settings.aggregation = aggregation;
@@ -178,7 +178,7 @@ fn decide(bencher: &mut Bencher<'_>, aggregation: Aggregation, silence: u64, del
     });
 }
 
-/// A request of 7 ms, one each millisecond.
+/// Requests of 7 ms, one each millisecond.
 fn request(bencher: &mut Bencher<'_>) {
     let mut now = Instant::now();
     let mut stats = RequestStats::new(now);
@@ -192,7 +192,7 @@ fn request(bencher: &mut Bencher<'_>) {
     });
 }
 
-/// As the queue-proxy does it.
+/// The call sequence of queue-proxy.
 fn request_under_lock(bencher: &mut Bencher<'_>) {
     let stats = Mutex::new(RequestStats::new(Instant::now()));
     bencher.iter(|| {

@@ -1,11 +1,10 @@
-//! What one workload costs in memory: its collection and its decider at the default windows, with all they have on the heap.
+//! Memory of one workload: its collection and decider with default windows, heap included.
 
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use autoscaler::contract::metric_name::MetricName;
-
 use autoscaler::scaling::decider::{Decider, DeciderSpec};
 use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::Settings;
@@ -19,7 +18,7 @@ mod table;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Long enough for every window, and a held maximum, to be full.
+/// Long enough to fill every window and the maximum of the scale-down delay.
 const SECONDS: u64 = 4000;
 const BOUND_BYTES: f64 = 4096.0;
 
@@ -31,7 +30,7 @@ fn main() -> ExitCode {
     let bytes = dhat::HeapStats::get().curr_bytes - before;
     drop(workload);
     print_rows(&[Row {
-        what: "memory of a workload: collection and decider",
+        name: "memory of a workload: collection and decider",
         measured: bytes as f64,
         bound: Some(BOUND_BYTES),
         unit: "B",
@@ -39,7 +38,7 @@ fn main() -> ExitCode {
     }])
 }
 
-/// A workload that is reported on every second and decided on every two.
+/// Records a stat every second and decides every two seconds.
 fn run(settings: &Settings) -> (Collection, Decider) {
     let spec = DeciderSpec::default();
     let start = Duration::from_secs(1_600_000_000);

@@ -1,12 +1,13 @@
-//! Breaker: how many requests may run at a time, and how many more may wait for it.
+//! Breaker: a limit on concurrent requests with a bounded queue.
 //!
-//! The queue-proxy holds one in front of its app (limit: the container concurrency); the activator holds one per workload
-//! (limit: what its pods can take, which is 0 while there is none) and one per pod. The limit changes while requests run:
-//! lowering it interrupts nobody, raising it lets waiters in.
+//! queue-proxy has one breaker for its app; its limit is the container concurrency. The activator
+//! has one for each workload, whose limit is the capacity of the pods (0 without pods), and one for
+//! each pod. The limit can change at any time: a lower limit does not interrupt running requests, a
+//! higher one admits waiting requests.
 //!
-//! Waiters are served strictly first come, first served; a newcomer never overtakes them. A slot is handed over inside
-//! the lock, so none can be lost between its release and the waiter's wake-up, and a waiter that is dropped after it was
-//! given its slot, but before it ran, passes the slot on.
+//! The queue is strictly first in, first out; a new request never overtakes. A slot passes to the next
+//! waiter under the lock, so it cannot be lost between release and wake-up. A waiter that is dropped
+//! after it got its slot passes the slot on.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,26 +22,26 @@ pub struct Breaker {
     shared: Arc<Shared>,
 }
 
-/// How many permits a [`Breaker`] hands out at a time.
+/// Maximum number of concurrent permits of a [`Breaker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConcurrencyLimit {
-    /// No limit: nobody waits, requests are only counted.
+    /// No limit: requests are counted but never wait.
     Unlimited,
-    /// At most so many. `AtMost(0)` is "no capacity yet": everybody waits.
+    /// At most this number. `AtMost(0)` means no capacity yet: all requests wait.
     AtMost(usize),
 }
 
-/// The right to run one request. Gives its slot to the next waiter when dropped.
-#[must_use = "a permit that is dropped at once limits nothing"]
+/// Permit to run one request. Passes its slot to the next waiter on drop.
+#[must_use = "a permit that is dropped at once has no effect"]
 pub struct BreakerPermit {
     shared: Arc<Shared>,
 }
 
-/// As many callers wait already as may.
+/// Error if the queue is at its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is full: {bound} requests are waiting")]
 pub struct QueueFull {
-    /// How many may wait.
+    /// Maximum number of waiting requests.
     pub bound: usize,
 }
 
@@ -49,16 +50,17 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// Invariant, whenever the lock is free and no `set_limit` is under way: `waiting` is empty or `in_flight >= limit`.
+/// Invariant while the lock is free and no `set_limit` is running: `waiting` is empty or
+/// `in_flight >= limit`.
 struct State {
     limit: ConcurrencyLimit,
     in_flight: usize,
-    /// By ticket, which is the order of arrival. A map, so that a caller that goes away leaves from the middle cheaply.
+    /// By ticket, in order of arrival. A map, so that removal of a cancelled request is cheap.
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
     next_ticket: u64,
 }
 
-/// A caller's place in the queue, or the slot it was given and has not taken up yet.
+/// A request's position in the queue, or a granted slot that its future has not taken yet.
 struct Waiter<'a> {
     shared: &'a Arc<Shared>,
     ticket: u64,
@@ -67,7 +69,7 @@ struct Waiter<'a> {
 // === impl Breaker ===
 
 impl Breaker {
-    /// A breaker whose queue holds at most `queue_bound` callers; with 0 nobody waits.
+    /// A breaker with at most `queue_bound` waiting requests; with 0, requests never wait.
     pub fn new(limit: ConcurrencyLimit, queue_bound: usize) -> Self {
         let state = State { limit, in_flight: 0, waiting: BTreeMap::new(), next_ticket: 0 };
         Self { shared: Arc::new(Shared { queue_bound, state: Mutex::new(state) }) }
@@ -76,7 +78,7 @@ impl Breaker {
     /// Waits for a slot. Dropping the future leaves the queue at once.
     ///
     /// # Errors
-    /// [`QueueFull`], without waiting, if nobody more may wait.
+    /// Returns [`QueueFull`] without waiting if the queue is full.
     pub async fn acquire(&self) -> Result<BreakerPermit, QueueFull> {
         let (waiter, granted) = {
             let mut state = self.shared.lock();
@@ -89,17 +91,18 @@ impl Breaker {
             let (ticket, granted) = state.enqueue();
             (Waiter { shared: &self.shared, ticket }, granted)
         };
-        // The sender is dropped unsent only by the waiter itself, which lives in this very future.
+        // Only the waiter drops the sender without sending, and this future owns the waiter.
         let _ = granted.await;
         Ok(waiter.into_permit())
     }
 
-    /// Takes a slot if one is free and nobody waits for it.
+    /// Takes a slot if one is free and no request waits for it.
     pub fn try_acquire(&self) -> Option<BreakerPermit> {
         self.shared.lock().take_slot().then(|| self.shared.permit())
     }
 
-    /// Changes the limit. Running requests go on even above a lower one; waiters enter up to a higher one.
+    /// Changes the limit. Running requests continue above a lower limit; waiters are admitted up to a
+    /// higher one.
     pub fn set_limit(&self, limit: ConcurrencyLimit) {
         self.shared.lock().limit = limit;
         while let Some(slot) = self.shared.grant() {
@@ -107,17 +110,17 @@ impl Breaker {
         }
     }
 
-    /// The limit in force.
+    /// The limit in effect.
     pub fn limit(&self) -> ConcurrencyLimit {
         self.shared.lock().limit
     }
 
-    /// Permits that are out.
+    /// Number of permits in use.
     pub fn in_flight(&self) -> usize {
         self.shared.lock().in_flight
     }
 
-    /// Callers that wait.
+    /// Number of waiting requests.
     pub fn queued(&self) -> usize {
         self.shared.lock().waiting.len()
     }
@@ -138,7 +141,7 @@ impl fmt::Debug for Breaker {
 // === impl ConcurrencyLimit ===
 
 impl ConcurrencyLimit {
-    /// Reads a container concurrency, in which 0 means no limit.
+    /// Converts a container concurrency, in which 0 means no limit.
     pub fn of_container_concurrency(value: u32) -> Self {
         match value {
             0 => Self::Unlimited,
@@ -179,8 +182,8 @@ impl Shared {
         BreakerPermit { shared: Arc::clone(self) }
     }
 
-    /// Gives a free slot to whoever waits longest. The caller wakes them after the lock is gone: a waker may drop a task
-    /// that holds a permit of this very breaker.
+    /// Grants a free slot to the oldest waiter. The caller must wake it after the lock is released: a
+    /// waker may drop a task that holds a permit of the same breaker.
     fn grant(&self) -> Option<oneshot::Sender<()>> {
         self.lock().grant()
     }

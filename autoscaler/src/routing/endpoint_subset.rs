@@ -1,14 +1,15 @@
-//! Which activators carry a workload: a subset that is the same for everybody who asks and barely moves under churn.
+//! Subset of activators that serves a workload. It is deterministic and changes little under churn.
 //!
-//! Input: the activators that are there and the workload's name. Output: the ones in its slices. Rendezvous hashing: each
-//! (workload, activator) pair has a score, and the highest scores win. So an activator that leaves is replaced by one
-//! other, and one that comes displaces at most one; workloads spread evenly. Knative does the same with a ring.
+//! Input: the available activators and the workload's name. Output: the activators for its
+//! EndpointSlices. Rendezvous hashing gives each (workload, activator) pair a score, and the highest
+//! scores win. An activator that leaves is thus replaced by one other, a new one displaces at most
+//! one, and workloads spread evenly. Knative uses consistent hashing with a ring instead.
 
 use std::collections::BTreeSet;
 
 use super::hash::hash_pair;
 
-/// The `size` candidates that belong to `key`; all of them if there are not more.
+/// Selects `size` candidates for `key`; all candidates if there are at most `size`.
 pub fn endpoint_subset<'a>(candidates: &BTreeSet<&'a str>, key: &str, size: usize) -> BTreeSet<&'a str> {
     if candidates.len() <= size {
         return candidates.clone();
@@ -36,7 +37,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn has_the_size_asked_for_and_comes_from_the_candidates(n in 0usize..60, size in 0usize..70, key in "[a-z]{1,8}/[a-z]{1,8}") {
+        fn subset_has_the_requested_size_and_contains_only_candidates(n in 0usize..60, size in 0usize..70, key in "[a-z]{1,8}/[a-z]{1,8}") {
             let all = addresses(n);
             let subset = endpoint_subset(&set(&all), &key, size);
             prop_assert_eq!(subset.len(), size.min(n));
@@ -44,7 +45,7 @@ mod tests {
         }
 
         #[test]
-        fn one_that_leaves_is_replaced_by_one_other(n in 2usize..60, size in 1usize..60, gone in 0usize..60, key in "[a-z]{1,8}/[a-z]{1,8}") {
+        fn activator_that_leaves_is_replaced_by_at_most_one_other(n in 2usize..60, size in 1usize..60, gone in 0usize..60, key in "[a-z]{1,8}/[a-z]{1,8}") {
             let all = addresses(n);
             let before = endpoint_subset(&set(&all), &key, size);
             let gone = &all[gone % n];
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_spread_over_the_activators() {
+    fn workloads_spread_evenly_over_activators() {
         let all = addresses(20);
         let mut carried: BTreeMap<&str, usize> = BTreeMap::new();
         for i in 0..1000 {

@@ -1,14 +1,15 @@
-//! FairShare: an amount that many share, of which nobody can be starved.
+//! Fair division of a bounded amount among members, without starvation.
 //!
-//! Half of it is reserved: each member has the same part of that half for itself, whatever others take. The other half is a
-//! pool, for whoever comes first. So one alone may have all of it, and a newcomer is never told that others were here
-//! before. The activator shares its places for held requests, and the bytes that they keep, among its workloads this way.
+//! Half of the amount is reserved in equal shares, one for each member. The other half is a pool, first
+//! come, first served. A single member can thus take the whole amount, and a new member always gets
+//! its share. The activator divides its slots for held requests, and the bytes that these requests
+//! keep in memory, among its workloads this way.
 //!
-//! Laws: who holds no more than the share with what is asked for gets it, always; and as long as nobody joins, no more is out
-//! than there is. Somebody who joins makes the shares smaller, and nothing is taken from those who hold more: until they give
-//! back, half as much again may be out.
+//! Invariants: a member can always take up to its share. While no member joins, the members hold
+//! at most the bound. A new member makes the shares smaller, but amounts in use are not revoked.
+//! Until they are given back, the members may hold up to one and a half times the bound.
 
-/// An amount and what is out of it.
+/// A bounded amount that members share.
 #[derive(Clone, Debug)]
 pub struct FairShare {
     bound: u64,
@@ -16,7 +17,7 @@ pub struct FairShare {
     pooled: u64,
 }
 
-/// What one member holds.
+/// Amount that one member holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareHolding {
     own: u64,
@@ -26,34 +27,34 @@ pub struct ShareHolding {
 // === impl FairShare ===
 
 impl FairShare {
-    /// So much, of which nothing is out.
+    /// A bound without members.
     pub fn new(bound: u64) -> Self {
         Self { bound, members: 0, pooled: 0 }
     }
 
-    /// How much there is.
+    /// The total amount.
     pub fn bound(&self) -> u64 {
         self.bound
     }
 
-    /// What each member may hold, whatever the others do; 0 where there are more members than half the amount.
+    /// Reserved share of each member; 0 if there are more members than half the bound.
     pub fn share(&self) -> u64 {
         (self.bound / 2).checked_div(self.members).unwrap_or(self.bound / 2)
     }
 
-    /// One more member, that holds nothing.
+    /// Adds a member, which holds nothing.
     pub fn join(&mut self) -> ShareHolding {
         self.members = self.members.saturating_add(1);
         ShareHolding::default()
     }
 
-    /// One less, with all that it holds.
+    /// Removes a member and releases all that it holds.
     pub fn leave(&mut self, holding: ShareHolding) {
         self.members = self.members.saturating_sub(1);
         self.pooled = self.pooled.saturating_sub(holding.pooled);
     }
 
-    /// Takes `amount` for a member, whole or not at all.
+    /// Takes the whole `amount` for a member, or nothing and returns false.
     pub fn take(&mut self, holding: &mut ShareHolding, amount: u64) -> bool {
         let own = amount.min(self.share().saturating_sub(holding.own));
         let pooled = amount - own;
@@ -67,7 +68,8 @@ impl FairShare {
         true
     }
 
-    /// Gives back `amount` of what a member holds: first what is others' share by now, then what is anybody's.
+    /// Returns `amount` of a member's holding. What exceeds its current share goes first, because it
+    /// belongs to shares of other members; then what came from the pool.
     pub fn give_back(&mut self, holding: &mut ShareHolding, amount: u64) {
         let excess = amount.min(holding.own.saturating_sub(self.share()));
         let pooled = (amount - excess).min(holding.pooled);
@@ -80,7 +82,7 @@ impl FairShare {
 // === impl ShareHolding ===
 
 impl ShareHolding {
-    /// How much it is.
+    /// The total amount of this holding.
     pub fn amount(&self) -> u64 {
         self.own.saturating_add(self.pooled)
     }
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_alone_may_have_all_of_it() {
+    fn single_member_can_take_the_whole_amount() {
         let mut places = FairShare::new(11);
         let mut alone = places.join();
         assert!((0..11).all(|_| places.take(&mut alone, 1)));
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_leaves_the_others_their_share() {
+    fn member_with_many_requests_leaves_others_their_share() {
         let mut places = FairShare::new(100);
         let (mut flood, mut few) = (places.join(), places.join());
         while places.take(&mut flood, 1) {}
@@ -109,11 +111,11 @@ mod tests {
         assert!((0..25).all(|_| places.take(&mut few, 1)));
         assert!(!places.take(&mut few, 1));
         places.give_back(&mut flood, 1);
-        assert!(places.take(&mut few, 1), "what is of the pool is anybody's");
+        assert!(places.take(&mut few, 1), "any member can take from the pool");
     }
 
     #[test]
-    fn what_does_not_fit_as_a_whole_takes_nothing() {
+    fn failed_take_changes_nothing() {
         let mut bytes = FairShare::new(100);
         let mut one = bytes.join();
         assert!(!bytes.take(&mut one, 101));
@@ -133,14 +135,14 @@ mod tests {
         prop_oneof![
             1 => Just(Step::Join),
             1 => any::<usize>().prop_map(Step::Leave),
-            8 => (any::<usize>(), 0..40u64).prop_map(|(who, amount)| Step::Take(who, amount)),
-            6 => (any::<usize>(), 0..40u64).prop_map(|(who, amount)| Step::GiveBack(who, amount)),
+            8 => (any::<usize>(), 0..40u64).prop_map(|(member, amount)| Step::Take(member, amount)),
+            6 => (any::<usize>(), 0..40u64).prop_map(|(member, amount)| Step::GiveBack(member, amount)),
         ]
     }
 
     proptest! {
         #[test]
-        fn nobody_is_starved_and_no_more_is_out_than_there_is(
+        fn take_within_share_succeeds_and_total_is_bounded(
             bound in 0..300u64,
             steps in prop::collection::vec(step(), 0..200),
         ) {
@@ -154,17 +156,17 @@ mod tests {
                         members.push(shared.join());
                         grew = true;
                     }
-                    Step::Leave(who) if count > 1 => shared.leave(members.swap_remove(who % count)),
+                    Step::Leave(member) if count > 1 => shared.leave(members.swap_remove(member % count)),
                     Step::Leave(_) => {}
-                    Step::Take(who, amount) => {
-                        let (share, holding) = (shared.share(), &mut members[who % count]);
+                    Step::Take(member, amount) => {
+                        let (share, holding) = (shared.share(), &mut members[member % count]);
                         let before = holding.amount();
                         let taken = shared.take(holding, amount);
-                        prop_assert!(taken || before + amount > share, "refused within the share of {share}");
+                        prop_assert!(taken || before + amount > share, "rejected within the share of {share}");
                         prop_assert_eq!(holding.amount(), if taken { before + amount } else { before });
                     }
-                    Step::GiveBack(who, amount) => {
-                        let holding = &mut members[who % count];
+                    Step::GiveBack(member, amount) => {
+                        let holding = &mut members[member % count];
                         let before = holding.amount();
                         shared.give_back(holding, amount.min(before));
                         prop_assert_eq!(holding.amount(), before - amount.min(before));
@@ -172,7 +174,7 @@ mod tests {
                 }
                 let out: u64 = members.iter().map(ShareHolding::amount).sum();
                 let most = if grew { bound + bound / 2 } else { bound };
-                prop_assert!(out <= most, "{out} of {bound} are out");
+                prop_assert!(out <= most, "{out} of {bound} are in use");
             }
             for holding in &mut members {
                 let all = holding.amount();

@@ -1,21 +1,22 @@
-//! Pod assignment: which slots of a workload's pods belong to which of its activators.
+//! Assignment of pod slots to the activators of a workload.
 //!
-//! Input: the pods that take requests, the activators in the Service's slices, and the container concurrency. Output: the
-//! share of one activator. Every activator computes it for itself from the same objects, so all agree without a word; while
-//! their views differ for a moment, the sidecar's own limit is the guard.
+//! Input: the ready pods, the activators in the Service's EndpointSlices, and the container
+//! concurrency. Output: the slots of one activator. All activators compute their shares from the same
+//! objects, without messages. While their caches differ, the limit of the sidecar prevents overload.
 //!
 //! ```text
 //!  container concurrency 7, activators a, b, c
 //!
-//!        pod-1      pod-2      pod-3          each activator gets ⌊7/3⌋ = 2 slots of every pod;
-//!       aabbcc a   aabbcc c   aabbcc b        the odd slot of each pod goes to the activator with the highest score
-//!                                             (rendezvous hashing) that has not got its part of the odd ones yet
+//!        pod-1      pod-2      pod-3      each activator gets ⌊7/3⌋ = 2 slots of every pod;
+//!       aabbcc a   aabbcc c   aabbcc b    the remaining slot goes to the activator with the highest
+//!                                         score (rendezvous hashing) that has a remainder left to get
 //! ```
 //!
-//! So shares differ by one slot at most, and a pod or an activator that comes or goes moves few of the others. Slots are
-//! divided, not pods as in Knative: an activator whose callers are busy reaches every pod that its share of slots allows.
-//! A share is a home, not a border: what an activator does not need it lends to others, see
-//! [`slot_lending`](crate::routing::slot_lending). Without a limit there are no slots, and every activator uses every pod.
+//! Shares differ by at most one slot. A pod or an activator that is added or removed moves few slots
+//! of the others. Slots are divided, not pods as in Knative, so an activator with many requests
+//! can use all pods in which it has slots. Activators lend slots that they do not need, see
+//! [`slot_lending`](crate::routing::slot_lending). Without a container concurrency there are no
+//! slots, and every activator uses every pod.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,18 +24,18 @@ use std::num::NonZeroU32;
 
 use crate::routing::hash::{hash, mix};
 
-/// Slots that belong to one activator, by pod; pods without any are left out.
+/// Slots that belong to one activator, by pod. Pods without slots are omitted.
 pub type SlotShare<'a> = BTreeMap<&'a str, u32>;
 
-/// An activator while the odd slots are given out.
-struct Heir<'a> {
+/// An activator during the assignment of the odd slots, which remain after even division.
+struct OddSlotCandidate<'a> {
     name: &'a str,
     hash: u64,
-    /// Odd slots it has got.
+    /// Odd slots assigned so far.
     odd: usize,
 }
 
-/// The slots of `activator`; none if it is not among `activators`, and then it may still borrow.
+/// Slots of `activator`. An activator that is not among `activators` has none, but can borrow.
 pub fn slot_share<'a>(
     workload: &str,
     pods: &BTreeSet<&'a str>,
@@ -49,8 +50,8 @@ pub fn slot_share<'a>(
     }
     let mut share: SlotShare<'a> = pods.iter().map(|pod| (*pod, each)).collect();
     let odd = (container_concurrency.get() % count) as usize;
-    for (pod, heir) in heirs(workload, pods, activators, odd) {
-        if heir == activator {
+    for (pod, candidate) in odd_slots(workload, pods, activators, odd) {
+        if candidate == activator {
             *share.entry(pod).or_default() += 1;
         }
     }
@@ -58,8 +59,8 @@ pub fn slot_share<'a>(
     share
 }
 
-/// Who gets the `odd` slots of each pod that cannot be divided evenly.
-fn heirs<'a, 'b>(
+/// Assigns the `odd` slots of each pod, which remain after even division, to activators.
+fn odd_slots<'a, 'b>(
     workload: &str,
     pods: &BTreeSet<&'a str>,
     activators: &BTreeSet<&'b str>,
@@ -69,23 +70,23 @@ fn heirs<'a, 'b>(
         return Vec::new();
     }
     let slots = pods.len() * odd;
-    // No activator gets more than `all` of them, and so many get one more.
+    // Every activator gets `all` odd slots, and `one_more` activators get one more.
     let (all, mut one_more) = (slots / activators.len().max(1), slots % activators.len().max(1));
-    let mut candidates: Vec<Heir<'b>> =
-        activators.iter().map(|name| Heir { name, hash: hash(name), odd: 0 }).collect();
+    let mut candidates: Vec<OddSlotCandidate<'b>> =
+        activators.iter().map(|name| OddSlotCandidate { name, hash: hash(name), odd: 0 }).collect();
     let mut given = Vec::with_capacity(slots);
     for pod in pods {
         let pod_hash = hash(pod) ^ hash(workload);
-        candidates.sort_unstable_by_key(|heir| Reverse(mix(pod_hash ^ heir.hash)));
+        candidates.sort_unstable_by_key(|candidate| Reverse(mix(pod_hash ^ candidate.hash)));
         let mut left = odd;
-        // More rounds than one are for the last pods, when fewer activators than slots have room.
-        for heir in (0..odd).flat_map(|_| 0..activators.len()) {
-            let Some(heir) = candidates.get_mut(heir).filter(|_| left > 0) else { continue };
-            if heir.odd < all || (heir.odd == all && one_more > 0) {
-                one_more -= usize::from(heir.odd == all);
-                heir.odd += 1;
+        // The last pods need more than one pass if fewer activators than slots have room.
+        for candidate in (0..odd).flat_map(|_| 0..activators.len()) {
+            let Some(candidate) = candidates.get_mut(candidate).filter(|_| left > 0) else { continue };
+            if candidate.odd < all || (candidate.odd == all && one_more > 0) {
+                one_more -= usize::from(candidate.odd == all);
+                candidate.odd += 1;
                 left -= 1;
-                given.push((*pod, heir.name));
+                given.push((*pod, candidate.name));
             }
         }
     }
@@ -122,7 +123,7 @@ mod tests {
         totals
     }
 
-    /// Slots whose owner differs between two assignments of the pods and activators that both have.
+    /// Slots with different owners in two assignments, of pods and activators in both.
     fn moved(
         before: &BTreeMap<&str, SlotShare<'_>>,
         after: &BTreeMap<&str, SlotShare<'_>>,
@@ -139,9 +140,9 @@ mod tests {
         moved
     }
 
-    /// The rows of Knative's throttler_test.go that speak of an activator's capacity.
+    /// Rows of Knative's throttler_test.go about the capacity of an activator.
     #[test]
-    fn shares_add_up_as_in_knative() {
+    fn total_shares_equal_those_of_knative() {
         // T1, T2, T6, T7: even divisions.
         for (pods, activators, cc, each) in [
             (1, 1, 10, 10),
@@ -163,20 +164,22 @@ mod tests {
     }
 
     #[test]
-    fn shares_differ_from_knatives_where_those_oversubscribe_or_are_uneven() {
+    fn shares_stay_even_where_knative_is_uneven_or_oversubscribes() {
         // T8: Knative divides whole pods, 20 and 10.
         assert_eq!(totals(3, 2, 10), [15, 15]);
-        // T3: Knative gives each of 200 activators 1, though the pods have 100 places. Here who has none borrows.
+        // T3: Knative gives each of 200 activators 1, though the pods have 100 slots. Here the
+        // activators without slots borrow.
         let few = totals(10, 200, 10);
         assert_eq!((few.iter().sum::<u32>(), few[0], few[199]), (100, 1, 0));
-        // P1, P2: more activators than pods. Knative lets them share a pod, which then sees two requests at once.
+        // P1, P2: more activators than pods. In Knative they share a pod, which can then get two
+        // requests at the same time.
         assert_eq!(totals(1, 2, 1), [1, 0]);
         assert_eq!(totals(2, 3, 1), [1, 1, 0]);
     }
 
-    /// P6: an activator that is not in the slices has no place in the list.
+    /// P6: an activator that is not in the EndpointSlices.
     #[test]
-    fn who_is_not_in_the_slices_owns_nothing() {
+    fn activator_outside_the_endpoint_slices_owns_no_slots() {
         let (pods, activators) = (names("pod", 3), names("activator", 2));
         let cc = NonZeroU32::new(5).unwrap();
         assert!(slot_share("shop/web", &set(&pods), &set(&activators), cc, "activator-x").is_empty());
@@ -185,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_slot_of_every_pod_has_one_owner_and_shares_are_even(
+        fn every_slot_has_one_owner_and_shares_are_even(
             pods in 0usize..40, activators in 1usize..12, cc in 1u32..25,
         ) {
             let (pods, activators) = (names("pod", pods), names("activator", activators));
@@ -198,9 +201,9 @@ mod tests {
             prop_assert!(totals.iter().max().unwrap() - totals.iter().min().unwrap() <= 1, "{:?}", totals);
         }
 
-        /// An activator that comes takes its part of the slots from the others, and little else moves.
+        /// A new activator gets its share from all others; few other slots move.
         #[test]
-        fn an_activator_that_comes_or_goes_moves_little_but_its_own_part(
+        fn adding_or_removing_an_activator_moves_few_other_slots(
             pods in 1usize..60, activators in 2usize..8, gone in any::<prop::sample::Index>(),
         ) {
             let (pods, activators) = (names("pod", pods), names("activator", activators));
@@ -208,22 +211,22 @@ mod tests {
             rest.remove(gone.index(activators.len()));
             let (with, without) = (shares(&pods, &activators, 1), shares(&pods, &rest, 1));
             let bound = (pods.len().div_ceil(activators.len()) + activators.len()) as u32;
-            let (come, gone) = (moved(&without, &with, &pods), moved(&with, &without, &pods));
-            prop_assert!(come <= bound && gone <= bound, "{} {} {}", come, gone, bound);
+            let (added, removed) = (moved(&without, &with, &pods), moved(&with, &without, &pods));
+            prop_assert!(added <= bound && removed <= bound, "{} {} {}", added, removed, bound);
         }
 
         #[test]
-        fn a_pod_that_comes_or_goes_moves_few_of_the_others(
+        fn adding_or_removing_a_pod_moves_few_slots_of_other_pods(
             pods in 2usize..60, activators in 1usize..8, cc in 1u32..8, gone in any::<prop::sample::Index>(),
         ) {
             let (pods, activators) = (names("pod", pods), names("activator", activators));
             let mut rest = pods.clone();
             rest.remove(gone.index(pods.len()));
             let (with, without) = (shares(&pods, &activators, cc), shares(&rest, &activators, cc));
-            // Evenness makes others give way: about one odd slot of each activator, not a part of all pods.
+            // Even shares require some moves: about one odd slot of each activator.
             let bound = cc % activators.len() as u32 * activators.len() as u32;
-            let (come, gone) = (moved(&without, &with, &rest), moved(&with, &without, &rest));
-            prop_assert!(come <= bound && gone <= bound, "{} {} {}", come, gone, bound);
+            let (added, removed) = (moved(&without, &with, &rest), moved(&with, &without, &rest));
+            prop_assert!(added <= bound && removed <= bound, "{} {} {}", added, removed, bound);
         }
     }
 }

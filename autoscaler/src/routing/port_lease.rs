@@ -1,11 +1,12 @@
-//! Activator ports for Service ports.
+//! Leases of activator ports for Service ports.
 //!
-//! The port on which an activator accepts a request is all that tells it whose request it is, so a port may mean one thing
-//! only in the whole cluster. Input: what a ServerlessService needs and has, and what all others hold. Output: its leases,
-//! which the zero-scaler writes into its status, where they stay until its Service's ports change.
+//! An activator identifies the workload of a connection only by the port that accepted it. A leased
+//! port is therefore unique in the cluster. Input: the Service ports and current leases of a
+//! ServerlessService, and the leases of all others. Output: its new leases, which zero-scaler writes
+//! into its status. A lease lasts until the ports of the Service change.
 //!
-//! The search for a free port starts where the workload's name hashes to: two writers who cannot see each other's
-//! choice yet rarely collide, and a workload made anew usually gets its old ports back.
+//! The search for a free port starts at a hash of the workload's name. Concurrent writers with stale
+//! caches thus rarely collide, and a recreated workload usually gets its old ports back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +14,19 @@ use crate::Key;
 use crate::contract::LEASED_PORTS;
 use crate::routing::hash::hash;
 
-/// All ports are taken.
+/// Error if all activator ports are leased.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all {} activator ports are leased; the workload's Service port {service_port} gets none", LEASED_PORTS.count())]
 pub struct PortsExhausted {
-    /// The Service port that stays without.
+    /// The Service port without a lease.
     pub service_port: u16,
 }
 
-/// The activator port of each Service port: kept where it is held already and nobody else holds it, else a free one.
+/// Leases an activator port for each Service port. A current lease is kept unless another
+/// workload holds the same port.
 ///
 /// # Errors
-/// When no port is free.
+/// If no port is free.
 pub fn lease_ports(
     key: &Key,
     service_ports: &BTreeSet<u16>,
@@ -63,7 +65,7 @@ fn first_free(key: &Key, service_port: u16, taken: impl Fn(u16) -> bool) -> Opti
     LEASED_PORTS.cycle_from(start).find(|port| !taken(*port))
 }
 
-/// The range, from an offset on and around.
+/// Iteration over a range that starts at an offset and wraps around.
 trait CycleFrom {
     fn cycle_from(self, offset: usize) -> impl Iterator<Item = u16>;
 }
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_workload_gets_one_port_each_and_the_same_when_asked_again() {
+    fn new_workload_gets_a_distinct_and_deterministic_port_for_each_service_port() {
         let key = Key::new("shop", "web");
         let leases = lease_ports(&key, &ports(&[80, 443]), &BTreeMap::new(), |_| false).unwrap();
         assert_eq!(leases.keys().copied().collect::<Vec<_>>(), [80, 443]);
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_are_kept_while_their_service_port_exists_and_nobody_else_holds_them() {
+    fn keeps_lease_while_service_port_exists_and_no_other_workload_holds_it() {
         let key = Key::new("shop", "web");
         let current = BTreeMap::from([(80, 20001), (443, 20002)]);
         assert_eq!(lease_ports(&key, &ports(&[80, 443]), &current, |_| false), Ok(current.clone()));
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_outside_the_range_or_given_twice_are_replaced() {
+    fn replaces_leases_that_are_out_of_range_or_duplicate() {
         let key = Key::new("shop", "web");
         let current = BTreeMap::from([(80, 8080), (443, 20002), (444, 20002)]);
         let leases = lease_ports(&key, &ports(&[80, 443, 444]), &current, |_| false).unwrap();
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_free_port_is_found_and_after_it_there_is_an_error() {
+    fn finds_the_last_free_port_and_fails_without_one() {
         let key = Key::new("shop", "web");
         assert_eq!(
             lease_ports(&key, &ports(&[80]), &BTreeMap::new(), |port| port != 23456),

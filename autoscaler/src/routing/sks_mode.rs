@@ -1,13 +1,14 @@
-//! Serve or Proxy: whether a Service's requests go to the pods or through activators, and through how many.
+//! Mode of a ServerlessService: Serve sends requests to pods, Proxy sends them through activators.
 //!
-//! Input: the decision and what is ready. Output: the mode that the PodAutoscaler wants (ServerlessService `spec.mode`) and
-//! the one that its slices can have (`status.mode`). Used by the zero-scaler; the rules are Knative's (`kpa.go`, and
-//! `serverlessservice.go` for the mode in force), with two differences:
+//! Input: the decision, and the numbers of ready pods and activators. Output: the desired mode
+//! (ServerlessService `spec.mode`), the mode in effect (`status.mode`), and the number of activators.
+//! zero-scaler uses them. The rules are Knative's (`kpa.go`, and `serverlessservice.go` for the mode
+//! in effect), with two differences:
 //!
-//! - Without a decision the mode stays. There it becomes Proxy, so that an outage of the decider sends all requests of all
-//!   workloads through the activators.
-//! - Pods that are wanted and not ready yet are not served to. There that is the business of the mode in force alone, which says
-//!   the same; here the wanted mode says it too, because people read it.
+//! - Without a decision the mode stays. In Knative it becomes Proxy, so an outage of the decider sends
+//!   the requests of all workloads through activators.
+//! - Without ready pods the desired mode is Proxy. In Knative only the mode in effect is; the
+//!   result is the same, but users read the desired mode.
 
 #[cfg(feature = "api")]
 use schemars::JsonSchema;
@@ -15,23 +16,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
 
-/// Fewest activators in a path, so that one may fail.
+/// Minimum number of activators of a workload, so that one may fail.
 const FEWEST_ACTIVATORS: u32 = 2;
 
-/// Where requests go.
+/// Destination of a Service's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "api", derive(JsonSchema))]
 pub enum SksMode {
-    /// To activators, which hold them while there is no pod.
+    /// Activators, which hold requests while no pod is ready.
     Proxy,
-    /// To the pods.
+    /// Pods.
     Serve,
 }
 
-/// The mode that should be: through activators unless pods are wanted, are ready, and have enough capacity to spare.
+/// The desired mode: Serve if pods are desired, are ready, and have enough spare capacity.
 ///
-/// `excess_burst_capacity` is `None` while no decision is known. Then the mode stays what it is: an outage of the
-/// decider must not reroute everybody's requests.
+/// `excess_burst_capacity` is `None` without a decision. The mode then stays, because an outage of
+/// the decider must not reroute the requests of all workloads.
 pub fn wanted(
     wanted_pods: Option<u32>,
     excess_burst_capacity: Option<i32>,
@@ -52,8 +53,8 @@ pub fn wanted(
     }
 }
 
-/// The mode that the slices can have: without pods only Proxy, but without activators always Serve, so that a Service is
-/// never empty while somebody could answer.
+/// The mode in effect: Serve without activators, else Proxy without ready pods, else the desired
+/// mode. A Service thus has endpoints whenever an activator or a pod is available.
 pub fn in_force(wanted: SksMode, ready_pods: u32, activators: u32) -> SksMode {
     match (ready_pods, activators) {
         (_, 0) => SksMode::Serve,
@@ -62,9 +63,9 @@ pub fn in_force(wanted: SksMode, ready_pods: u32, activators: u32) -> SksMode {
     }
 }
 
-/// How many activators carry the capacity of the ready pods and the burst to be absorbed.
+/// Number of activators for the capacity of the ready pods plus the target burst capacity.
 ///
-/// `pod_capacity` is what one pod can carry in all, not the share of it that is aimed for.
+/// `pod_capacity` is the total capacity of one pod, not its target.
 pub fn number_of_activators(ready_pods: u32, pod_capacity: f64, settings: &Settings) -> u32 {
     if settings.target_burst_capacity == 0.0 {
         return FEWEST_ACTIVATORS;
@@ -85,19 +86,19 @@ mod tests {
 
     const ANY: &[Option<SksMode>] = &[None, Some(Proxy), Some(Serve)];
 
-    /// Pods wanted, excess burst capacity, ready pods, mode before, mode.
+    /// Desired pods, excess burst capacity, ready pods, previous mode, resulting mode.
     type Row =
         (&'static [Option<u32>], &'static [Option<i32>], &'static [u32], &'static [Option<SksMode>], SksMode);
 
     const TABLE: &[Row] = &[
-        // Nothing is wanted.
+        // No pods are desired.
         (&[Some(0)], &[None, Some(i32::MIN), Some(-1), Some(0), Some(1)], &[0, 1, 9], ANY, Proxy),
-        // Nobody could answer.
+        // No pod is ready.
         (&[None, Some(1), Some(9)], &[None, Some(i32::MIN), Some(-1), Some(0), Some(1)], &[0], ANY, Proxy),
         // kpa.go: want > 0 and excess >= 0.
         (&[Some(1), Some(9)], &[Some(0), Some(1)], &[1, 9], ANY, Serve),
         (&[Some(1), Some(9)], &[Some(i32::MIN), Some(-1)], &[1, 9], ANY, Proxy),
-        // Nothing is known: kpa.go says Proxy.
+        // No decision: the result in kpa.go is Proxy.
         (&[None], &[None, Some(i32::MIN), Some(-1), Some(0), Some(1)], &[1, 9], &[Some(Serve)], Serve),
         (&[None], &[None, Some(i32::MIN), Some(-1), Some(0), Some(1)], &[1, 9], &[None, Some(Proxy)], Proxy),
         (&[Some(1), Some(9)], &[None], &[1, 9], &[Some(Serve)], Serve),
@@ -105,7 +106,7 @@ mod tests {
     ];
 
     #[test]
-    fn follows_the_table_in_every_case() {
+    fn desired_mode_follows_the_table_in_every_case() {
         let mut cases = 0;
         for (pods, excess, ready, before, mode) in TABLE {
             for &pods in *pods {
@@ -120,13 +121,14 @@ mod tests {
                 }
             }
         }
-        // Each of 4 wants, 5 excesses, 3 numbers of pods and 3 pasts stands in the table once.
+        // The table covers each combination of 4 desired counts, 5 excesses, 3 ready counts and 3
+        // previous modes once.
         assert_eq!(cases, 4 * 5 * 3 * 3);
     }
 
-    /// The effective mode in serverlessservice.go.
+    /// Effective mode in serverlessservice.go.
     #[test]
-    fn a_service_is_never_emptied_by_its_mode() {
+    fn mode_in_effect_never_leaves_a_service_without_endpoints() {
         for (mode, pods, activators, effective) in [
             (Proxy, 0, 0, Serve),
             (Proxy, 0, 1, Proxy),
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn activators_are_counted_as_knative_counts_them() {
+    fn number_of_activators_equals_that_of_knative() {
         // kpa_test.go: pod capacity 100, activator capacity 100: (pods, burst capacity) -> activators
         let number = |pods, capacity, burst| {
             let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
@@ -158,7 +160,7 @@ mod tests {
         {
             assert_eq!(number(pods, 100.0, burst), activators, "{pods} {burst}");
         }
-        // A part of an activator is a whole one; and no number is too large to say.
+        // Fractions round up, and large numbers saturate.
         assert_eq!(number(3, 67.0, 0.5), 3);
         assert_eq!([number(u32::MAX, f64::MAX, 1.0), number(0, f64::NAN, 1.0)], [u32::MAX, 2]);
     }

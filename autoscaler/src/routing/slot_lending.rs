@@ -1,38 +1,43 @@
-//! Slot lending: what an activator does not need of its share, the others may use; so no pod is idle while a request waits.
+//! Slot lending: activators use each other's free slots, so that no pod is idle while a request waits.
 //!
 //! ```text
-//!      a waits                          a                      b
-//!        │ ── Want ─────────────────────►──────────────────────►│ b has a free slot and nobody to use it,
-//!        │ ◄─────────────────── Lend ───◄────────────────────── │ or a's oldest request waits much longer than b's
-//!        │ the request runs on the slot │                       │
-//!        │ ── Return ───────────────────►──────────────────────►│ unless a has more to do and nobody else wants
+//!      activator a                                        activator b
+//!        │ ── Want ────────────────────────────────────────►│ b has a free slot and no request for it,
+//!        │ ◄───────────────────────────────────── Lend ──── │ or a's oldest request waits much longer
+//!        │ the request of a runs on the slot                │
+//!        │ ── Return ──────────────────────────────────────►│ unless a has more requests and no other
+//!        │                                                  │ peer wants slots
 //! ```
 //!
-//! Each activator holds one [`SlotLending`] for each workload with a container concurrency. Input: its own
-//! [`share`](crate::routing::pod_assignment::share), requests that take and release slots, how many wait and since when, and what the
-//! other activators say. Output: messages to them. The caller picks pods and holds the queue.
+//! Each activator has one [`SlotLending`] for each workload with a container concurrency. Input: its
+//! own [`slot_share`](crate::routing::pod_assignment::slot_share), requests that take and release
+//! slots, number and age of waiting requests, and messages of peers. Output: messages to peers. The
+//! caller owns the queue and sends the requests.
 //!
-//! Why no pod is idle while a request waits, when nothing is lost between two activators for longer than a message takes:
+//! Why no pod is idle while a request waits, as long as connections between activators are up:
 //!
-//! 1. Every slot is held by one activator at a time: its owner, or the one that the owner has lent it to.
-//! 2. Who waits has told everybody so ([`settle`](SlotLending::settle) says `Want` to whoever may believe otherwise: it
-//!    counts down what a peer believes with each slot that comes from there, so it can only err towards saying it again).
-//! 3. An owner with a free slot and nobody waiting lends it to whoever wants. Who has borrowed one and has nobody for it
-//!    returns it at once.
-//! 4. So a slot that is not in use while a request waits is on its way: with its owner's `Lend`, or back with a `Return`.
-//!    It may go in vain to a peer whose wish was met elsewhere in the meantime, which is known one message later: so at most
-//!    once to each. No request waits beside one and the same idle pod for longer than two messages for each activator there
-//!    is (6 for 3 activators, each some hundred microseconds within a cluster).
+//! 1. Each slot is held by one activator at a time: its owner, or the borrower.
+//! 2. An activator with waiting requests has sent `Want` to all peers. [`settle`](SlotLending::settle)
+//!    decrements the announced want with each borrowed slot. The estimate can only be too low, and the
+//!    effect of that is a redundant `Want`.
+//! 3. An owner with a free slot and no waiting request lends the slot to a peer that wants it. A
+//!    borrower without a request for the slot returns it at once.
+//! 4. A slot that is unused while a request waits is thus in transit: in a `Lend` or in a `Return`. It
+//!    may reach a peer whose want was met in the meantime, at most once for each peer. A request
+//!    waits beside the same idle pod for at most two messages per activator (6 messages for 3
+//!    activators, each some hundred microseconds within a cluster).
 //!
-//! A pod that cannot be reached from here, or is not known yet, is set aside: its slots of ours are lent to whoever can use
-//! them, and one that is lent to us is refused, once, until the pod is usable ([`set_usable`](SlotLending::set_usable)).
+//! A pod that this activator cannot reach yet is set aside. Own slots on it are lent to peers that can
+//! use them. A borrowed slot on it is refused once, until the pod is usable
+//! ([`set_usable`](SlotLending::set_usable)).
 //!
-//! Nobody starves either: an owner with requests of its own still lends when another's have waited much longer, and a
-//! borrower gives back after one request when anybody else wants. What surprises: under even overload nothing is lent,
-//! and there are no messages at all.
+//! No activator starves: an owner with waiting requests still lends if a peer's request has waited much
+//! longer. A borrower returns a slot after one request if any other peer wants slots. If all activators
+//! are equally overloaded, no slots are lent and no messages are sent.
 //!
-//! A lost peer takes its words with it: what it had borrowed is free again at once, though it may still run there. The
-//! same holds for a moment while pods or activators change. The sidecar's limit is the guard then, and makes one wait.
+//! Messages of a lost peer are void. Slots that it had borrowed are free at once, although requests may
+//! still run on them. Views may also differ for a moment while pods or activators change. The limit
+//! of the sidecar then prevents overload, and a request waits there.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -49,76 +54,78 @@ pub use load_balancing_policy::LoadBalancingPolicy;
 use own_slots::OwnSlots;
 use peer_ledger::PeerLedger;
 
-/// Requests that a peer may say it wants slots for. More than any activator holds.
+/// Limit of the want of a peer, in requests. Larger than the queue of any activator.
 const MOST_WANTED: u32 = 1_000_000;
-/// Pods of one peer that are remembered as refused. Beyond that it may offer one of them again.
+/// Limit of stored pods that were refused to one peer. Beyond it, the peer may lend an old one again.
 const MOST_DECLINED: usize = 1024;
-/// A peer's oldest request must have waited this much longer than ours, and a quarter more, before it comes first: below
-/// that the messages would cost more than the order is worth.
-const ELDER_BY: Duration = Duration::from_millis(50);
+/// A peer's oldest request takes precedence if its wait exceeds 1.25 times the oldest own wait by this
+/// much. A smaller difference does not justify the messages.
+const PRECEDENCE_AFTER: Duration = Duration::from_millis(50);
 
-/// What activators say to each other about one workload's slots. Each pair's messages arrive in order or the pair is lost.
+/// Message between two activators about slots of one workload. Messages of a connection arrive in
+/// order; after an error the connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SlotMessage<Pod> {
-    /// The sender has so many requests waiting, the oldest for so long. Replaces what it said before.
+    /// Number and age of the sender's waiting requests. Replaces its previous `Want`.
     Want {
-        /// Requests without a slot; 0 takes the wish back.
+        /// Requests without a slot; 0 withdraws the want.
         requests: u32,
-        /// How long the oldest of them has been waiting, in milliseconds.
+        /// Wait of the oldest request so far, in milliseconds.
         oldest_millis: u64,
     },
-    /// One of the sender's slots on this pod is the receiver's until it returns it.
+    /// The receiver may use one of the sender's slots on this pod until it returns the slot.
     Lend(Pod),
-    /// A slot that the receiver has lent on this pod is its own again.
+    /// Returns a slot on this pod that the receiver has lent.
     Return(Pod),
-    /// The same, and the sender can use none there until it says [`Accept`](Self::Accept).
+    /// Returns a slot on this pod. The sender cannot use the pod until it sends
+    /// [`Accept`](Self::Accept).
     Refuse(Pod),
     /// The sender can use slots on this pod again.
     Accept(Pod),
-    /// The sender begins with this workload: what it wanted, had lent and borrowed is forgotten.
+    /// The sender starts with this workload. All its earlier wants and loans are void.
     Begin,
 }
 
-/// A [`SlotMessage`] on its way, which several workloads share.
+/// A [`SlotMessage`] with its workload, as sent over a connection that all workloads share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadSlotMessage<Pod> {
-    /// Whose slots it is about.
+    /// The workload whose slots the message concerns.
     pub workload: Key,
-    /// What is said.
+    /// The message.
     pub message: SlotMessage<Pod>,
 }
 
-/// A slot in use. Goes back by [`SlotLending::release`].
+/// A slot in use, to be returned with [`SlotLending::release`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a slot that is not released is never used again"]
 pub struct Slot<Pod, Peer> {
-    /// Where it is.
+    /// The pod of the slot.
     pub pod: Pod,
-    /// Who has lent it; `None` if it is our own.
+    /// The peer that has lent the slot; `None` for an own slot.
     pub lender: Option<Peer>,
 }
 
-/// The requests that wait here.
+/// Number and age of requests that wait in this activator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitingRequests {
-    /// How many.
+    /// Number of waiting requests.
     pub requests: u32,
-    /// Since when the oldest waits.
+    /// Arrival of the oldest one.
     pub oldest: Duration,
 }
 
-/// One activator's view of one workload's slots.
+/// Slots of one workload in one activator: own, lent and borrowed.
 #[derive(Clone, Debug)]
 pub struct SlotLending<Pod, Peer> {
     own: OwnSlots<Pod>,
-    /// Borrowed, and not in use. Never more than requests wait here.
+    /// Borrowed slots that are not in use. At most as many as requests wait.
     borrowed: VecDeque<Slot<Pod, Peer>>,
     peers: BTreeMap<Peer, PeerLedger<Pod>>,
     waiting: WaitingRequests,
-    /// The pod of ours that was taken last, from which a round goes on.
+    /// The pod whose own slot was taken last, for round robin.
     last: Option<Pod>,
-    /// Whether there may be something to lend: a slot is free or a wish is there that was not before.
+    /// Whether slots or wants have changed since the last attempt to lend.
     unsettled: bool,
     outbox: Vec<(Peer, SlotMessage<Pod>)>,
 }
@@ -140,7 +147,7 @@ impl<Pod, Peer> Default for SlotLending<Pod, Peer> {
 }
 
 impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
-    /// Takes in a new assignment. Slots in use or lent stay so until they are released or returned.
+    /// Sets a new assignment. Slots in use or lent stay so until they are released or returned.
     pub fn set_share(&mut self, share: impl IntoIterator<Item = (Pod, u32)>) {
         self.own.set_share(share);
         for ledger in self.peers.values_mut() {
@@ -149,9 +156,9 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         self.unsettled = true;
     }
 
-    /// Takes in to which pods requests may go from here, whoever owns their slots.
+    /// Sets the pods that this activator reaches, with own slots or without.
     pub fn set_usable(&mut self, pods: BTreeSet<Pod>) {
-        let (new, gone) = self.own.set_usable(pods);
+        let (new, unusable) = self.own.set_usable(pods);
         for pod in &new {
             for (peer, ledger) in &mut self.peers {
                 if ledger.declined.remove(pod) {
@@ -159,19 +166,20 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
                 }
             }
         }
-        if !gone.is_empty() {
-            let (stay, go) =
+        if !unusable.is_empty() {
+            let (kept, returned) =
                 std::mem::take(&mut self.borrowed).into_iter().partition(|s| self.own.is_usable(&s.pod));
-            self.borrowed = stay;
-            for slot in go {
+            self.borrowed = kept;
+            for slot in returned {
                 self.give_back(slot);
             }
         }
         self.unsettled = true;
     }
 
-    /// Takes in whom we are connected to. What a peer that left had borrowed is ours again; what it had lent goes with it.
-    /// A connection that breaks ends everything said on it: the peer has to leave before it comes back.
+    /// Sets the connected peers. Slots lent to a removed peer are free again; slots borrowed from
+    /// it are lost. After a broken connection the caller must remove the peer before it adds it
+    /// again, because all earlier messages are void.
     pub fn set_peers(&mut self, peers: &BTreeSet<Peer>) {
         let left: Vec<Peer> = self.peers.keys().filter(|peer| !peers.contains(*peer)).cloned().collect();
         for peer in left {
@@ -183,12 +191,12 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// Whether there is anybody to talk to.
+    /// Whether any peer is connected.
     pub fn has_peers(&self) -> bool {
         !self.peers.is_empty()
     }
 
-    /// Takes a free slot, if there is one. Borrowed ones come first: they cost somebody else.
+    /// Takes a free slot. Borrowed slots come first, because their owners may need them.
     pub fn take(&mut self, policy: LoadBalancingPolicy) -> Option<Slot<Pod, Peer>> {
         if let Some(borrowed) = self.borrowed.pop_front() {
             return Some(borrowed);
@@ -205,11 +213,11 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         Some(Slot { pod, lender: None })
     }
 
-    /// Ends the use of a slot, and decides whose it is next: ours, or a peer's that has waited much longer.
+    /// Ends the use of a slot. The slot may be lent to, or returned to, a peer.
     pub fn release(&mut self, slot: Slot<Pod, Peer>, now: Duration) {
         if slot.lender.is_none() {
             self.own.release(&slot.pod);
-            self.lend_to_elder(&slot.pod, now);
+            self.lend_to_longer_waiting(&slot.pod, now);
             self.unsettled = true;
             return;
         }
@@ -222,12 +230,13 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// What waits here now. To be said after free slots were taken and before [`settle`](Self::settle).
+    /// Sets the number and age of waiting requests. To be called after [`take`](Self::take) and before
+    /// [`settle`](Self::settle).
     pub fn set_waiting(&mut self, waiting: WaitingRequests) {
         self.waiting = waiting;
     }
 
-    /// Takes in what a peer says. Words of a stranger are ignored.
+    /// Handles a message of a peer. Messages of unconnected peers are ignored.
     pub fn receive(&mut self, from: &Peer, message: SlotMessage<Pod>, now: Duration) {
         let Some(ledger) = self.peers.get_mut(from) else { return };
         self.unsettled = true;
@@ -238,7 +247,7 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
                 ledger.oldest = (requests > 0).then(|| now.saturating_sub(waited));
             }
             SlotMessage::Lend(pod) => {
-                ledger.told = ledger.told.saturating_sub(1);
+                ledger.announced = ledger.announced.saturating_sub(1);
                 ledger.outdated = true;
                 let slot = Slot { pod, lender: Some(from.clone()) };
                 if self.own.is_usable(&slot.pod) && self.borrowed.len() < self.waiting.requests as usize {
@@ -261,18 +270,18 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// Lends what is spare, returns what is not needed, tells who must know what waits here, and gives the messages that
-    /// came of that and of everything since the last call. To be called after each event, before anything else waits.
+    /// Lends spare slots, returns unneeded ones, and announces waiting requests. Returns all messages
+    /// since the last call. To be called after each event.
     pub fn settle(&mut self, now: Duration) -> Vec<(Peer, SlotMessage<Pod>)> {
         self.return_spare();
         if std::mem::take(&mut self.unsettled) {
             self.lend_spare();
         }
-        self.tell(now);
+        self.announce_want(now);
         std::mem::take(&mut self.outbox)
     }
 
-    /// Slots that are neither in use nor lent, own and borrowed.
+    /// Number of own and borrowed slots that are neither in use nor lent.
     pub fn free_slots(&self) -> usize {
         self.own.free_slots() + self.borrowed.len()
     }
@@ -293,12 +302,12 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// Whether its lender is there. One that left took its slots with it, and its pods have other owners by now.
+    /// Whether the lender is still connected. The slots of a lost lender have other owners.
     fn is_lent(&self, slot: &Slot<Pod, Peer>) -> bool {
         slot.lender.as_ref().is_some_and(|lender| self.peers.contains_key(lender))
     }
 
-    /// Gives a borrowed slot to its lender, and says so if it is of no use here.
+    /// Returns a borrowed slot to its lender, or refuses it if the pod is not usable.
     fn give_back(&mut self, slot: Slot<Pod, Peer>) {
         let Some(lender) = slot.lender else { return };
         let Some(ledger) = self.peers.get_mut(&lender) else { return };
@@ -306,9 +315,9 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
             return self.outbox.push((lender, SlotMessage::Return(slot.pod)));
         }
         if ledger.declined.len() >= MOST_DECLINED
-            && let Some(forgotten) = ledger.declined.pop_first()
+            && let Some(evicted) = ledger.declined.pop_first()
         {
-            self.outbox.push((lender.clone(), SlotMessage::Accept(forgotten)));
+            self.outbox.push((lender.clone(), SlotMessage::Accept(evicted)));
         }
         ledger.declined.insert(slot.pod.clone());
         self.outbox.push((lender, SlotMessage::Refuse(slot.pod)));
@@ -328,7 +337,7 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         for pod in self.own.aside().clone() {
             while self.own.free_on(&pod) > 0 && self.lend_to_longest(&pod) {}
         }
-        // Borrowed ones serve our own first.
+        // Waiting requests use borrowed slots first.
         let mut needed = (self.waiting.requests as usize).saturating_sub(self.borrowed.len());
         for pod in self.own.free().clone() {
             for _ in 0..self.own.free_on(&pod) {
@@ -341,30 +350,31 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// Lends a slot on `pod` to the peer that waits longest. False if nobody wants one there.
+    /// Lends a slot on `pod` to the peer that has waited longest. False if no peer wants a slot there.
     fn lend_to_longest(&mut self, pod: &Pod) -> bool {
         let wanting = self.peers.iter().filter(|(_, ledger)| ledger.wants_on(pod));
-        // Who was lent one already comes after those whose oldest still waits.
+        // A peer that was lent a slot for its oldest request comes after the others.
         let longest = wanting.min_by_key(|(_, ledger)| ledger.oldest.unwrap_or(Duration::MAX));
         let Some(peer) = longest.map(|(peer, _)| peer.clone()) else { return false };
         self.lend(pod, &peer);
         true
     }
 
-    /// Lends the slot that has just become free, if a peer's oldest request has waited much longer than ours.
-    fn lend_to_elder(&mut self, pod: &Pod, now: Duration) {
+    /// Lends a slot that has become free if a peer's oldest request has waited much longer than the
+    /// oldest own request.
+    fn lend_to_longer_waiting(&mut self, pod: &Pod, now: Duration) {
         if self.own.free_on(pod) == 0 {
             return;
         }
         let ours = now.saturating_sub(self.waiting.oldest);
-        let much_longer = ours + ours / 4 + ELDER_BY;
-        let elder = self
+        let much_longer = ours + ours / 4 + PRECEDENCE_AFTER;
+        let longest = self
             .peers
             .iter()
             .filter(|(_, ledger)| ledger.wants_on(pod))
             .filter_map(|(peer, ledger)| Some((peer, now.saturating_sub(ledger.oldest?))))
             .max_by_key(|(_, waited)| *waited);
-        if let Some((peer, waited)) = elder
+        if let Some((peer, waited)) = longest
             && waited > much_longer
         {
             let peer = peer.clone();
@@ -381,18 +391,19 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         self.outbox.push((peer.clone(), SlotMessage::Lend(pod.clone())));
     }
 
-    /// Says what waits here to every peer that may believe nothing does, or far less; and takes it back when nothing does.
-    fn tell(&mut self, now: Duration) {
+    /// Sends `Want` to each peer whose announced want is 0, outdated or less than half of the current
+    /// one. Withdraws it if no request waits.
+    fn announce_want(&mut self, now: Duration) {
         let wanted = self.waiting.requests;
         let waited = now.saturating_sub(self.waiting.oldest);
         let oldest_millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         for (peer, ledger) in &mut self.peers {
-            let news = match wanted {
-                0 => ledger.told > 0,
-                _ => ledger.told == 0 || ledger.outdated || wanted / 2 > ledger.told,
+            let is_due = match wanted {
+                0 => ledger.announced > 0,
+                _ => ledger.announced == 0 || ledger.outdated || wanted / 2 > ledger.announced,
             };
-            if news {
-                ledger.told = wanted;
+            if is_due {
+                ledger.announced = wanted;
                 ledger.outdated = false;
                 self.outbox.push((peer.clone(), SlotMessage::Want { requests: wanted, oldest_millis }));
             }

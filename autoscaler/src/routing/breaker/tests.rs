@@ -1,4 +1,4 @@
-//! What callers of a breaker see, one by one, in any order, and from many threads.
+//! Behaviour of a breaker: single calls, arbitrary sequences of calls, and many threads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,9 +27,9 @@ fn granted(acquire: &mut Acquire) -> Option<BreakerPermit> {
     }
 }
 
-/// Knative breaker_test.go, K1: a limit and a queue of one refuse the third caller.
+/// Knative breaker_test.go, K1: a limit and a queue of one reject the third request.
 #[test]
-fn a_caller_beyond_limit_and_queue_is_refused_until_one_ends() {
+fn rejects_request_beyond_limit_and_queue_until_one_ends() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 1);
     let running = breaker.try_acquire().unwrap();
     let mut waiting = acquire(&breaker);
@@ -44,17 +44,17 @@ fn a_caller_beyond_limit_and_queue_is_refused_until_one_ends() {
     assert!(granted(&mut next).is_some());
 }
 
-/// Knative refuses to make breakers of odd numbers (K2). Here a queue of none means that nobody waits, a negative limit cannot be
-/// written, and there is no largest limit that the first could exceed.
+/// Knative rejects some breaker parameters (K2). Here a queue bound of 0 is valid, the types exclude
+/// negative limits, and no maximum limit exists.
 #[test]
-fn a_queue_of_nobody_refuses_at_once() {
+fn queue_bound_of_zero_rejects_at_once() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 0);
     let _running = breaker.try_acquire().unwrap();
     assert!(matches!(poll(&mut acquire(&breaker)), Poll::Ready(Err(QueueFull { bound: 0 }))));
 }
 
 #[test]
-fn unlimited_and_no_capacity_are_different_things() {
+fn unlimited_differs_from_a_limit_of_zero() {
     assert_eq!(ConcurrencyLimit::of_container_concurrency(0), ConcurrencyLimit::Unlimited);
     assert_eq!(ConcurrencyLimit::of_container_concurrency(7), ConcurrencyLimit::AtMost(7));
 
@@ -68,7 +68,7 @@ fn unlimited_and_no_capacity_are_different_things() {
 }
 
 #[test]
-fn a_dropped_waiter_frees_its_place_at_once() {
+fn dropped_waiter_leaves_the_queue_at_once() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 1);
     let _running = breaker.try_acquire().unwrap();
     let mut waiting = acquire(&breaker);
@@ -79,7 +79,7 @@ fn a_dropped_waiter_frees_its_place_at_once() {
 }
 
 #[test]
-fn a_waiter_dropped_with_its_slot_passes_it_on() {
+fn waiter_that_is_dropped_with_a_slot_passes_it_on() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 2);
     let running = breaker.try_acquire().unwrap();
     let mut first = acquire(&breaker);
@@ -92,7 +92,7 @@ fn a_waiter_dropped_with_its_slot_passes_it_on() {
 }
 
 #[test]
-fn a_newcomer_does_not_overtake() {
+fn new_request_does_not_overtake_a_waiter() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(0), 2);
     let mut waiting = acquire(&breaker);
     assert!(granted(&mut waiting).is_none());
@@ -102,7 +102,7 @@ fn a_newcomer_does_not_overtake() {
 }
 
 #[test]
-fn lowering_the_limit_interrupts_nobody() {
+fn lower_limit_does_not_interrupt_running_requests() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(2), 1);
     let both = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
     breaker.set_limit(ConcurrencyLimit::AtMost(1));
@@ -115,7 +115,7 @@ fn lowering_the_limit_interrupts_nobody() {
 }
 
 #[tokio::test]
-async fn a_release_wakes_a_sleeping_task() {
+async fn release_wakes_a_waiting_task() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 100);
     let tasks: Vec<_> = (0..100)
         .map(|_| {
@@ -136,10 +136,10 @@ async fn a_release_wakes_a_sleeping_task() {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Arrive,
-    /// Polls every waiter, so that those with a slot start to run.
+    /// Polls every waiter, so that waiters with a slot start to run.
     Run,
     Finish(usize),
-    GoAway(usize),
+    Cancel(usize),
     SetLimit(ConcurrencyLimit),
 }
 
@@ -148,13 +148,13 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Arrive),
         2 => Just(Step::Run),
         3 => any::<usize>().prop_map(Step::Finish),
-        2 => any::<usize>().prop_map(Step::GoAway),
+        2 => any::<usize>().prop_map(Step::Cancel),
         1 => (0..6_usize).prop_map(|n| Step::SetLimit(ConcurrencyLimit::AtMost(n))),
         1 => Just(Step::SetLimit(ConcurrencyLimit::Unlimited)),
     ]
 }
 
-/// The callers of one breaker: futures in their order of arrival, and permits.
+/// Requests of one breaker: waiting futures in order of arrival, and permits.
 struct Callers {
     breaker: Breaker,
     queue_bound: usize,
@@ -170,11 +170,11 @@ impl Callers {
             Step::Finish(i) if !self.running.is_empty() => {
                 drop(self.running.remove(i % self.running.len()));
             }
-            Step::GoAway(i) if !self.waiting.is_empty() => {
+            Step::Cancel(i) if !self.waiting.is_empty() => {
                 drop(self.waiting.remove(i % self.waiting.len()));
             }
             Step::SetLimit(limit) => self.breaker.set_limit(limit),
-            Step::Finish(_) | Step::GoAway(_) => {}
+            Step::Finish(_) | Step::Cancel(_) => {}
         }
     }
 
@@ -188,17 +188,17 @@ impl Callers {
         }
     }
 
-    /// Slots go to the head of the queue only: whoever is served, all before them were.
+    /// Slots go only to the head of the queue: no request runs before an older one.
     fn run(&mut self) {
-        let mut somebody_waits = false;
+        let mut older_waits = false;
         for mut caller in std::mem::take(&mut self.waiting) {
             match granted(&mut caller) {
                 Some(permit) => {
-                    assert!(!somebody_waits, "overtaken");
+                    assert!(!older_waits, "overtaken");
                     self.running.push(permit);
                 }
                 None => {
-                    somebody_waits = true;
+                    older_waits = true;
                     self.waiting.push(caller);
                 }
             }
@@ -208,7 +208,7 @@ impl Callers {
 
 proptest! {
     #[test]
-    fn never_above_the_limit_and_never_idle_with_a_waiter(
+    fn in_flight_is_at_most_the_limit_and_no_slot_is_free_while_one_waits(
         steps in proptest::collection::vec(step(), 0..200),
         limit in 0..4_usize,
         queue_bound in 0..8_usize,
@@ -223,7 +223,7 @@ proptest! {
             prop_assert!(queued <= queue_bound);
             prop_assert_eq!(now + queued, callers.running.len() + callers.waiting.len());
             if let ConcurrencyLimit::AtMost(limit) = breaker.limit() {
-                prop_assert!(now <= limit.max(before), "{now} run, {limit} may");
+                prop_assert!(now <= limit.max(before), "{now} run above the limit of {limit}");
                 prop_assert!(queued == 0 || now >= limit, "{queued} wait, but {now} of {limit} run");
             } else {
                 prop_assert_eq!(queued, 0);
@@ -236,16 +236,16 @@ proptest! {
 
 const TASKS: usize = 64;
 const ROUNDS: usize = 300;
-/// Largest limit of all that are set.
+/// Largest limit that the test sets.
 const MOST: usize = 5;
 
-/// Waits for a slot ever again. Now and then goes away while waiting, or just after the slot was given.
-async fn come_and_go(breaker: Breaker, running: Arc<AtomicUsize>, task: usize) -> usize {
+/// Acquires slots repeatedly. Every fifth time, cancels while waiting or just after the grant.
+async fn acquire_repeatedly(breaker: Breaker, running: Arc<AtomicUsize>, task: usize) -> usize {
     let mut served = 0;
     for round in 0..ROUNDS {
         if (task + round).is_multiple_of(5) {
-            let mut impatient = Box::pin(breaker.acquire());
-            let _ = std::future::poll_fn(|cx| Poll::Ready(impatient.as_mut().poll(cx).is_ready())).await;
+            let mut cancelled = Box::pin(breaker.acquire());
+            let _ = std::future::poll_fn(|cx| Poll::Ready(cancelled.as_mut().poll(cx).is_ready())).await;
             tokio::task::yield_now().await;
             continue;
         }
@@ -263,11 +263,12 @@ async fn come_and_go(breaker: Breaker, running: Arc<AtomicUsize>, task: usize) -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_is_lost_among_threads() {
+async fn no_slot_is_lost_among_threads() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 2 * TASKS);
     let running = Arc::new(AtomicUsize::new(0));
-    let callers: Vec<_> =
-        (0..TASKS).map(|task| tokio::spawn(come_and_go(breaker.clone(), running.clone(), task))).collect();
+    let callers: Vec<_> = (0..TASKS)
+        .map(|task| tokio::spawn(acquire_repeatedly(breaker.clone(), running.clone(), task)))
+        .collect();
     let resized = breaker.clone();
     let resizer = tokio::spawn(async move {
         for limit in (0..=MOST).cycle().take(50 * ROUNDS) {
@@ -279,7 +280,7 @@ async fn nothing_is_lost_among_threads() {
     let mut served = 0;
     for caller in callers {
         let caller = tokio::time::timeout(std::time::Duration::from_secs(60), caller).await;
-        served += caller.expect("a caller waits for a slot that was lost").unwrap();
+        served += caller.expect("no request waits for a lost slot").unwrap();
     }
     resizer.await.unwrap();
     assert_eq!(served, TASKS * ROUNDS * 4 / 5);

@@ -1,23 +1,24 @@
-//! In which order pods are filled, by the container concurrency, as in Knative.
+//! Load balancing policy, chosen by container concurrency as in Knative.
 
 use std::num::NonZeroU32;
 
-/// Largest container concurrency for which the first free pod is taken.
+/// Largest container concurrency with policy `FirstAvailable`.
 const FIRST_AVAILABLE_UP_TO: u32 = 3;
 
-/// Which of the free slots is taken next.
+/// Order in which free slots are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadBalancingPolicy {
-    /// The first in order of pods, so that few are kept warm and a limit of 1 never meets a busy one.
+    /// The first pod with a free slot, so that few pods are in use. Small limits need no spreading,
+    /// because a pod without a free slot is never selected.
     FirstAvailable,
-    /// One pod after the other, so that none fills up while others idle.
+    /// One pod after the other, so that no pod fills up while others are idle.
     RoundRobin,
 }
 
 // === impl LoadBalancingPolicy ===
 
 impl LoadBalancingPolicy {
-    /// The order for a container concurrency.
+    /// The policy for a container concurrency.
     pub fn of_container_concurrency(value: NonZeroU32) -> Self {
         if value.get() <= FIRST_AVAILABLE_UP_TO { Self::FirstAvailable } else { Self::RoundRobin }
     }

@@ -1,26 +1,27 @@
-//! The slots that belong to one activator: which are in use, which are lent, and which may be taken.
+//! Slots that one activator owns, and which of them are in use, lent, or free.
 //!
-//! A pod that cannot be reached from here is set aside. Its slots are still ours, and others who reach it may borrow them.
+//! An unreachable pod is set aside: its slots stay owned by this activator, and activators that
+//! reach the pod may borrow them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// Our slots, by pod.
+/// Slots of this activator, by pod.
 #[derive(Clone, Debug)]
 pub(super) struct OwnSlots<Pod> {
-    by_pod: BTreeMap<Pod, Own>,
-    /// Pods to which requests may go from here, whoever owns their slots.
+    by_pod: BTreeMap<Pod, PodSlots>,
+    /// Pods that this activator reaches, with own slots or without.
     usable: BTreeSet<Pod>,
-    /// Usable pods with a free slot of ours.
+    /// Usable pods with a free own slot.
     free: BTreeSet<Pod>,
-    /// Other pods with a free slot of ours.
+    /// Pods set aside (not usable) with a free own slot.
     aside: BTreeSet<Pod>,
 }
 
-/// Our slots on one pod.
+/// Slots of this activator on one pod.
 #[derive(Clone, Copy, Debug, Default)]
-struct Own {
-    /// By the assignment.
+struct PodSlots {
+    /// Owned slots, by the pod assignment.
     slots: u32,
     used: u32,
     lent: u32,
@@ -40,7 +41,7 @@ impl<Pod> Default for OwnSlots<Pod> {
 }
 
 impl<Pod: Ord + Clone> OwnSlots<Pod> {
-    /// Takes in a new assignment. What is used or lent stays so.
+    /// Sets a new assignment. Slots in use or lent stay in that state.
     pub(super) fn set_share(&mut self, share: impl IntoIterator<Item = (Pod, u32)>) {
         for own in self.by_pod.values_mut() {
             own.slots = 0;
@@ -48,11 +49,11 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
         for (pod, slots) in share {
             self.by_pod.entry(pod).or_default().slots = slots;
         }
-        self.by_pod.retain(|_, own| !own.is_nothing());
+        self.by_pod.retain(|_, own| !own.is_empty());
         self.sort_free();
     }
 
-    /// Takes in which pods are usable, and gives those that were not, and those that are no more.
+    /// Sets the usable pods. Returns newly usable pods, and pods that are no longer usable.
     pub(super) fn set_usable(&mut self, pods: BTreeSet<Pod>) -> (Vec<Pod>, Vec<Pod>) {
         let before = std::mem::replace(&mut self.usable, pods);
         self.sort_free();
@@ -64,7 +65,7 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
         self.usable.contains(pod)
     }
 
-    /// Whether any slot of this pod is ours.
+    /// Whether this activator has slots on the pod, owned, in use or lent.
     pub(super) fn has(&self, pod: &Pod) -> bool {
         self.by_pod.contains_key(pod)
     }
@@ -81,7 +82,7 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
 
     /// Free slots on this pod, usable or not.
     pub(super) fn free_on(&self, pod: &Pod) -> u32 {
-        self.by_pod.get(pod).map_or(0, Own::free)
+        self.by_pod.get(pod).map_or(0, PodSlots::free)
     }
 
     /// Free slots on all pods, usable or not.
@@ -89,42 +90,42 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
         self.by_pod.values().map(|own| own.free() as usize).sum()
     }
 
-    /// The first usable pod with a free slot in a round that goes on after `last`.
+    /// The next usable pod with a free slot after `last`, wrapping around.
     pub(super) fn free_after(&self, last: &Pod) -> Option<&Pod> {
         self.free.range((Bound::Excluded(last), Bound::Unbounded)).next().or_else(|| self.free.first())
     }
 
-    /// Uses a slot.
+    /// Marks a slot as used.
     pub(super) fn take(&mut self, pod: &Pod) {
         self.change(pod, |own| own.used += 1);
     }
 
-    /// Ends the use of a slot.
+    /// Marks a used slot as free.
     pub(super) fn release(&mut self, pod: &Pod) {
         self.change(pod, |own| own.used = own.used.saturating_sub(1));
     }
 
-    /// Lends a slot.
+    /// Marks a slot as lent.
     pub(super) fn lend(&mut self, pod: &Pod) {
         self.change(pod, |own| own.lent += 1);
     }
 
-    /// Lent slots are back.
+    /// Marks lent slots as returned.
     pub(super) fn take_back(&mut self, pod: &Pod, slots: u32) {
         self.change(pod, |own| own.lent = own.lent.saturating_sub(slots));
     }
 
-    fn change(&mut self, pod: &Pod, change: impl FnOnce(&mut Own)) {
+    fn change(&mut self, pod: &Pod, change: impl FnOnce(&mut PodSlots)) {
         let Some(own) = self.by_pod.get_mut(pod) else { return };
         change(own);
-        let (free, nothing) = (own.free() > 0, own.is_nothing());
+        let (free, empty) = (own.free() > 0, own.is_empty());
         let free_here = if self.usable.contains(pod) { &mut self.free } else { &mut self.aside };
         if !free {
             free_here.remove(pod);
         } else if !free_here.contains(pod) {
             free_here.insert(pod.clone());
         }
-        if nothing {
+        if empty {
             self.by_pod.remove(pod);
         }
     }
@@ -135,14 +136,14 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
     }
 }
 
-// === impl Own ===
+// === impl PodSlots ===
 
-impl Own {
+impl PodSlots {
     fn free(&self) -> u32 {
         self.slots.saturating_sub(self.used).saturating_sub(self.lent)
     }
 
-    fn is_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.slots == 0 && self.used == 0 && self.lent == 0
     }
 }

@@ -1,24 +1,24 @@
-//! What stands between us and one other activator.
+//! Slot lending state between this activator and one peer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What one peer wants, believes and holds.
+/// Wants and loans between this activator and one peer.
 #[derive(Clone, Debug)]
 pub(super) struct PeerLedger<Pod> {
-    /// Requests for which it wants slots.
+    /// Requests for which the peer wants slots.
     pub(super) wants: u32,
-    /// Since when its oldest request waits; `None` after we lent it a slot for that one.
+    /// Since when the peer's oldest request waits; `None` after a slot was lent for that request.
     pub(super) oldest: Option<Duration>,
-    /// What it believes that we want, or less.
-    pub(super) told: u32,
-    /// Whether it gave a slot to our oldest request, so that it does not know the age of the next.
+    /// Lower bound of the own want that the peer currently assumes.
+    pub(super) announced: u32,
+    /// Whether the peer lent a slot for the oldest own request. It then lacks the age of the next one.
     pub(super) outdated: bool,
-    /// Our slots that it holds.
+    /// Own slots that are lent to the peer.
     pub(super) lent: BTreeMap<Pod, u32>,
-    /// Our pods that it cannot use, by its own word.
+    /// Pods with own slots that the peer has refused.
     pub(super) refused: BTreeSet<Pod>,
-    /// Its pods that we could not use, and have said so.
+    /// Pods with slots of the peer that this activator has refused.
     pub(super) declined: BTreeSet<Pod>,
 }
 
@@ -29,7 +29,7 @@ impl<Pod> Default for PeerLedger<Pod> {
         Self {
             wants: 0,
             oldest: None,
-            told: 0,
+            announced: 0,
             outdated: false,
             lent: BTreeMap::new(),
             refused: BTreeSet::new(),
@@ -39,12 +39,12 @@ impl<Pod> Default for PeerLedger<Pod> {
 }
 
 impl<Pod: Ord> PeerLedger<Pod> {
-    /// Whether it would use a slot on this pod.
+    /// Whether the peer wants a slot and can use this pod.
     pub(super) fn wants_on(&self, pod: &Pod) -> bool {
         self.wants > 0 && !self.refused.contains(pod)
     }
 
-    /// False if it holds no slot of ours there.
+    /// Ends the loan of one slot. Returns false if no slot of the pod is lent to the peer.
     pub(super) fn take_back(&mut self, pod: &Pod) -> bool {
         let Some(slots) = self.lent.get_mut(pod) else { return false };
         *slots -= 1;

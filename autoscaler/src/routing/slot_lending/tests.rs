@@ -1,4 +1,4 @@
-//! Activators that lend to each other over connections with a latency, and callers that come at random.
+//! Simulated activators that lend slots over connections with latency, and random requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::routing::pod_assignment::slot_share;
 
-/// Time that a message takes.
+/// Latency of a message.
 const LATENCY: Duration = Duration::from_millis(1);
 
 type Lending = SlotLending<String, usize>;
@@ -21,7 +21,7 @@ enum Event {
     Delivered { from: usize, to: usize, message: usize },
 }
 
-/// Some activators, the pods, and a queue of what happens next.
+/// Simulation of activators and pods, with a queue of events.
 struct Network {
     now: Duration,
     events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
@@ -29,14 +29,14 @@ struct Network {
     activators: Vec<Activator>,
     messages: Vec<SlotMessage<String>>,
     slots: Vec<Option<Slot<String, usize>>>,
-    /// Requests on each pod.
+    /// Running requests of each pod.
     running: BTreeMap<String, u32>,
     container_concurrency: u32,
-    /// (activator, pod) pairs with no way from one to the other.
+    /// (activator, pod) pairs in which the activator cannot reach the pod.
     cut: BTreeSet<(usize, String)>,
-    /// Since when each idle pod is idle.
+    /// Idle pods, and since when they are idle.
     idle_since: BTreeMap<String, Duration>,
-    /// The longest time for which one request waited while one pod was idle.
+    /// Longest time for which a request waited while the same pod was idle.
     longest_idle: Duration,
     waits: Vec<Duration>,
 }
@@ -115,13 +115,13 @@ impl Network {
         }
     }
 
-    /// What a caller of the module does after each event.
+    /// The call sequence of an activator after each event.
     fn serve(&mut self, id: usize) {
         while let Some((arrived, service)) = self.activators[id].queue.front().copied() {
             let lending = &mut self.activators[id].lending;
             let Some(slot) = lending.take(LoadBalancingPolicy::FirstAvailable) else { break };
-            assert!(!self.cut.contains(&(id, slot.pod.clone())), "{id} has no way to {}", slot.pod);
-            self.watch_idleness(&slot.pod, arrived);
+            assert!(!self.cut.contains(&(id, slot.pod.clone())), "activator {id} cannot reach {}", slot.pod);
+            self.record_idleness(&slot.pod, arrived);
             self.activators[id].queue.pop_front();
             self.waits.push(self.now - arrived);
             let running = self.running.get_mut(&slot.pod).unwrap();
@@ -139,8 +139,9 @@ impl Network {
         }
     }
 
-    /// A request of `arrived` takes a slot on `pod`: which other pods could it have had, and who else could have had this?
-    fn watch_idleness(&mut self, pod: &str, arrived: Duration) {
+    /// Updates `longest_idle` when a request that arrived at `arrived` takes a slot on `pod`: it may have
+    /// waited beside another idle pod, and another request may have waited beside this pod.
+    fn record_idleness(&mut self, pod: &str, arrived: Duration) {
         let together = |request: Duration, idle: Duration| self.now - request.max(idle);
         let elsewhere = self.idle_since.values().map(|idle| together(arrived, *idle)).max();
         let oldest =
@@ -158,24 +159,24 @@ fn ms(ms: u64) -> Duration {
 
 proptest! {
     #[test]
-    fn no_pod_is_idle_while_a_request_waits_and_none_has_too_many(
+    fn no_pod_is_idle_while_a_request_waits_or_exceeds_its_limit(
         activators in 1usize..6,
         pods in 1usize..8,
         container_concurrency in 1u32..4,
-        callers in proptest::collection::vec((0u64..500, 0usize..6, 1u64..60), 1..150),
+        arrivals in proptest::collection::vec((0u64..500, 0usize..6, 1u64..60), 1..150),
     ) {
         let mut network = Network::new(activators, pods, container_concurrency);
-        let count = callers.len();
-        for (at, activator, service) in callers {
+        let count = arrivals.len();
+        for (at, activator, service) in arrivals {
             let activator = activator % activators;
             network.at(ms(at), Event::Arrival { activator, service: ms(service) });
         }
         network.run();
         prop_assert_eq!(network.waits.len(), count, "every request was served");
-        // A Want and a Lend; before that, the slot may have gone in vain to each of the other activators and come back.
+        // A Want and a Lend. Before that, the slot may have gone to each other activator and back.
         let longest = LATENCY * 2 * activators as u32;
         prop_assert!(network.longest_idle <= longest, "{:?}", network.longest_idle);
-        // At rest everything is where it belongs, and nobody believes that anybody waits.
+        // At the end, all slots are with their owners and no want is left.
         let free: usize = network.activators.iter().map(|a| a.lending.free_slots()).sum();
         prop_assert_eq!(free, pods * container_concurrency as usize);
         for activator in &network.activators {
@@ -184,42 +185,42 @@ proptest! {
     }
 
     #[test]
-    fn pods_that_some_cannot_reach_are_used_by_those_who_can(
+    fn pods_that_some_activators_cannot_reach_are_used_by_others(
         activators in 2usize..5,
         pods in 2usize..8,
         container_concurrency in 1u32..4,
         cut in proptest::collection::btree_set((0usize..5, 1usize..8), 0..15),
-        callers in proptest::collection::vec((0u64..300, 0usize..5, 1u64..60), 1..100),
+        arrivals in proptest::collection::vec((0u64..300, 0usize..5, 1u64..60), 1..100),
     ) {
         let mut network = Network::new(activators, pods, container_concurrency);
-        // Everybody reaches the first pod.
+        // All activators reach the first pod.
         network.cut = cut.into_iter().map(|(activator, pod)| (activator, format!("pod-{pod}"))).collect();
         network.assign();
-        let count = callers.len();
-        for (at, activator, service) in callers {
+        let count = arrivals.len();
+        for (at, activator, service) in arrivals {
             network.at(ms(at), Event::Arrival { activator: activator % activators, service: ms(service) });
         }
         network.run();
         prop_assert_eq!(network.waits.len(), count, "every request was served");
         let free: usize = network.activators.iter().map(|a| a.lending.free_slots()).sum();
         prop_assert_eq!(free, pods * container_concurrency as usize);
-        // Each slot that is of no use somewhere is refused there once.
+        // An activator refuses each unusable slot at most once.
         let refused = network.messages.iter().filter(|m| matches!(m, SlotMessage::Refuse(_))).count();
         prop_assert!(refused <= activators * pods * container_concurrency as usize, "{} refusals", refused);
     }
 
-    /// Nothing that a peer may say breaks an activator, or makes it give away more than it has.
+    /// No message of a peer makes an activator panic or lend more slots than it has.
     #[test]
-    fn any_words_in_any_order_do_no_harm(words in proptest::collection::vec((0usize..4, 0u8..9, any::<u32>()), 0..100)) {
+    fn arbitrary_messages_keep_the_number_of_slots(steps in proptest::collection::vec((0usize..4, 0u8..9, any::<u32>()), 0..100)) {
         let mut lending = Lending::default();
         lending.set_share([("pod-0".to_owned(), 2), ("pod-1".to_owned(), 1)]);
         lending.set_peers(&(0..3).collect());
         lending.set_usable(["pod-0".to_owned(), "pod-2".to_owned()].into());
         let mut used = Vec::new();
-        for (step, (peer, word, n)) in words.into_iter().enumerate() {
+        for (step, (peer, action, n)) in steps.into_iter().enumerate() {
             let now = ms(step as u64);
             let pod = format!("pod-{}", n % 3);
-            match word {
+            match action {
                 0 => lending.receive(&peer, SlotMessage::Want { requests: n, oldest_millis: u64::from(n) << 20 }, now),
                 1 => lending.receive(&peer, SlotMessage::Lend(pod), now),
                 2 => lending.receive(&peer, SlotMessage::Return(pod), now),
@@ -236,16 +237,16 @@ proptest! {
             lending.set_waiting(WaitingRequests { requests: n % 4, oldest: now });
             lending.settle(now);
             let own = used.iter().filter(|slot| slot.lender.is_none()).count();
-            let lent = lending.peers.values().flat_map(|standing| standing.lent.values()).sum::<u32>();
-            prop_assert_eq!(lending.own.free_slots() + own + lent as usize, 3, "each of 3 slots is somewhere");
+            let lent = lending.peers.values().flat_map(|ledger| ledger.lent.values()).sum::<u32>();
+            prop_assert_eq!(lending.own.free_slots() + own + lent as usize, 3, "all 3 slots are accounted for");
             prop_assert!(lending.borrowed.len() <= 3);
         }
     }
 }
 
-/// knative/serving#13331 and #12734: callers at one activator, whose share of the pods is busy.
+/// knative/serving#13331 and #12734: all requests arrive at one activator whose own slots are busy.
 #[test]
-fn callers_of_one_activator_use_the_pods_of_all() {
+fn requests_at_one_activator_use_the_slots_of_all() {
     let mut network = Network::new(3, 20, 1);
     for _ in 0..20 {
         network.at(ms(0), Event::Arrival { activator: 0, service: ms(100) });
@@ -255,7 +256,7 @@ fn callers_of_one_activator_use_the_pods_of_all() {
 }
 
 #[test]
-fn an_owner_that_is_always_busy_still_lends_to_who_waits_longer() {
+fn busy_owner_lends_to_peer_whose_request_waits_much_longer() {
     let mut network = Network::new(2, 1, 1);
     let owner = usize::from(network.activators[1].lending.free_slots() > 0);
     for i in 0..300 {
@@ -265,24 +266,24 @@ fn an_owner_that_is_always_busy_still_lends_to_who_waits_longer() {
         network.at(ms(300 * i), Event::Arrival { activator: 1 - owner, service: ms(20) });
     }
     network.run();
-    // The queue grows to 3 s: the borrower's requests wait no longer than the owner's, give or take a quarter.
+    // The queue grows to 3 s. The borrower's requests wait at most about 1.25 times as long.
     let longest = network.waits.iter().max().unwrap();
     assert!(*longest < ms(4_200), "{longest:?}");
 }
 
 #[test]
-fn even_overload_needs_no_messages() {
+fn equal_overload_needs_few_messages() {
     let mut network = Network::new(3, 6, 1);
     for i in 0..300 {
         network.at(ms(i / 3), Event::Arrival { activator: (i % 3) as usize, service: ms(30) });
     }
     network.run();
-    // Each says once that requests wait, says so again as their number doubles, and takes it back at the end.
+    // Each activator announces its want once, again when it doubles, and withdraws it at the end.
     assert!(network.messages.len() < 100, "{} messages for 300 requests", network.messages.len());
 }
 
 #[test]
-fn a_lost_peer_leaves_nothing_behind() {
+fn slots_and_wants_of_a_lost_peer_are_void() {
     let mut lending = Lending::default();
     lending.set_share([("pod-0".to_owned(), 1)]);
     lending.set_usable(["pod-0".to_owned()].into());
@@ -291,14 +292,14 @@ fn a_lost_peer_leaves_nothing_behind() {
     assert_eq!(lending.settle(ms(10)), [(1, SlotMessage::Lend("pod-0".to_owned()))]);
     assert_eq!(lending.free_slots(), 0);
     lending.set_peers(&[2].into());
-    assert_eq!(lending.free_slots(), 1, "what it had borrowed is ours again");
-    assert_eq!(lending.settle(ms(10)), [], "and what it wanted is forgotten");
+    assert_eq!(lending.free_slots(), 1, "a slot lent to a lost peer is free again");
+    assert_eq!(lending.settle(ms(10)), [], "the want of a lost peer is void");
     lending.receive(&1, SlotMessage::Return("pod-0".to_owned()), ms(11));
-    assert_eq!(lending.free_slots(), 1, "a late word of a stranger");
+    assert_eq!(lending.free_slots(), 1, "a message of an unconnected peer is ignored");
 }
 
 #[test]
-fn a_slot_whose_lender_is_gone_is_not_returned_to_anybody() {
+fn slot_of_a_lost_lender_is_dropped_on_release() {
     let mut lending = Lending::default();
     lending.set_peers(&[1].into());
     lending.set_usable(["pod-0".to_owned()].into());
@@ -313,7 +314,7 @@ fn a_slot_whose_lender_is_gone_is_not_returned_to_anybody() {
 }
 
 #[test]
-fn slots_that_moved_away_are_not_given_out_again() {
+fn slot_that_has_a_new_owner_is_dropped_on_release() {
     let mut lending = Lending::default();
     lending.set_share([("pod-0".to_owned(), 1), ("pod-1".to_owned(), 1)]);
     lending.set_usable(["pod-0".to_owned(), "pod-1".to_owned()].into());
@@ -326,63 +327,63 @@ fn slots_that_moved_away_are_not_given_out_again() {
     assert_eq!((taken.as_deref(), lending.take(LoadBalancingPolicy::FirstAvailable)), (Some("pod-1"), None));
 }
 
-/// A wake: who has the request knows the pod by its answer, and who owns the pod's slot knows nothing of it yet.
+/// During a wake, an owner may lend a slot before the borrower can reach the new pod.
 #[test]
-fn a_slot_that_is_lent_too_early_is_refused_once_and_lent_again_when_it_is_of_use() {
+fn slot_lent_before_the_pod_is_usable_is_refused_once_and_lent_later() {
     let pod = || "pod-0".to_owned();
     let (mut owner, mut holder) = (Lending::default(), Lending::default());
     owner.set_peers(&[1].into());
     holder.set_peers(&[0].into());
     owner.set_share([(pod(), 1)]);
     holder.set_waiting(WaitingRequests { requests: 1, oldest: ms(0) });
-    let mut said = Vec::new();
-    let mut talk = |owner: &mut Lending, holder: &mut Lending| loop {
+    let mut messages = Vec::new();
+    let mut exchange = |owner: &mut Lending, holder: &mut Lending| loop {
         let (to_owner, to_holder) = (holder.settle(ms(1)), owner.settle(ms(1)));
         if to_owner.is_empty() && to_holder.is_empty() {
-            return std::mem::take(&mut said);
+            return std::mem::take(&mut messages);
         }
         for (_, message) in to_owner {
             owner.receive(&1, message.clone(), ms(1));
-            said.push(message);
+            messages.push(message);
         }
         for (_, message) in to_holder {
             holder.receive(&0, message.clone(), ms(1));
-            said.push(message);
+            messages.push(message);
         }
     };
     let want = SlotMessage::Want { requests: 1, oldest_millis: 1 };
     assert_eq!(
-        talk(&mut owner, &mut holder),
+        exchange(&mut owner, &mut holder),
         [want.clone(), SlotMessage::Lend(pod()), SlotMessage::Refuse(pod()), want]
     );
     holder.set_usable([pod()].into());
-    let said = talk(&mut owner, &mut holder);
-    assert_eq!(said[..2], [SlotMessage::Accept(pod()), SlotMessage::Lend(pod())]);
+    let messages = exchange(&mut owner, &mut holder);
+    assert_eq!(messages[..2], [SlotMessage::Accept(pod()), SlotMessage::Lend(pod())]);
     assert_eq!(holder.take(LoadBalancingPolicy::FirstAvailable), Some(Slot { pod: pod(), lender: Some(0) }));
 }
 
 #[test]
-fn who_begins_anew_is_told_again_what_is_wanted_and_holds_nothing() {
+fn begin_voids_loans_of_the_peer_and_announces_the_want_again() {
     let mut lending = Lending::default();
     lending.set_share([("pod-0".to_owned(), 1)]);
     lending.set_peers(&[1].into());
     lending.receive(&1, SlotMessage::Want { requests: 1, oldest_millis: 0 }, ms(1));
     lending.set_waiting(WaitingRequests { requests: 1, oldest: ms(1) });
-    assert_eq!(lending.settle(ms(1)).len(), 2, "a slot of a pod that is set aside, and what is wanted here");
+    assert_eq!(lending.settle(ms(1)).len(), 2, "a slot of a pod that is set aside, and a want");
     lending.receive(&1, SlotMessage::Begin, ms(2));
     assert_eq!(lending.free_slots(), 1);
     assert_eq!(lending.settle(ms(2)), [(1, SlotMessage::Want { requests: 1, oldest_millis: 1 })]);
 }
 
 #[test]
-fn the_container_concurrency_says_how_pods_are_filled() {
+fn container_concurrency_selects_the_load_balancing_policy() {
     let taken = |container_concurrency: u32, count: usize| -> String {
         let mut lending = SlotLending::<u32, ()>::default();
         lending.set_share((1..=3).map(|pod| (pod, container_concurrency)));
         lending.set_usable([1, 2, 3].into());
-        let filling =
+        let policy =
             LoadBalancingPolicy::of_container_concurrency(NonZeroU32::new(container_concurrency).unwrap());
-        (0..count).filter_map(|_| lending.take(filling)).map(|slot| slot.pod.to_string()).collect()
+        (0..count).filter_map(|_| lending.take(policy)).map(|slot| slot.pod.to_string()).collect()
     };
     assert_eq!(taken(3, 10), "111222333");
     assert_eq!(taken(4, 14), "123123123123");
