@@ -1,7 +1,7 @@
 //! Cost of the operations that run for every report, decision and request.
 //!
-//! Run by `make bench`: criterion measures, and a table at the end compares medians with bounds. Time
-//! is virtual, except in cases whose names mention the clock.
+//! Run by `make bench`: criterion measures, and a table at the end compares medians with bounds.
+//! Time is virtual, except in cases that name the clock.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the benchmark, as intended")]
 #![allow(

@@ -1,7 +1,7 @@
 //! Names, ports, paths and headers shared by Rouse's processes, its manifests and users.
 //!
-//! Every value is visible outside of the processes: a port in a manifest, a label on a pod, a header
-//! of a request. Changing a value breaks running clusters.
+//! Every value is visible outside of the processes: a port in a manifest, a label on a pod, a
+//! header of a request. Changing a value breaks running clusters.
 
 pub mod key;
 pub mod metric_name;
@@ -55,8 +55,8 @@ pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
 /// preStop hook of the app. For TCP workloads, activators send probes and tunneled connections
 /// ([`TUNNEL_PATH`]) to it.
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
-/// Activator ports for leases, inclusive. An activator identifies the workload and Service port of a
-/// connection by the leased port on which it arrived.
+/// Activator ports for leases, inclusive. An activator identifies the workload and Service port of
+/// a connection by the leased port on which it arrived.
 pub const LEASED_PORTS: std::ops::RangeInclusive<u16> = 20000..=29999;
 /// Port on which metrics-adapter and zero-scaler receive pushes of activators, and on which
 /// metrics-adapter streams decisions.

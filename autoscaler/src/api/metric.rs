@@ -23,7 +23,7 @@ pub struct MetricSpec {
     /// Name of the Service, which is the label value in metric queries of HPAs.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// Label selector, in its text form, of the pods whose queue-proxies are scraped.
+    /// Label selector, in its text form, of the pods to scrape.
     pub selector: String,
     /// Length of the stable window, in seconds.
     #[schemars(range(min = 6, max = 3600))]

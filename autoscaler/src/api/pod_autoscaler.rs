@@ -18,8 +18,8 @@ use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
 use crate::scaling::workload_state::WorkloadState;
 use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBounds};
 
-/// PodAutoscaler scales one workload on live concurrency or requests per second. zero-scaler creates
-/// it from an HPA; users without an HPA create it themselves.
+/// PodAutoscaler scales one workload on live concurrency or requests per second. zero-scaler
+/// creates it from an HPA; users without an HPA create it themselves.
 ///
 /// Windows and rates are annotations, such as `autoscaling.rouse.dev/window`, as on the HPA.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -150,7 +150,8 @@ pub struct PodAutoscalerStatus {
     /// Generation of the spec that this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Whether the workload serves requests (Active), is at zero (Reserve) or has no route (Retired).
+    /// Whether the workload serves requests (Active), is at zero (Reserve) or has no route
+    /// (Retired).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<WorkloadState>,
     /// `spec.replicas` of the scale target.
@@ -174,7 +175,8 @@ pub struct PodAutoscalerStatus {
     /// Destination of the Service's requests: pods or activators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
-    /// Mode of the ServerlessService: Proxy sends requests through activators, Serve directly to pods.
+    /// Mode of the ServerlessService: Proxy sends requests through activators, Serve directly to
+    /// pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SksMode>,
     /// Condition types: Ready, Active, ScaleTargetInitialized and ActivatorInPath; HPAAccepted if

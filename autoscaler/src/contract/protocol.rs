@@ -1,4 +1,4 @@
-//! Protocol of a Service port: HTTP, or TCP whose bytes are relayed unmodified.
+//! Protocol of a Service port: HTTP, or TCP that is relayed as unmodified bytes.
 //!
 //! zero-scaler derives it from `appProtocol` of the Service port and writes it into the port's
 //! lease, where activators read it. A sidecar reads it from the pod annotation

@@ -39,8 +39,8 @@ impl Selector {
     /// Parses the text form; the empty text selects everything.
     ///
     /// # Errors
-    /// If the text does not follow the grammar of Kubernetes, set operators included. `>` and `<` are
-    /// not supported.
+    /// If the text does not follow the grammar of Kubernetes, set operators included. `>` and `<`
+    /// are not supported.
     pub fn parse(text: &str) -> Result<Self, ParseSelectorError> {
         let fail = |reason| ParseSelectorError { text: text.to_owned(), reason };
         if text.trim().is_empty() {

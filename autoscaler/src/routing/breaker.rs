@@ -1,13 +1,13 @@
 //! Breaker: a limit on concurrent requests with a bounded queue.
 //!
 //! queue-proxy has one breaker for its app; its limit is the container concurrency. The activator
-//! has one for each workload, whose limit is the capacity of the pods (0 without pods), and one for
+//! has one for each workload, limited by the capacity of its pods (0 without pods), and one for
 //! each pod. The limit can change at any time: a lower limit does not interrupt running requests, a
 //! higher one admits waiting requests.
 //!
-//! The queue is strictly first in, first out; a new request never overtakes. A slot passes to the next
-//! waiter under the lock, so it cannot be lost between release and wake-up. A waiter that is dropped
-//! after it got its slot passes the slot on.
+//! The queue is strictly first in, first out; a new request never overtakes. A slot passes to the
+//! next waiter under the lock, so it cannot be lost between release and wake-up. A waiter that is
+//! dropped after it got its slot passes the slot on.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -101,8 +101,8 @@ impl Breaker {
         self.shared.lock().take_slot().then(|| self.shared.permit())
     }
 
-    /// Changes the limit. Running requests continue above a lower limit; waiters are admitted up to a
-    /// higher one.
+    /// Changes the limit. Running requests continue above a lower limit; waiters are admitted up to
+    /// a higher one.
     pub fn set_limit(&self, limit: ConcurrencyLimit) {
         self.shared.lock().limit = limit;
         while let Some(slot) = self.shared.grant() {
@@ -182,8 +182,8 @@ impl Shared {
         BreakerPermit { shared: Arc::clone(self) }
     }
 
-    /// Grants a free slot to the oldest waiter. The caller must wake it after the lock is released: a
-    /// waker may drop a task that holds a permit of the same breaker.
+    /// Grants a free slot to the oldest waiter. The caller must wake it after the lock is released:
+    /// a waker may drop a task that holds a permit of the same breaker.
     fn grant(&self) -> Option<oneshot::Sender<()>> {
         self.lock().grant()
     }

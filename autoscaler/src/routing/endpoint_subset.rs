@@ -1,9 +1,9 @@
 //! Subset of activators that serves a workload. It is deterministic and changes little under churn.
 //!
 //! Input: the available activators and the workload's name. Output: the activators for its
-//! EndpointSlices. Rendezvous hashing gives each (workload, activator) pair a score, and the highest
-//! scores win. An activator that leaves is thus replaced by one other, a new one displaces at most
-//! one, and workloads spread evenly. Knative uses consistent hashing with a ring instead.
+//! EndpointSlices. Rendezvous hashing gives each (workload, activator) pair a score, and the
+//! highest scores win. An activator that leaves is thus replaced by one other, a new one displaces
+//! at most one, and workloads spread evenly. Knative uses consistent hashing with a ring instead.
 
 use std::collections::BTreeSet;
 

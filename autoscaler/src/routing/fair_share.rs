@@ -1,9 +1,9 @@
 //! Fair division of a bounded amount among members, without starvation.
 //!
-//! Half of the amount is reserved in equal shares, one for each member. The other half is a pool, first
-//! come, first served. A single member can thus take the whole amount, and a new member always gets
-//! its share. The activator divides its slots for held requests, and the bytes that these requests
-//! keep in memory, among its workloads this way.
+//! Half of the amount is reserved in equal shares, one for each member. The other half is a pool,
+//! first come, first served. A single member can thus take the whole amount, and a new member
+//! always gets its share. The activator divides its slots for held requests, and the bytes that
+//! these requests keep in memory, among its workloads this way.
 //!
 //! Invariants: a member can always take up to its share. While no member joins, the members hold
 //! at most the bound. A new member makes the shares smaller, but amounts in use are not revoked.
@@ -68,8 +68,8 @@ impl FairShare {
         true
     }
 
-    /// Returns `amount` of a member's holding. What exceeds its current share goes first, because it
-    /// belongs to shares of other members; then what came from the pool.
+    /// Returns `amount` of a member's holding. What exceeds its current share goes first, because
+    /// it belongs to shares of other members; then what came from the pool.
     pub fn give_back(&mut self, holding: &mut ShareHolding, amount: u64) {
         let excess = amount.min(holding.own.saturating_sub(self.share()));
         let pooled = (amount - excess).min(holding.pooled);

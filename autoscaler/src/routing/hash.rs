@@ -1,7 +1,7 @@
 //! Hash function that is stable across processes and releases.
 //!
-//! The hash of the standard library may change between its releases. Activators of two releases would
-//! then compute different subsets and shares.
+//! The hash of the standard library may change between its releases. Activators of two releases
+//! would then compute different subsets and shares.
 
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 

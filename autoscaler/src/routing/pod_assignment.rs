@@ -1,8 +1,9 @@
 //! Assignment of pod slots to the activators of a workload.
 //!
 //! Input: the ready pods, the activators in the Service's EndpointSlices, and the container
-//! concurrency. Output: the slots of one activator. All activators compute their shares from the same
-//! objects, without messages. While their caches differ, the limit of the sidecar prevents overload.
+//! concurrency. Output: the slots of one activator. All activators compute their shares from the
+//! same objects, without messages. While their caches differ, the limit of the sidecar prevents
+//! overload.
 //!
 //! ```text
 //!  container concurrency 7, activators a, b, c
@@ -12,10 +13,10 @@
 //!                                         score (rendezvous hashing) that has a remainder left to get
 //! ```
 //!
-//! Shares differ by at most one slot. A pod or an activator that is added or removed moves few slots
-//! of the others. Slots are divided, not pods as in Knative, so an activator with many requests
-//! can use all pods in which it has slots. Activators lend slots that they do not need, see
-//! [`slot_lending`](crate::routing::slot_lending). Without a container concurrency there are no
+//! Shares differ by at most one slot. A pod or an activator that is added or removed moves few
+//! slots of the others. Slots are divided, not pods as in Knative, so an activator with many
+//! requests can use all pods in which it has slots. Activators lend slots that they do not need,
+//! see [`slot_lending`](crate::routing::slot_lending). Without a container concurrency there are no
 //! slots, and every activator uses every pod.
 
 use std::cmp::Reverse;

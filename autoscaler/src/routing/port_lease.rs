@@ -2,11 +2,11 @@
 //!
 //! An activator identifies the workload of a connection only by the port that accepted it. A leased
 //! port is therefore unique in the cluster. Input: the Service ports and current leases of a
-//! ServerlessService, and the leases of all others. Output: its new leases, which zero-scaler writes
-//! into its status. A lease lasts until the ports of the Service change.
+//! ServerlessService, and the leases of all others. Output: its new leases, which zero-scaler
+//! writes into its status. A lease lasts until the ports of the Service change.
 //!
-//! The search for a free port starts at a hash of the workload's name. Concurrent writers with stale
-//! caches thus rarely collide, and a recreated workload usually gets its old ports back.
+//! The search for a free port starts at a hash of the workload's name. Concurrent writers with
+//! stale caches thus rarely collide, and a recreated workload usually gets its old ports back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn new_workload_gets_a_distinct_and_deterministic_port_for_each_service_port() {
+    fn new_workload_gets_a_distinct_stable_port_for_each_service_port() {
         let key = Key::new("shop", "web");
         let leases = lease_ports(&key, &ports(&[80, 443]), &BTreeMap::new(), |_| false).unwrap();
         assert_eq!(leases.keys().copied().collect::<Vec<_>>(), [80, 443]);

@@ -1,12 +1,12 @@
 //! Mode of a ServerlessService: Serve sends requests to pods, Proxy sends them through activators.
 //!
 //! Input: the decision, and the numbers of ready pods and activators. Output: the desired mode
-//! (ServerlessService `spec.mode`), the mode in effect (`status.mode`), and the number of activators.
-//! zero-scaler uses them. The rules are Knative's (`kpa.go`, and `serverlessservice.go` for the mode
-//! in effect), with two differences:
+//! (ServerlessService `spec.mode`), the mode in effect (`status.mode`), and the number of
+//! activators. zero-scaler uses them. The rules are Knative's (`kpa.go`, and `serverlessservice.go`
+//! for the mode in effect), with two differences:
 //!
-//! - Without a decision the mode stays. In Knative it becomes Proxy, so an outage of the decider sends
-//!   the requests of all workloads through activators.
+//! - Without a decision the mode stays. In Knative it becomes Proxy, so an outage of the decider
+//!   sends the requests of all workloads through activators.
 //! - Without ready pods the desired mode is Proxy. In Knative only the mode in effect is; the
 //!   result is the same, but users read the desired mode.
 
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn number_of_activators_equals_that_of_knative() {
-        // kpa_test.go: pod capacity 100, activator capacity 100: (pods, burst capacity) -> activators
+        // kpa_test.go: pod capacity 100, activator capacity 100: (pods, burst capacity) ->
+        // activators
         let number = |pods, capacity, burst| {
             let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
             settings.target_burst_capacity = burst;

@@ -1,4 +1,5 @@
-//! Slot lending: activators use each other's free slots, so that no pod is idle while a request waits.
+//! Slot lending: activators use each other's free slots, so that no pod is idle while a request
+//! waits.
 //!
 //! ```text
 //!      activator a                                        activator b
@@ -9,35 +10,35 @@
 //!        │                                                  │ peer wants slots
 //! ```
 //!
-//! Each activator has one [`SlotLending`] for each workload with a container concurrency. Input: its
-//! own [`slot_share`](crate::routing::pod_assignment::slot_share), requests that take and release
-//! slots, number and age of waiting requests, and messages of peers. Output: messages to peers. The
-//! caller owns the queue and sends the requests.
+//! Each activator has one [`SlotLending`] for each workload with a container concurrency. Input:
+//! its own [`slot_share`](crate::routing::pod_assignment::slot_share), requests that take and
+//! release slots, number and age of waiting requests, and messages of peers. Output: messages to
+//! peers. The caller owns the queue and sends the requests.
 //!
 //! Why no pod is idle while a request waits, as long as connections between activators are up:
 //!
 //! 1. Each slot is held by one activator at a time: its owner, or the borrower.
-//! 2. An activator with waiting requests has sent `Want` to all peers. [`settle`](SlotLending::settle)
-//!    decrements the announced want with each borrowed slot. The estimate can only be too low, and the
-//!    effect of that is a redundant `Want`.
+//! 2. An activator with waiting requests has sent `Want` to all peers.
+//!    [`settle`](SlotLending::settle) decrements the announced want with each borrowed slot. The
+//!    estimate can only be too low, and the effect of that is a redundant `Want`.
 //! 3. An owner with a free slot and no waiting request lends the slot to a peer that wants it. A
 //!    borrower without a request for the slot returns it at once.
-//! 4. A slot that is unused while a request waits is thus in transit: in a `Lend` or in a `Return`. It
-//!    may reach a peer whose want was met in the meantime, at most once for each peer. A request
-//!    waits beside the same idle pod for at most two messages per activator (6 messages for 3
-//!    activators, each some hundred microseconds within a cluster).
+//! 4. A slot that is unused while a request waits is thus in transit: in a `Lend` or in a `Return`.
+//!    It may reach a peer that no longer needs it, at most once for each peer. A request waits
+//!    beside the same idle pod for at most two messages per activator (6 messages for 3 activators,
+//!    each some hundred microseconds within a cluster).
 //!
-//! A pod that this activator cannot reach yet is set aside. Own slots on it are lent to peers that can
-//! use them. A borrowed slot on it is refused once, until the pod is usable
+//! A pod that this activator cannot reach yet is set aside. Own slots on it are lent to peers that
+//! can use them. A borrowed slot on it is refused once, until the pod is usable
 //! ([`set_usable`](SlotLending::set_usable)).
 //!
-//! No activator starves: an owner with waiting requests still lends if a peer's request has waited much
-//! longer. A borrower returns a slot after one request if any other peer wants slots. If all activators
-//! are equally overloaded, no slots are lent and no messages are sent.
+//! No activator starves: an owner with waiting requests still lends if a peer's request has waited
+//! much longer. A borrower returns a slot after one request if any other peer wants slots. If all
+//! activators are equally overloaded, no slots are lent and no messages are sent.
 //!
-//! Messages of a lost peer are void. Slots that it had borrowed are free at once, although requests may
-//! still run on them. Views may also differ for a moment while pods or activators change. The limit
-//! of the sidecar then prevents overload, and a request waits there.
+//! Messages of a lost peer are void. Slots that it had borrowed are free at once, although requests
+//! may still run on them. Views may also differ for a moment while pods or activators change. The
+//! limit of the sidecar then prevents overload, and a request waits there.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -56,10 +57,11 @@ use peer_ledger::PeerLedger;
 
 /// Limit of the want of a peer, in requests. Larger than the queue of any activator.
 const MOST_WANTED: u32 = 1_000_000;
-/// Limit of stored pods that were refused to one peer. Beyond it, the peer may lend an old one again.
+/// Limit of stored pods that were refused to one peer. Beyond it, the peer may lend an old one
+/// again.
 const MOST_DECLINED: usize = 1024;
-/// A peer's oldest request takes precedence if its wait exceeds 1.25 times the oldest own wait by this
-/// much. A smaller difference does not justify the messages.
+/// A peer's oldest request takes precedence if its wait exceeds 1.25 times the oldest own wait by
+/// this much. A smaller difference does not justify the messages.
 const PRECEDENCE_AFTER: Duration = Duration::from_millis(50);
 
 /// Message between two activators about slots of one workload. Messages of a connection arrive in
@@ -90,7 +92,7 @@ pub enum SlotMessage<Pod> {
 /// A [`SlotMessage`] with its workload, as sent over a connection that all workloads share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadSlotMessage<Pod> {
-    /// The workload whose slots the message concerns.
+    /// The workload that owns the slots.
     pub workload: Key,
     /// The message.
     pub message: SlotMessage<Pod>,
@@ -123,7 +125,7 @@ pub struct SlotLending<Pod, Peer> {
     borrowed: VecDeque<Slot<Pod, Peer>>,
     peers: BTreeMap<Peer, PeerLedger<Pod>>,
     waiting: WaitingRequests,
-    /// The pod whose own slot was taken last, for round robin.
+    /// The pod of the own slot that was taken last, for round robin.
     last: Option<Pod>,
     /// Whether slots or wants have changed since the last attempt to lend.
     unsettled: bool,
@@ -230,8 +232,8 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// Sets the number and age of waiting requests. To be called after [`take`](Self::take) and before
-    /// [`settle`](Self::settle).
+    /// Sets the number and age of waiting requests. To be called after [`take`](Self::take) and
+    /// before [`settle`](Self::settle).
     pub fn set_waiting(&mut self, waiting: WaitingRequests) {
         self.waiting = waiting;
     }
@@ -270,8 +272,8 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// Lends spare slots, returns unneeded ones, and announces waiting requests. Returns all messages
-    /// since the last call. To be called after each event.
+    /// Lends spare slots, returns unneeded ones, and announces waiting requests. Returns all
+    /// messages since the last call. To be called after each event.
     pub fn settle(&mut self, now: Duration) -> Vec<(Peer, SlotMessage<Pod>)> {
         self.return_spare();
         if std::mem::take(&mut self.unsettled) {
@@ -350,7 +352,8 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         }
     }
 
-    /// Lends a slot on `pod` to the peer that has waited longest. False if no peer wants a slot there.
+    /// Lends a slot on `pod` to the peer that has waited longest. False if no peer wants a slot
+    /// there.
     fn lend_to_longest(&mut self, pod: &Pod) -> bool {
         let wanting = self.peers.iter().filter(|(_, ledger)| ledger.wants_on(pod));
         // A peer that was lent a slot for its oldest request comes after the others.
@@ -366,8 +369,8 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         if self.own.free_on(pod) == 0 {
             return;
         }
-        let ours = now.saturating_sub(self.waiting.oldest);
-        let much_longer = ours + ours / 4 + PRECEDENCE_AFTER;
+        let own_wait = now.saturating_sub(self.waiting.oldest);
+        let much_longer = own_wait + own_wait / 4 + PRECEDENCE_AFTER;
         let longest = self
             .peers
             .iter()
@@ -391,8 +394,8 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         self.outbox.push((peer.clone(), SlotMessage::Lend(pod.clone())));
     }
 
-    /// Sends `Want` to each peer whose announced want is 0, outdated or less than half of the current
-    /// one. Withdraws it if no request waits.
+    /// Sends `Want` to each peer if its announced want is 0, outdated or less than half of the
+    /// current one. Withdraws it if no request waits.
     fn announce_want(&mut self, now: Duration) {
         let wanted = self.waiting.requests;
         let waited = now.saturating_sub(self.waiting.oldest);

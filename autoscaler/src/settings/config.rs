@@ -1,8 +1,9 @@
 //! Cluster-wide settings: the ConfigMap `config-autoscaler`.
 //!
-//! Keys, defaults and bounds are Knative's, plus two keys for pods that cannot start. metrics-adapter
-//! and zero-scaler watch the ConfigMap. One invalid key rejects the whole ConfigMap, because its
-//! other values may depend on that key. The last valid ConfigMap then stays in effect.
+//! Keys, defaults and bounds are Knative's, plus two keys for pods that cannot start.
+//! metrics-adapter and zero-scaler watch the ConfigMap. One invalid key rejects the whole
+//! ConfigMap, because its other values may depend on that key. The last valid ConfigMap then stays
+//! in effect.
 //!
 //! `pod-autoscaler-class` accepts any value and has no effect, because there is one autoscaler.
 //! Unrecognized keys are ignored, such as `tick-interval` and `panic-window` of older Knative
@@ -87,8 +88,8 @@ impl Default for AutoscalerConfig {
             scale_to_zero_pod_retention_period: Duration::ZERO,
             // Longer than a first image pull or a transient crash, shorter than client timeouts.
             start_patience: Duration::from_secs(10),
-            // About the time that a new node takes. Requests that wait for a node also need a longer
-            // wake timeout.
+            // About the time that a new node takes. Requests that wait for a node also need a
+            // longer wake timeout.
             unschedulable_patience: Duration::from_secs(60),
         }
     }
@@ -159,8 +160,8 @@ impl AutoscalerConfig {
         set(&mut self.max_scale_limit, c.integer("max-scale-limit", &bounds::SIZE));
     }
 
-    // The checks below compare two settings. A setting that failed to parse has its default here, so
-    // a check skips it where the default could cause a second, misleading error.
+    // The checks below compare two settings. A setting that failed to parse has its default here,
+    // so a check skips it where the default could cause a second, misleading error.
 
     fn check_least_target(&self, c: &mut SettingReader<'_>) {
         let (share, whole) =

@@ -1,7 +1,8 @@
 //! Reads typed values within bounds from a map of strings, and collects all errors.
 //!
 //! Input: the data of a ConfigMap, or the annotations of an object. Values have Go's syntax, as in
-//! Knative; whitespace around a value is ignored. Unrecognized keys are not an error, as in Knative.
+//! Knative; whitespace around a value is ignored. Unrecognized keys are not an error, as in
+//! Knative.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -106,8 +107,8 @@ impl<'a> SettingReader<'a> {
         })
     }
 
-    /// Reads a value with `parse`, which receives the trimmed text and returns `None` for values that
-    /// `words` do not describe.
+    /// Reads a value with `parse`, which receives the trimmed text and returns `None` for values
+    /// that `words` do not describe.
     pub(crate) fn read<T>(
         &mut self,
         key: &str,

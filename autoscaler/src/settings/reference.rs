@@ -26,7 +26,7 @@ pub fn reference() -> &'static [SettingReference] {
     &TABLE
 }
 
-/// A setting whose key and annotation have the same bounds.
+/// A setting with key and annotation of the same bounds.
 const fn both(
     config_map_key: &'static str,
     annotation: &'static str,
@@ -37,7 +37,7 @@ const fn both(
     each(config_map_key, annotation, default, bounds, bounds, description)
 }
 
-/// A setting whose key and annotation have different bounds.
+/// A setting with key and annotation of different bounds.
 const fn each(
     config_map_key: &'static str,
     annotation: &'static str,

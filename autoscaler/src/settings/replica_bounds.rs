@@ -6,8 +6,8 @@
 //!
 //! Input: the reader of annotations, the ConfigMap, and the bounds of the spec. Output: consistent
 //! bounds for [`Settings`](super::Settings). If two bounds conflict, the error names both, and the
-//! one of lower precedence is ignored. `max-scale-limit` does not apply to bounds of an HPA, because
-//! the HPA scales up to its own maximum in any case.
+//! one of lower precedence is ignored. `max-scale-limit` does not apply to bounds of an HPA,
+//! because the HPA scales up to its own maximum in any case.
 
 use super::bounds;
 use super::config::AutoscalerConfig;

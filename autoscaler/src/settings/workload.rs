@@ -5,11 +5,11 @@
 //! decider and zero-scaler, which all resolve it with the same function. Keys, defaults and bounds
 //! are Knative's.
 //!
-//! An invalid annotation is reported and ignored; the value of the ConfigMap stays in effect. Of two
-//! annotations in conflict, both are ignored. If a key has two forms (`min-scale`, and `minScale` of
-//! older Knative versions), the one with hyphens takes precedence. Two annotations of Knative are
-//! validated but have no effect: `class`, because there is one autoscaler, and `http-full-duplex`,
-//! because the proxies always stream requests and responses at the same time.
+//! An invalid annotation is reported and ignored; the value of the ConfigMap stays in effect. Of
+//! two annotations in conflict, both are ignored. If a key has two forms (`min-scale`, and
+//! `minScale` of older Knative versions), the one with hyphens takes precedence. Two annotations of
+//! Knative are validated but have no effect: `class`, because there is one autoscaler, and
+//! `http-full-duplex`, because the proxies always stream requests and responses at the same time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,7 +52,8 @@ pub struct Settings {
     pub container_concurrency_target_default: f64,
     /// Default capacity of a pod, in requests per second.
     pub requests_per_second_target_default: f64,
-    /// Spare requests the ready pods should be able to take before the activator leaves the path; -1 keeps it there always.
+    /// Spare requests the ready pods should be able to take before the activator leaves the path;
+    /// -1 keeps it there always.
     pub target_burst_capacity: f64,
     /// Capacity of one activator, in concurrent requests.
     pub activator_capacity: f64,
@@ -99,8 +100,8 @@ pub struct Settings {
 impl Settings {
     /// Resolves the settings of a workload with these annotations, and returns all errors.
     ///
-    /// An invalid value is ignored: the value of the ConfigMap stays in effect. The caller must report
-    /// the errors to the user.
+    /// An invalid value is ignored: the value of the ConfigMap stays in effect. The caller must
+    /// report the errors to the user.
     pub fn resolve(
         config: &AutoscalerConfig,
         annotations: &BTreeMap<String, String>,
@@ -108,7 +109,8 @@ impl Settings {
         Self::resolve_given(config, annotations, SpecReplicaBounds::default())
     }
 
-    /// [`Settings::resolve`] with replica bounds of the spec, which take precedence over annotations.
+    /// [`Settings::resolve`] with replica bounds of the spec, which take precedence over
+    /// annotations.
     pub fn resolve_given(
         config: &AutoscalerConfig,
         annotations: &BTreeMap<String, String>,

@@ -44,8 +44,8 @@ fn rejects_request_beyond_limit_and_queue_until_one_ends() {
     assert!(granted(&mut next).is_some());
 }
 
-/// Knative rejects some breaker parameters (K2). Here a queue bound of 0 is valid, the types exclude
-/// negative limits, and no maximum limit exists.
+/// Knative rejects some breaker parameters (K2). Here a queue bound of 0 is valid, the types
+/// exclude negative limits, and no maximum limit exists.
 #[test]
 fn queue_bound_of_zero_rejects_at_once() {
     let breaker = Breaker::new(ConcurrencyLimit::AtMost(1), 0);

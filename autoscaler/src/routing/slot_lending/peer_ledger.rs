@@ -12,7 +12,8 @@ pub(super) struct PeerLedger<Pod> {
     pub(super) oldest: Option<Duration>,
     /// Lower bound of the own want that the peer currently assumes.
     pub(super) announced: u32,
-    /// Whether the peer lent a slot for the oldest own request. It then lacks the age of the next one.
+    /// Whether the peer lent a slot for the oldest own request. It then lacks the age of the next
+    /// one.
     pub(super) outdated: bool,
     /// Own slots that are lent to the peer.
     pub(super) lent: BTreeMap<Pod, u32>,

@@ -139,8 +139,9 @@ impl Network {
         }
     }
 
-    /// Updates `longest_idle` when a request that arrived at `arrived` takes a slot on `pod`: it may have
-    /// waited beside another idle pod, and another request may have waited beside this pod.
+    /// Updates `longest_idle` when a request that arrived at `arrived` takes a slot on `pod`: it
+    /// may have waited beside another idle pod, and another request may have waited beside this
+    /// pod.
     fn record_idleness(&mut self, pod: &str, arrived: Duration) {
         let together = |request: Duration, idle: Duration| self.now - request.max(idle);
         let elsewhere = self.idle_since.values().map(|idle| together(arrived, *idle)).max();
@@ -244,7 +245,7 @@ proptest! {
     }
 }
 
-/// knative/serving#13331 and #12734: all requests arrive at one activator whose own slots are busy.
+/// knative/serving#13331 and #12734: all requests arrive at one activator with busy own slots.
 #[test]
 fn requests_at_one_activator_use_the_slots_of_all() {
     let mut network = Network::new(3, 20, 1);

@@ -272,8 +272,8 @@ fn camel_case_is_read_and_the_hyphen_form_takes_precedence() {
 
 #[test]
 fn panic_window_is_rounded_as_in_knative() {
-    // metric_test.go: (stable s, percent) -> panic s. The last three are ours: the minimum of one
-    // bucket; 20.5 s in seconds but one nanosecond less in nanoseconds; exactly half a second.
+    // metric_test.go: (stable s, percent) -> panic s. The last three are not in it: the minimum of
+    // one bucket; 20.5 s in seconds but one nanosecond less in nanoseconds; exactly half a second.
     for (stable, percent, panic) in [
         (60, 10.0, 6),
         (10, 10.0, 1),
