@@ -7,8 +7,8 @@
 //!                              active_condition (pods ready, activating, inactive)
 //! ```
 //!
-//! The metrics-adapter runs the [`decider`]. The zero-scaler receives each [`decision`] and applies the other modules.
-//! [`replay`] runs windows and decider over a recorded trace.
+//! The metrics-adapter runs the [`decider`]. The zero-scaler receives each [`decision`] and applies
+//! the other modules. [`replay`] runs windows and decider over a recorded trace.
 
 pub mod active_condition;
 pub mod decider;

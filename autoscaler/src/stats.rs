@@ -1,7 +1,9 @@
-//! From request events to what a process reports.
+//! Request statistics: from request events to averages over time windows.
 //!
-//! A queue-proxy answers a [`Stat`] to whoever reads `/stat` or asks by a [`datagram`]; an activator pushes a [`Push`] of [`StatMessage`]s to every
-//! metrics-adapter and zero-scaler. Both count with [`RequestStats`].
+//! A queue-proxy sends a [`Stat`] in response to HTTP `GET /stat` or to a query by [`datagram`]. An
+//! activator pushes an [`ActivatorReport`] of [`StatMessage`]s to each metrics-adapter and
+//! zero-scaler. Both count with [`RequestStats`]. The metrics-adapter adds the stats to a
+//! [`collection`] per workload.
 
 pub mod collection;
 pub mod datagram;

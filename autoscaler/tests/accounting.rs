@@ -1,8 +1,9 @@
-//! Ten million lives of requests, from several threads that overtake each other: what the reports say adds up to the time
-//! that the requests were here.
+//! Ten million requests from several threads that overtake each other: the reports add up to the
+//! total time in flight.
 //!
-//! Every event takes its instant first and the lock later, as a proxy's threads do, and is sometimes put aside in between. A
-//! report has the last word on its period, so only that waits for events under way; nothing else is in order.
+//! Every event takes its instant first and the lock later, as a proxy's threads do, and sometimes
+//! yields in between. A report is final for its period, so it alone waits for events in progress.
+//! All other events may be out of order.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,23 +18,23 @@ use std::time::{Duration, Instant};
 
 use autoscaler::stats::{RequestStats, RequestStatsReport};
 
-const LIVES: u64 = 10_000_000;
+const REQUESTS: u64 = 10_000_000;
 const THREADS: u64 = 4;
-/// Requests that a thread has at a time, at most.
+/// Most concurrent requests of a thread.
 const AT_A_TIME: usize = 500;
-/// Greatest step of the clock between two events, in nanoseconds.
+/// Largest step of the clock between two events, in nanoseconds.
 const STEP: u64 = 100_000;
 
-struct Life {
+struct Request {
     arrived: u64,
     proxied: bool,
 }
 
-/// What threads know of their own lives, or of those that were proxied.
+/// Exact totals of a thread, of all requests or of the proxied ones.
 #[derive(Clone, Copy, Default)]
 struct Exact {
     nanos: u128,
-    lives: u64,
+    requests: u64,
 }
 
 struct Shared {
@@ -44,11 +45,11 @@ struct Shared {
     stats: Mutex<RequestStats>,
 }
 
-/// SplitMix64: the same lives in each run.
+/// SplitMix64: the same requests in each run.
 struct Random(u64);
 
 #[test]
-fn the_reports_of_ten_million_lives_add_up_to_the_time_they_took() {
+fn reports_of_ten_million_requests_add_up_to_their_time_in_flight() {
     let origin = Instant::now();
     let shared = Shared {
         origin,
@@ -60,14 +61,14 @@ fn the_reports_of_ten_million_lives_add_up_to_the_time_they_took() {
     let ((all, proxied), reports) = thread::scope(|scope| {
         let reporter = scope.spawn(|| report_until(shared, &over));
         let threads: Vec<_> =
-            (0..THREADS).map(|seed| scope.spawn(move || live(shared, Random(seed)))).collect();
-        let lives = threads
+            (0..THREADS).map(|seed| scope.spawn(move || send_requests(shared, Random(seed)))).collect();
+        let requests = threads
             .into_iter()
             .map(|thread| thread.join().unwrap())
             .reduce(|one, other| (one.0.plus(other.0), one.1.plus(other.1)))
             .unwrap();
         over.store(true, Ordering::Release);
-        (lives, reporter.join().unwrap())
+        (requests, reporter.join().unwrap())
     });
     assert_eq!(shared.stats.lock().unwrap().in_flight(), 0);
     assert!(reports.len() > 10, "only {} reports", reports.len());
@@ -75,15 +76,15 @@ fn the_reports_of_ten_million_lives_add_up_to_the_time_they_took() {
         reports.iter().map(|report| average(report) * report.period.as_nanos() as f64).sum()
     };
     let count = |count: fn(&RequestStatsReport) -> u64| -> u64 { reports.iter().map(count).sum() };
-    assert_eq!((count(|report| report.request_count), all.lives), (LIVES, LIVES));
-    assert_eq!(count(|report| report.proxied_request_count), proxied.lives);
+    assert_eq!((count(|report| report.request_count), all.requests), (REQUESTS, REQUESTS));
+    assert_eq!(count(|report| report.proxied_request_count), proxied.requests);
     assert_close(time(|report| report.average_concurrency), all.nanos);
     assert_close(time(|report| report.average_proxied_concurrency), proxied.nanos);
 }
 
 fn assert_close(reported: f64, exact: u128) {
-    let off = (reported / exact as f64 - 1.0).abs();
-    assert!(off <= 1e-6, "{reported} ns instead of {exact}: off by {off}");
+    let error = (reported / exact as f64 - 1.0).abs();
+    assert!(error <= 1e-6, "{reported} ns instead of {exact}: relative error {error}");
 }
 
 fn report_until(shared: &Shared, over: &AtomicBool) -> Vec<RequestStatsReport> {
@@ -91,7 +92,7 @@ fn report_until(shared: &Shared, over: &AtomicBool) -> Vec<RequestStatsReport> {
     loop {
         let last = over.load(Ordering::Acquire);
         {
-            let _none_under_way = shared.reports.write().unwrap();
+            let _none_in_progress = shared.reports.write().unwrap();
             let now = shared.at(shared.clock.load(Ordering::Relaxed));
             reports.push(shared.stats.lock().unwrap().report(now));
         }
@@ -102,35 +103,35 @@ fn report_until(shared: &Shared, over: &AtomicBool) -> Vec<RequestStatsReport> {
     }
 }
 
-/// What is known of all lives, and of the proxied ones.
-fn live(shared: &Shared, mut random: Random) -> (Exact, Exact) {
+/// Sends this thread's requests. Returns the exact totals of all of them and of the proxied ones.
+fn send_requests(shared: &Shared, mut random: Random) -> (Exact, Exact) {
     let (mut all, mut of_proxied) = (Exact::default(), Exact::default());
-    let mut end = |random: &mut Random, life: &Life| {
-        let now = shared.event(random, |stats, now| stats.request_out(now, life.proxied));
-        all.ended(life, now);
-        if life.proxied {
-            of_proxied.ended(life, now);
+    let mut end = |random: &mut Random, request: &Request| {
+        let now = shared.event(random, |stats, now| stats.request_out(now, request.proxied));
+        all.ended(request, now);
+        if request.proxied {
+            of_proxied.ended(request, now);
         }
     };
-    let mut lives = Vec::with_capacity(AT_A_TIME);
-    for _ in 0..LIVES / THREADS {
+    let mut requests = Vec::with_capacity(AT_A_TIME);
+    for _ in 0..REQUESTS / THREADS {
         let proxied = random.below(2) == 0;
         let arrived = shared.event(&mut random, |stats, now| stats.request_in(now, proxied));
-        let life = Life { arrived, proxied };
+        let request = Request { arrived, proxied };
         if random.below(4) == 0 {
-            // Refused, or cancelled before anything else has happened.
-            end(&mut random, &life);
+            // Rejected or cancelled at once.
+            end(&mut random, &request);
             continue;
         }
-        lives.push(life);
-        if lives.len() == AT_A_TIME {
-            // Any of them, so that some are there for long, as upgraded ones are.
-            let ended = lives.swap_remove(random.below(AT_A_TIME as u64) as usize);
+        requests.push(request);
+        if requests.len() == AT_A_TIME {
+            // A random one, so that some requests last long, as upgraded connections do.
+            let ended = requests.swap_remove(random.below(AT_A_TIME as u64) as usize);
             end(&mut random, &ended);
         }
     }
-    for life in lives {
-        end(&mut random, &life);
+    for request in requests {
+        end(&mut random, &request);
     }
     (all, of_proxied)
 }
@@ -142,12 +143,12 @@ impl Shared {
         self.origin + Duration::from_nanos(nanos)
     }
 
-    /// Counts what happens now, which is returned.
+    /// Counts an event at the present time, and returns that time.
     fn event(&self, random: &mut Random, count: impl FnOnce(&mut RequestStats, Instant)) -> u64 {
-        let _under_way = self.reports.read().unwrap();
+        let _in_progress = self.reports.read().unwrap();
         let now = self.clock.fetch_add(random.below(STEP), Ordering::Relaxed);
         if random.below(1000) == 0 {
-            // Others overtake.
+            // Other threads overtake.
             thread::yield_now();
         }
         count(&mut self.stats.lock().unwrap(), self.at(now));
@@ -158,13 +159,13 @@ impl Shared {
 // === impl Exact ===
 
 impl Exact {
-    fn ended(&mut self, life: &Life, now: u64) {
-        self.nanos += u128::from(now - life.arrived);
-        self.lives += 1;
+    fn ended(&mut self, request: &Request, now: u64) {
+        self.nanos += u128::from(now - request.arrived);
+        self.requests += 1;
     }
 
     fn plus(self, other: Self) -> Self {
-        Self { nanos: self.nanos + other.nanos, lives: self.lives + other.lives }
+        Self { nanos: self.nanos + other.nanos, requests: self.requests + other.requests }
     }
 }
 

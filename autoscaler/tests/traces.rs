@@ -1,6 +1,7 @@
-//! Replays recorded inputs of Knative's autoscaler and compares every decision and average with what it gave.
+//! Replays recorded inputs of Knative's autoscaler and compares every decision and average with its
+//! output.
 //!
-//! The files are in `tests/traces` of the repository; their README says where they come from and what they mean.
+//! The files are in `tests/traces` of the repository; their README has their origin and format.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot read its files has failed")]
 
@@ -28,14 +29,15 @@ fn decisions_agree_with_knative() {
         let mut replay = Replay::new();
         for (number, line) in (1..).zip(read::<TraceLine>(&path)) {
             let place = format!("{}:{number}", name(&path));
-            let outcome = replay.take(line).unwrap_or_else(|error| panic!("{place}: {error}"));
-            if let Some(outcome) = outcome {
-                let expected = expected.next().unwrap_or_else(|| panic!("{place}: one decision too many"));
-                let got = TraceDecision::from(&outcome);
+            let decision = replay.take(line).unwrap_or_else(|error| panic!("{place}: {error}"));
+            if let Some(decision) = decision {
+                let expected =
+                    expected.next().unwrap_or_else(|| panic!("{place}: more decisions than expected"));
+                let got = TraceDecision::from(&decision);
                 assert!(agree(&got, &expected, weighted), "{place}: {got:?} instead of {expected:?}");
             }
         }
-        assert_eq!(expected.count(), 0, "{}: decisions were left over", name(&path));
+        assert_eq!(expected.count(), 0, "{}: fewer decisions than expected", name(&path));
     }
     assert!(decisions > 1000, "{decisions} decisions");
 }
@@ -117,20 +119,22 @@ fn agree(got: &TraceDecision, expected: &TraceDecision, weighted: bool) -> bool 
         && same(got.panic, expected.panic)
 }
 
-/// Bit for bit; what goes through pow() may differ in the last digits between libraries.
+/// Equality of all bits. Weighted averages may differ in the last digits, because `pow()` differs
+/// between libraries.
 fn same(got: f64, expected: f64, weighted: bool) -> bool {
     let difference = (got - expected).abs();
     got == expected || (weighted && (difference <= 1e-12 || difference <= 1e-9 * expected.abs()))
 }
 
-/// The files give whole milliseconds.
+/// Times in the files are whole milliseconds.
 fn at(t: f64) -> Duration {
     EPOCH + Duration::from_millis((t * 1000.0).round() as u64)
 }
 
 /// The traces of this repository, or of the directory that `ROUSE_TRACES` names.
 fn directory() -> PathBuf {
-    // Cargo runs a test in its package's folder; a path compiled in would be that of whoever built it.
+    // Cargo runs a test in its package's folder. A compiled-in path would be wrong on another
+    // machine.
     std::env::var_os("ROUSE_TRACES").map_or_else(|| PathBuf::from("../tests/traces"), PathBuf::from)
 }
 

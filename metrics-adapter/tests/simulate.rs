@@ -159,10 +159,10 @@ fn reports_an_invalid_line_after_the_decisions_before_it() {
         ),
         (r#"{"t":"1","decide":true}"#, r#"invalid type: string "1", expected f64, after {"t":"1""#),
         (r#"{"t":-1,"decide":true}"#, "t is -1.0, but must be seconds from 0 to 1e9"),
-        (r#"{"t":0.5,"decide":true}"#, "t is 0.5, but must not be before 1.0, where the trace is already"),
+        (r#"{"t":0.5,"decide":true}"#, "t is 0.5, but must be at least 1.0, the time of the previous line"),
         (
             r#"{"t":1.0}"#,
-            "the line has nothing, but must have just one of spec, stat, ready and decide beside t",
+            "the line has nothing, but must have exactly one of spec, stat, ready and decide besides t",
         ),
         (r#"{"t":1.0,"ready":-1}"#, "ready is -1.0, but must be whole pods from 0 to 2147483647"),
     ] {

@@ -1,14 +1,14 @@
 //! The Active condition: whether a workload has the pods it wants.
 //!
-//! Input: what is wanted (0 once the way to zero is entered), how many pods are ready, and what the condition said before.
-//! Output: what it says now, for the PodAutoscaler's status and for the next step to zero. The table is Knative's
-//! (`computeActiveCondition` in kpa.go).
+//! Input: the desired pods (0 once the scale-to-zero sequence begins), the ready pods, and the
+//! previous condition. Output: the new condition, for the PodAutoscaler's status and the next step
+//! of the scale-to-zero sequence. The table is Knative's (`computeActiveCondition` in kpa.go).
 //!
-//! | wanted | ready | before | now |
+//! | desired | ready | previous | new |
 //! |---|---|---|---|
 //! | 0 | any | Activating | Inactive, timed out |
 //! | 0 | any | other | Inactive, no traffic |
-//! | any | any, when none need be | any | Inactive, no traffic |
+//! | any | any, when 0 are needed | any | Inactive, no traffic |
 //! | > 0 | too few | any | Activating |
 //! | > 0 | enough | any | Active |
 //! | unknown | too few | Inactive | Inactive |
@@ -16,12 +16,13 @@
 //! | unknown | enough | Inactive | Inactive |
 //! | unknown | enough | other | Active |
 //!
-//! None need be ready only while a workload is new and may start asleep. What differs from Knative: a workload that timed out
-//! keeps that reason for as long as it is inactive, so that people can still see it.
+//! 0 are needed only while a workload is new and may start at zero. Different from Knative: a
+//! workload that timed out keeps that reason while it is inactive, so that it stays visible in the
+//! status.
 
 use crate::scaling::scale_to_zero::ActivePhase;
 
-/// What the Active condition says.
+/// Phase and reason of the Active condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveCondition {
     /// Its status: True, Unknown or False.
@@ -30,14 +31,14 @@ pub struct ActiveCondition {
     pub reason: ActiveReason,
 }
 
-/// Why the Active condition says so.
+/// Why the Active condition has its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActiveReason {
     /// Enough pods are ready.
     PodsReady,
-    /// Requests wait, or may come, while pods start.
+    /// Requests are held, or may arrive, while pods start.
     Queued,
-    /// Nobody asks.
+    /// No requests.
     NoTraffic,
     /// Pods were wanted, never became ready, and are not wanted any more.
     TimedOut,
@@ -46,7 +47,7 @@ pub enum ActiveReason {
 // === impl ActiveReason ===
 
 impl ActiveReason {
-    /// The condition's reason.
+    /// The condition's reason, as the API shows it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PodsReady => "PodsReady",
@@ -56,7 +57,7 @@ impl ActiveReason {
         }
     }
 
-    /// The reason of a condition read back.
+    /// The inverse of [`as_str`](Self::as_str).
     pub fn parse(text: &str) -> Option<Self> {
         [Self::PodsReady, Self::Queued, Self::NoTraffic, Self::TimedOut]
             .into_iter()
@@ -64,9 +65,10 @@ impl ActiveReason {
     }
 }
 
-/// What the condition says now. `before` is `None` for a workload never seen.
+/// The new condition. `before` is `None` for a new workload.
 ///
-/// `min_ready` is how many pods make it active; see [`ScaleBounds::min_ready`](crate::scaling::scale_bounds::ScaleBounds::min_ready).
+/// With `min_ready` ready pods the workload is active; see
+/// [`ScaleBounds::min_ready`](crate::scaling::scale_bounds::ScaleBounds::min_ready).
 pub fn compute_active_condition(
     wanted: Option<u32>,
     ready: u32,
@@ -104,7 +106,7 @@ mod tests {
     const ANY: [Option<ActiveCondition>; 5] =
         [None, Some(ACTIVE), Some(ACTIVATING), Some(IDLE), Some(TIMED_OUT)];
 
-    /// Wanted, (ready, least that must be), before, now.
+    /// Wanted, (ready, needed), before, now.
     type Row =
         (&'static [Option<u32>], &'static [(u32, u32)], &'static [Option<ActiveCondition>], ActiveCondition);
 
@@ -113,8 +115,9 @@ mod tests {
     const NONE_NEEDED: &[(u32, u32)] = &[(0, 0), (1, 0), (2, 0)];
     const SOME_NEEDED: &[(u32, u32)] = &[(0, 1), (0, 2), (1, 2), (1, 1), (2, 1), (2, 2), (3, 2)];
 
-    /// computeActiveCondition in kpa.go, and for `before` also a workload never seen, which Knative calls Activating: there
-    /// it has no way to be wanted at 0. Rows that keep TIMED_OUT are ours.
+    /// computeActiveCondition in kpa.go, and a new workload (`before` is `None`), which Knative
+    /// calls Activating: there a new workload cannot want 0. Rows that keep TIMED_OUT are specific
+    /// to Rouse.
     const TABLE: &[Row] = &[
         (&[Some(0)], SOME_NEEDED, &[Some(ACTIVATING)], TIMED_OUT),
         (&[Some(0)], SOME_NEEDED, &[None, Some(ACTIVE), Some(IDLE)], IDLE),
@@ -130,24 +133,24 @@ mod tests {
     ];
 
     #[test]
-    fn follows_the_table_in_every_case() {
+    fn matches_table_for_all_combinations() {
         let mut cases = 0;
         for (wanted, pods, before, now) in TABLE {
-            for (&wanted, &(ready, least), &before) in wanted
+            for (&wanted, &(ready, needed), &before) in wanted
                 .iter()
                 .flat_map(|w| pods.iter().flat_map(move |p| before.iter().map(move |b| (w, p, b))))
             {
-                let got = compute_active_condition(wanted, ready, least, before);
-                assert_eq!(got, *now, "wanted {wanted:?}, {ready} of {least} ready, {before:?}");
+                let got = compute_active_condition(wanted, ready, needed, before);
+                assert_eq!(got, *now, "wanted {wanted:?}, {ready} of {needed} ready, {before:?}");
                 cases += 1;
             }
         }
-        // Each of 4 wants, 10 pairs of pods and 5 pasts stands in the table once.
+        // Each of 4 desired sizes, 10 pairs of pods and 5 previous conditions is in the table once.
         assert_eq!(cases, 4 * 10 * 5);
     }
 
     #[test]
-    fn reasons_are_read_back() {
+    fn parses_reason_from_its_text() {
         for reason in
             [ActiveReason::PodsReady, ActiveReason::Queued, ActiveReason::NoTraffic, ActiveReason::TimedOut]
         {

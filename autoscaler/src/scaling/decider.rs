@@ -5,11 +5,14 @@
 //!                                  └─► over the threshold? ─► panic mode
 //! ```
 //!
-//! Fed every two seconds, and at once when that cannot wait, by the metrics-adapter with the averages of a
-//! [`Collection`](crate::stats::collection::Collection) and the number of ready pods. Its verdict goes to the zero-scaler and, as
-//! the floor of a metric, to the HPA. minReplicas and maxReplicas are not applied here: the writer of `/scale` knows them.
+//! Input: the averages of a [`Collection`](crate::stats::collection::Collection) and the number of
+//! ready pods, from the metrics-adapter every two seconds, or at once if
+//! [`Decision::is_outdated`](crate::Decision::is_outdated). Output: a [`ScaleResult`], for the
+//! zero-scaler and, as the floor of a metric, for the HPA. minReplicas and maxReplicas are not
+//! applied here: the writer of `/scale` applies them.
 //!
-//! What surprises: no data is no verdict, and changes nothing, not even panic; and what is not a number is no data. The rules are Knative's
+//! What surprises: without data there is no decision, and the state stays as it is, panic included.
+//! A value that is not a number counts as no data. The rules are Knative's
 //! (`pkg/autoscaler/scaling/autoscaler.go`), to the last bit.
 
 mod burst_capacity;
@@ -29,22 +32,23 @@ use crate::stats::window::MaxWindow;
 /// Seconds in a slot of the scale-down delay: the decider's own period.
 const DELAY_GRANULARITY: Duration = Duration::from_secs(2);
 
-/// What was decided.
+/// The result of one decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScaleResult {
     /// Pods wanted, before minReplicas and maxReplicas.
     pub desired: u32,
     /// Spare capacity over the target burst capacity.
     pub excess_burst_capacity: i32,
-    /// The averages decided by.
+    /// The averages that the decision is based on.
     pub averages: WindowAverages,
-    /// Where `desired` comes from.
+    /// The step that set `desired`.
     pub rule: DecisionRule,
-    /// Whether `desired` is meant to outlast its averages: they may ask for less, now or before the next decision.
+    /// Whether `desired` is meant to outlast its averages, which may need less now or before the
+    /// next decision.
     pub held: bool,
 }
 
-/// The memory between the decisions on one workload: panic, and the held maximum.
+/// The state between the decisions on one workload: panic, and the held maximum.
 #[derive(Clone, Debug)]
 pub struct Decider {
     panic: PanicMode,
@@ -61,8 +65,9 @@ impl Decider {
         Self { panic: PanicMode::starting_with(ready, now), delay }
     }
 
-    /// From now on this one decides, after another that may have known more: for a stable window nothing is taken away from
-    /// the `ready` pods, as if they were found at the start.
+    /// Called when this process becomes the workload's only decider. The previous one may have had
+    /// more history, so for a stable window no pod of the `ready` ones is taken away, as for a new
+    /// decider.
     pub fn take_over(&mut self, ready: u32, now: Duration) {
         self.panic.take_over(ready, now);
     }
@@ -72,15 +77,17 @@ impl Decider {
         self.panic.is_panicking()
     }
 
-    /// Since when the panic threshold has not been exceeded, if a panic is on: the instant its end is counted from.
+    /// When the panic threshold was last exceeded, during a panic: the end of the panic counts from
+    /// it.
     pub fn calm_since(&self) -> Option<Duration> {
         self.panic.calm_since()
     }
 
-    /// Decides; `None` without data, or if they make no number of pods (a target of 0 can do that).
+    /// Decides. `None` without data, or if the averages give no number of pods (for example with a
+    /// target of 0).
     ///
-    /// With a target burst capacity of -1 the activator is always in the path and speaks for every request, so its silence
-    /// is zero. The caller must know that it is silence, and not an activator that cannot be heard.
+    /// With a target burst capacity of -1 the activator is always in the path and reports every
+    /// request, so no data counts as zero. The caller makes sure that the activator is connected.
     pub fn decide(
         &mut self,
         spec: &DeciderSpec,
@@ -100,7 +107,7 @@ impl Decider {
         let (stable_pods, stable_rule) = spec.pods_for(wanted_stable, limits, DecisionRule::Stable);
         let (panic_pods, panic_rule) = spec.pods_for(wanted_panic, limits, DecisionRule::Panic);
 
-        // By what is wanted, not by what the limits leave of it.
+        // By the unlimited value: the rate limits must not hide a panic.
         self.panic.observe(wanted_panic / pods >= spec.panic_threshold, spec.stable_window, now);
         let held = self.panic.hold(stable_pods, panic_pods);
         let desired = match &mut self.delay {
@@ -118,7 +125,7 @@ impl Decider {
         };
         let excess_burst_capacity = burst_capacity::excess(spec, ready, averages.panic);
         let delayed = self.delay.is_some() && spec.reachable;
-        let held = self.is_panicking() || delayed || rule.keeps();
+        let held = self.is_panicking() || delayed || rule.holds_pods();
         Some(ScaleResult { desired, excess_burst_capacity, averages, rule, held })
     }
 }

@@ -1,6 +1,7 @@
-//! What the metrics-adapter tells the zero-scaler: one decision a workload, as a stream.
+//! The decision stream: what the metrics-adapter sends to the zero-scaler, one decision a workload.
 //!
-//! A connection starts with a snapshot of everything known, so a reader needs no other source; after it come changes.
+//! A connection starts with a snapshot of all decisions, so a client needs no other source. Changes
+//! follow.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,32 +9,34 @@ use crate::Key;
 use crate::scaling::decider::{DeciderSpec, ScaleResult};
 use crate::stats::collection::WindowAverages;
 
-/// The decider's newest valid word on one workload.
+/// The newest valid result of the decider for one workload.
 ///
-/// There is no decision without data: a workload whose reporters are silent sends nothing, and its last decision grows
-/// old by `decided_at`.
+/// There is no decision without data. If all sources of a workload are silent then no decision is
+/// sent, and the last one ages by its `decided_at`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// The workload.
     pub key: Key,
-    /// Pods wanted, before minReplicas and maxReplicas, which the writer of `/scale` applies.
+    /// Pods wanted, before minReplicas and maxReplicas; the zero-scaler or the HPA applies those.
     pub desired: u32,
-    /// Whether the decider is in panic mode; `desired` then never falls.
+    /// Whether the decider is in panic mode, in which `desired` never falls.
     pub panicking: bool,
-    /// Whether `desired` is meant to outlast its averages, by a panic, an activation scale, a scale-down delay or the rate of
-    /// descent.
+    /// Whether `desired` is meant to outlast its averages: by a panic, an activation scale, a
+    /// scale-down delay or the maximum rate of scaling down.
     pub held: bool,
-    /// Spare capacity over the target burst capacity; negative means the activator belongs in the path.
+    /// Spare capacity over the target burst capacity; negative means the activator belongs in the
+    /// path.
     pub excess_burst_capacity: i32,
     /// Average over the stable window, in the metric's unit.
     pub stable: f64,
     /// Average over the panic window, in the metric's unit.
     pub panic: f64,
-    /// Pods that were ready when deciding.
+    /// Pods that were ready at the time of the decision.
     pub ready: u32,
-    /// Unix milliseconds since when every reporter was heard and none saw a request; `None` as soon as one did, or was not
-    /// heard. The only word on which a workload may be put to zero: an average of 0 over a young window is not idleness.
+    /// Unix milliseconds since when every source reports and none has a request. `None` once a
+    /// source has a request or is silent. The only condition under which a workload may go to zero:
+    /// an average of 0 over a young window is not idleness.
     pub idle_since: Option<i64>,
     /// Unix milliseconds of the decision.
     pub decided_at: i64,
@@ -42,8 +45,8 @@ pub struct Decision {
 // === impl Decision ===
 
 impl Decision {
-    /// What others are told of a decider's `result`. Whether it is `panicking` is asked after it decided; the last two are
-    /// Unix milliseconds.
+    /// The decision for the decider's `result`. `panicking` is the decider's mode after that
+    /// result; `idle_since` and `decided_at` are Unix milliseconds.
     pub fn new(
         key: Key,
         result: ScaleResult,
@@ -68,24 +71,26 @@ impl Decision {
         }
     }
 
-    /// Whether two say the same, apart from their averages and times.
+    /// Whether two decisions are equal apart from their averages and times.
     pub fn is_like(&self, other: &Self) -> bool {
         let essence = |d: &Self| (d.desired, d.panicking, d.excess_burst_capacity, d.ready, d.idle_since);
         essence(self) == essence(other)
     }
 
-    /// Whether it is so far behind the averages of now that the next tick is too late for the callers: a panic would begin, or
-    /// asks for more than it has.
+    /// Whether the current averages need so many more pods that the next tick would be too late:
+    /// they would start a panic, or exceed the size of the present one.
     pub fn is_outdated(&self, averages: WindowAverages, spec: &DeciderSpec) -> bool {
         let wanted = (averages.panic / spec.target).ceil();
         let panics = self.panicking || wanted / f64::from(self.ready.max(1)) >= spec.panic_threshold;
         panics && wanted > f64::from(self.desired)
     }
 
-    /// The least that the HPA may be told of the metric the workload scales on, in thousandths: what an average cannot say.
+    /// Lower bound, in thousandths, for the value that is reported to the HPA of the metric that
+    /// the workload scales on.
     ///
-    /// An HPA that followed the bare average would take away what is held. So while something is, the floor is the value at
-    /// which the HPA's `ceil(value / target)` is the decision; else there is none.
+    /// An HPA that followed the bare average would remove pods that are held. While `held` is set,
+    /// the floor is the value at which the HPA's `ceil(value / target)` is `desired`; otherwise it
+    /// is 0.
     pub fn metric_floor(&self, target_milli: i64) -> i64 {
         if self.held { i64::from(self.desired).saturating_mul(target_milli) } else { 0 }
     }
@@ -95,13 +100,14 @@ impl Decision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "data", rename_all = "camelCase")]
 pub enum DecisionEvent {
-    /// The first message of a connection: all there is; what is not in it is unknown.
+    /// First message of a connection: all decisions. A workload that is not in it has none.
     Snapshot(Vec<Decision>),
-    /// A decision that differs from the last one sent in more than its averages and time; or the same one again after ten
-    /// seconds, which says by its `decided_at` that data are still coming in. When `idle_since` ends without data for a new
-    /// decision, the old one is sent without it, at its old time.
+    /// A decision that differs from the last one sent in more than its averages and times, or the
+    /// same one again after ten seconds: its `decided_at` shows that data still arrive. When
+    /// `idle_since` ends without data for a new decision, the old one is sent without it, at its
+    /// old time.
     Decided(Decision),
-    /// The workload is no longer decided on.
+    /// The workload has no decider any more.
     Removed(Key),
 }
 
@@ -111,7 +117,7 @@ mod tests {
     use crate::scaling::decider::DecisionRule;
 
     #[test]
-    fn what_panics_and_wants_more_than_was_decided_overtakes_the_decision() {
+    fn is_outdated_when_panic_wants_more_than_decided() {
         let spec = DeciderSpec { target: 10.0, ..DeciderSpec::default() };
         let is_outdated = |panic: f64, (desired, ready, panicking)| {
             let result = ScaleResult {
@@ -126,10 +132,10 @@ mod tests {
         };
         assert!(is_outdated(40.0, (2, 2, false)));
         assert!(!is_outdated(30.0, (2, 2, false)), "no panic");
-        assert!(!is_outdated(40.0, (4, 2, true)), "decided already");
-        assert!(is_outdated(50.0, (4, 2, true)), "more than the panic has asked for");
-        assert!(is_outdated(50.0, (4, 4, true)), "whose pods are there by now");
-        assert!(is_outdated(20.0, (1, 0, false)), "on their way");
+        assert!(!is_outdated(40.0, (4, 2, true)), "already decided");
+        assert!(is_outdated(50.0, (4, 2, true)), "more than the panic has decided");
+        assert!(is_outdated(50.0, (4, 4, true)), "its pods are ready");
+        assert!(is_outdated(20.0, (1, 0, false)), "no pod is ready yet");
         assert!(!is_outdated(f64::NAN, (1, 1, true)));
     }
 }

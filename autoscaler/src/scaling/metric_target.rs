@@ -1,33 +1,35 @@
-//! What one pod should carry, and what it can carry at most.
+//! The load that one pod should carry, and the load that it can carry at most.
 //!
-//! Input: what is measured, the pods' limit, and the settings; or a target that an HPA or a PodAutoscaler gives. Output: a
-//! [`MetricTarget`] for the decider and for counting activators. The rules are Knative's (`ResolveMetricTarget` in
-//! `pkg/reconciler/autoscaling/resources/target.go`), and so are the defaults.
+//! Input: the metric, the pods' concurrency limit and the settings; or the target of an HPA or a
+//! PodAutoscaler. Output: a [`MetricTarget`] for the decider and for the number of activators.
+//! Rules and defaults are Knative's (`ResolveMetricTarget` in
+//! `pkg/reconciler/autoscaling/resources/target.go`).
 //!
-//! What surprises: the annotation `target` says what a pod can carry, of which it should carry a share; a target that is
-//! given, as in an HPA, is that share already, because the HPA divides by it.
+//! What surprises: the annotation `target` is what a pod can carry, and the utilization percentage
+//! of it is what the pod should carry. The target of an HPA is already the latter, because the HPA
+//! divides by it.
 
 use crate::contract::metric_name::MetricName;
 use crate::contract::quantity::{ParseQuantityError, parse_milli};
 use crate::settings::Settings;
 use crate::settings::bounds::LEAST_TARGET;
 
-/// What one pod should and can carry, in the unit of the metric.
+/// Load of one pod, in the unit of the metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetricTarget {
-    /// What it should carry. Above 0.
+    /// Load that a pod should carry. Above 0.
     pub target: f64,
-    /// What it can carry in all. Above 0.
+    /// Load that a pod can carry at most. Above 0.
     pub total: f64,
 }
 
-/// Why a target that was given cannot be one.
+/// Why a given target is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MetricTargetError {
-    /// It is no quantity.
+    /// Not a quantity.
     #[error("the target: {0}")]
     Quantity(#[from] ParseQuantityError),
-    /// Nothing, or less, to carry.
+    /// 0 or less.
     #[error("the target is {0:?}, but must be above 0")]
     NotAboveZero(String),
 }
@@ -35,10 +37,10 @@ pub enum MetricTargetError {
 // === impl MetricTarget ===
 
 impl MetricTarget {
-    /// The target of a workload for which nobody gives one.
+    /// The target of a workload without a given one.
     ///
-    /// `container_concurrency` is how many requests at a time one pod serves; 0 is no limit. It says nothing of requests
-    /// per second.
+    /// `container_concurrency` is the number of requests that one pod serves at a time; 0 is no
+    /// limit. It does not limit requests per second.
     pub fn resolve(metric: MetricName, container_concurrency: u32, settings: &Settings) -> Self {
         let limit = limit(metric, container_concurrency);
         let total = match (settings.target, limit) {
@@ -50,10 +52,10 @@ impl MetricTarget {
         Self { target: (total * settings.utilization(metric)).max(LEAST_TARGET), total }
     }
 
-    /// The target of a workload that is given as a quantity.
+    /// The target that an HPA or a PodAutoscaler gives as a quantity.
     ///
     /// # Errors
-    /// When `target` is no quantity, or not above 0.
+    /// When `target` is not a quantity, or not above 0.
     pub fn given(
         target: &str,
         metric: MetricName,
@@ -67,21 +69,23 @@ impl MetricTarget {
         Ok(Self::of(milli as f64 / 1000.0, metric, container_concurrency, settings))
     }
 
-    /// The target of a workload whose pods should carry `target` each, which is above 0. What a pod can carry is its limit
-    /// where it has one; else the target is taken for the share of it that the settings say.
+    /// The target of a workload whose pods should carry `target` each, which is above 0. The total
+    /// is the pods' limit if they have one. Otherwise `target` counts as the utilization percentage
+    /// of the total.
     pub fn of(target: f64, metric: MetricName, container_concurrency: u32, settings: &Settings) -> Self {
         let whole = || (target / settings.utilization(metric)).min(f64::MAX);
         Self { target, total: limit(metric, container_concurrency).unwrap_or_else(whole) }
     }
 
-    /// What one pod should carry in thousandths, the unit in which the HPA divides. At least 1.
+    /// The target in thousandths, the unit in which the HPA divides. At least 1.
     pub fn milli(&self) -> i64 {
-        // To the nearest: what was given in thousandths comes back as it was. `as` saturates.
+        // Rounded to the nearest, so that a target given in thousandths comes back unchanged. `as`
+        // saturates.
         ((self.target * 1000.0).round() as i64).max(1)
     }
 }
 
-/// What the pods themselves allow.
+/// The total that the pods themselves allow.
 fn limit(metric: MetricName, container_concurrency: u32) -> Option<f64> {
     match (metric, container_concurrency) {
         (MetricName::Concurrency, 1..) => Some(f64::from(container_concurrency)),
@@ -104,7 +108,7 @@ mod tests {
     use super::*;
     use crate::settings::AutoscalerConfig;
 
-    /// The configuration's share in percent, its default concurrency, and two annotations.
+    /// Settings with this utilization percentage, default concurrency, and these two annotations.
     fn settings(percentage: f64, default: f64, target: Option<&str>, utilization: Option<&str>) -> Settings {
         let config = AutoscalerConfig {
             container_concurrency_target_percentage: percentage / 100.0,
@@ -126,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_resolved_as_knative_resolves_them() {
-        // target_test.go, of which G3, G7 and G8 put the total into the configuration.
+    fn resolves_targets_like_knative() {
+        // target_test.go; G3, G7 and G8 have the total in the configuration.
         for (row, metric, limit, settings, target, total) in [
             ("G1", Concurrency, 0, settings(100.0, 100.0, None, None), 100.0, 100.0),
             ("G2", Concurrency, 0, settings(80.0, 100.0, None, None), 80.0, 100.0),
@@ -159,21 +163,21 @@ mod tests {
     }
 
     #[test]
-    fn a_given_target_is_kept_and_only_its_whole_is_derived() {
+    fn keeps_given_target_and_derives_total() {
         let of = |target, metric, limit| {
             MetricTarget::given(target, metric, limit, &settings(70.0, 100.0, Some("5"), None)).unwrap()
         };
         assert_eq!(of("70", Concurrency, 0), MetricTarget { target: 70.0, total: 100.0 });
         assert_eq!(of("700m", Concurrency, 1), MetricTarget { target: 0.7, total: 1.0 });
         assert_eq!(of("70", Concurrency, 10), MetricTarget { target: 70.0, total: 10.0 });
-        // A limit of requests at a time is no limit of requests per second.
+        // A limit of concurrent requests does not limit requests per second.
         assert_eq!(of("140", RequestsPerSecond, 10), MetricTarget { target: 140.0, total: 200.0 });
         let half = MetricTarget::given("70", Concurrency, 0, &settings(70.0, 100.0, None, Some("50")));
         assert_eq!(half, Ok(MetricTarget { target: 70.0, total: 140.0 }));
     }
 
     #[test]
-    fn a_given_target_comes_back_in_thousandths() {
+    fn returns_given_target_in_thousandths_unchanged() {
         let settings = settings(70.0, 100.0, None, None);
         for milli in (1..20_000).chain([999_999_999_999_999]) {
             let target = MetricTarget::given(&format!("{milli}m"), Concurrency, 0, &settings).unwrap();
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_target_that_is_none_is_refused_with_the_reason() {
+    fn rejects_invalid_target_with_reason() {
         let error = |target| {
             MetricTarget::given(target, Concurrency, 0, &settings(70.0, 100.0, None, None))
                 .unwrap_err()
@@ -197,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_target_can_always_be_divided_by(
+        fn target_is_always_a_positive_divisor(
             target in prop::option::of(0.01..1e300f64),
             fraction in 1e-300..=1.0f64,
             limit in 0u32..2000,

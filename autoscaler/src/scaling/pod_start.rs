@@ -1,23 +1,25 @@
-//! Why the pods of a workload that is waking do not start, and when that is reason enough to stop waiting.
+//! Start failures: why the pods of a waking workload do not start, and when requests stop waiting
+//! for them.
 //!
-//! Input: what Kubernetes says of each pod ([`StartingPod`]), seen by the zero-scaler. Output: a [`PodStartFailure`], which goes into the
-//! ServerlessService's status: activators refuse requests for it once it is given up, and name it when the wait is over
-//! anyhow.
+//! Input: the Kubernetes status of each pod ([`StartingPod`]), from the zero-scaler. Output: a
+//! [`PodStartFailure`] for the ServerlessService's status. Once it is given up, activators reject
+//! requests of the workload at once. Before that they name it in the response when a request times
+//! out.
 //!
-//! A cause speaks for the workload only while every pod has one: another pod may be just what was missing. And most causes
-//! pass, so each has to last:
+//! A cause counts for the workload only while every pod has one: any other pod may still become
+//! ready. Most causes are transient, so each has to last for its patience:
 //!
-//! | cause | Kubernetes says | lasts | because |
+//! | cause | Kubernetes reason | patience | because |
 //! |---|---|---|---|
-//! | `ImagePull` | ErrImagePull, ImagePullBackOff | start patience | registries fail now and then, and the kubelet tries again after 10 s |
-//! | `CrashLoop` | CrashLoopBackOff, which comes with the second crash | start patience | a database that is late costs a crash or two |
+//! | `ImagePull` | ErrImagePull, ImagePullBackOff | start patience | registries fail now and then, and the kubelet retries after 10 s |
+//! | `CrashLoop` | CrashLoopBackOff, set from the second crash on | start patience | a late database costs a crash or two |
 //! | `ContainerConfig` | CreateContainerConfigError | start patience | the ConfigMap may be applied a moment later |
 //! | `ContainerStart` | CreateContainerError, RunContainerError | start patience | a runtime may be busy |
-//! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 | no repetition changes it |
-//! | `Unschedulable` | PodScheduled is False: Unschedulable | its own patience | a new node may be on its way |
+//! | `InvalidImage` | InvalidImageName, ErrImageNeverPull | 0 | a retry does not change it |
+//! | `Unschedulable` | PodScheduled is False: Unschedulable | unschedulable patience | a new node may be starting |
 //!
-//! What surprises: a crash loop is a crash loop also while its container runs once more, so a cause does not come and go with
-//! each try.
+//! What surprises: `CrashLoop` also holds while the container runs again, so that the cause does
+//! not change with each restart.
 
 use std::time::Duration;
 
@@ -27,30 +29,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
 
-/// What keeps pods from starting.
+/// Kind of failure that keeps pods from starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "api", derive(JsonSchema))]
 pub enum StartCause {
     /// The image cannot be pulled.
     ImagePull,
-    /// The image's name makes no sense, or it is not there and may not be pulled.
+    /// The image's name is invalid, or the image is not on the node and may not be pulled.
     InvalidImage,
-    /// The container ends again and again.
+    /// The container exits again and again.
     CrashLoop,
-    /// What the container refers to (a ConfigMap, a Secret, a key) is not there.
+    /// An object that the container refers to (a ConfigMap, a Secret, a key) does not exist.
     ContainerConfig,
-    /// The runtime cannot make or run the container.
+    /// The container runtime cannot create or run the container.
     ContainerStart,
     /// The pod fits on no node.
     Unschedulable,
 }
 
-/// A pod that is not ready, as far as it matters here.
+/// A pod that is not ready, with the fields that matter here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartingPod {
     /// Its name.
     pub name: String,
-    /// Why the scheduler finds no node for it.
+    /// Why the scheduler finds no node for it; `None` if it is scheduled.
     pub unschedulable: Option<String>,
     /// Its containers, the init ones first.
     pub containers: Vec<StartingContainer>,
@@ -59,52 +61,52 @@ pub struct StartingPod {
 /// A container of a pod that is not ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartingContainer {
-    /// Reason and message of its state, if it waits.
+    /// Reason and message of the state `waiting`, if it has that state.
     pub waiting: Option<(String, String)>,
-    /// How often it was started anew, 0 for what has ended well.
+    /// Restart count; 0 for a container that has completed.
     pub restarts: u32,
-    /// What is known of its last end.
+    /// Description of its last termination.
     pub last_end: Option<String>,
-    /// Whether it is ready, or has done its work.
+    /// Whether it is ready, or has completed.
     pub done: bool,
 }
 
-/// A cause that speaks for a workload.
+/// A start failure of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodStartFailure {
-    /// What kind of cause.
+    /// Kind of failure.
     pub cause: StartCause,
-    /// Kubernetes' own word for it.
+    /// Kubernetes' reason.
     pub reason: String,
-    /// Kubernetes' own sentence.
+    /// Kubernetes' message.
     pub message: String,
-    /// The pod that it was seen on.
+    /// The pod with this failure.
     pub pod: String,
     /// When it was first seen, in Unix milliseconds.
     pub since: i64,
-    /// Whether it has lasted long enough for requests not to be held any more.
+    /// Whether the failure has outlasted its patience, so that requests are not held any more.
     pub given_up: bool,
 }
 
-/// How long causes have to last.
+/// How long a failure has to last until it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartPatience {
-    /// Any but the next.
+    /// Patience for all causes but the next.
     pub start: Duration,
     /// [`StartCause::Unschedulable`].
     pub unschedulable: Duration,
 }
 
 /// What keeps one pod from starting.
-struct Found<'a> {
+struct PodCause<'a> {
     cause: StartCause,
     reason: &'a str,
     message: &'a str,
     pod: &'a str,
 }
 
-/// The cause that speaks for a workload with these pods, none of which is ready, at `now` (Unix milliseconds); `before` is
-/// what this said last.
+/// The failure of a workload with these pods, none of which is ready, at `now` (Unix milliseconds).
+/// `before` is the previous result.
 pub fn find_start_failure(
     pods: &[StartingPod],
     before: Option<&PodStartFailure>,
@@ -112,25 +114,27 @@ pub fn find_start_failure(
     now: i64,
 ) -> Option<PodStartFailure> {
     let crashing = before.is_some_and(|b| b.cause == StartCause::CrashLoop);
-    let found: Option<Vec<Found<'_>>> = pods.iter().map(|pod| pod.found(crashing)).collect();
-    let found = found?;
-    // The same cause as long as there is one: what is told should not change with the order of pods.
-    let same = |f: &&Found<'_>| before.is_some_and(|b| b.cause == f.cause);
-    let told = found.iter().find(same).or(found.first())?;
-    let before = before.filter(|b| b.cause == told.cause);
+    let causes: Option<Vec<PodCause<'_>>> = pods.iter().map(|pod| pod.cause(crashing)).collect();
+    let causes = causes?;
+    // The same cause as before while any pod has it, so that the report does not depend on the
+    // order of pods.
+    let same = |c: &&PodCause<'_>| before.is_some_and(|b| b.cause == c.cause);
+    let reported = causes.iter().find(same).or(causes.first())?;
+    let before = before.filter(|b| b.cause == reported.cause);
     let since = before.map_or(now, |b| b.since.min(now));
     let lasted = Duration::from_millis(now.saturating_sub(since).unsigned_abs());
-    let given_up = lasted >= patience.of(told.cause);
-    // The first words are the ones that say what happened; those that follow speak of repetitions, and change with each.
-    Some(match before.filter(|b| found.iter().any(|f| f.pod == b.pod)) {
+    let given_up = lasted >= patience.of(reported.cause);
+    // The first message describes the failure itself. Later ones describe back-offs and change with
+    // each retry.
+    Some(match before.filter(|b| causes.iter().any(|c| c.pod == b.pod)) {
         Some(before) => PodStartFailure { since, given_up, ..before.clone() },
-        None => told.failure(since, given_up),
+        None => reported.failure(since, given_up),
     })
 }
 
-// === impl Found ===
+// === impl PodCause ===
 
-impl Found<'_> {
+impl PodCause<'_> {
     fn failure(&self, since: i64, given_up: bool) -> PodStartFailure {
         PodStartFailure {
             cause: self.cause,
@@ -146,7 +150,7 @@ impl Found<'_> {
 // === impl StartCause ===
 
 impl StartCause {
-    /// As in objects and answers.
+    /// The name in objects and responses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ImagePull => "ImagePull",
@@ -158,7 +162,7 @@ impl StartCause {
         }
     }
 
-    /// What the kubelet's reason for a waiting container stands for; most reasons are no failure.
+    /// The cause for the kubelet's reason of a waiting container; most reasons are not failures.
     fn of_waiting(reason: &str) -> Option<Self> {
         Some(match reason {
             "ErrImagePull"
@@ -180,12 +184,12 @@ impl StartCause {
 // === impl StartPatience ===
 
 impl StartPatience {
-    /// What the settings of a workload say.
+    /// The patience that the settings of a workload give.
     pub fn of_settings(settings: &Settings) -> Self {
         Self { start: settings.start_patience, unschedulable: settings.unschedulable_patience }
     }
 
-    /// How long this cause has to last.
+    /// How long this cause has to last until it is given up.
     pub fn of(self, cause: StartCause) -> Duration {
         match cause {
             StartCause::InvalidImage => Duration::ZERO,
@@ -198,36 +202,42 @@ impl StartPatience {
 // === impl StartingPod ===
 
 impl StartingPod {
-    /// `crashing`: its workload was last seen in a crash loop.
-    fn found(&self, crashing: bool) -> Option<Found<'_>> {
+    /// `crashing`: the workload's previous failure was a crash loop.
+    fn cause(&self, crashing: bool) -> Option<PodCause<'_>> {
         let pod = self.name.as_str();
         if let Some(message) = &self.unschedulable {
-            return Some(Found { cause: StartCause::Unschedulable, reason: "Unschedulable", message, pod });
+            return Some(PodCause {
+                cause: StartCause::Unschedulable,
+                reason: "Unschedulable",
+                message,
+                pod,
+            });
         }
-        let mut awaited = self.containers.iter().filter(|container| !container.done);
-        awaited.find_map(|container| container.found(pod, crashing))
+        let mut unready = self.containers.iter().filter(|container| !container.done);
+        unready.find_map(|container| container.cause(pod, crashing))
     }
 }
 
 // === impl StartingContainer ===
 
 impl StartingContainer {
-    fn found<'a>(&'a self, pod: &'a str, crashing: bool) -> Option<Found<'a>> {
+    fn cause<'a>(&'a self, pod: &'a str, crashing: bool) -> Option<PodCause<'a>> {
         let (reason, message) = self.waiting.as_ref().map_or(("", ""), |(reason, message)| (reason, message));
         match StartCause::of_waiting(reason) {
             Some(StartCause::CrashLoop) => Some(self.crash_loop(pod, reason)),
-            Some(cause) => Some(Found { cause, reason, message, pod }),
-            // It runs once more, or is about to.
+            Some(cause) => Some(PodCause { cause, reason, message, pod }),
+            // The container runs again, or is about to.
             None if crashing && self.restarts > 0 => Some(self.crash_loop(pod, "Restarted")),
             None => None,
         }
     }
 
-    /// How it ended says more than for how long it waits.
-    fn crash_loop<'a>(&'a self, pod: &'a str, reason: &'a str) -> Found<'a> {
+    /// Prefers the last termination as message: it shows the error, unlike the duration of the
+    /// back-off.
+    fn crash_loop<'a>(&'a self, pod: &'a str, reason: &'a str) -> PodCause<'a> {
         let waiting = self.waiting.as_ref().map(|(_, message)| message.as_str());
         let message = self.last_end.as_deref().or(waiting).unwrap_or_default();
-        Found { cause: StartCause::CrashLoop, reason, message, pod }
+        PodCause { cause: StartCause::CrashLoop, reason, message, pod }
     }
 }
 
@@ -244,7 +254,7 @@ mod tests {
         StartingPod { name: name.to_owned(), containers: vec![container], ..StartingPod::default() }
     }
 
-    /// A container that ended and runs again.
+    /// A container that terminated and runs again.
     fn restarted(times: u32) -> StartingPod {
         let last_end = Some("exit code 1".into());
         let container = StartingContainer { restarts: times, last_end, ..StartingContainer::default() };
@@ -260,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_says_is_a_cause_or_none() {
+    fn maps_kubernetes_reasons_to_causes() {
         for (reason, expected) in [
             ("ErrImagePull", Some(StartCause::ImagePull)),
             ("ImagePullBackOff", Some(StartCause::ImagePull)),
@@ -280,34 +290,30 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_loop_goes_on_while_its_container_runs_once_more_and_no_restart_alone_is_one() {
-        assert_eq!(cause(&[restarted(7)]), None, "it may have run for weeks since");
+    fn crash_loop_lasts_while_container_runs_and_needs_back_off_first() {
+        assert_eq!(cause(&[restarted(7)]), None, "restarts alone may be weeks old");
         let crashed = find_start_failure(&[waiting("a", "CrashLoopBackOff")], None, PATIENCE, 0).unwrap();
         let again = find_start_failure(&[restarted(2)], Some(&crashed), PATIENCE, 10_000).unwrap();
         assert_eq!((again.cause, again.since, again.given_up), (StartCause::CrashLoop, 0, true));
         assert_eq!(
             find_start_failure(&[restarted(0)], Some(&crashed), PATIENCE, 0),
             None,
-            "a new pod, that has not crashed"
+            "a new pod that has not crashed"
         );
         let mut init = restarted(5);
         init.containers[0].done = true;
-        assert_eq!(
-            find_start_failure(&[init], Some(&crashed), PATIENCE, 0),
-            None,
-            "it came through in the end"
-        );
+        assert_eq!(find_start_failure(&[init], Some(&crashed), PATIENCE, 0), None, "it has completed");
     }
 
     #[test]
-    fn a_pod_that_may_still_come_speaks_against_the_others() {
+    fn reports_no_failure_while_any_pod_may_become_ready() {
         let pods = [waiting("a", "ImagePullBackOff"), waiting("b", "ContainerCreating")];
         assert_eq!(cause(&pods), None);
         assert_eq!(cause(&[waiting("a", "ImagePullBackOff"), unschedulable()]), Some(StartCause::ImagePull));
     }
 
     #[test]
-    fn a_cause_is_given_up_when_it_has_lasted() {
+    fn gives_up_cause_after_its_patience() {
         for (pod, lasts) in [
             (waiting("a", "ErrImagePull"), 10_000),
             (waiting("a", "CrashLoopBackOff"), 10_000),
@@ -325,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn another_word_for_the_same_cause_does_not_start_anew_and_another_cause_does() {
+    fn new_cause_restarts_the_time_and_new_reason_does_not() {
         let first = find_start_failure(&[waiting("a", "ErrImagePull")], None, PATIENCE, 0).unwrap();
         let same =
             find_start_failure(&[waiting("a", "ImagePullBackOff")], Some(&first), PATIENCE, 9_000).unwrap();
@@ -344,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_gives_nothing_up() {
+    fn clock_step_back_does_not_give_up() {
         let first = find_start_failure(&[unschedulable()], None, PATIENCE, 100_000).unwrap();
         let back = find_start_failure(&[unschedulable()], Some(&first), PATIENCE, 0).unwrap();
         assert_eq!((back.since, back.given_up), (0, false));

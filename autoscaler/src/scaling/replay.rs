@@ -1,4 +1,4 @@
-//! Replay: one workload's windows and decider, fed with the lines of a trace instead of live reports.
+//! Replay: one workload's windows and decider, fed with the lines of a trace instead of live stats.
 //!
 //! ```text
 //!  spec and ready, then ─┬─ stat ──► Collection ─┐
@@ -7,12 +7,13 @@
 //!                        └─ decide ─────┘
 //! ```
 //!
-//! Lines come from `metrics-adapter simulate`, and from the tests that compare us with what Knative's own code gave for the
-//! same input; `tests/traces` of the repository holds those recordings and says what they mean. A line is a serde type, so
-//! that parsing, and saying where in a file it failed, stay with the caller.
+//! Input: lines from `metrics-adapter simulate`, and from the tests that compare the results with
+//! recordings of Knative's own code for the same input (`tests/traces` of the repository, which
+//! also has the format). A line is a serde type: the caller parses it and adds file and line number
+//! to errors.
 //!
-//! What surprises: a trace may come from anywhere, so everything that could make a replay endless, huge or meaningless is an
-//! error; and a line that is refused leaves the replay as it was before.
+//! What surprises: a trace is untrusted input, so any value that would make a replay endless, huge
+//! or meaningless is an error. A rejected line leaves the replay unchanged.
 
 mod decision;
 mod error;
@@ -31,10 +32,11 @@ use crate::stats::collection::Collection;
 use line::{Event, Step};
 use spec::Setup;
 
-/// Unix time of second 0 of a trace. Slots of time begin at whole multiples of their length, so it has an influence.
+/// Unix time of second 0 of a trace. Buckets begin at whole multiples of their length, so the value
+/// matters.
 pub const EPOCH: Duration = Duration::from_secs(1_600_000_000);
 
-/// A workload that lives through a trace.
+/// The replay of one workload's trace.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     /// `None` before the first line.
@@ -54,27 +56,27 @@ struct Workload {
 // === impl Replay ===
 
 impl Replay {
-    /// A replay that waits for a trace's first line.
+    /// A replay before a trace's first line.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether there was a first line.
+    /// Whether a first line was taken.
     pub fn is_started(&self) -> bool {
         self.workload.is_some()
     }
 
-    /// Takes in the next line; a `decide` has an outcome.
+    /// Applies the next line. Only a `decide` has a result.
     ///
     /// # Errors
-    /// On a line that breaks the rules of the format, or holds values without meaning.
+    /// On a line that violates the format, or that has invalid values.
     pub fn take(&mut self, line: TraceLine) -> Result<Option<ReplayedDecision>, ReplayError> {
         let (t, since_start) = line.time()?;
         if since_start < self.latest {
             return Err(ReplayError::Backwards { t, latest: self.latest.as_secs_f64() });
         }
         let now = EPOCH + since_start;
-        let outcome = match (&mut self.workload, line.event()?) {
+        let decision = match (&mut self.workload, line.event()?) {
             (workload @ None, Event::Start(setup, ready)) => {
                 *workload = Some(Workload::new(setup, ready, now));
                 None
@@ -84,7 +86,7 @@ impl Replay {
             (Some(workload), Event::Then(step)) => workload.take(t, step, now)?,
         };
         self.latest = since_start;
-        Ok(outcome)
+        Ok(decision)
     }
 }
 

@@ -1,53 +1,57 @@
-//! Between which sizes a workload moves.
+//! The smallest and the largest size of a workload.
 //!
 //! ```text
-//!  desired ─► at least min, and the initial size until it was reached once ─► at most max ─► (0: the way to zero decides)
+//!  desired ─► at least min, and the initial size until it was reached once ─► at most max
+//!                                                     (0: the scale-to-zero sequence follows)
 //! ```
 //!
-//! Input: the settings, which hold what the spec, the annotations and the cluster say of sizes. Output: the size to write,
-//! for the zero-scaler; the decider knows no bounds. The rules are the first two steps of Knative's scaler
-//! (`pkg/reconciler/autoscaling/kpa/scaler.go`), with one exception: the largest size rules over the initial one, which there
-//! may exceed it.
+//! Input: the settings, which combine spec, annotations and cluster configuration. Output: the size
+//! that the zero-scaler writes; the decider works without bounds. The rules are the first two steps
+//! of Knative's scaler (`pkg/reconciler/autoscaling/kpa/scaler.go`), with one exception: the
+//! largest size limits the initial size, which in Knative may exceed it.
 //!
-//! What surprises: the smallest size is that of a workload that is awake. One that may sleep goes from there to zero, so
-//! [`ScaleBounds::resting`] is never 0.
+//! What surprises: the smallest size holds above zero only. A workload that may scale to zero goes
+//! from it to 0, so [`ScaleBounds::resting`] is never 0.
 
 use crate::settings::Settings;
 
-/// The sizes of one workload.
+/// Size bounds of one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaleBounds {
     /// Smallest size; 0 is no bound.
     min: u32,
     /// Largest size; 0 is no bound.
     max: u32,
-    /// What must be ready once before the workload counts as initialized. 0: it may start asleep.
+    /// Pods that must be ready once before the workload counts as initialized. 0: it may start at
+    /// zero.
     initial: u32,
     /// Whether `initial` is still to be reached.
-    awaits_initial: bool,
+    initial_pending: bool,
 }
 
 // === impl ScaleBounds ===
 
 impl ScaleBounds {
-    /// The bounds that the settings give. `initialized`: whether the initial size was reached once.
+    /// The bounds of these settings. `initialized`: whether the initial size was reached once.
     pub fn new(settings: &Settings, initialized: bool) -> Self {
         let reachable = settings.reachability.is_reachable();
         Self {
             min: if reachable { settings.min_scale } else { 0 },
             max: settings.max_scale,
             initial: if reachable { settings.initial_scale } else { 1 },
-            awaits_initial: !initialized,
+            initial_pending: !initialized,
         }
     }
 
-    /// The same, where the initial size is somebody else's business: an HPA starts from the size it finds.
+    /// The same bounds without an initial size, for a workload that an HPA scales: it starts from
+    /// the current size.
     pub fn without_initial(self) -> Self {
         Self { initial: self.initial.min(1), ..self }
     }
 
-    /// The size wanted, within the bounds. `desired` is `None` while nothing is known: then there is no size either, but for a
-    /// workload whose pods are still on their way, which needs its smallest.
+    /// `desired` within the bounds. `desired` is `None` without a decision. Then the result is
+    /// `None` as well, except for a workload whose pods are starting, which needs its smallest
+    /// size.
     pub fn clamp(&self, desired: Option<u32>, activating: bool) -> Option<u32> {
         match desired {
             Some(desired) => Some(self.within(desired)),
@@ -55,29 +59,30 @@ impl ScaleBounds {
         }
     }
 
-    /// The size of a workload that is awake and wants `desired` pods. Never 0.
-    pub fn awake(&self, desired: u32) -> u32 {
+    /// The size above zero of a workload that wants `desired` pods. Never 0.
+    pub fn above_zero(&self, desired: u32) -> u32 {
         self.within(desired).max(1)
     }
 
-    /// The size at which an idle workload rests before it goes to zero. Never 0.
+    /// The size of an idle workload before it goes to zero. Never 0.
     pub fn resting(&self) -> u32 {
-        self.awake(0)
+        self.above_zero(0)
     }
 
-    /// How many pods must be ready for the workload to be active. 0 only for a new one that may start asleep.
+    /// Pods that must be ready for the workload to be active. 0 only for a new one that may start
+    /// at zero.
     ///
-    /// `may_sleep`: whether it may be at zero at all.
-    pub fn min_ready(&self, may_sleep: bool) -> u32 {
-        if self.awaits_initial && self.initial == 0 && may_sleep { 0 } else { self.resting() }
+    /// `zero_allowed`: whether the workload may be at zero at all.
+    pub fn min_ready(&self, zero_allowed: bool) -> u32 {
+        if self.initial_pending && self.initial == 0 && zero_allowed { 0 } else { self.resting() }
     }
 
     fn smallest(&self) -> u32 {
-        let smallest = if self.awaits_initial { self.min.max(self.initial_size()) } else { self.min };
+        let smallest = if self.initial_pending { self.min.max(self.initial_size()) } else { self.min };
         self.at_most_max(smallest)
     }
 
-    /// An initial size of 1 is none: it would keep every new workload from zero.
+    /// An initial size of 1 is ignored: it would keep every new workload above zero.
     fn initial_size(&self) -> u32 {
         if self.initial > 1 { self.initial } else { 0 }
     }
@@ -93,7 +98,8 @@ impl ScaleBounds {
 
 #[cfg(test)]
 mod tests {
-    //! Golden rows of Knative's `pkg/reconciler/autoscaling/kpa/scaler_test.go`, as far as they concern bounds.
+    //! Golden rows of Knative's `pkg/reconciler/autoscaling/kpa/scaler_test.go` that concern
+    //! bounds.
 
     use proptest::prelude::*;
 
@@ -115,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn desired_sizes_are_clamped_as_knative_clamps_them() {
+    fn clamps_desired_size_like_knative() {
         let (yes, no) = (true, false);
-        // 0 is what the way to zero starts from.
+        // The scale-to-zero sequence starts from 0.
         for (row, bounds, desired, activating, size) in [
             ("Z1", bounds(0, 0, 1, Reachable, yes), Some(0), no, Some(0)),
             ("Z20", bounds(2, 0, 1, Reachable, yes), Some(0), no, Some(2)),
@@ -132,14 +138,16 @@ mod tests {
             ("Z30", bounds(0, 0, 2, Unreachable, no), Some(0), no, Some(0)),
             ("Z32", bounds(0, 0, 0, Reachable, no), Some(0), no, Some(0)),
             ("TestDisableScaleToZero", bounds(2, 0, 1, Reachable, yes), Some(0), no, Some(2)),
-            // Not rows, but the same rule: nothing known of pods on their way is the smallest size, if there is one.
+            // Not rows, but the same rule: without a decision, starting pods get the smallest size
+            // above 0.
             ("unknown, activating", bounds(2, 0, 1, Reachable, yes), None, yes, Some(2)),
             ("unknown, activating", bounds(0, 0, 5, Reachable, no), None, yes, Some(5)),
             ("unknown, activating", bounds(0, 0, 1, Reachable, no), None, yes, None),
             ("unknown, activating", bounds(2, 0, 5, Unreachable, no), None, yes, None),
             ("within", bounds(2, 8, 1, Reachable, yes), Some(5), no, Some(5)),
             ("max 1", bounds(0, 1, 1, Reachable, yes), Some(5), no, Some(1)),
-            // Here Knative would say 5: the initial size becomes its smallest, and that rules over the largest.
+            // Knative gives 5: its initial size replaces the smallest size, which overrides the
+            // largest.
             ("initial over max", bounds(0, 3, 5, Reachable, no), Some(1), no, Some(3)),
         ] {
             assert_eq!(bounds.clamp(desired, activating), size, "{row}: {bounds:?} {desired:?}");
@@ -147,19 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_rests_at_its_minimum_and_never_at_zero() {
+    fn resting_size_is_the_minimum_and_never_zero() {
         assert_eq!(bounds(0, 0, 1, Reachable, true).resting(), 1);
         assert_eq!(bounds(2, 0, 1, Reachable, true).resting(), 2);
         assert_eq!(bounds(2, 0, 5, Reachable, false).resting(), 5);
         assert_eq!(bounds(2, 0, 5, Unreachable, false).resting(), 1);
         assert_eq!(bounds(2, 0, 5, Reachable, false).without_initial().resting(), 2);
-        assert_eq!(bounds(0, 0, 1, Reachable, true).awake(7), 7);
+        assert_eq!(bounds(0, 0, 1, Reachable, true).above_zero(7), 7);
     }
 
     #[test]
-    fn a_workload_is_ready_at_its_minimum_and_a_new_one_at_its_initial_size() {
-        // activeThreshold in kpa.go; the initial size is no matter to an unreachable workload here.
-        for (bounds, may_sleep, ready) in [
+    fn min_ready_is_minimum_or_initial_size_of_new_workload() {
+        // activeThreshold in kpa.go. The initial size does not matter for an unreachable workload
+        // here.
+        for (bounds, zero_allowed, ready) in [
             (bounds(0, 0, 1, Reachable, true), true, 1),
             (bounds(3, 0, 1, Reachable, true), true, 3),
             (bounds(3, 0, 5, Reachable, true), true, 3),
@@ -174,26 +183,26 @@ mod tests {
             (bounds(0, 0, 0, Reachable, false).without_initial(), true, 0),
             (bounds(3, 0, 5, Reachable, false).without_initial(), true, 3),
         ] {
-            assert_eq!(bounds.min_ready(may_sleep), ready, "{bounds:?} {may_sleep}");
+            assert_eq!(bounds.min_ready(zero_allowed), ready, "{bounds:?} {zero_allowed}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_size_leaves_the_bounds(
+        fn size_stays_within_bounds(
             min in 0u32..20, more in 0u32..20, initial in 0u32..50, desired: u32, reachable: bool, initialized: bool,
         ) {
             let max = if more == 0 { 0 } else { min + more };
             let reachability = if reachable { Reachable } else { Unreachable };
             let bounds = bounds(min, max, initial, reachability, initialized);
-            for size in [bounds.clamp(Some(desired), false), Some(bounds.awake(desired))].into_iter().flatten() {
+            for size in [bounds.clamp(Some(desired), false), Some(bounds.above_zero(desired))].into_iter().flatten() {
                 prop_assert!(max == 0 || size <= max);
                 prop_assert!(!reachable || size >= min);
             }
             let once = bounds.clamp(Some(desired), false);
             prop_assert_eq!(bounds.clamp(once, false), once);
             prop_assert!(bounds.resting() >= 1);
-            prop_assert!(bounds.awake(desired) >= bounds.resting());
+            prop_assert!(bounds.above_zero(desired) >= bounds.resting());
         }
     }
 }

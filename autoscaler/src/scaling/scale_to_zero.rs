@@ -1,125 +1,135 @@
-//! The way from the last pods to none, and what interrupts it.
+//! The scale-to-zero sequence: the steps from the last pods to none, and what interrupts them.
 //!
 //! ```text
-//!             idle for a stable window,          mode in force is Proxy,
-//!             active for one as well             an activator answers on the Service
-//!  Active ─────────────► Inactive ─────────────────────► proven ──────────► zero
+//!             idle for a stable window,          Proxy mode is in force,
+//!             active for one as well             a probe of the Service reaches an activator
+//!  Active ─────────────► Inactive ─────────────────────► verified ────────► zero
 //!    ▲                    ▲   │       (retention, and grace since Proxy)
 //!    │        Activating ─┘   │
 //!    │   progress deadline    │
-//!    └────────────────────────┘ any request, or any word that is not "idle"
+//!    └────────────────────────┘ any request, or a decision without `idle_since`
 //! ```
 //!
-//! Input: what the zero-scaler observed of one workload, and its settings. Output: the next step and when to look again.
-//! The zero-scaler carries a step out and asks again; nothing is remembered here. The rules are Knative's
-//! (`handleScaleToZero` in `pkg/reconciler/autoscaling/kpa/scaler.go`), with these differences, all of them on purpose:
+//! Input: what the zero-scaler observed of one workload, and its settings. Output: the next step
+//! and the time of the next reconcile. The zero-scaler carries the step out and calls again; this
+//! module keeps no state. The rules are Knative's (`handleScaleToZero` in
+//! `pkg/reconciler/autoscaling/kpa/scaler.go`), with these intended differences:
 //!
-//! - Idleness is a fact that the collector vouches for, for a whole stable window, and not an average of 0. Without a decision
-//!   nothing goes to zero, not even pods that never came up.
-//! - Above its smallest size a workload is left to whoever scales it down (the HPA, or the zero-scaler for `Direct`); there is
-//!   no detour over 1. Only an unreachable one goes to zero from any size.
-//! - Grace counts from the moment that activators were in the slices, never from an intention: a long inactivity does not stand
-//!   in for a short time in Proxy.
-//! - The proof is asked for anew right before the end, and also with a target burst capacity of -1, where Knative skips it because
-//!   the activator is always in the path. That is what is wanted, not what is: when the last activator was lost, or kube-proxy
-//!   is behind, requests go to the pods that are about to go.
-//! - Pods that are given up after the progress deadline go the same way, with proof and grace, and not to zero at once.
-//!   Activators have been in the path all the time, so it costs no more than a second. A retention period holds for them too.
+//! - Idleness means that the collector received a report from every source for a whole stable
+//!   window. An average of 0 is not enough. Without a decision no workload goes to zero, even if
+//!   its pods never became ready.
+//! - A workload above minReplicas is scaled down by the HPA (or by the zero-scaler for `Direct`)
+//!   before it goes to zero; there is no detour over 1. Only an unreachable workload goes to zero
+//!   from any size.
+//! - Grace counts from the moment at which activators were in the slices, not from the intention to
+//!   put them there. A long inactivity does not replace the time in Proxy.
+//! - The activator path probe is repeated right before the end, also with a target burst capacity
+//!   of -1. Knative skips it there because the activator is always in the path. That is the desired
+//!   state and may differ from the actual one: after the loss of the last activator, or while
+//!   kube-proxy is behind, requests still go to the pods that are about to be removed.
+//! - Pods that are given up after the progress deadline go through the same probe, grace and
+//!   retention instead of going to zero at once. Activators are already in the path, so it adds at
+//!   most a second.
 //!
-//! All times are Unix milliseconds, because they come from objects and outlive the process that wrote them.
+//! All times are Unix milliseconds, because they come from objects and outlive the process that
+//! wrote them.
 
 use std::time::Duration;
 
 use crate::Decision;
 use crate::settings::Settings;
 
-/// How soon to look again after a proof that failed, or while the slices are being written.
+/// Recheck after a failed probe, or while the slices are being written.
 const SOON: Duration = Duration::from_secs(1);
-/// How long after the progress deadline pods that are still not ready are given up. Whoever runs them has then given up too.
+/// How long after the progress deadline pods that are still not ready are given up. The Deployment
+/// controller has then reported `ProgressDeadlineExceeded`.
 const AFTER_DEADLINE: Duration = Duration::from_secs(30);
 
-/// By how much an activator's last word may follow the start of idleness and still be part of what came before it: the two
-/// times come from two processes. Shorter than the shortest stable window, so that no request can hide in it.
+/// Milliseconds by which an activator's last report of a request may follow the start of idleness
+/// and still be counted as earlier: the two times come from two processes. Shorter than the
+/// shortest stable window, so that no request can hide in it.
 const CLOCK_SLACK: i64 = 3000;
-/// How much later than an activator's last word a decision must come to know of it: activators tell the adapter each second, and
-/// it decides each two.
+/// Time after an activator's report from which on every decision includes it: activators report to
+/// the adapter each second, and it decides every two seconds.
 pub const DECISION_LAG: Duration = Duration::from_secs(5);
 
-/// What is known of one workload.
+/// The observed facts of one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedWorkload {
     /// `spec.replicas` of the target.
     pub replicas: i32,
-    /// Where the HPA rests: its minReplicas, at least 1. An unreachable workload need not have come there.
+    /// The smallest size that the HPA scales to: its minReplicas, at least 1. An unreachable
+    /// workload may go to zero from a larger size.
     pub min_replicas: i32,
     /// Whether the workload may be at zero; see [`is_allowed`].
     pub allowed: bool,
-    /// What the decider says; `None` while nothing is known.
+    /// Demand by the decider; `None` without a decision.
     pub demand: Option<RequestDemand>,
-    /// Where the workload stands.
+    /// Phase of the Active condition.
     pub phase: ActivePhase,
-    /// Since when it stands there.
+    /// When this phase began.
     pub phase_since: i64,
-    /// Since when activators are in the Service's slices, in Proxy mode in force; `None` when they are not.
+    /// Since when Proxy mode is in force and activators are in the Service's slices; `None` when
+    /// they are not.
     pub proxied_since: Option<i64>,
     /// Whether an earlier pass already reached an activator through the Service.
     pub verified_before: bool,
-    /// What the probe of this pass found; `None` when there was none yet.
+    /// Result of the probe of this pass; `None` before it was sent.
     pub probe: Option<bool>,
 }
 
-/// What the decider and the activators say about requests.
+/// Demand as reported by the decider and the activators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestDemand {
     /// Pods wanted.
     pub desired: u32,
-    /// Since when nobody saw a request; `None` as soon as somebody did.
+    /// Since when there is no request; `None` while there are requests, or if a source is silent.
     pub idle_since: Option<i64>,
 }
 
-/// Where a workload stands, as its Active condition says.
+/// The phase of a workload, as in its Active condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActivePhase {
     /// Pods are ready.
     Active,
     /// Pods are wanted and not ready yet.
     Activating,
-    /// Idle: on the way to zero, or there.
+    /// Idle: in the scale-to-zero sequence, or at zero.
     Inactive,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleToZeroStep {
-    /// Nothing; look again when something changes, and after `recheck` if there is one.
+    /// No change. Reconcile again on the next event, and after `recheck` if it is set.
     Stay {
-        /// What is waited for.
+        /// Why there is no change.
         reason: StayReason,
-        /// After which the answer changes although nothing else does.
+        /// Time after which the step changes without any event.
         recheck: Option<Duration>,
     },
     /// Mark as inactive, which brings the activators into the path.
     GoInactive,
-    /// Ask the Service who answers, then decide again with the outcome.
+    /// Probe the Service's address, then compute the step again with the result.
     ProbeActivator,
     /// Write 0.
     ScaleToZero,
-    /// Leave the way to zero, or leave zero itself.
+    /// Leave the scale-to-zero sequence, or leave zero itself.
     Reactivate,
 }
 
-/// StayReason nothing is done.
+/// Why a workload keeps its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StayReason {
     /// Scale-to-zero is off, for the workload or the cluster.
     NotAllowed,
-    /// At zero, and nobody asks.
+    /// At zero, and no request is held.
     AtZero,
     /// The size is not minReplicas: the HPA is still at work.
     NotAtMinimum,
-    /// No decision is known.
+    /// There is no decision.
     NoDecision,
-    /// Nobody is there to hold requests.
+    /// No activator is ready to hold requests.
     NoActivator,
     /// There are requests.
     Requests,
@@ -132,29 +142,32 @@ pub enum StayReason {
     /// Activators are not in the slices yet.
     NotProxied,
     /// The Service is not answered by an activator.
+    /// The last probe of the Service did not reach an activator.
     PathNotVerified,
-    /// Everything holds, but grace or retention is not over.
+    /// All other conditions hold, but grace or retention is not over.
     Grace,
 }
 
 // === impl RequestDemand ===
 
 impl RequestDemand {
-    /// A decision that came at `heard`, beside an activator's last word of a request, which came at `asked`.
+    /// Combines a decision that arrived at `received` with the last request that an activator
+    /// reported, at `requested`.
     ///
-    /// The adapter's idleness is by its own clock, the other two times are by ours. Idleness that seems older than the word of a
-    /// request is none until a decision came that must know of that request; if it still says idle, the clocks differ, or the
-    /// word was long on its way, and nobody has asked since.
-    pub fn new(decision: &Decision, heard: i64, asked: Option<i64>) -> Self {
+    /// `idle_since` is by the adapter's clock, the other two times are by this process's clock. A
+    /// request reported after `idle_since` ends idleness until a decision arrives that must include
+    /// it. If that decision is still idle, then the clocks differ or the report was late, and
+    /// idleness counts from the report.
+    pub fn new(decision: &Decision, received: i64, requested: Option<i64>) -> Self {
         let desired = decision.desired;
-        let Some((since, asked)) = decision.idle_since.zip(asked) else {
+        let Some((since, requested)) = decision.idle_since.zip(requested) else {
             return Self { desired, idle_since: decision.idle_since };
         };
-        let decided = i64::try_from(DECISION_LAG.as_millis()).unwrap_or(i64::MAX);
-        let idle_since = if asked <= since.saturating_add(CLOCK_SLACK) {
+        let lag = i64::try_from(DECISION_LAG.as_millis()).unwrap_or(i64::MAX);
+        let idle_since = if requested <= since.saturating_add(CLOCK_SLACK) {
             Some(since)
         } else {
-            (heard >= asked.saturating_add(decided)).then_some(asked)
+            (received >= requested.saturating_add(lag)).then_some(requested)
         };
         Self { desired, idle_since }
     }
@@ -175,49 +188,34 @@ impl ScaleToZeroStep {
 // === impl StayReason ===
 
 impl StayReason {
-    /// In a word, for tables.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotAllowed => "ScaleToZeroOff",
-            Self::AtZero => "Sleeping",
-            Self::NotAtMinimum => "NotAtMinimum",
-            Self::NoDecision => "NoDecision",
-            Self::NoActivator => "NoActivator",
-            Self::Requests => "Requests",
-            Self::IdleTooShortly => "IdleTooShortly",
-            Self::ActiveTooShortly => "ActiveTooShortly",
-            Self::Activating => "PodsStarting",
-            Self::NotProxied => "NotProxied",
-            Self::PathNotVerified => "NotProven",
-            Self::Grace => "GracePeriod",
-        }
-    }
-
-    /// In words, for conditions.
+    /// The message of a condition: it completes "the workload keeps its size because".
     pub fn message(self) -> &'static str {
         match self {
-            Self::NotAllowed => "scale-to-zero is off",
-            Self::AtZero => "at zero and no request is waiting",
-            Self::NotAtMinimum => "the size is not minReplicas yet",
-            Self::NoDecision => "no decision is known: the metrics-adapter is silent, or has no data",
-            Self::NoActivator => "no activator is there to hold a request",
-            Self::Requests => "there are requests",
-            Self::IdleTooShortly => "idle for less than the stable window",
-            Self::ActiveTooShortly => "active for less than the stable window",
+            Self::NotAllowed => "scale-to-zero is off for the workload or for the cluster",
+            Self::AtZero => "the workload is at zero and no request is held",
+            Self::NotAtMinimum => "the workload is not at minReplicas yet; the HPA scales it down first",
+            Self::NoDecision => {
+                "there is no decision: the metrics-adapter does not respond, or has no data of the workload"
+            }
+            Self::NoActivator => "no activator is ready, so no request could be held at zero",
+            Self::Requests => "the workload receives requests",
+            Self::IdleTooShortly => "the workload received requests less than a stable window ago",
+            Self::ActiveTooShortly => "the workload became active less than a stable window ago",
             Self::Activating => "pods are not ready yet, and the progress deadline is not over",
             Self::NotProxied => "no activator is in the Service's endpoints yet",
-            Self::PathNotVerified => "the Service is not answered by an activator yet",
-            Self::Grace => "waiting for the grace or retention period to end",
+            Self::PathNotVerified => "a probe of the Service's address did not reach an activator",
+            Self::Grace => "the grace or retention period before zero is not over",
         }
     }
 }
 
-/// Whether a workload may be at zero: where the cluster allows it, if it asks for it or no request can come any more.
-pub fn is_allowed(asks: bool, settings: &Settings) -> bool {
-    settings.enable_scale_to_zero && (asks || !settings.reachability.is_reachable())
+/// Whether a workload may be at zero: the cluster allows it, and it is requested for the workload
+/// or the workload is unreachable.
+pub fn is_allowed(requested: bool, settings: &Settings) -> bool {
+    settings.enable_scale_to_zero && (requested || !settings.reachability.is_reachable())
 }
 
-/// The next step on the way to zero, or away from it.
+/// The next step of the scale-to-zero sequence, or out of it.
 pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> ScaleToZeroStep {
     if observed.replicas <= 0 {
         return at_zero(observed);
@@ -233,7 +231,7 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
         return leave_inactive(observed, StayReason::NotAtMinimum);
     }
     if let Some(rest) = remaining(idle_since, settings.stable_window, now) {
-        // Also when inactive: idleness that began anew means that a request came by.
+        // Also when inactive: idleness that began anew means that there was a request in between.
         return leave_inactive_or(observed, ScaleToZeroStep::wait(StayReason::IdleTooShortly, rest));
     }
     match observed.phase {
@@ -292,7 +290,7 @@ fn while_inactive(observed: &ObservedWorkload, settings: &Settings, now: i64) ->
     }
 }
 
-/// How long the last pod is kept. Nothing is kept for requests that cannot come.
+/// How long the last pod is kept; zero for an unreachable workload, which cannot receive a request.
 fn retention(settings: &Settings) -> Duration {
     if settings.reachability.is_reachable() {
         settings.scale_to_zero_pod_retention_period
@@ -305,7 +303,7 @@ fn retention(settings: &Settings) -> Duration {
 fn remaining(start: i64, period: Duration, now: i64) -> Option<Duration> {
     let passed = Duration::from_millis(u64::try_from(now.saturating_sub(start)).unwrap_or(0));
     let rest = period.checked_sub(passed).filter(|rest| !rest.is_zero())?;
-    // Rounded up: a clock of milliseconds would not move by less.
+    // Rounded up: times are in milliseconds, so a shorter wait would end before the next one.
     let part = u64::from(rest.subsec_nanos() % 1_000_000 > 0);
     let millis = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
     Some(Duration::from_millis(millis.saturating_add(part)))

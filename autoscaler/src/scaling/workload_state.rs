@@ -6,8 +6,8 @@
 //!               at zero
 //! ```
 //!
-//! Input: the annotation `reachability`, the size of the target and the decision. Output: `status.state` of the
-//! PodAutoscaler. [`Reachability`] lists what `Unreachable` changes.
+//! Input: the annotation `reachability`, the size of the target and the decision. Output:
+//! `status.state` of the PodAutoscaler. [`Reachability`] lists what `Unreachable` changes.
 
 #[cfg(feature = "api")]
 use schemars::JsonSchema;
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::Reachability;
 
-/// Whether a workload serves requests. Active: requests can arrive, and there are pods or some are wanted. Reserve: at
-/// zero until the next request. Retired: no route leads to the workload.
+/// Whether a workload serves requests. Active: requests can arrive, and there are pods or some are
+/// wanted. Reserve: at zero until the next request. Retired: no route leads to the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "api", derive(JsonSchema))]
 pub enum WorkloadState {
@@ -31,7 +31,8 @@ pub enum WorkloadState {
 // === impl WorkloadState ===
 
 impl WorkloadState {
-    /// The state of a workload of this size. `wanted` is `None` without a decision; then only the size counts.
+    /// The state of a workload of this size. `wanted` is `None` without a decision; then only the
+    /// size counts.
     pub fn of(reachability: Reachability, replicas: u32, wanted: Option<u32>) -> Self {
         match (reachability, replicas, wanted) {
             (Reachability::Unreachable, _, _) => Self::Retired,

@@ -1,4 +1,4 @@
-//! Collection: what is known of one workload's requests, second by second.
+//! The collection of one workload's stats, second by second.
 //!
 //! ```text
 //!  activators ── push ──┐                 ┌─ concurrency: stable, panic
@@ -7,9 +7,11 @@
 //!                       └─► Idleness                                     ─► idle_since ─► zero-scaler
 //! ```
 //!
-//! A request that an activator forwards is seen twice, there and in the pod; the pod's report says which part of its load
-//! that is, and only the rest counts. That subtraction is the one rule against counting twice. What surprises: an empty
-//! window is [`None`], not zero. Zero is only what somebody reported.
+//! A request that an activator forwards is counted twice, by the activator and by the pod. The
+//! pod's stat has the forwarded part of its load, which is subtracted. This is the only rule
+//! against counting twice.
+//!
+//! What surprises: the average of an empty window is [`None`], not zero. Zero has to be reported.
 
 mod idleness;
 
@@ -22,14 +24,14 @@ use crate::settings::{Aggregation, Settings};
 use crate::stats::Stat;
 use crate::stats::window::Window;
 
-/// Lengths and kind of a collection's windows.
+/// Lengths and aggregation of a collection's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSpec {
     /// The window for steady load.
     pub stable: Duration,
     /// The window for bursts.
     pub panic: Duration,
-    /// How seconds weigh. Only its value at the collection's creation counts.
+    /// Weight of each second. Only the value at the collection's creation counts.
     pub aggregation: Aggregation,
 }
 
@@ -50,8 +52,9 @@ pub struct Collection {
     idleness: Idleness,
 }
 
-/// The two windows of one metric. Each has a ring of its own, though the newest seconds of both are the same: a running total,
-/// what is too late, and what a resize keeps go by each one's own length, and sharing would save some fifty numbers.
+/// The two windows of one metric. Each has its own ring although their newest seconds are the same:
+/// the running total, the limit for late data and the data kept by a resize depend on the length.
+/// Sharing would save some fifty numbers.
 #[derive(Clone, Debug)]
 struct Pair {
     stable: Window,
@@ -70,19 +73,19 @@ impl From<&Settings> for WindowSpec {
     }
 }
 
-/// What a second of scraping gave.
+/// The result of one scrape of a workload's pods.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScrapeResult {
-    /// Enough pods answered.
+    /// Enough pods responded.
     Complete {
         /// The sum over all pods.
         total: Stat,
-        /// Whether none of those asked had a request, proxied ones included.
+        /// Whether none of the scraped pods had a request, proxied ones included.
         idle: bool,
     },
     /// There are no ready pods.
     NoPods,
-    /// Too few answered.
+    /// Too few pods responded.
     Incomplete,
 }
 
@@ -100,28 +103,29 @@ impl Collection {
         self.requests.resize(windows, now);
     }
 
-    /// Adds a report of the second `at`; reports of one second add up. What is not a number of a sane size is dropped: whoever
-    /// lets reports in should have refused it, and told ([`Stat::is_plausible`]).
+    /// Adds a stat of the second `at`; stats of one second add up. A value that is not finite, or
+    /// too large for a window, is dropped. Callers reject and log such stats before
+    /// ([`Stat::is_plausible`]).
     pub fn record(&mut self, at: Duration, stat: &Stat) {
         self.concurrency
             .record(at, stat.average_concurrent_requests - stat.average_proxied_concurrent_requests);
         self.requests.record(at, stat.request_count - stat.proxied_request_count);
     }
 
-    /// Takes in the round of a second. `activators`: whether one is connected.
+    /// Adds the scrape of a second. `activators`: whether an activator is connected.
     pub fn record_scrape(&mut self, at: Duration, scrape: &ScrapeResult, activators: bool) {
         match scrape {
             ScrapeResult::Complete { total, idle } => {
                 self.record(at, total);
                 self.idleness_mut().complete_scrape(at, *idle);
             }
-            // Without pods the activators are the only ones to hear.
+            // Without pods the activators are the only source.
             ScrapeResult::NoPods if activators => self.idleness_mut().complete_scrape(at, true),
             ScrapeResult::NoPods | ScrapeResult::Incomplete => self.idleness_mut().incomplete_scrape(),
         }
     }
 
-    /// The averages at `now`; `None` if nothing was reported for longer than the stable window.
+    /// The averages at `now`; `None` if the last stat is older than the stable window.
     pub fn averages(&self, metric: MetricName, now: Duration) -> Option<WindowAverages> {
         let pair = match metric {
             MetricName::Concurrency => &self.concurrency,
@@ -130,12 +134,12 @@ impl Collection {
         pair.averages(now)
     }
 
-    /// Since when nobody had a request.
+    /// Since when there is no request.
     pub fn idleness(&self) -> &Idleness {
         &self.idleness
     }
 
-    /// Who had requests; the caller says what it heard, and from whom.
+    /// For reports of the activators, which the caller receives.
     pub fn idleness_mut(&mut self) -> &mut Idleness {
         &mut self.idleness
     }
@@ -197,7 +201,7 @@ mod tests {
 
     /// Knative collector_test.go.
     #[test]
-    fn reports_of_a_second_add_up_and_proxied_requests_are_taken_off() {
+    fn stats_of_a_second_add_up_without_proxied_requests() {
         let mut collection = Collection::new(windows(60, 6));
         for _ in 0..3 {
             collection.record(T0, &stat(10.0, 0.0, 0.0, 0.0));
@@ -228,8 +232,9 @@ mod tests {
         );
     }
 
-    /// Knative collector_test.go; no data is an error there. That silence is zero for a workload whose activators see every request
-    /// (C5) is decided by the decider; a workload that nobody collects (C7) has no collection to ask.
+    /// Knative collector_test.go; no data is an error there. The decider counts no data as zero if
+    /// the activators get every request (C5). A workload without collection (C7) has no counterpart
+    /// here.
     #[test]
     fn missing_data_is_not_zero() {
         let mut collection = Collection::new(windows(60, 6));
@@ -243,12 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_report() {
+    fn drops_values_that_are_not_finite_or_too_large() {
         let mut collection = Collection::new(windows(60, 6));
-        for odd in [f64::NAN, f64::INFINITY, -f64::INFINITY, f64::MAX] {
-            collection.record(T0, &stat(odd, 0.0, 0.0, odd));
-            collection.record(T0, &stat(0.0, odd, odd, 0.0));
-            collection.record(T0, &stat(odd, odd, odd, odd));
+        for invalid in [f64::NAN, f64::INFINITY, -f64::INFINITY, f64::MAX] {
+            collection.record(T0, &stat(invalid, 0.0, 0.0, invalid));
+            collection.record(T0, &stat(0.0, invalid, invalid, 0.0));
+            collection.record(T0, &stat(invalid, invalid, invalid, invalid));
         }
         collection.record(T0, &stat(3.0, 1.0, 3.0, 1.0));
         for metric in [MetricName::Concurrency, MetricName::RequestsPerSecond] {

@@ -1,37 +1,40 @@
-//! A stat by two datagrams: what a collector asks a sidecar, and what that answers.
+//! A stat by two UDP datagrams: the query of a collector and the response of a sidecar.
 //!
 //! ```text
-//!  question  "rst?"  version  nonce (8)  zeros
-//!  answer    "rst!"  version  nonce (8)  0: too young | 1: a stat  four values (8 each)  timestamp (8)
+//!  query     "rst?"  version  nonce (8)  zeros
+//!  response  "rst!"  version  nonce (8)  0: too young | 1: a stat  four values (8 each)  timestamp (8)
 //! ```
 //!
-//! Numbers are big-endian. Ten thousand workloads are ten thousands of questions a second, and by HTTP each costs several times
-//! what it takes here, or a connection kept for every pod there is. Who gets no answer asks by HTTP: a policy may let only TCP through, and an older
-//! sidecar has never heard of this. A question is as long as its answer, so that nobody can be flooded by others' answers; the
-//! nonce is what tells an answer from a stranger's guess. A version that is not this one is not answered.
+//! Numbers are big-endian. Ten thousand workloads need tens of thousands of queries a second. HTTP
+//! costs several times as much per query, or a connection kept open to every pod. A collector
+//! without a response falls back to HTTP: a network policy may allow only TCP, and an older sidecar
+//! lacks this protocol.
+//!
+//! A query is as long as its response, so a forged sender address gives no amplification. The nonce
+//! protects against forged responses. A datagram of another version is dropped.
 
 use super::Stat;
 
-/// Bytes of a question, and of an answer.
+/// Bytes of a query, and of a response.
 pub const LENGTH: usize = 4 + 1 + 8 + 1 + 4 * 8 + 8;
 
-const QUESTION: [u8; 4] = *b"rst?";
-const ANSWER: [u8; 4] = *b"rst!";
+const QUERY: [u8; 4] = *b"rst?";
+const RESPONSE: [u8; 4] = *b"rst!";
 const VERSION: u8 = 1;
 const TOO_YOUNG: u8 = 0;
 const STAT: u8 = 1;
 
-/// Asks for the last finished period.
+/// A query for the last finished period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatQuery {
-    /// Chosen by who asks; nobody else can know it.
+    /// A random number of the client.
     pub nonce: u64,
 }
 
-/// What is answered.
+/// The response to a [`StatQuery`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatResponse {
-    /// The question's.
+    /// The nonce of the query.
     pub nonce: u64,
     /// The last finished period, without the pod's name; `None` before the first has ended.
     pub stat: Option<Stat>,
@@ -40,28 +43,28 @@ pub struct StatResponse {
 // === impl StatQuery ===
 
 impl StatQuery {
-    /// As it is sent.
+    /// The datagram.
     pub fn encode(self) -> Vec<u8> {
-        let mut bytes = head(QUESTION, self.nonce);
+        let mut bytes = head(QUERY, self.nonce);
         bytes.resize(LENGTH, 0);
         bytes
     }
 
-    /// What was received; `None` if it is no question.
+    /// Parses a datagram; `None` if it is not a query.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         if bytes.len() != LENGTH {
             return None;
         }
-        Some(Self { nonce: nonce(&mut bytes, QUESTION)? })
+        Some(Self { nonce: nonce(&mut bytes, QUERY)? })
     }
 }
 
 // === impl StatResponse ===
 
 impl StatResponse {
-    /// As it is sent.
+    /// The datagram.
     pub fn encode(nonce: u64, stat: Option<&Stat>) -> Vec<u8> {
-        let mut bytes = head(ANSWER, nonce);
+        let mut bytes = head(RESPONSE, nonce);
         if let Some(stat) = stat {
             bytes.push(STAT);
             for value in [
@@ -80,12 +83,13 @@ impl StatResponse {
         bytes
     }
 
-    /// What was received; `None` if it is no answer. Its numbers may still be nonsense ([`Stat::is_plausible`]).
+    /// Parses a datagram; `None` if it is not a response. Its values may be invalid
+    /// ([`Stat::is_plausible`]).
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         if bytes.len() != LENGTH {
             return None;
         }
-        let nonce = nonce(&mut bytes, ANSWER)?;
+        let nonce = nonce(&mut bytes, RESPONSE)?;
         let [kind] = take(&mut bytes)?;
         let stat = match kind {
             TOO_YOUNG => None,
@@ -135,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_are_of_one_length_and_say_what_was_said() {
+    fn query_and_response_have_one_length_and_round_trip() {
         let stat = Stat {
             pod: String::new(),
             average_concurrent_requests: 1.5,
@@ -150,21 +154,21 @@ mod tests {
             assert_eq!(StatResponse::decode(&bytes), Some(StatResponse { nonce: u64::MAX - 1, stat }));
             assert_eq!(StatQuery::decode(&bytes), None);
         }
-        let question = StatQuery { nonce: 7 }.encode();
-        assert_eq!(question.len(), LENGTH, "whoever forges a sender sends as much as that one gets");
-        assert_eq!(StatQuery::decode(&question), Some(StatQuery { nonce: 7 }));
-        assert_eq!(StatResponse::decode(&question), None);
+        let query = StatQuery { nonce: 7 }.encode();
+        assert_eq!(query.len(), LENGTH, "no amplification by a forged sender address");
+        assert_eq!(StatQuery::decode(&query), Some(StatQuery { nonce: 7 }));
+        assert_eq!(StatResponse::decode(&query), None);
     }
 
     #[test]
-    fn another_version_is_not_understood() {
+    fn drops_datagrams_of_another_version() {
         for mut bytes in [StatQuery { nonce: 7 }.encode(), StatResponse::encode(7, None)] {
             bytes[4] += 1;
             assert_eq!((StatQuery::decode(&bytes), StatResponse::decode(&bytes)), (None, None));
         }
     }
 
-    /// Bytes at random, and an answer of which some are changed.
+    /// Random bytes, or a response with some bytes changed.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let change = |changes: Vec<(usize, u8)>| {
             let mut bytes = StatResponse::encode(7, Some(&Stat::default()));
@@ -177,12 +181,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(bytes in bytes()) {
+        fn decodes_any_bytes_without_panic(bytes in bytes()) {
             if let Some(StatResponse { nonce, stat: Some(stat) }) = StatResponse::decode(&bytes) {
                 prop_assert_eq!(StatResponse::encode(nonce, Some(&stat)), bytes.clone());
             }
-            if let Some(question) = StatQuery::decode(&bytes) {
-                prop_assert_eq!(StatQuery::decode(&question.encode()), Some(question));
+            if let Some(query) = StatQuery::decode(&bytes) {
+                prop_assert_eq!(StatQuery::decode(&query.encode()), Some(query));
             }
         }
     }

@@ -1,15 +1,18 @@
-//! RequestStats: how many requests a process had at a time, weighted by time, and how many arrived.
+//! Concurrency of a process, weighted by time, and the number of requests that arrived.
 //!
-//! Fed by the queue-proxy and the activator with one event when a request arrives and one when its response body has ended.
-//! Read once a second; what is in flight then carries over, so a request that lasts ten periods counts 1 in each of them.
+//! Input: one event when a request arrives and one when its response body ends, from the
+//! queue-proxy and the activator. Output: a report once a second. Requests in flight carry over, so
+//! a request that lasts ten periods counts 1 in each of them.
 //!
-//! The law: average times period is the sum, over all requests, of the time that each was here in that period. It holds to
-//! the nanosecond for events in any order, as long as a request's arrival comes before its end: events carry instants taken
-//! before a lock is, so they overtake each other. It can, because an event only adds or takes off the part of the period
-//! before it, and sums have no order.
+//! The law: average times period is the sum, over all requests, of the time that each was in flight
+//! in that period. It holds to the nanosecond for events in any order, as long as a request's
+//! arrival comes before its end. Events overtake each other because their instants are taken before
+//! the lock. An event only adds or subtracts the part of the period before it, and the order of
+//! sums does not matter.
 //!
-//! What surprises: a report has the last word on its period, so an event that carries an instant from before it counts as
-//! if it came with it. And a period ends with the latest instant that was seen, even if the report itself is older.
+//! What surprises: a report is final. An event with an instant before the report's period counts as
+//! if it came at the start of the period. A period ends with the latest instant of any event, even
+//! if the report itself has an earlier one.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +21,13 @@ use std::time::{Duration, Instant};
 pub struct RequestStats {
     /// Start of the period.
     since: Instant,
-    /// The latest instant seen, which is not before `since`.
+    /// The latest instant of any event, not before `since`.
     latest: Instant,
     all: Flow,
     proxied: Flow,
 }
 
-/// What happened since the report before.
+/// The statistics of one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RequestStatsReport {
     /// Requests in flight, averaged over the period; includes the proxied ones.
@@ -44,8 +47,8 @@ pub struct RequestStatsReport {
 struct Flow {
     in_flight: u64,
     arrived: u64,
-    /// Parts of the period before each end, less the parts before each arrival, in nanoseconds. With the whole period for each
-    /// request in flight it makes the time that requests were here.
+    /// Parts of the period before each end, less the parts before each arrival, in nanoseconds.
+    /// Plus the whole period for each request in flight, it is the total time in flight.
     nanos: i128,
 }
 
@@ -111,7 +114,7 @@ impl Flow {
     }
 
     fn leave(&mut self, passed: Duration) {
-        // An end without an arrival would wrap around.
+        // An end without an arrival would underflow.
         if self.in_flight > 0 {
             self.in_flight -= 1;
             self.nanos += nanos(passed);
@@ -119,13 +122,13 @@ impl Flow {
     }
 
     fn take_average(&mut self, period: Duration) -> f64 {
-        let here = std::mem::take(&mut self.nanos) + i128::from(self.in_flight) * nanos(period);
-        if period.is_zero() { 0.0 } else { here.max(0) as f64 / nanos(period) as f64 }
+        let in_flight = std::mem::take(&mut self.nanos) + i128::from(self.in_flight) * nanos(period);
+        if period.is_zero() { 0.0 } else { in_flight.max(0) as f64 / nanos(period) as f64 }
     }
 }
 
 fn nanos(time: Duration) -> i128 {
-    // Half a millennium and more fits.
+    // `u64` holds more than 500 years.
     i128::from(time.as_nanos() as u64)
 }
 

@@ -1,14 +1,15 @@
-//! How many pods to ask in a second, and what all of them would have said.
+//! How many pods to scrape in a second, and the estimate for all of them.
 //!
-//! Sixteen answers speak for any number of pods: the error of their mean is bounded by their variance, not by how many pods
-//! there are. Used by the metrics-adapter's scraper, which asks the pods and gives the answers back here.
+//! Sixteen samples are enough for any number of pods: the error of their mean depends on their
+//! variance, not on the number of pods. The metrics-adapter's scraper scrapes the pods and passes
+//! their stats to this module.
 
 use super::Stat;
 
 /// 95 % confidence (1.96 standard deviations), variance 100, margin of error 5: `1.96² · 100 / 5²`.
 const ASYMPTOTE: f64 = 1.96 * 1.96 * 100.0 / 25.0;
 
-/// Pods to ask out of `population`; all of up to three, never more than 16.
+/// Pods to scrape out of `population`: all of up to three, never more than 16.
 pub fn sample_size(population: usize) -> usize {
     if population <= 3 {
         return population;
@@ -18,42 +19,46 @@ pub fn sample_size(population: usize) -> usize {
     (population * ASYMPTOTE / (population + ASYMPTOTE - 1.0)).ceil() as usize
 }
 
-/// Standard error of the mean, as a part of it, up to which a sample speaks for all.
+/// Largest relative standard error of the mean with which a sample is representative.
 const TOLERANCE: f64 = 0.1;
-/// Pods asked at most.
+/// Most pods to scrape.
 const WIDEST: usize = 128;
-/// A load by the mean of all from which on a pod is an outlier, and how many are known as such.
+/// Load of an outlier, in multiples of the mean.
 const OUTLYING: f64 = 2.0;
+/// Most outliers to keep.
 const MOST_OUTLIERS: usize = 64;
 
-/// Pods to ask in all, after these have answered: more than they are if they differ so widely that their mean says little.
+/// Pods to scrape in all, given these samples: more than the samples if their mean has too large an
+/// error.
 ///
-/// The rule of [`sample_size`] takes for granted that pods share the load. A few callers with kept connections are on a few pods, and a
-/// sample with one of those in it would speak of several times the load that there is. At most twice as many each time, so
-/// that one odd pod does not have all others asked.
+/// [`sample_size`] assumes that pods share the load. A few clients with persistent connections put
+/// it on a few pods, and a sample with one of those would be extrapolated to several times the
+/// load. The result is at most twice the number of samples, so that one outlier does not cause a
+/// scrape of all pods.
 pub fn widened_sample(samples: &[Stat], population: usize) -> usize {
-    let asked = samples.len();
+    let scraped = samples.len();
     let of = |field: fn(&Stat) -> f64| wanted(samples, field, population);
     let wanted = of(|s| s.average_concurrent_requests).max(of(|s| s.request_count));
-    wanted.min(2 * asked).min(WIDEST).min(population).max(asked)
+    wanted.min(2 * scraped).min(WIDEST).min(population).max(scraped)
 }
 
-/// The sample whose mean has the wanted error, if all pods differ as these do: `n = n₀ / (1 + n₀ / N)`, `n₀ = (s / (e · mean))²`.
+/// Number of samples whose mean has the tolerated error, if all pods differ as these do:
+/// `n = n₀ / (1 + n₀ / N)`, `n₀ = (s / (e · mean))²`.
 fn wanted(samples: &[Stat], field: fn(&Stat) -> f64, population: usize) -> usize {
-    let asked = samples.len() as f64;
-    let mean = samples.iter().map(field).sum::<f64>() / asked;
+    let scraped = samples.len() as f64;
+    let mean = samples.iter().map(field).sum::<f64>() / scraped;
     if samples.len() < 2 || mean.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
         return 0;
     }
-    let variance = samples.iter().map(|sample| (field(sample) - mean).powi(2)).sum::<f64>() / (asked - 1.0);
+    let variance = samples.iter().map(|sample| (field(sample) - mean).powi(2)).sum::<f64>() / (scraped - 1.0);
     let unlimited = variance / (TOLERANCE * mean).powi(2);
     // `as` saturates.
     (unlimited / (1.0 + unlimited / population as f64)).ceil() as usize
 }
 
-/// Which of the samples carry so much more than the others, over twice the mean, that a sample without them would miss load that
-/// there is, and one with them would multiply it: the most loaded ones, at most 64. They are to be asked the next time as well,
-/// and then to speak for themselves alone.
+/// Indices of the samples with more than twice the mean load, the most loaded first, at most 64.
+/// Without such a pod the sample would miss load; with it the extrapolation would multiply that
+/// load. So the next scrape includes these pods, and counts each only for itself.
 pub fn outliers(samples: &[Stat]) -> Vec<usize> {
     let mean = |field: fn(&Stat) -> f64| samples.iter().map(field).sum::<f64>() / samples.len() as f64;
     let (concurrency, requests) = (mean(|s| s.average_concurrent_requests), mean(|s| s.request_count));
@@ -64,13 +69,13 @@ pub fn outliers(samples: &[Stat]) -> Vec<usize> {
     outliers.into_iter().take(MOST_OUTLIERS).map(|(sample, _)| sample).collect()
 }
 
-/// The sum over the pods that are `known`, which speak for themselves, and `population` others, from the samples of some of these.
-/// Zero samples say zero.
-pub fn extrapolate(known: &[Stat], samples: &[Stat], population: usize) -> Stat {
-    // One that is asked stands for so many.
+/// The estimated sum over `outliers`, which count for themselves, and over `population` other pods,
+/// of which `samples` are some. Without samples the other pods count as 0.
+pub fn extrapolate(outliers: &[Stat], samples: &[Stat], population: usize) -> Stat {
+    // Number of pods that each sample stands for.
     let each = if samples.is_empty() { 0.0 } else { population as f64 / samples.len() as f64 };
     let sum = |stats: &[Stat], field: fn(&Stat) -> f64| stats.iter().map(field).sum::<f64>();
-    let total = |field: fn(&Stat) -> f64| sum(known, field) + sum(samples, field) * each;
+    let total = |field: fn(&Stat) -> f64| sum(outliers, field) + sum(samples, field) * each;
     Stat {
         average_concurrent_requests: total(|s| s.average_concurrent_requests),
         average_proxied_concurrent_requests: total(|s| s.average_proxied_concurrent_requests),
@@ -119,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_alike_speak_for_all_and_pods_that_differ_do_not() {
+    fn widens_sample_only_if_pods_differ() {
         assert_eq!(widened_sample(&loads(&[5.0; 14]), 100), 14);
         assert_eq!(widened_sample(&loads(&[0.0; 14]), 100), 14, "idle");
         assert_eq!(widened_sample(&loads(&[4.0, 5.0, 6.0, 5.0, 4.0, 6.0, 5.0]), 10), 7);
@@ -129,16 +134,16 @@ mod tests {
         assert_eq!(widened_sample(&loads(&hot), 20), 20, "there are no more");
         hot.resize(100, 0.0);
         assert_eq!(widened_sample(&loads(&hot), 5000), WIDEST);
-        for nonsense in [f64::NAN, f64::INFINITY, -1.0] {
-            let wanted = widened_sample(&loads(&[1.0, nonsense, 2.0]), 10);
-            assert!((3..=6).contains(&wanted), "{nonsense}: {wanted}");
+        for invalid in [f64::NAN, f64::INFINITY, -1.0] {
+            let wanted = widened_sample(&loads(&[1.0, invalid, 2.0]), 10);
+            assert!((3..=6).contains(&wanted), "{invalid}: {wanted}");
         }
         assert_eq!(widened_sample(&[], 10), 0);
         assert_eq!(widened_sample(&loads(&[1.0]), 1), 1);
     }
 
     #[test]
-    fn outliers_are_known_and_speak_for_themselves() {
+    fn outliers_are_found_and_count_only_for_themselves() {
         let pods = loads(&[1.0, 50.0, 0.0, 2.0, 70.0, 1.0, 0.0, 1.0]);
         assert_eq!(outliers(&pods), [4, 1]);
         assert_eq!(outliers(&loads(&[4.0, 6.0, 5.0])), [0; 0]);
@@ -153,21 +158,22 @@ mod tests {
         assert_eq!(total.average_concurrent_requests, 150.0);
     }
 
-    /// What an overshoot would be: one of a hundred pods has all the load, and happens to be among the first asked.
+    /// Without a wider sample this overshoots: one of a hundred pods has all the load, and is in
+    /// the first sample.
     #[test]
-    fn one_hot_pod_among_many_is_not_taken_for_the_rule() {
+    fn load_of_one_hot_pod_is_not_multiplied() {
         let mut pods = vec![0.0; 100];
         pods[0] = 50.0;
-        let mut asked = sample_size(100);
+        let mut scraped = sample_size(100);
         loop {
-            let wider = widened_sample(&loads(&pods[..asked]), 100);
-            if wider == asked {
+            let wider = widened_sample(&loads(&pods[..scraped]), 100);
+            if wider == scraped {
                 break;
             }
-            asked = wider;
+            scraped = wider;
         }
-        let total = extrapolate(&[], &loads(&pods[..asked]), 100).average_concurrent_requests;
-        assert!(total <= 55.0, "50 were read as {total} by {asked} pods");
+        let total = extrapolate(&[], &loads(&pods[..scraped]), 100).average_concurrent_requests;
+        assert!(total <= 55.0, "50 was estimated as {total} from {scraped} pods");
     }
 
     fn stat(concurrency: f64, proxied: f64, count: f64, proxied_count: f64) -> Stat {
@@ -180,9 +186,10 @@ mod tests {
         }
     }
 
-    /// Knative stats_scraper_test.go. Who is asked, and that a shortfall discards the second (S5, S6, S9), is the scraper's part.
+    /// Knative stats_scraper_test.go. The choice of pods, and the rejection of too few responses
+    /// (S5, S6, S9), are the scraper's part.
     #[test]
-    fn samples_speak_for_all() {
+    fn extrapolates_samples_to_all_pods() {
         let three = [stat(3.0, 2.0, 5.0, 4.0), stat(5.0, 4.0, 7.0, 6.0), stat(3.0, 2.0, 5.0, 4.0)];
         assert_eq!(extrapolate(&[], &three, 3), stat(11.0, 8.0, 17.0, 14.0)); // S1
         let five = [2.0, 4.0, 6.0, 8.0, 10.0].map(|concurrency| stat(concurrency, 0.0, 0.0, 0.0));

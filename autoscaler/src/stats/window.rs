@@ -1,13 +1,16 @@
-//! WindowSpec over time: what was recorded in the last so many seconds, as an average or a maximum.
+//! Sliding windows: the average or the maximum of the values of the last seconds.
 //!
-//! Fed by [`Collection`](crate::stats::collection::Collection) with one value a second and reporter; read by it for every decision
-//! and every metrics query. The [`Decider`](crate::scaling::decider::Decider) holds a [`MaxWindow`] for its scale-down delay.
+//! Input: one value per second and source from a
+//! [`Collection`](crate::stats::collection::Collection), which reads the averages for every
+//! decision and every metrics query. The [`Decider`](crate::scaling::decider::Decider) holds a
+//! [`MaxWindow`] for its scale-down delay.
 //!
-//! Time is Unix time as a `Duration`. It may be late or early: reporters stamp their own seconds. What surprises: silence
-//! before the first and after the last write is no data, silence between writes is zeros; so "idle" has to be reported.
+//! Time is Unix time as a `Duration`. It may be late or early, because pods use their own clocks.
+//! What surprises: time before the first and after the last write is no data, but a gap between
+//! writes counts as zeros. So a workload without requests has to report zeros.
 //!
-//! The arithmetic follows Knative's `pkg/autoscaler/aggregation` to the last bit, running total included: a sum taken afresh
-//! differs in the sixth decimal now and then, and then in a decision.
+//! The arithmetic follows Knative's `pkg/autoscaler/aggregation` to the last bit, running total
+//! included: a fresh sum sometimes differs in the sixth decimal, which can change a decision.
 
 mod max;
 mod timed;
@@ -21,7 +24,7 @@ pub use weighted::WeightedBuckets;
 
 use crate::settings::Aggregation;
 
-/// An averaging window of either kind.
+/// An averaging window.
 #[derive(Clone, Debug)]
 pub enum Window {
     /// Every second weighs the same.
@@ -46,8 +49,8 @@ impl Window {
         }
     }
 
-    /// Adds `value` to the bucket of `now`; dropped if that bucket has left the window, or if it is not a number up to
-    /// [`MAX_VALUE`] either way.
+    /// Adds `value` to the bucket of `now`. Dropped if that bucket has left the window, or if the
+    /// value is not finite or exceeds ±[`MAX_VALUE`].
     pub fn record(&mut self, now: Duration, value: f64) {
         match self {
             Self::Linear(window) => window.record(now, value),
@@ -63,7 +66,8 @@ impl Window {
         }
     }
 
-    /// The average at `now`. Zero for an empty window too: ask [`is_empty`](Self::is_empty) first.
+    /// The average at `now`. Also zero for an empty window, so check [`is_empty`](Self::is_empty)
+    /// first.
     pub fn average(&self, now: Duration) -> f64 {
         match self {
             Self::Linear(window) => window.average(now),

@@ -142,7 +142,7 @@ impl<S: ScaleAccess> WorkloadsAtZero for CachedWorkloads<S> {
 /// The replica count of a wake, before there is a decision.
 pub fn first_size(autoscaler: &PodAutoscaler, settings: &Settings) -> i32 {
     let bounds = ScaleBounds::new(settings, conditions::is_true(conditions::of(autoscaler), INITIALIZED));
-    i32::try_from(bounds.awake(settings.activation_scale)).unwrap_or(i32::MAX)
+    i32::try_from(bounds.above_zero(settings.activation_scale)).unwrap_or(i32::MAX)
 }
 
 // === impl WakePath ===

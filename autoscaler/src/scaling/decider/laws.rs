@@ -1,4 +1,5 @@
-//! What holds for any spec, averages, pods and times: floats that are no numbers, clocks that stand, step back or end.
+//! Laws for any spec, averages, pods and times: non-finite floats, clocks that stand still, step
+//! back or overflow.
 
 use proptest::prelude::*;
 
@@ -6,7 +7,7 @@ use super::*;
 
 const T0: Duration = Duration::from_secs(1_600_000_000);
 
-/// One decision to be made.
+/// The input of one decision.
 #[derive(Clone, Debug)]
 struct Tick {
     spec: DeciderSpec,
@@ -15,7 +16,7 @@ struct Tick {
     now: Duration,
 }
 
-/// Mostly a number that makes sense.
+/// A sensible value in 8 of 10 cases.
 fn odd(sensible: std::ops::Range<f64>) -> impl Strategy<Value = f64> {
     let special =
         prop::sample::select(vec![0.0, -0.0, -1.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 5e-324]);
@@ -64,7 +65,8 @@ fn ticks() -> impl Strategy<Value = Vec<Tick>> {
         tick.prop_map(|(spec, averages, ready, now)| Tick { spec, averages, ready, now }),
         1..40,
     );
-    // Half of the sequences keep to one spec, and half of those to their order: else there is hardly ever a panic to be left.
+    // Half of the sequences have one spec, and half of those are in order of time. Otherwise a
+    // panic hardly ever ends.
     (ticks, any::<bool>(), any::<bool>()).prop_map(|(mut ticks, one_spec, in_order)| {
         if let Some(Tick { spec, .. }) = ticks.first().filter(|_| one_spec).cloned() {
             ticks.iter_mut().for_each(|tick| tick.spec = spec.clone());
@@ -76,7 +78,7 @@ fn ticks() -> impl Strategy<Value = Vec<Tick>> {
     })
 }
 
-/// Pods that the rates allow; what is no number does not limit.
+/// The pods that the rates allow; a rate that is not a number does not limit.
 fn rate_bounds(tick: &Tick) -> (u32, u32) {
     let ready = f64::from(tick.ready.max(1));
     let up = (ready * tick.spec.max_scale_up_rate).ceil();
@@ -89,36 +91,36 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn a_decision_keeps_its_bounds_and_never_falls_in_panic(ready in pods(), ticks in ticks()) {
+    fn decision_stays_within_bounds_and_never_falls_in_panic(ready in pods(), ticks in ticks()) {
         let mut decider = Decider::new(&ticks[0].spec, ready, ticks[0].now);
         let mut held = ready;
         for tick in ticks {
             let was_panicking = decider.is_panicking();
-            let Some(verdict) = decider.decide(&tick.spec, tick.averages, tick.ready, tick.now) else {
+            let Some(result) = decider.decide(&tick.spec, tick.averages, tick.ready, tick.now) else {
                 prop_assert_eq!(decider.is_panicking(), was_panicking, "no data changes nothing");
                 continue;
             };
             let (least, most) = rate_bounds(&tick);
-            prop_assert!(verdict.desired >= least, "{verdict:?} of {tick:?}");
+            prop_assert!(result.desired >= least, "{result:?} of {tick:?}");
             let panics = decider.is_panicking();
             let held_before = if was_panicking && panics { held } else { 0 };
-            prop_assert!(verdict.desired >= held_before, "{verdict:?} of {tick:?} after {held}");
+            prop_assert!(result.desired >= held_before, "{result:?} of {tick:?} after {held}");
             let most = most.max(tick.spec.activation_scale).max(held_before);
-            prop_assert!(verdict.desired <= most, "{verdict:?} of {tick:?} after {held}");
-            held = verdict.desired;
+            prop_assert!(result.desired <= most, "{result:?} of {tick:?} after {held}");
+            held = result.desired;
         }
     }
 
     #[test]
-    fn no_load_wants_no_pods_that_the_rates_do_not_hold(ready in 0..2_u32, spec in specs(), now in times()) {
+    fn no_load_wants_only_the_pods_held_by_the_down_rate(ready in 0..2_u32, spec in specs(), now in times()) {
         let averages = Some(WindowAverages { stable: 0.0, panic: 0.0 });
         let tick = Tick { spec: DeciderSpec { target: 1.0, panic_threshold: 2.0, ..spec }, averages, ready, now };
-        let verdict = Decider::new(&tick.spec, ready, now).decide(&tick.spec, averages, ready, now);
-        prop_assert_eq!(verdict.map(|v| v.desired), Some(rate_bounds(&tick).0));
+        let result = Decider::new(&tick.spec, ready, now).decide(&tick.spec, averages, ready, now);
+        prop_assert_eq!(result.map(|v| v.desired), Some(rate_bounds(&tick).0));
     }
 
     #[test]
-    fn a_delay_gives_the_largest_of_the_decisions_within_it(
+    fn scale_down_delay_returns_largest_decision_within_it(
         delay in prop_oneof![8 => (1..300_u64).prop_map(Duration::from_secs), 1 => Just(Duration::MAX)],
         ready in pods(),
         ticks in ticks(),

@@ -1,4 +1,4 @@
-//! PanicMode: whether a burst is on, and the most pods wanted since it began.
+//! Panic mode: whether a burst is on, and the most pods wanted since it began.
 //!
 //! ```text
 //!              over the threshold                     over: the time starts anew
@@ -8,7 +8,7 @@
 //!        not over for longer than the stable window
 //! ```
 //!
-//! While it lasts the decision never falls: the pods that the burst asked for are still starting.
+//! In panic the decision never falls, because the pods for the burst are still starting.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ pub struct PanicMode {
 // === impl PanicMode ===
 
 impl PanicMode {
-    /// With more than one pod ready a new decider starts in panic: it has no history, and must not take pods away from a
-    /// load that it has not seen yet.
+    /// The state of a new decider. With more than one ready pod it starts in panic: without a
+    /// history of the load it must not take pods away.
     pub fn starting_with(ready: u32, now: Duration) -> Self {
         Self { since: (ready > 1).then_some(now), high_water: ready }
     }
 
-    /// As [`starting_with`](Self::starting_with), on top of what is known already.
+    /// As [`starting_with`](Self::starting_with), on top of the present state.
     pub fn take_over(&mut self, ready: u32, now: Duration) {
         let fresh = Self::starting_with(ready, now);
         self.since = self.since.max(fresh.since);
@@ -42,7 +42,8 @@ impl PanicMode {
         self.since.is_some()
     }
 
-    /// When the threshold was last exceeded, or the panic began without that; `None` if no burst is on.
+    /// When the threshold was last exceeded, or when the decider started in panic; `None` when
+    /// calm.
     pub fn calm_since(&self) -> Option<Duration> {
         self.since
     }
@@ -57,7 +58,7 @@ impl PanicMode {
         }
     }
 
-    /// The decision from what the stable and the panic window want.
+    /// The decision from the pods that the stable and the panic window need.
     pub fn hold(&mut self, stable_pods: u32, panic_pods: u32) -> u32 {
         if !self.is_panicking() {
             return stable_pods;

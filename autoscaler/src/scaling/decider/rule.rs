@@ -1,6 +1,6 @@
-//! Which step of a decision set its number.
+//! The step of a decision that set its number of pods.
 
-/// The step of a decision that set its number: the last one that changed it.
+/// The step of a decision that set its number of pods: the last one that changed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionRule {
     /// What the stable average needs.
@@ -13,15 +13,15 @@ pub enum DecisionRule {
     ScaleDownRate,
     /// Needed less, raised to [`DeciderSpec::activation_scale`].
     ActivationScale,
-    /// The most of an earlier decision of this panic.
+    /// The largest earlier decision of this panic.
     PanicHold,
-    /// The most of an earlier decision within [`DeciderSpec::scale_down_delay`].
+    /// The largest earlier decision within [`DeciderSpec::scale_down_delay`].
     ScaleDownDelay,
 }
 
 impl DecisionRule {
-    /// Whether it keeps more than the averages ask for.
-    pub(super) const fn keeps(self) -> bool {
+    /// Whether it holds more pods than the averages need.
+    pub(super) const fn holds_pods(self) -> bool {
         matches!(self, Self::ScaleDownRate | Self::ActivationScale | Self::PanicHold | Self::ScaleDownDelay)
     }
 }

@@ -1,4 +1,4 @@
-//! What a decision depends on besides the averages and the ready pods.
+//! The settings of a decision: everything but the averages and the ready pods.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::rule::DecisionRule;
 use crate::scaling::metric_target::MetricTarget;
 use crate::settings::Settings;
 
-/// What a decision goes by.
+/// Settings of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeciderSpec {
     /// Value of the metric that one pod should carry. Above 0.
@@ -23,15 +23,15 @@ pub struct DeciderSpec {
     pub max_scale_down_rate: f64,
     /// Length of the stable window: how long a panic lasts after its last excess.
     pub stable_window: Duration,
-    /// How long a larger decision is held. Only its value at the decider's creation counts.
+    /// How long a larger decision is held. Only the value at the decider's creation counts.
     pub scale_down_delay: Duration,
     /// Smallest size when there is any load at all; 1 when not set.
     pub activation_scale: u32,
-    /// Whether requests can come at all. If not, neither the down rate nor the delay holds pods back.
+    /// Whether requests can arrive at all. If not, neither the down rate nor the delay holds pods.
     pub reachable: bool,
 }
 
-/// Bounds of one decision.
+/// Bounds of one decision, in pods.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateLimits {
     up: f64,
@@ -41,7 +41,7 @@ pub(super) struct RateLimits {
 // === impl DeciderSpec ===
 
 impl Default for DeciderSpec {
-    /// A pod that carries 70 of its 100, with Knative's defaults for the rest.
+    /// A pod that should carry 70 of 100 requests, with Knative's defaults for the rest.
     fn default() -> Self {
         Self {
             target: 70.0,
@@ -81,7 +81,8 @@ impl DeciderSpec {
         RateLimits { up: (self.max_scale_up_rate * ready).ceil(), down }
     }
 
-    /// Pods for an average: limited by the rates, then raised to the activation scale, which may exceed them.
+    /// Pods for an average: limited by the rates, then raised to the activation scale, which may
+    /// exceed them.
     pub(super) fn pods_for(
         &self,
         wanted: f64,
@@ -100,7 +101,8 @@ impl DeciderSpec {
 // === impl RateLimits ===
 
 impl RateLimits {
-    /// The limit that `wanted` is outside of. A negative average wants none, and is at a lower limit of 0.
+    /// The limit that `wanted` exceeds, if any. A negative average wants 0 pods, which no lower
+    /// limit of 0 changes.
     fn rule(self, wanted: f64) -> Option<DecisionRule> {
         if wanted > self.up {
             Some(DecisionRule::ScaleUpRate)

@@ -1,9 +1,10 @@
 //! Golden values of Knative's `pkg/autoscaler/scaling/autoscaler_test.go`.
 //!
-//! Its comparison allows a difference of 1 in the excess burst capacity; here there is none. Two of its cases have no counterpart:
-//! a failing list of pods (D40) never comes to a decider, and there is no status before the first decision (excess 8 of 2 initial
-//! pods): without data there is no decision, and the activator stays where it is. Which change of a decision is worth telling
-//! (`sameSign`) is not a question here either: any change is told.
+//! Its comparison allows a difference of 1 in the excess burst capacity; here it is exact. Two of
+//! its cases have no counterpart. A failing list of pods (D40) never reaches a decider. There is no
+//! status before the first decision (excess 8 of 2 initial pods): without data there is no
+//! decision, and the activator stays where it is. The choice of changes to publish (`sameSign`) is
+//! not tested here: every change is published.
 
 use super::*;
 use crate::scaling::metric_target::MetricTarget;
@@ -15,7 +16,7 @@ fn at(seconds: u64) -> Duration {
     T0 + Duration::from_secs(seconds)
 }
 
-/// Their specs: total is target / 0.75, rates 10, threshold 2, window 60 s.
+/// Knative's specs: total is target / 0.75, rates 10, threshold 2, window 60 s.
 fn spec(target: f64, target_burst_capacity: f64) -> DeciderSpec {
     DeciderSpec {
         target,
@@ -27,13 +28,13 @@ fn spec(target: f64, target_burst_capacity: f64) -> DeciderSpec {
     }
 }
 
-/// A decider made when no pod was ready: it does not panic.
+/// A decider created while no pod was ready, so it does not start in panic.
 fn calm() -> Decider {
     Decider::new(&DeciderSpec::default(), 0, T0)
 }
 
 /// Desired pods and excess burst capacity.
-fn outcome(
+fn decide(
     decider: &mut Decider,
     spec: &DeciderSpec,
     ready: u32,
@@ -41,13 +42,13 @@ fn outcome(
     panic: f64,
     now: Duration,
 ) -> (u32, i32) {
-    let verdict = decider.decide(spec, Some(WindowAverages { stable, panic }), ready, now).unwrap();
-    (verdict.desired, verdict.excess_burst_capacity)
+    let result = decider.decide(spec, Some(WindowAverages { stable, panic }), ready, now).unwrap();
+    (result.desired, result.excess_burst_capacity)
 }
 
-/// What a decider decides that has no history.
+/// The decision of a decider without history.
 fn decide_once(spec: &DeciderSpec, ready: u32, stable: f64, panic: f64) -> (u32, i32) {
-    outcome(&mut calm(), spec, ready, stable, panic, T0)
+    decide(&mut calm(), spec, ready, stable, panic, T0)
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn single_decisions() {
         ("D23", 5, 50.0, 50.0, 10.0, 100.0, (5, -84)),
         ("D27", 1, 50.0, 100.0, 10.0, 84.0, (10, -171)),
         ("D36", 0, 1000.0, 888.0, 10.0, 81.0, (10, -969)),
-        // Requests per second are decided on alike.
+        // Decisions on requests per second are the same.
         ("D37", 1, 100.0, 99.0, 10.0, 100.0, (10, -186)),
     ] {
         assert_eq!(decide_once(&spec(target, tbc), ready, stable, panic), expected, "{row}");
@@ -72,62 +73,62 @@ fn single_decisions() {
 }
 
 #[test]
-fn panic_begins_at_the_threshold() {
+fn panic_starts_at_the_threshold() {
     let panics = |pods_wanted| {
         let mut decider = calm();
-        outcome(&mut decider, &spec(10.0, 100.0), 2, 0.0, 10.0 * pods_wanted, T0);
+        decide(&mut decider, &spec(10.0, 100.0), 2, 0.0, 10.0 * pods_wanted, T0);
         decider.is_panicking()
     };
     assert!(panics(4.0));
     assert!(!panics(3.0));
     let mut decider = calm();
-    outcome(&mut decider, &spec(10.0, 100.0), 1, 50.0, 50.0, T0);
+    decide(&mut decider, &spec(10.0, 100.0), 1, 50.0, 50.0, T0);
     assert!(decider.is_panicking(), "D1");
 }
 
 #[test]
-fn a_decision_follows_the_load_down_as_well() {
+fn desired_pods_fall_with_the_load() {
     let mut decider = calm();
-    assert_eq!(outcome(&mut decider, &spec(10.0, 98.0), 8, 100.0, 100.0, at(0)), (10, -92)); // D8
-    assert_eq!(outcome(&mut decider, &spec(10.0, 98.0), 8, 50.0, 50.0, at(2)), (5, -42)); // D9
+    assert_eq!(decide(&mut decider, &spec(10.0, 98.0), 8, 100.0, 100.0, at(0)), (10, -92)); // D8
+    assert_eq!(decide(&mut decider, &spec(10.0, 98.0), 8, 50.0, 50.0, at(2)), (5, -42)); // D9
     let mut decider = calm();
-    assert_eq!(outcome(&mut decider, &spec(10.0, 75.0), 1, 1.0, 0.0, at(0)), (1, -62)); // D10
-    assert_eq!(outcome(&mut decider, &spec(10.0, 75.0), 1, 0.0, 0.0, at(2)), (0, -62)); // D11
+    assert_eq!(decide(&mut decider, &spec(10.0, 75.0), 1, 1.0, 0.0, at(0)), (1, -62)); // D10
+    assert_eq!(decide(&mut decider, &spec(10.0, 75.0), 1, 0.0, 0.0, at(2)), (0, -62)); // D11
 }
 
 #[test]
-fn panic_is_entered_held_moved_and_left() {
+fn panic_starts_holds_extends_and_ends() {
     let spec = spec(1.0, 98.0);
-    let enter = |decider: &mut Decider| outcome(decider, &spec, 10, 11.0, 25.0, at(0));
+    let enter = |decider: &mut Decider| decide(decider, &spec, 10, 11.0, 25.0, at(0));
     let mut decider = calm();
     assert_eq!(enter(&mut decider), (25, -110)); // D4
-    assert_eq!(outcome(&mut decider, &spec, 40, 30.0, 41.0, at(30)), (41, -86)); // D5
+    assert_eq!(decide(&mut decider, &spec, 40, 30.0, 41.0, at(30)), (41, -86)); // D5
     assert_eq!(decider.calm_since(), Some(at(0)), "D5: not over the threshold again");
-    assert_eq!(outcome(&mut decider, &spec, 55, 50.0, 56.0, at(62)), (50, -81)); // D6
+    assert_eq!(decide(&mut decider, &spec, 55, 50.0, 56.0, at(62)), (50, -81)); // D6
     assert_eq!(decider.calm_since(), None);
 
     enter(&mut decider);
-    assert_eq!(outcome(&mut decider, &spec, 40, 30.0, 80.0, at(30)), (80, -125)); // D7
+    assert_eq!(decide(&mut decider, &spec, 40, 30.0, 80.0, at(30)), (80, -125)); // D7
     assert_eq!(decider.calm_since(), Some(at(30)), "D7: 80 pods wanted of 40");
-    outcome(&mut decider, &spec, 80, 30.0, 30.0, at(90));
+    decide(&mut decider, &spec, 80, 30.0, 30.0, at(90));
     assert!(decider.is_panicking(), "it lasts for a whole stable window");
-    outcome(&mut decider, &spec, 80, 30.0, 30.0, at(90) + Duration::from_millis(1));
+    decide(&mut decider, &spec, 80, 30.0, 30.0, at(90) + Duration::from_millis(1));
     assert!(!decider.is_panicking());
 }
 
 #[test]
-fn activation_scale_applies_to_any_load_but_none() {
+fn activation_scale_applies_to_any_load_above_zero() {
     let spec = DeciderSpec { activation_scale: 2, ..spec(10.0, 75.0) };
     let mut decider = calm();
-    assert_eq!(outcome(&mut decider, &spec, 1, 0.0, 0.0, at(0)), (0, -62)); // D12
-    assert_eq!(outcome(&mut decider, &spec, 1, 1.0, 0.0, at(2)), (2, -62)); // D12
-    // A load that wants as many is not raised.
+    assert_eq!(decide(&mut decider, &spec, 1, 0.0, 0.0, at(0)), (0, -62)); // D12
+    assert_eq!(decide(&mut decider, &spec, 1, 1.0, 0.0, at(2)), (2, -62)); // D12
+    // A load that needs as many pods is not raised.
     assert_eq!(decide_once(&spec, 1, 20.0, 0.0).0, 2);
     assert_eq!(decide_once(&spec, 1, 30.0, 0.0).0, 3);
 }
 
 #[test]
-fn growth_is_exponential() {
+fn scale_up_is_exponential_with_the_rate() {
     let mut decider = calm();
     for (row, second, ready, load, expected) in [
         ("D13", 0, 1, 6.0, (6, -106)),
@@ -136,38 +137,38 @@ fn growth_is_exponential() {
         ("D16", 3, 216, 1296.0, (1296, -1109)),
         ("D17", 4, 1296, 1296.0, (1296, 331)),
     ] {
-        let got = outcome(&mut decider, &spec(1.0, 101.0), ready, load, load, at(second));
+        let got = decide(&mut decider, &spec(1.0, 101.0), ready, load, load, at(second));
         assert_eq!(got, expected, "{row}");
     }
 }
 
 #[test]
-fn while_panicking_the_larger_window_wins() {
+fn panic_uses_the_larger_window() {
     for (row, stable, panic, expected) in [("D21", 50.0, 30.0, (50, -124)), ("D22", 20.0, 30.0, (30, -124))] {
-        // Five pods ready: in panic from its creation, with a maximum of five.
+        // Five pods are ready: the decider starts in panic with a maximum of five.
         let mut decider = Decider::new(&spec(1.0, 100.0), 5, at(0));
-        let got = outcome(&mut decider, &spec(1.0, 100.0), 5, stable, panic, at(5));
+        let got = decide(&mut decider, &spec(1.0, 100.0), 5, stable, panic, at(5));
         assert_eq!(got, expected, "{row}");
     }
 }
 
 #[test]
-fn nothing_falls_in_panic() {
+fn desired_pods_never_fall_in_panic() {
     let spec = spec(10.0, 93.0);
     let mut decider = calm();
-    assert_eq!(outcome(&mut decider, &spec, 1, 100.0, 100.0, at(0)), (10, -180)); // D28
-    assert_eq!(outcome(&mut decider, &spec, 10, 100.0, 1000.0, at(1)), (100, -960)); // D29
-    assert_eq!(outcome(&mut decider, &spec, 10, 1.0, 1.0, at(31)), (100, 39)); // D30
-    assert_eq!(outcome(&mut decider, &spec, 10, 1.0, 1.0, at(62)), (1, 39)); // D31
+    assert_eq!(decide(&mut decider, &spec, 1, 100.0, 100.0, at(0)), (10, -180)); // D28
+    assert_eq!(decide(&mut decider, &spec, 10, 100.0, 1000.0, at(1)), (100, -960)); // D29
+    assert_eq!(decide(&mut decider, &spec, 10, 1.0, 1.0, at(31)), (100, 39)); // D30
+    assert_eq!(decide(&mut decider, &spec, 10, 1.0, 1.0, at(62)), (1, 39)); // D31
     assert_eq!(
-        outcome(&mut decider, &spec, 10, 11.0, 200.0, at(63)),
+        decide(&mut decider, &spec, 10, 11.0, 200.0, at(63)),
         (20, -160),
-        "a new panic holds nothing old"
+        "a new panic does not hold the old maximum"
     );
 }
 
 #[test]
-fn growth_and_decline_are_limited_by_rate() {
+fn rates_limit_scale_up_and_scale_down() {
     let slow = |target, up, down| DeciderSpec {
         max_scale_up_rate: up,
         max_scale_down_rate: down,
@@ -190,14 +191,14 @@ fn growth_and_decline_are_limited_by_rate() {
 }
 
 #[test]
-fn a_new_target_holds_from_the_next_decision() {
+fn new_target_applies_to_the_next_decision() {
     let mut decider = calm();
-    outcome(&mut decider, &spec(10.0, 71.0), 10, 100.0, 101.0, at(0));
-    assert_eq!(outcome(&mut decider, &spec(1.0, 71.0), 10, 100.0, 101.0, at(2)), (100, -159)); // D38: 10 before
+    decide(&mut decider, &spec(10.0, 71.0), 10, 100.0, 101.0, at(0));
+    assert_eq!(decide(&mut decider, &spec(1.0, 71.0), 10, 100.0, 101.0, at(2)), (100, -159)); // D38: 10 before
 }
 
 #[test]
-fn no_data_is_no_verdict_and_changes_nothing() {
+fn no_data_gives_no_decision_and_keeps_the_state() {
     let spec = spec(10.0, 100.0);
     let mut decider = Decider::new(&spec, 2, T0);
     assert_eq!(decider.decide(&spec, None, 2, at(1000)), None); // D39
@@ -205,7 +206,7 @@ fn no_data_is_no_verdict_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_a_number_is_no_data() {
+fn not_a_number_counts_as_no_data() {
     let usual = spec(10.0, 100.0);
     let no_target = DeciderSpec { target: 0.0, ..usual.clone() };
     let mut decider = Decider::new(&usual, 2, T0);
@@ -216,39 +217,39 @@ fn what_is_not_a_number_is_no_data() {
 }
 
 #[test]
-fn silence_is_zero_where_the_activator_sees_every_request() {
+fn no_data_counts_as_zero_when_activator_is_always_in_path() {
     let always_in_the_path = spec(10.0, -1.0);
-    let verdict = calm().decide(&always_in_the_path, None, 1, T0).unwrap(); // C5
-    assert_eq!((verdict.desired, verdict.averages), (0, WindowAverages { stable: 0.0, panic: 0.0 }));
+    let result = calm().decide(&always_in_the_path, None, 1, T0).unwrap(); // C5
+    assert_eq!((result.desired, result.averages), (0, WindowAverages { stable: 0.0, panic: 0.0 }));
 }
 
 #[test]
-fn spare_capacity_that_is_no_number_puts_the_activator_in_the_path() {
+fn spare_capacity_not_a_number_puts_activator_in_path() {
     let endless = DeciderSpec { total: f64::INFINITY, ..spec(10.0, 100.0) };
     assert_eq!(decide_once(&endless, 1, 0.0, 0.0).1, i32::MAX);
-    assert_eq!(decide_once(&endless, 0, 0.0, 0.0).1, i32::MIN, "no pods of endless capacity");
+    assert_eq!(decide_once(&endless, 0, 0.0, 0.0).1, i32::MIN, "0 pods of infinite capacity is not a number");
 }
 
 #[test]
-fn a_new_decider_panics_if_several_pods_are_ready() {
+fn new_decider_panics_if_several_pods_are_ready() {
     for (ready, panicking) in [(0, false), (1, false), (2, true)] {
         let mut decider = Decider::new(&spec(10.0, 100.0), ready, T0);
         assert_eq!(decider.is_panicking(), panicking, "{ready}");
-        // What it holds on to: as many pods as there were.
+        // The panic holds as many pods as were ready.
         assert_eq!(
-            outcome(&mut decider, &spec(10.0, 100.0), 1, 0.0, 0.0, at(60)).0,
+            decide(&mut decider, &spec(10.0, 100.0), 1, 0.0, 0.0, at(60)).0,
             if panicking { ready } else { 0 }
         );
     }
 }
 
-/// Their delay of five minutes, with a panic threshold that nothing exceeds.
+/// Knative's delay of five minutes, with a panic threshold that no load exceeds.
 fn delayed() -> DeciderSpec {
     DeciderSpec { panic_threshold: 100.0, scale_down_delay: Duration::from_secs(300), ..spec(10.0, 0.0) }
 }
 
 #[test]
-fn a_larger_decision_is_held_for_the_delay() {
+fn scale_down_delay_holds_the_larger_decision() {
     let mut decider = Decider::new(&delayed(), 0, T0);
     for (row, second, stable, expected) in [
         ("L1", 2, 40.0, 4),
@@ -260,38 +261,38 @@ fn a_larger_decision_is_held_for_the_delay() {
         ("L7", 840, 0.0, 3),
         ("L8", 900, 0.0, 0),
     ] {
-        assert_eq!(outcome(&mut decider, &delayed(), 0, stable, 0.0, at(second)).0, expected, "{row}");
+        assert_eq!(decide(&mut decider, &delayed(), 0, stable, 0.0, at(second)).0, expected, "{row}");
     }
 }
 
 #[test]
-fn an_unreachable_workload_is_let_go_at_once() {
+fn unreachable_workload_scales_down_without_delay() {
     let mut decider = Decider::new(&delayed(), 0, T0);
-    assert_eq!(outcome(&mut decider, &delayed(), 0, 40.0, 0.0, at(2)).0, 4); // L1
+    assert_eq!(decide(&mut decider, &delayed(), 0, 40.0, 0.0, at(2)).0, 4); // L1
     let unreachable = DeciderSpec { reachable: false, ..delayed() };
-    assert_eq!(outcome(&mut decider, &unreachable, 0, 0.0, 0.0, at(4)).0, 0); // L9
+    assert_eq!(decide(&mut decider, &unreachable, 0, 0.0, 0.0, at(4)).0, 0); // L9
 }
 
 #[test]
-fn without_a_delay_nothing_is_held_within_a_slot() {
+fn zero_delay_holds_no_decision_within_a_slot() {
     let spec = DeciderSpec { scale_down_delay: Duration::ZERO, ..delayed() };
     let mut decider = Decider::new(&spec, 0, T0);
-    assert_eq!(outcome(&mut decider, &spec, 0, 40.0, 0.0, T0).0, 4); // L10
-    assert_eq!(outcome(&mut decider, &spec, 0, 20.0, 0.0, T0 + Duration::from_millis(500)).0, 2); // L10
+    assert_eq!(decide(&mut decider, &spec, 0, 40.0, 0.0, T0).0, 4); // L10
+    assert_eq!(decide(&mut decider, &spec, 0, 20.0, 0.0, T0 + Duration::from_millis(500)).0, 2); // L10
 }
 
 #[test]
-fn a_delay_holds_what_a_panic_decided() {
+fn scale_down_delay_holds_the_decision_of_a_panic() {
     let spec = DeciderSpec { panic_threshold: 2.0, ..delayed() };
     let mut decider = Decider::new(&spec, 0, T0);
-    assert_eq!(outcome(&mut decider, &spec, 1, 10.0, 60.0, at(2)).0, 6);
-    assert_eq!(outcome(&mut decider, &spec, 6, 0.0, 0.0, at(100)).0, 6, "calm, but held");
+    assert_eq!(decide(&mut decider, &spec, 1, 10.0, 60.0, at(2)).0, 6);
+    assert_eq!(decide(&mut decider, &spec, 6, 0.0, 0.0, at(100)).0, 6, "calm, but held");
     assert!(!decider.is_panicking());
-    assert_eq!(outcome(&mut decider, &spec, 6, 0.0, 0.0, at(302)).0, 0);
+    assert_eq!(decide(&mut decider, &spec, 6, 0.0, 0.0, at(302)).0, 0);
 }
 
 #[test]
-fn a_spec_is_what_the_settings_say() {
+fn spec_is_derived_from_settings() {
     let (mut settings, _) =
         Settings::resolve(&crate::settings::AutoscalerConfig::default(), &Default::default());
     let target = MetricTarget { target: 70.0, total: 100.0 };

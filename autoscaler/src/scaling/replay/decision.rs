@@ -1,4 +1,4 @@
-//! TraceDecision: an outcome as the recorded traces write it.
+//! The result of a `decide` line, as a value and in the format of the recorded traces.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::scaling::decider::{DeciderSpec, ScaleResult};
 use crate::stats::collection::WindowSpec;
 
-/// What a `decide` gave, and what it went by.
+/// The result of a `decide` line, with the state that it is based on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayedDecision {
     /// Seconds since the start of the trace, as the line gave them.
     pub t: f64,
     /// `None` without data.
     pub result: Option<ScaleResult>,
-    /// Whether a burst is on, after this decision.
+    /// Whether panic mode is on after this decision.
     pub panicking: bool,
-    /// How long the panic threshold has not been exceeded, if a burst is on.
+    /// Time since the panic threshold was last exceeded; `None` when panic mode is off.
     pub calm: Option<Duration>,
-    /// Whether the windows hold data. Without any, a result takes silence for zero.
+    /// Whether the windows hold data. If not, a result counts no data as zero.
     pub has_data: bool,
     /// Ready pods.
     pub ready: u32,
@@ -28,7 +28,7 @@ pub struct ReplayedDecision {
     pub windows: WindowSpec,
 }
 
-/// One line for one `decide`. Without data only `t`, `valid` and `panicking` are there.
+/// The output line of one `decide`. Without data it has only `t`, `valid` and `panicking`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TraceDecision {
@@ -42,7 +42,7 @@ pub struct TraceDecision {
     /// Spare capacity over the target burst capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excess_burst_capacity: Option<i32>,
-    /// Whether a burst is on, after this decision.
+    /// Whether panic mode is on after this decision.
     pub panicking: bool,
     /// Average over the stable window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,14 +55,14 @@ pub struct TraceDecision {
 // === impl TraceDecision ===
 
 impl From<&ReplayedDecision> for TraceDecision {
-    fn from(outcome: &ReplayedDecision) -> Self {
-        let result = outcome.result;
+    fn from(decision: &ReplayedDecision) -> Self {
+        let result = decision.result;
         Self {
-            t: outcome.t,
+            t: decision.t,
             valid: result.is_some(),
             desired: result.map(|v| v.desired),
             excess_burst_capacity: result.map(|v| v.excess_burst_capacity),
-            panicking: outcome.panicking,
+            panicking: decision.panicking,
             stable: result.map(|v| v.averages.stable),
             panic: result.map(|v| v.averages.panic),
         }

@@ -1,45 +1,43 @@
-//! Why a line of a trace cannot be replayed.
+//! Errors of a replay.
 
-/// Why a line cannot be replayed.
+/// Why a line of a trace cannot be replayed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReplayError {
-    /// A number that makes no sense.
+    /// A value is out of bounds.
     #[error("{field} is {value:?}, but must be {bound}")]
     OutOfBounds {
         /// Name of the field, with its parent's.
         field: &'static str,
-        /// What it is.
+        /// The value.
         value: f64,
-        /// What would be accepted.
+        /// The accepted values.
         bound: &'static str,
     },
-    /// Time ran backwards.
-    #[error("t is {t:?}, but must not be before {latest:?}, where the trace is already")]
+    /// The time is before that of the previous line.
+    #[error("t is {t:?}, but must be at least {latest:?}, the time of the previous line")]
     Backwards {
-        /// What it is, in seconds.
+        /// Time of the line, in seconds.
         t: f64,
-        /// The largest so far, in seconds.
+        /// Time of the previous line, in seconds.
         latest: f64,
     },
-    /// No kind of line, or several.
-    #[error("the line has {found}, but must have just one of spec, stat, ready and decide beside t")]
+    /// The line has no kind, or several.
+    #[error("the line has {found}, but must have exactly one of spec, stat, ready and decide besides t")]
     Kind {
-        /// What it has.
+        /// The kinds in the line.
         found: String,
     },
     /// `"decide": false`.
-    #[error("decide is false, but must be true, or not be there")]
+    #[error("decide is false, but must be true or absent")]
     DecideFalse,
-    /// The first line is of another kind.
-    #[error("the first line must have t, spec and ready: what to decide by, and how many pods there are")]
+    /// The first line is not a start line.
+    #[error("the first line must have t, spec and ready")]
     NotStarted,
-    /// A later line is of the first one's kind.
-    #[error(
-        "spec and ready in one line start a trace, which has started already: give them in lines of their own"
-    )]
+    /// A later line is a start line.
+    #[error("only the first line may have both spec and ready; put them into two lines")]
     StartedAlready,
-    /// A value that holds for the whole trace was changed.
-    #[error("{field} differs from that of the first line, but must stay the same")]
+    /// A value that must not change within a trace was changed.
+    #[error("{field} differs from the first line; it must not change within a trace")]
     Fixed {
         /// Name of the field, with its parent's.
         field: &'static str,

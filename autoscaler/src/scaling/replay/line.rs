@@ -1,4 +1,4 @@
-//! TraceLine: one line of a trace, as written and as understood.
+//! One line of a trace: its format, and the event that it stands for.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,10 +15,10 @@ use crate::stats::window::MAX_VALUE;
 
 /// Latest time in a trace, in seconds: some thirty years.
 const MAX_T: f64 = 1e9;
-/// How far from whole milliseconds a time may be, in milliseconds: what a float loses on the way there.
+/// Tolerance of the check for whole milliseconds, in milliseconds: covers the rounding of floats.
 const WHOLE: f64 = 1e-3;
 
-/// One line of a trace; what it means is for [`Replay::take`](super::Replay::take) to say.
+/// One line of a trace; [`Replay::take`](super::Replay::take) applies it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct TraceLine(#[serde(deserialize_with = "object")] Fields);
@@ -37,11 +37,11 @@ struct Fields {
     decide: Option<bool>,
 }
 
-/// What a reporter saw in a second; all reporters of a second add up.
+/// The stat of one pod for one second; all stats of a second add up.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Sample {
-    /// Who it was has no influence.
+    /// The name of the pod has no effect.
     #[serde(default, rename = "pod")]
     _pod: IgnoredAny,
     concurrency: f64,
@@ -50,44 +50,44 @@ struct Sample {
     proxied_request_count: f64,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    /// There is a workload with so many ready pods.
+    /// Start line: the spec and the number of ready pods.
     Start(Setup, u32),
-    /// Something happens to it.
+    /// A later line.
     Then(Step),
 }
 
-/// What happens to a workload.
+/// What a later line changes.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// The spec from now on.
+    /// A new spec.
     Spec(Setup),
-    /// A report.
+    /// A stat.
     Stat(Stat),
-    /// The ready pods from now on.
+    /// A new number of ready pods.
     Ready(u32),
-    /// Decide now.
+    /// A decision.
     Decide,
 }
 
-/// Reads a struct from an object only; serde would take an array of its values as well.
+/// Deserializes a struct from an object only; serde would also accept an array of its values.
 struct Object<T>(PhantomData<T>);
 
 // === impl TraceLine ===
 
 impl TraceLine {
-    /// Seconds since the start, as written and to the millisecond.
+    /// Seconds since the start, as written and in whole milliseconds.
     pub(super) fn time(&self) -> Result<(f64, Duration), ReplayError> {
         let t = self.0.t;
-        let refused = |bound| Err(ReplayError::OutOfBounds { field: "t", value: t, bound });
+        let out_of_bounds = |bound| Err(ReplayError::OutOfBounds { field: "t", value: t, bound });
         if !(0.0..=MAX_T).contains(&t) {
-            return refused("seconds from 0 to 1e9");
+            return out_of_bounds("seconds from 0 to 1e9");
         }
         let millis = (t * 1000.0).round();
         if (t * 1000.0 - millis).abs() > WHOLE {
-            return refused("whole milliseconds");
+            return out_of_bounds("whole milliseconds");
         }
         Ok((t, Duration::from_millis(millis as u64)))
     }
@@ -129,7 +129,7 @@ impl Fields {
             ("decide", self.decide.is_some()),
         ]
         .into_iter()
-        .filter_map(|(name, is_there)| is_there.then_some(name))
+        .filter_map(|(name, present)| present.then_some(name))
         .collect();
         if found.is_empty() { "nothing".to_owned() } else { found.join(" and ") }
     }
@@ -176,7 +176,8 @@ fn given_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     object(deserializer).map(Some)
 }
 
-/// A field that is there. `null` is not: an absent field is left out.
+/// Deserializes a field that is present; `null` is an error, unlike serde's default for an
+/// `Option`.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -185,7 +186,7 @@ fn ready(pods: f64) -> Result<u32, ReplayError> {
     whole("ready", pods, 0..=i32::MAX.unsigned_abs(), "whole pods from 0 to 2147483647")
 }
 
-/// Half of what a window takes, because two of them are subtracted.
+/// Accepts half of what a window accepts, because one value is subtracted from another.
 fn recordable(field: &'static str, value: f64) -> Result<f64, ReplayError> {
     bounded(field, value, |v| v.abs() <= MAX_VALUE / 2.0, "a number from -5e99 to 5e99")
 }

@@ -1,4 +1,4 @@
-//! Spec: what a trace decides by, and the bounds within which that has a meaning.
+//! The spec of a trace and the bounds of its values.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::settings::AutoscalerConfig;
 use crate::settings::{Aggregation, Settings};
 use crate::stats::collection::WindowSpec;
 
-/// Longest window and delay, in seconds: a day, more than any cluster may set. Bounds the memory of a replay.
+/// Longest window and delay, in seconds: a day, more than any cluster may set. Limits the
+/// memory of a replay.
 const DAY: u32 = 86_400;
 const UP_TO_A_DAY: &str = "whole seconds from 1 to 86400";
 
@@ -34,7 +35,7 @@ pub(super) struct Spec {
     aggregation: TraceAggregation,
 }
 
-/// An [`Aggregation`], by the name it has in traces.
+/// The [`Aggregation`] names of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TraceAggregation {
@@ -44,7 +45,7 @@ pub enum TraceAggregation {
     Weighted,
 }
 
-/// A spec in the terms of those who go by it.
+/// A spec, checked and converted for the windows and the decider.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) metric: MetricName,
@@ -116,8 +117,8 @@ impl Spec {
 // === impl TraceAggregation ===
 
 impl From<TraceAggregation> for Aggregation {
-    fn from(weighing: TraceAggregation) -> Self {
-        match weighing {
+    fn from(aggregation: TraceAggregation) -> Self {
+        match aggregation {
             TraceAggregation::Linear => Self::Linear,
             TraceAggregation::Weighted => Self::WeightedExponential,
         }
@@ -127,7 +128,7 @@ impl From<TraceAggregation> for Aggregation {
 // === impl Setup ===
 
 impl Setup {
-    /// Whether the same workload may go on with `next`.
+    /// Checks that `next` may replace this setup within a trace.
     pub(super) fn may_become(&self, next: &Self) -> Result<(), ReplayError> {
         if self.metric != next.metric {
             return Err(ReplayError::Fixed { field: "spec.metric" });
@@ -139,7 +140,7 @@ impl Setup {
     }
 }
 
-/// A finite value that `accept` takes.
+/// A finite value for which `accept` is true.
 pub(super) fn bounded(
     field: &'static str,
     value: f64,
@@ -153,7 +154,7 @@ pub(super) fn bounded(
     }
 }
 
-/// A whole value, however it was written: all numbers of a trace are floats.
+/// A whole number. All numbers of a trace are floats, so `2.0` is accepted as well.
 pub(super) fn whole(
     field: &'static str,
     value: f64,

@@ -33,59 +33,59 @@ fn decide(t: f64) -> Value {
 
 fn replay(lines: &[Value]) -> (Replay, Vec<ReplayedDecision>) {
     let mut replay = Replay::new();
-    let outcomes = lines.iter().filter_map(|line| replay.take(parsed(line)).unwrap()).collect();
-    (replay, outcomes)
+    let decisions = lines.iter().filter_map(|line| replay.take(parsed(line)).unwrap()).collect();
+    (replay, decisions)
 }
 
 fn parsed(line: &Value) -> TraceLine {
     serde_json::from_value(line.clone()).unwrap()
 }
 
-/// The complaint about the last of these lines, as a reader sees it.
-fn refused(lines: &[Value]) -> String {
+/// The error of the last of these lines.
+fn rejection(lines: &[Value]) -> String {
     let (last, before) = lines.split_last().unwrap();
     replay(before).0.take(parsed(last)).unwrap_err().to_string()
 }
 
-/// The complaint about a first line with this in its spec.
-fn refused_spec(field: &str, value: f64) -> String {
-    refused(&[json!({"t": 0.0, "spec": spec(&[(field, value.into())]), "ready": 1})])
+/// The error of a first line with this value in its spec.
+fn spec_rejection(field: &str, value: f64) -> String {
+    rejection(&[json!({"t": 0.0, "spec": spec(&[(field, value.into())]), "ready": 1})])
 }
 
-fn unreadable(line: &str) -> String {
+fn parse_error(line: &str) -> String {
     serde_json::from_str::<TraceLine>(line).unwrap_err().to_string()
 }
 
 #[test]
-fn a_result_names_the_last_rule_that_changed_it_and_what_outlasts_its_averages() {
+fn result_has_last_rule_that_changed_it_and_whether_it_is_held() {
     let start =
         |changes: &[(&str, Value)], ready: u32| json!({"t": 0.0, "spec": spec(changes), "ready": ready});
     let rules = |lines: &[Value]| -> Vec<_> {
-        let (_, outcomes) = replay(lines);
-        outcomes.iter().map(|o| o.result.map(|v| (v.desired, v.rule, v.held))).collect()
+        let (_, decisions) = replay(lines);
+        decisions.iter().map(|o| o.result.map(|v| (v.desired, v.rule, v.held))).collect()
     };
 
     let calm = [start(&[], 1), stat(1.0, 60.0), decide(1.0)];
     assert_eq!(rules(&calm), [Some((1, DecisionRule::Stable, false))]);
 
-    // A panic, so held.
+    // A panic, so the decision is held.
     let growth = [start(&[], 0), stat(1.0, 1000.0), decide(1.0)];
     assert_eq!(rules(&growth), [Some((10, DecisionRule::ScaleUpRate, true))]);
 
-    // Just what the limit allows is not limited.
+    // A load of exactly the limit is not limited.
     let allowed = [start(&[], 0), stat(1.0, 700.0), decide(1.0)];
     assert_eq!(rules(&allowed), [Some((10, DecisionRule::Stable, true))]);
 
     let decline = [start(&[], 0), json!({"t": 0.0, "ready": 9}), stat(1.0, 10.0), decide(1.0)];
     assert_eq!(rules(&decline), [Some((4, DecisionRule::ScaleDownRate, true))]);
-    // More proxied than seen wants no pods, and nothing limits that.
+    // More proxied than total load needs no pods, and no limit applies.
     let negative = [start(&[], 1), stat(1.0, -100.0), decide(1.0)];
     assert_eq!(rules(&negative), [Some((0, DecisionRule::Stable, false))]);
 
     let woken = [start(&[("activationScale", 3.into())], 1), stat(1.0, 70.0), decide(1.0)];
     assert_eq!(rules(&woken), [Some((3, DecisionRule::ActivationScale, true))]);
 
-    // After a gap the panic window starts afresh; the stable one counts the gap as zeros.
+    // After a gap the panic window starts empty; the stable window counts the gap as zeros.
     let burst =
         [start(&[], 1), stat(1.0, 10.0), stat(20.0, 600.0), decide(20.0), stat(40.0, 0.0), decide(40.0)];
     assert_eq!(
@@ -115,23 +115,23 @@ fn a_result_names_the_last_rule_that_changed_it_and_what_outlasts_its_averages()
 }
 
 #[test]
-fn no_data_is_an_outcome_without_a_result() {
-    let (_, outcomes) = replay(&[first(), decide(2.0)]);
-    assert_eq!((outcomes[0].result, outcomes[0].has_data, outcomes[0].panicking), (None, false, true));
-    assert_eq!(outcomes[0].calm, Some(Duration::from_secs(2)));
+fn decide_without_data_has_no_result() {
+    let (_, decisions) = replay(&[first(), decide(2.0)]);
+    assert_eq!((decisions[0].result, decisions[0].has_data, decisions[0].panicking), (None, false, true));
+    assert_eq!(decisions[0].calm, Some(Duration::from_secs(2)));
     let silence = json!({"t": 0.0, "spec": spec(&[("targetBurstCapacity", json!(-1.0))]), "ready": 0});
-    let (_, outcomes) = replay(&[silence, decide(2.0)]);
+    let (_, decisions) = replay(&[silence, decide(2.0)]);
     assert!(
-        outcomes[0].result.is_some() && !outcomes[0].has_data,
-        "silence is zero, and is said to be silence"
+        decisions[0].result.is_some() && !decisions[0].has_data,
+        "no data counts as zero, and has_data is false"
     );
 }
 
 #[test]
-fn answers_are_written_as_the_recordings_are() {
-    let (_, outcomes) = replay(&[first(), decide(0.5), stat(1.0, 0.1), decide(2.0)]);
+fn decisions_serialize_like_the_recordings() {
+    let (_, decisions) = replay(&[first(), decide(0.5), stat(1.0, 0.1), decide(2.0)]);
     let answers: Vec<_> =
-        outcomes.iter().map(|o| serde_json::to_string(&TraceDecision::from(o)).unwrap()).collect();
+        decisions.iter().map(|o| serde_json::to_string(&TraceDecision::from(o)).unwrap()).collect();
     assert_eq!(
         answers,
         [
@@ -142,43 +142,39 @@ fn answers_are_written_as_the_recordings_are() {
 }
 
 #[test]
-fn time_must_go_on_in_whole_milliseconds() {
-    for (t, complaint) in [
+fn rejects_time_that_goes_back_or_is_not_whole_milliseconds() {
+    for (t, error) in [
         (-1.0, "t is -1.0, but must be seconds from 0 to 1e9"),
         (1e300, "t is 1e300, but must be seconds from 0 to 1e9"),
         (2.0005, "t is 2.0005, but must be whole milliseconds"),
-        (1.999, "t is 1.999, but must not be before 2.0, where the trace is already"),
+        (1.999, "t is 1.999, but must be at least 2.0, the time of the previous line"),
     ] {
-        assert_eq!(refused(&[first(), decide(2.0), decide(t)]), complaint);
+        assert_eq!(rejection(&[first(), decide(2.0), decide(t)]), error);
     }
-    // What sums of floats give, a negative zero, and the same time twice.
+    // Accepted: rounding errors of float sums, a negative zero, and the same time twice.
     replay(&[first(), decide(0.1 + 0.2), decide(0.3)]);
     replay(&[json!({"t": -0.0, "spec": spec(&[]), "ready": 2.0}), decide(0.0)]);
 }
 
 #[test]
-fn a_line_is_of_one_kind_and_the_first_of_its_own() {
-    let start = "the first line must have t, spec and ready: what to decide by, and how many pods there are";
+fn rejects_line_with_no_kind_several_kinds_or_wrong_order() {
+    let start = "the first line must have t, spec and ready";
     for line in [decide(0.0), json!({"t": 0.0, "ready": 1}), json!({"t": 0.0, "spec": spec(&[])})] {
-        assert_eq!(refused(&[line]), start);
+        assert_eq!(rejection(&[line]), start);
     }
-    let one = "but must have just one of spec, stat, ready and decide beside t";
-    for (line, complaint) in [
+    let one = "but must have exactly one of spec, stat, ready and decide besides t";
+    for (line, error) in [
         (json!({"t": 1.0}), format!("the line has nothing, {one}")),
         (json!({"t": 1.0, "ready": 1, "decide": true}), format!("the line has ready and decide, {one}")),
-        (json!({"t": 1.0, "decide": false}), "decide is false, but must be true, or not be there".to_owned()),
-        (
-            first(),
-            "spec and ready in one line start a trace, which has started already: give them in lines of their own"
-                .to_owned(),
-        ),
+        (json!({"t": 1.0, "decide": false}), "decide is false, but must be true or absent".to_owned()),
+        (first(), "only the first line may have both spec and ready; put them into two lines".to_owned()),
     ] {
-        assert_eq!(refused(&[first(), line]), complaint);
+        assert_eq!(rejection(&[first(), line]), error);
     }
 }
 
 #[test]
-fn values_without_meaning_are_refused() {
+fn rejects_values_out_of_bounds() {
     for (field, bad, bound) in [
         ("target", [0.0, -1.0], "above 0"),
         ("totalTarget", [0.0, -1.0], "above 0"),
@@ -193,52 +189,52 @@ fn values_without_meaning_are_refused() {
         ("activationScale", [0.0, 2.5], "whole pods from 1 (not set) to 2147483647"),
     ] {
         for value in bad {
-            assert_eq!(refused_spec(field, value), format!("spec.{field} is {value:?}, but must be {bound}"));
+            assert_eq!(
+                spec_rejection(field, value),
+                format!("spec.{field} is {value:?}, but must be {bound}")
+            );
         }
     }
     for pods in [-1.0, 0.5, 2_147_483_648.0] {
-        let complaint = refused(&[first(), json!({"t": 1.0, "ready": pods})]);
-        assert_eq!(complaint, format!("ready is {pods:?}, but must be whole pods from 0 to 2147483647"));
+        let error = rejection(&[first(), json!({"t": 1.0, "ready": pods})]);
+        assert_eq!(error, format!("ready is {pods:?}, but must be whole pods from 0 to 2147483647"));
     }
 }
 
 #[test]
-fn values_that_no_window_takes_are_refused() {
-    let complaint = refused(&[first(), stat(1.0, f64::MAX)]);
-    assert_eq!(
-        complaint,
-        format!("stat.concurrency is {:?}, but must be a number from -5e99 to 5e99", f64::MAX)
-    );
+fn rejects_values_too_large_for_a_window() {
+    let error = rejection(&[first(), stat(1.0, f64::MAX)]);
+    assert_eq!(error, format!("stat.concurrency is {:?}, but must be a number from -5e99 to 5e99", f64::MAX));
 }
 
 #[test]
-fn what_is_measured_stays_for_a_trace() {
+fn rejects_change_of_metric_or_aggregation_within_a_trace() {
     for (field, value) in [("metric", "rps"), ("aggregation", "weighted")] {
         let changed = json!({"t": 1.0, "spec": spec(&[(field, value.into())])});
-        let complaint = refused(&[first(), changed]);
+        let error = rejection(&[first(), changed]);
         assert_eq!(
-            complaint,
-            format!("spec.{field} differs from that of the first line, but must stay the same")
+            error,
+            format!("spec.{field} differs from the first line; it must not change within a trace")
         );
     }
     replay(&[first(), json!({"t": 1.0, "spec": spec(&[("target", 7.0.into())])})]);
 }
 
 #[test]
-fn a_refused_line_changes_nothing() {
+fn rejected_line_leaves_replay_unchanged() {
     let lines = [first(), stat(1.0, 500.0)];
-    let (mut refusing, _) = replay(&lines);
+    let (mut rejecting, _) = replay(&lines);
     let longer = spec(&[("stableWindowSeconds", 600.into()), ("target", 0.0.into())]);
     for bad in [json!({"t": 9.0, "spec": longer}), json!({"t": 9.0, "ready": -1}), json!({"t": 9.0})] {
-        refusing.take(parsed(&bad)).unwrap_err();
+        rejecting.take(parsed(&bad)).unwrap_err();
     }
-    let outcome = refusing.take(parsed(&decide(2.0))).unwrap();
-    assert_eq!(outcome, replay(&lines).0.take(parsed(&decide(2.0))).unwrap());
+    let decision = rejecting.take(parsed(&decide(2.0))).unwrap();
+    assert_eq!(decision, replay(&lines).0.take(parsed(&decide(2.0))).unwrap());
 }
 
 #[test]
-fn a_line_must_be_written_as_the_format_says() {
-    for (line, complaint) in [
+fn rejects_lines_that_violate_the_format() {
+    for (line, error) in [
         (r#"{"decide":true}"#, "missing field `t`"),
         (
             r#"{"t":1,"decides":true}"#,
@@ -254,12 +250,12 @@ fn a_line_must_be_written_as_the_format_says() {
         (r#"[1]"#, "invalid type: sequence, expected an object"),
         (r#"{"t":1e999,"decide":true}"#, "number out of range"),
     ] {
-        let got = unreadable(line);
-        assert!(got.starts_with(complaint), "{line}: {got}");
+        let got = parse_error(line);
+        assert!(got.starts_with(error), "{line}: {got}");
     }
-    // Who reported has no influence, so it need not be said.
-    let nobody = json!({"t": 1.0, "stat": {
+    // The pod has no effect, so it is optional.
+    let without_pod = json!({"t": 1.0, "stat": {
         "concurrency": 1.0, "proxiedConcurrency": 0.0, "requestCount": 1.0, "proxiedRequestCount": 0.0
     }});
-    replay(&[first(), nobody]);
+    replay(&[first(), without_pod]);
 }

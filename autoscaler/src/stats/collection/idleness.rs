@@ -1,31 +1,32 @@
-//! Idleness: since when every reporter of a workload was heard, and none had a request.
+//! Idleness: since when every source of a workload reports, and none has a request.
 //!
-//! The one word on which a workload may be put to zero. An average will not do: 0 over a young or gappy window says nothing.
-//! So this starts with the first complete round that saw nothing at all (proxied requests included), and anything else ends
-//! it: a request anywhere, a pod that did not answer, an activator that went silent, a round that did not take place.
+//! A workload may go to zero only by this time. An average is not enough: 0 over a young or
+//! incomplete window does not show idleness. Idleness starts with the first complete scrape without
+//! any request (proxied ones included). It ends with a request anywhere, a pod that did not
+//! respond, an activator that disconnected, or a missing scrape.
 
 use std::time::Duration;
 
-/// Rounds are a second apart; one that is later than this left something unheard.
+/// Longest time between two scrapes. They are a second apart, so a longer gap means missing data.
 const MAX_GAP: Duration = Duration::from_millis(3500);
-/// An activator that carries requests says so every second. After this long without such word it carries none.
+/// An activator with requests reports each second. After this time without a report it has none.
 const ACTIVATOR_SILENCE: Duration = Duration::from_millis(2500);
 
-/// Since when a workload is idle, by all that is heard of it.
+/// Idleness of one workload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Idleness {
     since: Option<Duration>,
-    /// The last round in which all pods were heard.
+    /// Time of the last complete scrape.
     last_scrape: Option<Duration>,
-    /// When an activator last had a request, or when one was last lost from sight.
+    /// When an activator last had a request, or when one last disconnected.
     last_activator: Option<Duration>,
 }
 
 // === impl Idleness ===
 
 impl Idleness {
-    /// All (sampled) ready pods answered, and whether none had a request. Without ready pods this holds as well: there is
-    /// nothing to hear from pods then.
+    /// All (sampled) ready pods responded; `idle` if none had a request. Without ready pods the
+    /// scrape is complete as well.
     pub fn complete_scrape(&mut self, now: Duration, idle: bool) {
         let gap = self.last_scrape.is_none_or(|last| now.saturating_sub(last) > MAX_GAP);
         let activators_silent =
@@ -38,19 +39,20 @@ impl Idleness {
         };
     }
 
-    /// Not every pod answered.
+    /// At least one pod did not respond.
     pub fn incomplete_scrape(&mut self) {
         self.since = None;
         self.last_scrape = None;
     }
 
-    /// An activator has a request, or is no longer heard.
+    /// An activator has a request, or disconnected.
     pub fn activator(&mut self, now: Duration) {
         self.since = None;
         self.last_activator = Some(self.last_activator.map_or(now, |last| last.max(now)));
     }
 
-    /// Since when the workload is idle; `None` if it is not, or if that is not known at `now`.
+    /// Since when the workload is idle; `None` if it is not, or if the last scrape is too old at
+    /// `now`.
     pub fn since(&self, now: Duration) -> Option<Duration> {
         let last = self.last_scrape?;
         self.since.filter(|_| now.saturating_sub(last) <= MAX_GAP)
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_with_the_first_complete_idle_round() {
+    fn starts_with_the_first_complete_idle_scrape() {
         let mut idle = Idleness::default();
         assert_eq!(idle.since(s(0)), None);
         idle.complete_scrape(s(1), false);
@@ -95,13 +97,13 @@ mod tests {
         assert_eq!(incomplete.since(s(7)), Some(s(7)));
 
         let mut gap = started();
-        assert_eq!(gap.since(s(9)), None, "nothing was heard for 4 s");
+        assert_eq!(gap.since(s(9)), None, "no scrape for 4 s");
         gap.complete_scrape(s(9), true);
         assert_eq!(gap.since(s(9)), Some(s(9)));
     }
 
     #[test]
-    fn a_request_held_by_an_activator_counts_until_it_is_silent() {
+    fn request_held_by_activator_counts_until_it_stops_reporting() {
         let mut idle = Idleness::default();
         (1..=5).for_each(|t| idle.complete_scrape(s(t), true));
         idle.activator(s(5));

@@ -17,7 +17,8 @@ fn event(stats: &mut RequestStats, at: Instant, (arrives, proxied): (bool, bool)
     if arrives { stats.request_in(at, proxied) } else { stats.request_out(at, proxied) }
 }
 
-/// Plays (milliseconds, (arrives, proxied)) events, then reports at each of `reports`, in order of time.
+/// Plays (milliseconds, (arrives, proxied)) events, then reports at each of `reports`, in order of
+/// time.
 fn play(events: &[(u64, (bool, bool))], reports: &[u64]) -> Vec<RequestStatsReport> {
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
@@ -38,7 +39,7 @@ fn averages(reports: &[RequestStatsReport]) -> Vec<(f64, u64)> {
 }
 
 #[test]
-fn agrees_with_knatives_vectors() {
+fn averages_match_knative() {
     for (row, events, reports, expected) in [
         ("R1", &[(0, IN), (1000, OUT)][..], &[1000][..], &[(1.0, 1)][..]),
         ("R2", &[(0, IN), (3000, OUT)], &[6000], &[(0.5, 1)]),
@@ -46,7 +47,7 @@ fn agrees_with_knatives_vectors() {
         ("R4", &[(0, IN), (100, IN), (600, OUT), (1000, OUT)], &[1000], &[(1.5, 2)]),
         ("R5", &[(0, IN), (1500, OUT)], &[1000, 2000], &[(1.0, 1), (0.5, 0)]),
         ("R6", &[(0, IN), (3500, OUT)], &[1000, 2000, 3000, 4000], &[(1.0, 1), (1.0, 0), (1.0, 0), (0.5, 0)]),
-        // Knative ignores time that runs backwards; here the second request began at 499 and ended at 999.
+        // Knative ignores events that go back in time; here the second request is from 499 to 999.
         ("R8", &[(500, IN), (499, IN), (1000, OUT), (999, OUT)], &[1000], &[(1.0, 2)]),
     ] {
         assert_eq!(averages(&play(events, reports)), expected, "{row}");
@@ -54,31 +55,31 @@ fn agrees_with_knatives_vectors() {
 }
 
 #[test]
-fn proxied_requests_are_counted_in_both_columns() {
+fn proxied_requests_count_in_both_fields() {
     let reports = play(&[(0, PROXIED_IN), (0, IN), (500, PROXIED_OUT), (1000, OUT)], &[1000]); // R7
     assert_eq!(averages(&reports), [(1.5, 2)]);
     assert_eq!((reports[0].average_proxied_concurrency, reports[0].proxied_request_count), (0.5, 1));
 }
 
 #[test]
-fn an_end_without_a_start_does_not_wrap_around() {
+fn end_without_arrival_does_not_underflow() {
     assert_eq!(averages(&play(&[(900, OUT), (0, IN)], &[1000])), [(1.0, 1)]);
 }
 
 #[test]
-fn an_event_from_before_the_period_counts_from_its_start() {
+fn event_before_the_period_counts_from_its_start() {
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
     let mut stats = RequestStats::new(start);
     stats.report(at(1000));
     stats.request_in(at(999), false);
-    assert_eq!(stats.report(at(2000)).average_concurrency, 1.0, "not more than it was here");
+    assert_eq!(stats.report(at(2000)).average_concurrency, 1.0, "not more than its time in flight");
     stats.request_out(at(1999), false);
     assert_eq!(stats.report(at(3000)).average_concurrency, 0.0);
 }
 
 #[test]
-fn an_event_from_after_the_report_moves_the_periods_end() {
+fn event_after_the_report_moves_the_end_of_the_period() {
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
     let mut stats = RequestStats::new(start);
@@ -91,16 +92,17 @@ fn an_event_from_after_the_report_moves_the_periods_end() {
 }
 
 #[test]
-fn no_time_is_no_average() {
+fn empty_period_has_average_zero() {
     let report = play(&[(0, IN)], &[0])[0];
     assert_eq!((report.average_concurrency, report.request_count, report.period), (0.0, 1, Duration::ZERO));
 }
 
-/// One request: microseconds of its start and length, whether it is proxied, and two keys for the order of its events.
+/// One request: microseconds of its start and length, whether it is proxied, and two keys for the
+/// order of its events.
 type Request = (u64, u64, bool, (u32, u32));
 
-/// Everything that happens, as (period, rank, instant, (arrives, proxied)): events of one period in the order of their keys, a
-/// request's arrival first.
+/// All events as (period, rank, instant, (arrives, proxied)), in each period in the order of their
+/// keys, with a request's arrival before its end.
 fn shuffled(requests: &[Request], reports: &[u64]) -> Vec<(usize, u32, u64, (bool, bool))> {
     let period = |at: u64| reports.iter().position(|&end| at <= end);
     let mut events = Vec::new();
@@ -116,8 +118,8 @@ fn shuffled(requests: &[Request], reports: &[u64]) -> Vec<(usize, u32, u64, (boo
     events
 }
 
-/// Microseconds that requests were here between two instants.
-fn here(requests: &[Request], from: u64, until: u64, proxied_only: bool) -> u64 {
+/// Microseconds that requests were in flight between two instants.
+fn time_in_flight(requests: &[Request], from: u64, until: u64, proxied_only: bool) -> u64 {
     let counted = requests.iter().filter(|(_, _, proxied, _)| *proxied || !proxied_only);
     counted.map(|&(start, length, ..)| (start + length).min(until).saturating_sub(start.max(from))).sum()
 }
@@ -126,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn every_report_has_all_the_time_of_its_period_whatever_the_order_of_events(
+    fn reports_have_all_time_in_flight_for_any_order_of_events(
         requests in prop::collection::vec(
             (0..5_000_000_u64, 0..3_000_000_u64, any::<bool>(), any::<(u32, u32)>()), 0..50),
         gaps in prop::collection::vec(1..2_000_000_u64, 1..8),
@@ -149,14 +151,14 @@ proptest! {
             let (all, proxied) =
                 (micros(report.average_concurrency), micros(report.average_proxied_concurrency));
             prop_assert_eq!(report.request_count, std::mem::take(&mut arrived));
-            prop_assert!((all - here(&requests, from, until, false) as f64).abs() < 1e-3, "{all}");
-            prop_assert!((proxied - here(&requests, from, until, true) as f64).abs() < 1e-3, "{proxied}");
+            prop_assert!((all - time_in_flight(&requests, from, until, false) as f64).abs() < 1e-3, "{all}");
+            prop_assert!((proxied - time_in_flight(&requests, from, until, true) as f64).abs() < 1e-3, "{proxied}");
             from = until;
         }
     }
 
     #[test]
-    fn no_order_makes_an_average_that_cannot_be(
+    fn average_stays_plausible_for_any_order_of_events(
         events in prop::collection::vec((0..3_000_u64, any::<bool>(), any::<bool>(), any::<bool>()), 0..100),
     ) {
         let start = Instant::now();
@@ -175,9 +177,9 @@ proptest! {
 const THREADS: u32 = 8;
 const REQUESTS: u32 = 2000;
 
-/// Instants taken before the lock, as every user of this does.
+/// Takes instants before the lock, as the proxies do.
 fn hammer(stats: &Mutex<RequestStats>) -> Duration {
-    let mut here = Duration::ZERO;
+    let mut time_in_flight = Duration::ZERO;
     for request in 0..REQUESTS {
         let proxied = request % 3 == 0;
         let arrived = Instant::now();
@@ -185,21 +187,24 @@ fn hammer(stats: &Mutex<RequestStats>) -> Duration {
         std::thread::yield_now();
         let ended = Instant::now();
         stats.lock().unwrap().request_out(ended, proxied);
-        here += ended - arrived;
+        time_in_flight += ended - arrived;
     }
-    here
+    time_in_flight
 }
 
 #[test]
 fn threads_lose_no_time() {
     let stats = Mutex::new(RequestStats::new(Instant::now()));
-    let here: Duration = std::thread::scope(|scope| {
+    let time_in_flight: Duration = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| hammer(&stats))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     let report = stats.lock().unwrap().report(Instant::now());
     let counted = report.average_concurrency * report.period.as_secs_f64();
-    assert!((counted - here.as_secs_f64()).abs() < 1e-6, "{counted} s instead of {here:?}");
+    assert!(
+        (counted - time_in_flight.as_secs_f64()).abs() < 1e-6,
+        "{counted} s instead of {time_in_flight:?}"
+    );
     assert_eq!(stats.lock().unwrap().in_flight(), 0);
 }
 

@@ -1,4 +1,5 @@
-//! What holds for any sequence of operations: a window is what a plain list of its samples says it is.
+//! Laws for any sequence of operations: a window gives the same result as a plain list of its
+//! samples.
 
 use std::time::Duration;
 
@@ -6,10 +7,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Any moment will do, if it is far from zero.
+/// Far from zero, otherwise arbitrary.
 const START_MS: i64 = 1_600_000_000_000;
 
-/// A window as its definition has it: every sample since the last reset, and nothing kept up to date.
+/// A reference window by definition: it keeps every sample since the last reset and computes from
+/// the list.
 struct Samples {
     aggregation: Aggregation,
     window: i64,
@@ -41,7 +43,8 @@ impl Samples {
             self.list.clear();
             self.first = None;
         }
-        // A window resized when empty does not know its start, and one more value of its last bucket does not tell it.
+        // A window resized when empty has no start, and another value in its last bucket does not
+        // set it.
         if bucket != last {
             self.first = Some(self.first.map_or(bucket, |first| first.min(bucket)));
         }
@@ -53,8 +56,9 @@ impl Samples {
         self.last.is_none_or(|last| self.bucket(second) - last > self.window)
     }
 
-    /// (age in buckets at `second` or at the last write, whichever is later; value) of what is in the window.
-    fn seen(&self, second: i64) -> Vec<(i64, f64)> {
+    /// (age in buckets at `second` or at the last write, whichever is later; value) of the samples
+    /// in the window.
+    fn visible(&self, second: i64) -> Vec<(i64, f64)> {
         let end = self.last.unwrap_or_default().max(self.bucket(second));
         let age = |bucket: i64| (end - bucket) / self.granularity;
         self.list.iter().map(|&(b, v)| (age(b), v)).filter(|&(age, _)| age < self.n()).collect()
@@ -69,13 +73,13 @@ impl Samples {
 
     fn plain_average(&self, second: i64) -> f64 {
         let Some(last) = self.last else { return 0.0 };
-        let silence = (self.bucket(second) - last).max(0);
-        if silence >= self.window {
+        let gap = (self.bucket(second) - last).max(0);
+        if gap >= self.window {
             return 0.0;
         }
         let written = self.first.map_or(i64::MAX, |first| (last - first) / self.granularity + 1);
-        let divisor = written.min(self.n() - silence / self.granularity);
-        self.seen(second).iter().map(|(_, value)| value).sum::<f64>() / divisor as f64
+        let divisor = written.min(self.n() - gap / self.granularity);
+        self.visible(second).iter().map(|(_, value)| value).sum::<f64>() / divisor as f64
     }
 
     fn weighted_average(&self, second: i64) -> f64 {
@@ -84,14 +88,14 @@ impl Samples {
         }
         let newest = (1.0 - 0.0001_f64.powf(1.0 / self.n() as f64)).max(0.2);
         let weight = |age: i64| newest * (1.0 - newest).powf(age as f64);
-        self.seen(second).iter().map(|&(age, value)| value * weight(age)).sum()
+        self.visible(second).iter().map(|&(age, value)| value * weight(age)).sum()
     }
 
     fn resize(&mut self, window: i64, second: i64) {
         if window == self.window {
             return;
         }
-        // Only what can be seen is taken over, as if the old window had been full.
+        // Keeps only samples inside the window, as if the old window had been full.
         self.list = if self.is_empty(second) { vec![] } else { self.at_last() };
         self.first =
             self.last.filter(|_| !self.is_empty(second)).map(|last| last - (self.n() - 1) * self.granularity);
@@ -113,8 +117,8 @@ enum Op {
     Resize(u64),
 }
 
-/// An operation and by how many milliseconds the clock moves before it: mostly on by about a second, and now and then back,
-/// or over the edge of a window of this length.
+/// An operation and the milliseconds by which the clock moves before it: mostly about a second
+/// forward, sometimes back, or across the edge of a window of this length.
 fn op(window: u64) -> impl Strategy<Value = (i64, Op)> {
     let window_ms = window as i64 * 1000;
     let step = prop_oneof![
@@ -139,12 +143,12 @@ fn ops() -> impl Strategy<Value = (u64, Vec<(i64, Op)>)> {
     (1..30_u64).prop_flat_map(|window| (Just(window), prop::collection::vec(op(window), 1..120)))
 }
 
-/// Seconds near each other, now or at the end of time, and anywhere.
+/// Mostly seconds near each other, sometimes near the largest one, or any.
 fn any_second() -> impl Strategy<Value = u64> {
     prop_oneof![8 => 1_600_000_000..1_600_000_300_u64, 2 => u64::MAX - 300..=u64::MAX, 1 => any::<u64>()]
 }
 
-/// Seconds that somebody might ask for: few of them huge, for those make large rings.
+/// Lengths, few of them huge, because those make large rings.
 fn any_length() -> impl Strategy<Value = u64> {
     prop_oneof![100 => 0..200_u64, 1 => any::<u64>()]
 }
@@ -177,7 +181,7 @@ fn check(
             }
             Op::Average => {
                 let (got, expected) = (window.average(now), samples.average(second));
-                prop_assert!((got - expected).abs() <= 1e-6, "{got}, but the samples say {expected}");
+                prop_assert!((got - expected).abs() <= 1e-6, "{got}, but the samples give {expected}");
             }
             Op::IsEmpty => prop_assert_eq!(window.is_empty(now), samples.is_empty(second)),
             Op::Resize(length) => {
@@ -193,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_linear_window_is_the_mean_of_its_samples(
+    fn linear_window_is_the_mean_of_its_samples(
         (length, ops) in ops(),
         granularity in prop::sample::select(&[1_u64, 2, 5]),
     ) {
@@ -201,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn a_weighted_window_is_the_weighted_sum_of_its_samples(
+    fn weighted_window_is_the_weighted_sum_of_its_samples(
         (length, ops) in ops(),
         granularity in prop::sample::select(&[1_u64, 2, 5]),
     ) {
@@ -209,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_and_no_time_breaks_a_window(
+    fn average_is_finite_for_any_value_and_time(
         ops in prop::collection::vec((any_second(), 0..1_000_000_000_u32, prop::num::f64::ANY, any_length(), any::<bool>()), 1..30),
         weighted in any::<bool>(),
         (length, granularity) in (any_length(), any_length()),
@@ -229,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sliding_maximum_is_the_largest_of_the_values_in_its_slots(
+    fn sliding_maximum_is_the_largest_value_in_its_slots(
         (length, granularity) in (0..40_u64, 0..4_u64),
         steps in prop::collection::vec((-3..20_i64, 0..50_u32), 1..200),
     ) {
@@ -239,7 +243,7 @@ proptest! {
         let mut now = 1_600_000_000_u64;
         for (step, value) in steps {
             now = now.saturating_add_signed(step);
-            // What comes late counts as coming last.
+            // A time before the newest counts as the newest.
             let slot = (now / granularity.max(1)).max(all.last().map_or(0, |&(slot, _)| slot));
             all.push((slot, value));
             let largest = all.iter().filter(|(old, _)| slot - old < slots).map(|&(_, value)| value).max();

@@ -1,7 +1,8 @@
-//! MaxWindow: the largest value of the last so many slots of time.
+//! The maximum of the values of the last slots of time.
 //!
-//! The decider's scale-down delay: a smaller decision takes effect once every larger one has left the window. Kept as a queue
-//! of falling values, in which each value is entered and removed once, so its cost does not grow with the window.
+//! Used for the decider's scale-down delay: a smaller decision takes effect once every larger one
+//! has left the window. The window is a queue of falling values. Each value is pushed and popped
+//! once, so the cost does not grow with the length of the window.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,8 +14,8 @@ pub struct MaxWindow {
     slots: u64,
     /// Seconds in a slot.
     granularity: u64,
-    /// (slot, value), oldest and largest first. Never more than `slots` of them, nor than the largest value and one: each
-    /// is smaller than the one before.
+    /// (slot, value), oldest and largest first. At most `slots` entries, and at most the largest
+    /// value plus one, because each value is smaller than the one before.
     falling: VecDeque<(u64, u32)>,
 }
 
@@ -27,9 +28,10 @@ impl MaxWindow {
         Self { slots: length.as_secs().div_ceil(granularity).max(1), granularity, falling: VecDeque::new() }
     }
 
-    /// Enters `value` and returns the maximum, which it is part of.
+    /// Adds `value` and returns the maximum, `value` included.
     ///
-    /// A time before the newest one counts as that one: a clock that steps back must not bring old values back.
+    /// A time before the newest one counts as the newest: a clock step back must not restore old
+    /// values.
     pub fn record(&mut self, now: Duration, value: u32) -> u32 {
         let newest = self.falling.back().map_or(0, |&(slot, _)| slot);
         let slot = (now.as_secs() / self.granularity).max(newest);
@@ -53,7 +55,7 @@ mod tests {
 
     /// Knative aggregation/max/window_test.go, TestDescendingWindow and TestWindow.
     #[test]
-    fn a_value_rules_for_its_window() {
+    fn maximum_lasts_for_the_window() {
         assert_eq!(maxima(&[5, 6, 5, 5, 5, 5, 5]), [5, 6, 6, 6, 6, 6, 5]); // M1
         assert_eq!(
             // M2
@@ -62,17 +64,17 @@ mod tests {
         );
     }
 
-    /// Knative aggregation/max/timewindow_test.go: within one slot the larger value stays. An equal one may be entered again
-    /// or not (a mutant that survives): it takes its own place.
+    /// Knative aggregation/max/timewindow_test.go: a slot keeps the largest value. Whether an equal
+    /// value is pushed again makes no difference (a surviving mutant), because it replaces itself.
     #[test]
-    fn one_slot_keeps_its_largest() {
+    fn slot_keeps_its_largest_value() {
         let mut window = MaxWindow::new(Duration::from_secs(10), Duration::from_secs(2));
         let at = Duration::from_secs(1_600_000_000);
         assert_eq!([7, 3, 6].map(|value| window.record(at, value)), [7, 7, 7]); // M3
     }
 
     #[test]
-    fn time_that_runs_backwards_counts_as_the_newest() {
+    fn time_before_the_newest_counts_as_the_newest() {
         let mut window = MaxWindow::new(Duration::from_secs(10), Duration::from_secs(2));
         window.record(Duration::from_secs(1_600_000_000), 4);
         assert_eq!(window.record(Duration::from_secs(5), 9), 9);

@@ -1,23 +1,26 @@
-//! TimedBuckets: a ring of one bucket a second, and their plain average.
+//! A ring of buckets of one second each, and their plain average.
 //!
-//! Also the ring under [`WeightedBuckets`](super::WeightedBuckets), which only averages differently.
+//! [`WeightedBuckets`](super::WeightedBuckets) uses the same ring with another average.
 //!
 //! ```text
 //!            first          last        now
 //!   ┌───┬─────┬───┬───┬───┬──┬───┬───┬───┐
 //!   │   │  3  │ 0 │ 5 │ 1 │ 4│   │   │   │      average(last) = total / (last - first + 1), at most n buckets
-//!   └───┴─────┴───┴───┴───┴──┴───┴───┴───┘      average(now)  = less the buckets that the silence since is about to expire
+//!   └───┴─────┴───┴───┴───┴──┴───┴───┴───┘      average(now)  = without the buckets that expire between last and now
 //! ```
 //!
-//! A young window divides by what it has seen, so there is no ramp-up lag. What surprises: a time far ahead shuts out
-//! everything until it has come, so whoever records must not believe every clock. No value can spoil the total.
+//! A young window divides by its age, so there is no ramp-up lag. What surprises: after a value
+//! with a time far in the future, all others are dropped until that time. So callers check the time
+//! of each stat. No value can make the total infinite.
 
 use std::time::Duration;
 
-/// Largest value that a window takes, positive or negative. As many of them as a window can hold add up to a finite
-/// number. An infinite total would never become finite again, because infinity minus itself is not a number.
+/// Largest value that a window accepts, positive or negative. The sum of a full window of them is
+/// finite. An infinite total would never become finite again, because infinity minus itself is not
+/// a number.
 pub const MAX_VALUE: f64 = 1e100;
-/// Most buckets in a ring: a day of seconds. Settings allow an hour, a replay a day; what is longer is cut.
+/// Most buckets in a ring: a day of seconds. Settings allow an hour, a replay a day; longer windows
+/// are cut.
 const MAX_BUCKETS: i64 = 86_400;
 /// Longest bucket, in seconds.
 const MAX_GRANULARITY: i64 = 3600;
@@ -28,9 +31,10 @@ pub struct TimedBuckets {
     buckets: Vec<f64>,
     /// Whole seconds in a bucket, at least 1.
     granularity: i64,
-    /// Length as it was asked for, in seconds; need not be a multiple of the granularity.
+    /// Configured length in seconds; need not be a multiple of the granularity.
     window: i64,
-    /// Start of the first bucket written, in Unix seconds; what was before is not zero but unknown.
+    /// Start of the first bucket written, in Unix seconds. Earlier buckets have no data, which is
+    /// not zero.
     first: Option<i64>,
     /// Start of the newest bucket written.
     last: Option<i64>,
@@ -55,10 +59,10 @@ impl TimedBuckets {
         }
     }
 
-    /// Adds `value` to the bucket of `now`; dropped if that bucket has left the window, or if it is not a number up to
-    /// [`MAX_VALUE`] either way.
+    /// Adds `value` to the bucket of `now`. Dropped if that bucket has left the window, or if the
+    /// value is not finite or exceeds ±[`MAX_VALUE`].
     pub fn record(&mut self, now: Duration, value: f64) {
-        // False for NaN as well.
+        // Also false for NaN.
         let fits = value.abs() <= MAX_VALUE;
         let bucket = self.truncate(now);
         if !fits || (self.last != Some(bucket) && !self.move_to(bucket)) {
@@ -68,7 +72,7 @@ impl TimedBuckets {
         self.total += value;
     }
 
-    /// Whether nothing was recorded for longer than the window. Exactly its length ago is not longer.
+    /// Whether the last write is older than the window. A write exactly one window ago is not.
     pub fn is_empty(&self, now: Duration) -> bool {
         self.last.is_none_or(|last| self.truncate(now) - last > self.window)
     }
@@ -77,23 +81,23 @@ impl TimedBuckets {
     pub fn average(&self, now: Duration) -> f64 {
         let Some(last) = self.last else { return 0.0 };
         let now = self.truncate(now);
-        let silence = now - last;
-        if silence >= self.window {
+        let gap = now - last;
+        if gap >= self.window {
             return 0.0;
         }
-        // A window resized while it was empty does not know its start any more: then all of it counts.
+        // `first` is `None` after a resize of an empty window: then the whole window counts.
         let written = self.first.map_or(i64::MAX, |first| self.steps(last - first) + 1);
         let n = self.len();
-        if silence <= 0 {
+        if gap <= 0 {
             return round_to_six(self.total / written.min(n) as f64);
         }
         let live = self.buckets_after(last, now).fold(self.total, |total, value| total - value);
-        round_to_six(live / written.min(n - self.steps(silence)) as f64)
+        round_to_six(live / written.min(n - self.steps(gap)) as f64)
     }
 
-    /// Changes the length and keeps the newest buckets that still fit.
+    /// Changes the length and keeps the newest buckets that fit.
     ///
-    /// The kept data count as if the old window had been full, so a grown window averages over the old length first.
+    /// The old window counts as full, so a longer window averages over the old length at first.
     pub fn resize(&mut self, window: Duration, now: Duration) {
         if window_seconds(window, self.granularity) == self.window {
             return;
@@ -113,24 +117,25 @@ impl TimedBuckets {
 
     /// Number of buckets.
     pub(super) fn len(&self) -> i64 {
-        // A Vec never has more than isize::MAX elements.
+        // A Vec has at most isize::MAX elements.
         self.buckets.len() as i64
     }
 
     /// Buckets from newest to oldest.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = f64> {
         let newest = self.last.map_or(0, |last| self.index(last));
-        // An index is below the length.
+        // The index is below the length, so the split is in bounds.
         let (round, round_before) = self.buckets.split_at(newest + 1);
         round.iter().rev().chain(round_before.iter().rev()).copied()
     }
 
-    /// Whole buckets between the last write and `now`; none if `now` is earlier.
-    pub(super) fn silent_steps(&self, now: Duration) -> i64 {
+    /// Whole buckets between the last write and `now`; 0 if `now` is earlier.
+    pub(super) fn steps_since_last(&self, now: Duration) -> i64 {
         self.last.map_or(0, |last| self.steps((self.truncate(now) - last).max(0)))
     }
 
-    /// Makes `bucket` writable: drops what it pushes out of the window. False if it is too old itself.
+    /// Makes `bucket` writable and expires the buckets that leave the window. False if `bucket`
+    /// itself is too old.
     fn move_to(&mut self, bucket: i64) -> bool {
         let Some(last) = self.last else {
             self.restart(bucket);
@@ -156,7 +161,8 @@ impl TimedBuckets {
         self.last = Some(bucket);
     }
 
-    /// Takes the buckets in (last, bucket], if there are any, off the total: they hold values of the round before.
+    /// Subtracts the buckets in (last, bucket] from the total: they hold expired values of the
+    /// previous round.
     fn expire(&mut self, last: i64, bucket: i64) {
         for step in 1..=self.steps(bucket - last) {
             let index = self.index(last + step * self.granularity);

@@ -1,8 +1,8 @@
-//! WeightedBuckets: the same ring as [`TimedBuckets`], averaged with weights that fall exponentially with age.
+//! The ring of [`TimedBuckets`], averaged with weights that fall exponentially with age.
 //!
-//! The window's length sets how fast: its buckets together hold 99.99 % of the weight, but a bucket never weighs less than a
-//! fifth of those after it. What surprises: the weights are not normalised, so the first sample of a young window reads as a
-//! part of itself, and silence lets the average decay.
+//! The length of the window sets the rate: its buckets together hold 99.99 % of the weight, but the
+//! smoothing coefficient is at least 0.2. What surprises: the weights are not normalised, so the
+//! first sample of a young window counts only in part, and the average decays while no data arrive.
 
 use std::time::Duration;
 
@@ -31,24 +31,24 @@ impl WeightedBuckets {
         Self { ring, smoothing }
     }
 
-    /// Adds `value` to the bucket of `now`; dropped if that bucket has left the window, or if it is not a number up to
-    /// [`MAX_VALUE`](super::MAX_VALUE) either way.
+    /// Adds `value` to the bucket of `now`. Dropped if that bucket has left the window, or if the
+    /// value is not finite or exceeds ±[`MAX_VALUE`](super::MAX_VALUE).
     pub fn record(&mut self, now: Duration, value: f64) {
         self.ring.record(now, value);
     }
 
-    /// Whether nothing was recorded for longer than the window.
+    /// Whether the last write is older than the window.
     pub fn is_empty(&self, now: Duration) -> bool {
         self.ring.is_empty(now)
     }
 
-    /// The weighted average; neither normalised nor rounded.
+    /// The weighted average, neither normalised nor rounded.
     pub fn average(&self, now: Duration) -> f64 {
         if self.is_empty(now) {
             return 0.0;
         }
         let decay = 1.0 - self.smoothing;
-        let silent = self.ring.silent_steps(now);
+        let silent = self.ring.steps_since_last(now);
         let mut weight = self.smoothing * decay.powf(silent as f64);
         let visible = usize::try_from(self.ring.len() - silent).unwrap_or(0);
         self.ring.newest_first().take(visible).fold(0.0, |sum, value| {
@@ -58,7 +58,7 @@ impl WeightedBuckets {
         })
     }
 
-    /// Changes the length, and with it the weights.
+    /// Changes the length and the weights.
     pub fn resize(&mut self, window: Duration, now: Duration) {
         self.ring.resize(window, now);
         self.smoothing = smoothing(self.ring.len());
@@ -89,7 +89,7 @@ mod tests {
 
     /// Knative bucketing_test.go for 6, 40 and 60 buckets; the others by its formula.
     #[test]
-    fn smoothing_follows_the_length() {
+    fn smoothing_depends_on_length() {
         for (buckets, expected) in [
             (3, 0.95358),  // W1
             (5, 0.84151),  // W2
@@ -109,7 +109,7 @@ mod tests {
 
     /// Knative bucketing_test.go, TestWeightedFloat64Buckets.
     #[test]
-    fn newer_seconds_weigh_more_and_silence_decays() {
+    fn newer_seconds_weigh_more_and_average_decays_without_data() {
         let mut window = window(5);
         window.record(at(0), 2.0);
         assert!(close(window.average(at(0)), 1.683_021, 1e-6)); // W11
@@ -125,7 +125,7 @@ mod tests {
 
     /// The example of "Dive into Knative Pod Autoscaler" (Zeng Xu, 2025).
     #[test]
-    fn a_shorter_window_gives_the_newest_second_more_weight() {
+    fn shorter_window_gives_newest_second_more_weight() {
         let average = |seconds| {
             let mut window = window(seconds);
             for (second, concurrency) in (1..).zip([1.0, 3.0, 5.0, 4.0, 6.0, 7.0, 2.0, 8.0, 10.0, 20.0]) {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn resizing_changes_the_weights_with_the_length() {
+    fn resize_changes_the_weights() {
         let mut window = window(5);
         window.record(at(0), 1.0);
         window.resize(Duration::from_secs(6), at(0));

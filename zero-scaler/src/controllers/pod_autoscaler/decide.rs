@@ -346,7 +346,7 @@ pub(super) fn min_ready(observed: &ObservedWorkload) -> u32 {
 
 /// The size within the bounds for a workload above zero.
 fn size_above_zero(observed: &ObservedWorkload, size: u32) -> i32 {
-    signed(bounds(observed).awake(size))
+    signed(bounds(observed).above_zero(size))
 }
 
 fn bounds(observed: &ObservedWorkload) -> ScaleBounds {

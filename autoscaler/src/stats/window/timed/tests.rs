@@ -1,5 +1,5 @@
-//! Golden values of Knative's `pkg/autoscaler/aggregation/bucketing_test.go`; what holds for any sequence is in the laws of
-//! windows.
+//! Golden values of Knative's `pkg/autoscaler/aggregation/bucketing_test.go`. The laws for any
+//! sequence are in `window/laws.rs`.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn ring(window: u64, granularity: u64) -> TimedBuckets {
 
 /// TestTimedFloat64BucketsWindowAverage: one running sequence.
 #[test]
-fn average_follows_writes_silence_and_late_data() {
+fn average_follows_writes_gaps_and_late_data() {
     let mut window = ring(5, 1);
     window.record(START, 1.0);
     assert_eq!(window.average(START), 1.0); // B1
@@ -23,11 +23,11 @@ fn average_follows_writes_silence_and_late_data() {
         window.record(at(f64::from(i)), f64::from(i + 1));
     }
     assert_eq!(window.average(at(4.0)), 3.0); // B2
-    assert_eq!(window.average(at(3.6)), 3.0, "behind the last write"); // B3
-    assert_eq!(window.average(at(6.0)), 4.0, "(15 - 1 - 2) / 3 after a short silence"); // B4
-    assert_eq!(window.average(at(10.0)), 0.0, "after a long one"); // B5
+    assert_eq!(window.average(at(3.6)), 3.0, "before the last write"); // B3
+    assert_eq!(window.average(at(6.0)), 4.0, "(15 - 1 - 2) / 3 after a short gap"); // B4
+    assert_eq!(window.average(at(10.0)), 0.0, "after a long gap"); // B5
     window.record(at(6.0), 91.0);
-    assert_eq!(window.average(at(6.0)), 20.6, "the hole counts as zero"); // B6
+    assert_eq!(window.average(at(6.0)), 20.6, "the gap counts as zero"); // B6
 
     let t1 = 60.0;
     window.record(at(t1), 1984.0);
@@ -50,7 +50,7 @@ fn average_follows_writes_silence_and_late_data() {
 
 /// TestTimedFloat64BucketsDescendingRecord.
 #[test]
-fn seconds_may_come_in_reverse() {
+fn accepts_seconds_in_reverse_order() {
     let mut window = ring(5, 1);
     for t in (0..=8).rev() {
         window.record(at(f64::from(t)), 5.0);
@@ -60,7 +60,7 @@ fn seconds_may_come_in_reverse() {
 
 /// TestTimedFloat64BucketsHoles.
 #[test]
-fn a_hole_inside_the_window_is_zeros() {
+fn gap_inside_the_window_counts_as_zeros() {
     let mut window = ring(5, 1);
     for t in 0..5 {
         window.record(at(f64::from(t)), f64::from(t + 1));
@@ -88,7 +88,7 @@ fn values_of_one_bucket_add_up() {
 
 /// TestTimedFloat64BucketsManyReps.
 #[test]
-fn reporters_of_one_second_add_up_in_any_order_of_seconds() {
+fn values_of_one_second_add_up_in_any_order_of_seconds() {
     for order in [[0, 1, 2, 3, 4], [0, 3, 2, 1, 4]] {
         let mut window = ring(60, 1);
         for t in order {
@@ -102,7 +102,7 @@ fn reporters_of_one_second_add_up_in_any_order_of_seconds() {
 
 /// TestTimedFloat64BucketsWindowUpdate.
 #[test]
-fn resizing_keeps_the_newest_and_averages_over_the_old_length_first() {
+fn resize_keeps_newest_and_averages_over_old_length_first() {
     let mut window = ring(5, 1);
     for t in 0..6 {
         window.record(at(f64::from(t)), f64::from(t + 1));
@@ -118,7 +118,7 @@ fn resizing_keeps_the_newest_and_averages_over_the_old_length_first() {
 }
 
 #[test]
-fn unwritten_and_outlived_windows_are_empty() {
+fn window_is_empty_before_first_write_and_after_its_length() {
     let mut window = ring(5, 1);
     assert!(window.is_empty(START));
     window.record(START, 0.0);
@@ -126,7 +126,7 @@ fn unwritten_and_outlived_windows_are_empty() {
     assert!(window.is_empty(at(6.0)));
 }
 
-/// TestRoundToNDigits: to three digits there, always to six here.
+/// TestRoundToNDigits, which rounds to three digits; here averages always have six.
 #[test]
 fn averages_are_rounded_half_away_from_zero() {
     assert_eq!([0.001_234_5, -0.001_234_5].map(round_to_six), [0.001_235, -0.001_235]); // B23
@@ -138,17 +138,17 @@ fn averages_are_rounded_half_away_from_zero() {
 }
 
 #[test]
-fn a_window_that_outlived_its_data_forgets_its_start_when_resized() {
+fn resize_of_empty_window_resets_its_start() {
     let mut window = ring(5, 1);
     window.record(at(0.0), 7.0);
     window.resize(Duration::from_secs(10), at(6.0));
-    assert_eq!(window.average(at(6.0)), 0.0, "nothing is left");
+    assert_eq!(window.average(at(6.0)), 0.0, "no data is left");
     window.record(at(2.0), 8.0);
-    assert_eq!(window.average(at(2.0)), 8.0, "the start is known again");
+    assert_eq!(window.average(at(2.0)), 8.0, "the start is set again");
 }
 
 #[test]
-fn resizing_at_exactly_the_windows_age_keeps_the_data() {
+fn resize_exactly_one_window_after_last_write_keeps_data() {
     let mut window = ring(5, 1);
     window.record(at(0.0), 7.0);
     window.resize(Duration::from_secs(10), at(5.0));
@@ -156,12 +156,12 @@ fn resizing_at_exactly_the_windows_age_keeps_the_data() {
 }
 
 #[test]
-fn one_odd_value_does_not_spoil_a_window_for_ever() {
+fn drops_values_that_are_not_finite_or_too_large() {
     let mut window = ring(5, 1);
-    for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, -2.0 * MAX_VALUE] {
-        window.record(START, odd);
+    for invalid in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, -2.0 * MAX_VALUE] {
+        window.record(START, invalid);
     }
-    assert!(window.is_empty(START), "an odd value is no data");
+    assert!(window.is_empty(START), "no value was recorded");
     for value in [MAX_VALUE, -MAX_VALUE, 3.0] {
         window.record(START, value);
     }
@@ -169,7 +169,7 @@ fn one_odd_value_does_not_spoil_a_window_for_ever() {
 }
 
 #[test]
-fn lengths_that_nobody_should_ask_for_make_small_rings() {
+fn extreme_lengths_make_bounded_rings() {
     for (window, granularity, buckets) in [
         (Duration::ZERO, Duration::ZERO, 1),
         (Duration::from_millis(999), Duration::from_millis(999), 1),
@@ -189,7 +189,7 @@ fn lengths_that_nobody_should_ask_for_make_small_rings() {
 }
 
 #[test]
-fn the_end_of_time_is_a_time() {
+fn accepts_the_largest_time() {
     let mut window = ring(5, 1);
     for time in [START, Duration::MAX, START, Duration::ZERO] {
         window.record(time, 2.0);
