@@ -6,6 +6,7 @@
 mod annotations;
 mod conditions;
 mod metrics;
+mod table;
 
 /// A generated page.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +23,3 @@ pub const PAGES: &[ReferencePage] = &[
     ReferencePage { name: "conditions", render: conditions::render },
     ReferencePage { name: "metrics", render: metrics::render },
 ];
-
-/// Text in a cell of a table: a bar would end the cell.
-fn cell(text: &str) -> String {
-    text.trim().replace('|', "\\|").replace('\n', " ")
-}

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use autoscaler::settings::reference;
 
-use super::cell;
+use super::table::cell;
 
 const HEAD: &str = "\
 # Annotations and settings

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use zero_scaler::kubernetes::reasons::{ReasonDescription, describe};
 
-use super::cell;
+use super::table::cell;
 
 const HEAD: &str = "\
 # Conditions and events

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use runtime::metrics::MetricDescription;
 
-use super::cell;
+use super::table::cell;
 
 const HEAD: &str = "\
 # Metrics
