@@ -26,7 +26,7 @@ use crate::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::watches::ACTIVATOR_SERVICE;
 use crate::clock::now;
-use crate::pods::endpoints::{PodEndpoint, carried, is_ready};
+use crate::pods::endpoints::{PodEndpoint, is_ready, without_hints};
 
 /// Rounds of probes. In each, other activators replace those that failed.
 const MAX_ROUNDS: u32 = 3;
@@ -105,7 +105,7 @@ impl Activators {
         let mut ready = Vec::new();
         for slice in &slices {
             for endpoint in slice.endpoints.iter().flatten().filter(|e| is_ready(e)) {
-                let mut endpoint = carried(endpoint);
+                let mut endpoint = without_hints(endpoint);
                 endpoint.conditions = Some(EndpointConditions {
                     ready: Some(true),
                     serving: Some(true),

@@ -1,7 +1,7 @@
-//! The pods behind a workload's Service, from slices that others write.
+//! Reads the pods of a workload's Service from the EndpointSlices that Kubernetes writes.
 //!
-//! Input: the slices that Kubernetes keeps for the private Service (managed mode) or for the public one (attached mode).
-//! Output: endpoints for our own slices, and how many pods are ready. Read by both reconcilers.
+//! Input: the slices of the private Service (managed mode) or of the public Service (attached mode).
+//! Output: endpoints for Rouse's own slices, and the number of ready pods. Both reconcilers use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use crate::cache::slice_index::{SliceIndex, is_ours};
 /// An endpoint and its address family, `IPv4` or `IPv6`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodEndpoint {
-    /// The slice's address type.
+    /// The address type of the slice.
     pub family: String,
-    /// One address, with the conditions that Kubernetes gave it.
+    /// One address, with the conditions from Kubernetes.
     pub endpoint: Endpoint,
 }
 
-/// Whether the zero-scaler owns the Service's endpoints: it selects nothing itself.
+/// Whether the zero-scaler owns the endpoints of the Service, which then has no selector.
 pub fn is_managed(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.selector.as_ref()).is_none_or(BTreeMap::is_empty)
 }
 
-/// The Service's ports that can be led to activators: those that lead to the sidecar. Of a managed Service all do, since its
-/// endpoints are ours.
+/// The TCP ports that can be routed to activators: those that target the sidecar. In managed mode all
+/// do, because Rouse writes the endpoints.
 pub fn routable_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
     let managed = is_managed(service);
-    tcp_ports(service).filter(move |port| managed || names_sidecar(port))
+    tcp_ports(service).filter(move |port| managed || targets_sidecar(port))
 }
 
-/// Whether a port's target is the sidecar.
-pub fn names_sidecar(port: &ServicePort) -> bool {
+/// Whether the target port is the sidecar's, by name or number.
+pub fn targets_sidecar(port: &ServicePort) -> bool {
     match &port.target_port {
         Some(IntOrString::String(name)) => name == QUEUE_PROXY,
         Some(IntOrString::Int(number)) => *number == i32::from(QUEUE_PROXY_PORT),
@@ -44,7 +44,7 @@ pub fn names_sidecar(port: &ServicePort) -> bool {
     }
 }
 
-/// The Service's ports that speak TCP.
+/// The TCP ports of a Service.
 pub fn tcp_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
     ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
@@ -69,8 +69,8 @@ pub fn pods(
     }
 }
 
-/// The numbers that pods give to the sidecar's port, where these are not the usual one. Kubernetes makes slices of their own for
-/// such pods. No activator finds them: it knows the pods' addresses, and the port by contract.
+/// Sidecar port numbers of pods that differ from the fixed one. Kubernetes writes separate slices for
+/// such pods. Activators cannot reach them, because they always use the fixed port.
 pub fn nonstandard_sidecar_ports(
     slices: &SliceIndex,
     namespace: &str,
@@ -84,8 +84,8 @@ pub fn nonstandard_sidecar_ports(
         tcp_ports(service).filter(by_name).map(|port| port.name.as_deref().unwrap_or_default()).collect();
     let name = private.or(service.metadata.name.as_deref()).unwrap_or_default();
     let slices = slices.of(namespace, name);
-    let of_others = slices.iter().filter(|slice| !is_ours(slice) && has_endpoints(slice));
-    let ports = of_others.flat_map(|slice| slice.ports.iter().flatten());
+    let from_kubernetes = slices.iter().filter(|slice| !is_ours(slice) && has_endpoints(slice));
+    let ports = from_kubernetes.flat_map(|slice| slice.ports.iter().flatten());
     ports
         .filter(|port| private.is_some() || names.contains(port.name.as_deref().unwrap_or_default()))
         .filter_map(|port| port.port.filter(|number| *number != i32::from(QUEUE_PROXY_PORT)))
@@ -96,20 +96,20 @@ fn has_endpoints(slice: &EndpointSlice) -> bool {
     slice.endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty())
 }
 
-/// How many of these take requests.
+/// The number of ready pods.
 pub fn ready(pods: &[PodEndpoint]) -> u32 {
-    // A dual-stack pod has an address in each family and is still one pod.
+    // A dual-stack pod has one endpoint per address family and counts once.
     let count = |family: &str| pods.iter().filter(|p| p.family == family && is_ready(&p.endpoint)).count();
     u32::try_from(count("IPv4").max(count("IPv6"))).unwrap_or(u32::MAX)
 }
 
-/// Whether an endpoint takes requests; nothing said means yes, by the API's definition.
+/// Whether an endpoint is ready. The API defines a missing condition as ready.
 pub fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true)
 }
 
-/// What of an endpoint belongs into a slice of ours. Hints are left out: they are computed for a slice as a whole.
-pub fn carried(endpoint: &Endpoint) -> Endpoint {
+/// A copy of an endpoint for Rouse's slices. Without hints, because they are computed for a whole slice.
+pub fn without_hints(endpoint: &Endpoint) -> Endpoint {
     Endpoint {
         addresses: endpoint.addresses.clone(),
         conditions: endpoint.conditions.clone(),
@@ -120,13 +120,13 @@ pub fn carried(endpoint: &Endpoint) -> Endpoint {
     }
 }
 
-/// Each address once, in the order of addresses.
-fn collect(slices: &[Arc<EndpointSlice>], wanted: impl Fn(&EndpointSlice) -> bool) -> Vec<PodEndpoint> {
+/// Each address once, sorted.
+fn collect(slices: &[Arc<EndpointSlice>], filter: impl Fn(&EndpointSlice) -> bool) -> Vec<PodEndpoint> {
     let mut by_address = BTreeMap::new();
-    for slice in slices.iter().filter(|slice| wanted(slice)) {
+    for slice in slices.iter().filter(|slice| filter(slice)) {
         for endpoint in slice.endpoints.iter().flatten() {
             let Some(address) = endpoint.addresses.first() else { continue };
-            let pod = PodEndpoint { family: slice.address_type.clone(), endpoint: carried(endpoint) };
+            let pod = PodEndpoint { family: slice.address_type.clone(), endpoint: without_hints(endpoint) };
             by_address.insert(address.clone(), pod);
         }
     }
@@ -163,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn pods_come_from_the_private_service_or_from_slices_that_are_not_ours() {
+    fn reads_pods_of_private_service_or_from_kubernetes_slices() {
         let index = SliceIndex::default();
         let two = serde_json::json!([
             {"addresses": ["10.0.0.2"], "conditions": {"ready": false, "serving": true, "terminating": true}},
             {"addresses": ["10.0.0.1"], "hints": {"forZones": [{"name": "a"}]}},
         ]);
-        let none = serde_json::json!([{"addresses": ["10.9.9.9"]}]);
+        let other = serde_json::json!([{"addresses": ["10.9.9.9"]}]);
         index.apply(&Event::Apply(slice("p", "web-private", "k8s", QUEUE_PROXY_PORT, &two)));
-        index.apply(&Event::Apply(slice("q", "web-private", "k8s", 8080, &none)));
-        index.apply(&Event::Apply(slice("ours", "web", SLICE_MANAGER, 20000, &none)));
-        index.apply(&Event::Apply(slice("theirs", "web", "k8s", QUEUE_PROXY_PORT, &two)));
+        index.apply(&Event::Apply(slice("q", "web-private", "k8s", 8080, &other)));
+        index.apply(&Event::Apply(slice("ours", "web", SLICE_MANAGER, 20000, &other)));
+        index.apply(&Event::Apply(slice("kubernetes", "web", "k8s", QUEUE_PROXY_PORT, &two)));
 
         let managed = service(&serde_json::Value::Null);
         let attached = service(&serde_json::json!({"app": "web"}));

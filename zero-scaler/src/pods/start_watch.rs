@@ -1,12 +1,13 @@
-//! Why workloads that are waking get no pod.
+//! Watches the pods of waking workloads and finds the cause when none becomes ready.
 //!
-//! Input: the reconcile of a PodAutoscaler, which says whose pods are wanted and not ready, and a watch of the pods of each
-//! of those. Output: the cause, if there is one (the brain's `pod_start`), for the statuses; a change of it asks for a look at
-//! both objects. Pods that are ready and no endpoints, because they have no sidecar, are found here as well: Kubernetes has
-//! nothing to say against them.
+//! Input: the PodAutoscaler reconciler starts and stops the watch of a workload.
+//! Output: the cause (`autoscaler::scaling::pod_start`) for the statuses of PodAutoscaler and
+//! ServerlessService. A change of the cause enqueues both objects.
 //!
-//! A workload is watched only while it waits, and not before it has waited longer than most starts take: an ordinary wake
-//! costs the API server nothing.
+//! - Ready pods without a sidecar are reported as well: they are no endpoints, and no condition of the
+//!   pod shows it.
+//! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the API
+//!   server nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -27,49 +28,55 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cache::work_queue::WorkQueues;
-use crate::pods::starting_pod::{PodStart, pod_start};
+use crate::pods::starting_pod::{PodReadiness, pod_readiness};
 
-/// How long pods may take before they are looked at.
-const UNSUSPICIOUS: Duration = Duration::from_secs(2);
-/// Workloads watched at a time; the callers of more just wait.
-const MOST: usize = 256;
+/// Longer than most pods take to start.
+const WATCH_DELAY: Duration = Duration::from_secs(2);
+/// Bounds the number of concurrent pod watches. Further workloads get no cause; their requests are
+/// held until they time out.
+const MAX_WATCHES: usize = 256;
 
-/// The workloads that wait for pods.
+/// Watches of the pods of waking workloads, by workload.
 pub struct StartWatches {
     client: Client,
     queues: Arc<WorkQueues>,
-    workloads: Mutex<HashMap<Key, Standing>>,
+    workloads: Mutex<HashMap<Key, WatchedWorkload>>,
 }
 
-/// What is known of a workload. One that is not there has not been looked at by this process.
-enum Standing {
-    /// It does not wait for pods.
-    Resting,
-    /// It does.
-    Waiting { selector: String, patience: StartPatience, found: Found, _watch: AbortOnDropHandle<()> },
+/// Whether the pods of a workload are watched. A workload without an entry was not reconciled by this
+/// process yet.
+enum WatchedWorkload {
+    /// The workload has the pods that it needs.
+    Started,
+    /// Pods are needed and not ready.
+    Starting {
+        selector: String,
+        patience: StartPatience,
+        problem: ObservedProblem,
+        _watch: AbortOnDropHandle<()>,
+    },
 }
 
-/// What was found; `None` until the pods were listed.
-type Found = Arc<Mutex<Option<HpaAcceptance>>>;
-/// What is wrong, if anything is.
-type HpaAcceptance = Option<Wrong>;
+/// Written by the watch, read by the reconcilers. The outer `None` means that the pods were not listed
+/// yet, the inner one that no problem was found.
+type ObservedProblem = Arc<Mutex<Option<Option<StartProblem>>>>;
 
-/// What is wrong with pods that are waited for.
+/// Why a workload has no ready endpoint.
 #[derive(Clone, Debug, PartialEq)]
-enum Wrong {
-    /// They cannot start.
-    PodStart(PodStartFailure),
-    /// They did, and this one among them has no sidecar.
-    Bare(String),
+enum StartProblem {
+    /// The pods cannot start.
+    Failure(PodStartFailure),
+    /// Pods are ready and have no sidecar; the name of one.
+    NoSidecar(String),
 }
 
-/// The pods of one workload, and what was last said of them.
-struct Judge {
-    pods: BTreeMap<String, PodStart>,
+/// Finds the start problem of one workload from the events of its pods.
+struct StartProblemFinder {
+    pods: BTreeMap<String, PodReadiness>,
     listed: bool,
-    verdict: HpaAcceptance,
+    problem: Option<StartProblem>,
     patience: StartPatience,
-    /// A moment on both clocks: patience must not depend on who sets the time.
+    /// One moment on both clocks, so that changes of the wall clock do not change the patience.
     epoch: (i64, Instant),
 }
 
@@ -82,61 +89,65 @@ impl fmt::Debug for StartWatches {
 }
 
 impl StartWatches {
-    /// Nobody waits yet.
+    /// Starts without watches.
     pub fn new(client: Client, queues: Arc<WorkQueues>) -> Self {
         Self { client, queues, workloads: Mutex::default() }
     }
 
-    /// The workload waits for pods that `selector` selects; `known` is what its status says already.
-    pub fn watch(&self, key: &Key, selector: &str, patience: StartPatience, known: Option<&StartFailure>) {
+    /// Watches the pods that `selector` selects. `reported` is the failure in the workload's status; it
+    /// keeps its start time across a restart of this process.
+    pub fn watch(&self, key: &Key, selector: &str, patience: StartPatience, reported: Option<&StartFailure>) {
         let mut workloads = self.lock();
-        let same = |standing: &Standing| matches!(standing, Standing::Waiting { selector: s, patience: p, .. } if s == selector && *p == patience);
-        if workloads.get(key).is_some_and(same) {
+        let is_watched = |workload: &WatchedWorkload| matches!(workload, WatchedWorkload::Starting { selector: s, patience: p, .. } if s == selector && *p == patience);
+        if workloads.get(key).is_some_and(is_watched) {
             return;
         }
-        let waiting =
-            workloads.values().filter(|standing| matches!(standing, Standing::Waiting { .. })).count();
-        if waiting >= MOST {
-            tracing::debug!(workload = %key, most = MOST, "its pods are not watched: too many workloads wait");
+        let watches = workloads
+            .values()
+            .filter(|workload| matches!(workload, WatchedWorkload::Starting { .. }))
+            .count();
+        if watches >= MAX_WATCHES {
+            tracing::debug!(workload = %key, limit = MAX_WATCHES, "pods of waking workload not watched, limit reached");
             return;
         }
-        let found = Found::default();
-        let judge = Judge::new(patience, known.map(failure_of).map(Wrong::PodStart));
-        let watch = self.watch_pods(key.clone(), selector.to_owned(), judge, found.clone());
+        let problem = ObservedProblem::default();
+        let finder = StartProblemFinder::new(patience, reported.map(from_status).map(StartProblem::Failure));
+        let watch = self.watch_pods(key.clone(), selector.to_owned(), finder, problem.clone());
         let watch = AbortOnDropHandle::new(tokio::spawn(watch));
-        let waiting = Standing::Waiting { selector: selector.to_owned(), patience, found, _watch: watch };
-        workloads.insert(key.clone(), waiting);
+        let workload =
+            WatchedWorkload::Starting { selector: selector.to_owned(), patience, problem, _watch: watch };
+        workloads.insert(key.clone(), workload);
     }
 
-    /// The workload has the pods that it wants.
+    /// Ends the watch of a workload that has the pods that it needs.
     pub fn stop(&self, key: &Key) {
         let mut workloads = self.lock();
-        if matches!(workloads.get(key), Some(Standing::Resting)) {
+        if matches!(workloads.get(key), Some(WatchedWorkload::Started)) {
             return;
         }
-        let before = workloads.insert(key.clone(), Standing::Resting);
-        if before.as_ref().is_some_and(|standing| standing.verdict().is_some_and(|v| v.is_some())) {
+        let before = workloads.insert(key.clone(), WatchedWorkload::Started);
+        if before.and_then(|workload| workload.problem()).flatten().is_some() {
             self.queues.serverless_services.enqueue(key.clone());
         }
     }
 
-    /// Why it gets none; what `known`, its status, says, until that is found out.
-    pub fn failure(&self, key: &Key, known: Option<&StartFailure>) -> Option<StartFailure> {
-        match self.lock().get(key).map(Standing::verdict) {
-            None | Some(None) => known.cloned(),
-            Some(Some(verdict)) => verdict.as_ref().and_then(Wrong::start).map(status_of),
+    /// Why the workload has no ready pod; `reported`, from its status, until the pods were listed.
+    pub fn failure(&self, key: &Key, reported: Option<&StartFailure>) -> Option<StartFailure> {
+        match self.lock().get(key).and_then(WatchedWorkload::problem) {
+            None => reported.cloned(),
+            Some(problem) => problem.as_ref().and_then(StartProblem::failure).map(to_status),
         }
     }
 
-    /// A pod that was waited for, is ready, and has no sidecar.
+    /// The name of a ready pod without a sidecar, if that is why the workload has no endpoint.
     pub fn ready_pod_without_sidecar(&self, key: &Key) -> Option<String> {
-        match self.lock().get(key)?.verdict()?? {
-            Wrong::Bare(pod) => Some(pod),
-            Wrong::PodStart(_) => None,
+        match self.lock().get(key)?.problem()?? {
+            StartProblem::NoSidecar(pod) => Some(pod),
+            StartProblem::Failure(_) => None,
         }
     }
 
-    /// Frees the memory of workloads that are gone.
+    /// Removes the entries of workloads other than `workloads`.
     pub fn prune(&self, workloads: &BTreeSet<Key>) {
         self.lock().retain(|key, _| workloads.contains(key));
     }
@@ -145,72 +156,72 @@ impl StartWatches {
         &self,
         key: Key,
         selector: String,
-        judge: Judge,
-        found: Found,
+        finder: StartProblemFinder,
+        observed: ObservedProblem,
     ) -> impl Future<Output = ()> + Send + use<> {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &key.namespace);
         let queues = self.queues.clone();
         async move {
-            tokio::time::sleep(UNSUSPICIOUS).await;
+            tokio::time::sleep(WATCH_DELAY).await;
             let events = watch(pods, watcher::Config::default().labels(&selector)).default_backoff();
-            let tell = |verdict: &HpaAcceptance| {
-                *found.lock() = Some(verdict.clone());
+            let report = |problem: &Option<StartProblem>| {
+                *observed.lock() = Some(problem.clone());
                 queues.autoscalers.enqueue(key.clone());
                 queues.serverless_services.enqueue(key.clone());
             };
-            judge.run(events, tell).await;
+            finder.run(events, report).await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Standing>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, WatchedWorkload>> {
         self.workloads.lock()
     }
 }
 
-// === impl Standing ===
+// === impl WatchedWorkload ===
 
-impl Standing {
-    /// `None` while nothing is known.
-    fn verdict(&self) -> Option<HpaAcceptance> {
+impl WatchedWorkload {
+    /// `None` until the pods were listed.
+    fn problem(&self) -> Option<Option<StartProblem>> {
         match self {
-            Self::Resting => Some(None),
-            Self::Waiting { found, .. } => found.lock().clone(),
+            Self::Started => Some(None),
+            Self::Starting { problem, .. } => problem.lock().clone(),
         }
     }
 }
 
-// === impl Wrong ===
+// === impl StartProblem ===
 
-impl Wrong {
-    fn start(&self) -> Option<&PodStartFailure> {
+impl StartProblem {
+    fn failure(&self) -> Option<&PodStartFailure> {
         match self {
-            Self::PodStart(failure) => Some(failure),
-            Self::Bare(_) => None,
+            Self::Failure(failure) => Some(failure),
+            Self::NoSidecar(_) => None,
         }
     }
 }
 
-// === impl Judge ===
+// === impl StartProblemFinder ===
 
-impl Judge {
-    fn new(patience: StartPatience, verdict: HpaAcceptance) -> Self {
+impl StartProblemFinder {
+    fn new(patience: StartPatience, problem: Option<StartProblem>) -> Self {
         let epoch = (runtime::clock::unix_millis(), Instant::now());
-        Self { pods: BTreeMap::new(), listed: false, verdict, patience, epoch }
+        Self { pods: BTreeMap::new(), listed: false, problem, patience, epoch }
     }
 
-    /// Tells what it finds when all pods are listed, and each time it differs.
+    /// Calls `report` once when all pods are listed, and on each change of the problem.
     async fn run(
         mut self,
         events: impl Stream<Item = Result<Event<Pod>, watcher::Error>>,
-        tell: impl Fn(&HpaAcceptance),
+        report: impl Fn(&Option<StartProblem>),
     ) {
         pin_mut!(events);
-        let mut told = false;
+        let mut reported = false;
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(event)) => self.take(event),
-                    Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed; it is tried again"),
+                    Some(Ok(event)) => self.apply(event),
+                    Some(Err(error)) => tracing::warn!(%error, "watch of starting pods failed, retrying"),
                     None => return,
                 },
                 () = runtime::clock::sleep_until(self.patience_ends()) => {}
@@ -218,16 +229,16 @@ impl Judge {
             if !self.listed {
                 continue;
             }
-            let verdict = self.judge();
-            if !told || verdict != self.verdict {
-                tell(&verdict);
-                told = true;
+            let problem = self.find_problem();
+            if !reported || problem != self.problem {
+                report(&problem);
+                reported = true;
             }
-            self.verdict = verdict;
+            self.problem = problem;
         }
     }
 
-    fn take(&mut self, event: Event<Pod>) {
+    fn apply(&mut self, event: Event<Pod>) {
         match event {
             Event::Init => {
                 self.pods.clear();
@@ -236,7 +247,7 @@ impl Judge {
             Event::InitDone => self.listed = true,
             Event::InitApply(pod) | Event::Apply(pod) => {
                 let name = pod.metadata.name.clone().unwrap_or_default();
-                self.pods.insert(name, pod_start(&pod));
+                self.pods.insert(name, pod_readiness(&pod));
             }
             Event::Delete(pod) => {
                 self.pods.remove(pod.metadata.name.as_deref().unwrap_or_default());
@@ -244,42 +255,42 @@ impl Judge {
         }
     }
 
-    fn judge(&self) -> HpaAcceptance {
-        let (mut starting, mut bare) = (Vec::new(), None);
+    fn find_problem(&self) -> Option<StartProblem> {
+        let (mut starting, mut without_sidecar) = (Vec::new(), None);
         for (name, pod) in &self.pods {
             match pod {
-                PodStart::Ready => return None,
-                PodStart::Bare => bare = Some(name),
-                PodStart::Starting(pod) => starting.push(pod.clone()),
-                PodStart::Over => {}
+                PodReadiness::Ready => return None,
+                PodReadiness::ReadyWithoutSidecar => without_sidecar = Some(name),
+                PodReadiness::Starting(pod) => starting.push(pod.clone()),
+                PodReadiness::Ended => {}
             }
         }
-        // Those that start may be their successors, with a sidecar.
-        match bare.filter(|_| starting.is_empty()) {
-            Some(pod) => Some(Wrong::Bare(pod.clone())),
+        // Starting pods may be replacements that have a sidecar.
+        match without_sidecar.filter(|_| starting.is_empty()) {
+            Some(pod) => Some(StartProblem::NoSidecar(pod.clone())),
             None => {
-                let before = self.verdict.as_ref().and_then(Wrong::start);
-                find_start_failure(&starting, before, self.patience, self.now()).map(Wrong::PodStart)
+                let before = self.problem.as_ref().and_then(StartProblem::failure);
+                find_start_failure(&starting, before, self.patience, self.now()).map(StartProblem::Failure)
             }
         }
     }
 
-    /// When the cause, if it stays, is to be given up.
+    /// When the patience with the present cause ends.
     fn patience_ends(&self) -> Option<Instant> {
-        let failure = self.verdict.as_ref().and_then(Wrong::start);
+        let failure = self.problem.as_ref().and_then(StartProblem::failure);
         let failure = failure.filter(|failure| self.listed && !failure.given_up)?;
         let lasted = Duration::from_millis(self.now().saturating_sub(failure.since).unsigned_abs());
         Some(Instant::now() + self.patience.of(failure.cause).saturating_sub(lasted))
     }
 
     fn now(&self) -> i64 {
-        let (then, instant) = self.epoch;
-        then.saturating_add(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX))
+        let (unix_millis, instant) = self.epoch;
+        unix_millis.saturating_add(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX))
     }
 }
 
-fn status_of(failure: &PodStartFailure) -> StartFailure {
-    // The API's own resolution: anything finer would be lost in the first round trip.
+fn to_status(failure: &PodStartFailure) -> StartFailure {
+    // metav1.Time has seconds; a finer value would differ after the first round trip.
     let since = jiff::Timestamp::from_second(failure.since.div_euclid(1000)).unwrap_or_default();
     StartFailure {
         cause: failure.cause,
@@ -291,7 +302,7 @@ fn status_of(failure: &PodStartFailure) -> StartFailure {
     }
 }
 
-fn failure_of(status: &StartFailure) -> PodStartFailure {
+fn from_status(status: &StartFailure) -> PodStartFailure {
     PodStartFailure {
         cause: status.cause,
         reason: status.reason.clone(),
@@ -324,84 +335,89 @@ mod tests {
         .unwrap()
     }
 
-    /// A judge at work, and what it tells.
-    struct Bench {
+    /// A running finder with its input and output channels.
+    struct FinderTest {
         events: mpsc::UnboundedSender<Event<Pod>>,
-        told: mpsc::UnboundedReceiver<HpaAcceptance>,
+        reports: mpsc::UnboundedReceiver<Option<StartProblem>>,
     }
 
-    impl Bench {
-        fn start(known: Option<PodStartFailure>) -> Self {
+    impl FinderTest {
+        fn start(reported: Option<PodStartFailure>) -> Self {
             let (events, mut arriving) = mpsc::unbounded_channel();
-            let (teller, told) = mpsc::unbounded_channel();
+            let (report_sender, reports) = mpsc::unbounded_channel();
             let stream = futures::stream::poll_fn(move |cx| arriving.poll_recv(cx)).map(Ok);
-            let tell = move |verdict: &HpaAcceptance| {
-                let _ = teller.send(verdict.clone());
+            let report = move |problem: &Option<StartProblem>| {
+                let _ = report_sender.send(problem.clone());
             };
-            tokio::spawn(Judge::new(PATIENCE, known.map(Wrong::PodStart)).run(stream, tell));
-            Self { events, told }
+            let finder = StartProblemFinder::new(PATIENCE, reported.map(StartProblem::Failure));
+            tokio::spawn(finder.run(stream, report));
+            Self { events, reports }
         }
 
         fn list(&self, pods: &[Pod]) {
-            self.say(Event::Init);
-            pods.iter().for_each(|pod| self.say(Event::InitApply(pod.clone())));
-            self.say(Event::InitDone);
+            self.send(Event::Init);
+            pods.iter().for_each(|pod| self.send(Event::InitApply(pod.clone())));
+            self.send(Event::InitDone);
         }
 
-        fn say(&self, event: Event<Pod>) {
+        fn send(&self, event: Event<Pod>) {
             self.events.send(event).unwrap();
         }
 
-        async fn next(&mut self) -> Option<(StartCause, bool)> {
-            self.verdict().await.as_ref().and_then(Wrong::start).map(|v| (v.cause, v.given_up))
+        async fn next_failure(&mut self) -> Option<(StartCause, bool)> {
+            self.next_problem()
+                .await
+                .as_ref()
+                .and_then(StartProblem::failure)
+                .map(|failure| (failure.cause, failure.given_up))
         }
 
-        async fn verdict(&mut self) -> HpaAcceptance {
-            self.told.recv().await.unwrap()
+        async fn next_problem(&mut self) -> Option<StartProblem> {
+            self.reports.recv().await.unwrap()
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cause_is_told_at_once_and_again_when_it_has_lasted() {
-        let mut bench = Bench::start(None);
-        bench.list(&[pod("a", "ErrImagePull")]);
-        assert_eq!(bench.next().await, Some((StartCause::ImagePull, false)));
+    async fn reports_cause_at_once_and_again_when_patience_ends() {
+        let mut test = FinderTest::start(None);
+        test.list(&[pod("a", "ErrImagePull")]);
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, false)));
         let first = Instant::now();
-        assert_eq!(bench.next().await, Some((StartCause::ImagePull, true)));
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, true)));
         assert_eq!(first.elapsed().as_secs(), 10);
-        bench.say(Event::Apply(pod("a", "Ready")));
-        assert_eq!(bench.next().await, None);
+        test.send(Event::Apply(pod("a", "Ready")));
+        assert_eq!(test.next_failure().await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_new_pod_makes_hope() {
-        let mut bench = Bench::start(None);
-        bench.list(&[pod("a", "InvalidImageName")]);
-        assert_eq!(bench.next().await, Some((StartCause::InvalidImage, true)));
-        bench.say(Event::Apply(pod("b", "ContainerCreating")));
-        assert_eq!(bench.next().await, None);
-        bench.say(Event::Delete(pod("b", "ContainerCreating")));
-        assert_eq!(bench.next().await, Some((StartCause::InvalidImage, true)));
+    async fn withdraws_cause_while_another_pod_is_starting() {
+        let mut test = FinderTest::start(None);
+        test.list(&[pod("a", "InvalidImageName")]);
+        assert_eq!(test.next_failure().await, Some((StartCause::InvalidImage, true)));
+        test.send(Event::Apply(pod("b", "ContainerCreating")));
+        assert_eq!(test.next_failure().await, None);
+        test.send(Event::Delete(pod("b", "ContainerCreating")));
+        assert_eq!(test.next_failure().await, Some((StartCause::InvalidImage, true)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pods_that_are_ready_without_a_sidecar_are_named_unless_others_are_on_their_way() {
-        let mut bench = Bench::start(None);
+    async fn reports_ready_pod_without_sidecar_unless_others_are_starting() {
+        let mut test = FinderTest::start(None);
         let mut old = pod("a", "Ready");
         old.spec.as_mut().unwrap().containers.truncate(1);
-        bench.list(&[old]);
-        assert_eq!(bench.verdict().await, Some(Wrong::Bare("a".into())));
-        bench.say(Event::Apply(pod("b", "ContainerCreating")));
-        assert_eq!(bench.verdict().await, None);
-        bench.say(Event::Apply(pod("b", "ErrImagePull")));
-        assert_eq!(bench.next().await, Some((StartCause::ImagePull, false)));
-        bench.say(Event::Apply(pod("b", "Ready")));
-        assert_eq!(bench.verdict().await, None);
+        test.list(&[old]);
+        assert_eq!(test.next_problem().await, Some(StartProblem::NoSidecar("a".into())));
+        test.send(Event::Apply(pod("b", "ContainerCreating")));
+        assert_eq!(test.next_problem().await, None);
+        test.send(Event::Apply(pod("b", "ErrImagePull")));
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, false)));
+        test.send(Event::Apply(pod("b", "Ready")));
+        assert_eq!(test.next_problem().await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_status_knew_goes_on_and_is_judged_only_when_all_pods_are_listed() {
-        let known = PodStartFailure {
+    async fn continues_reported_failure_when_all_pods_are_listed() {
+        let reported = PodStartFailure {
             cause: StartCause::ImagePull,
             reason: "ErrImagePull".into(),
             message: String::new(),
@@ -409,11 +425,11 @@ mod tests {
             since: runtime::clock::unix_millis() - 60_000,
             given_up: true,
         };
-        let mut bench = Bench::start(Some(known));
-        bench.say(Event::Init);
+        let mut test = FinderTest::start(Some(reported));
+        test.send(Event::Init);
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(bench.told.try_recv().is_err());
-        bench.list(&[pod("a", "ImagePullBackOff")]);
-        assert_eq!(bench.next().await, Some((StartCause::ImagePull, true)));
+        assert!(test.reports.try_recv().is_err());
+        test.list(&[pod("a", "ImagePullBackOff")]);
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, true)));
     }
 }

@@ -1,44 +1,47 @@
-//! A pod as the brain's `pod_start` wants it: what keeps it from starting, if anything does.
+//! Converts a Pod into the input of `autoscaler::scaling::pod_start`.
+//!
+//! Used by the watch of starting pods. Conditions and container states are reduced to the facts that
+//! explain why a pod is not ready.
 
 use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::scaling::pod_start::{StartingContainer, StartingPod};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 
-/// Longer sentences are cut, in bytes: they stand in statuses and events.
-const LONGEST_MESSAGE: usize = 512;
+/// Longer messages are truncated, because statuses and events contain them.
+const MAX_MESSAGE_BYTES: usize = 512;
 
-/// What a pod is on its way to.
+/// Readiness of a pod of a waking workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PodStart {
-    /// It is there.
+pub(crate) enum PodReadiness {
+    /// Ready, with a sidecar.
     Ready,
-    /// So it is, but it has no sidecar, and will have none.
-    Bare,
-    /// It may become so.
+    /// Ready and not usable as an endpoint; containers cannot be added to a running pod.
+    ReadyWithoutSidecar,
+    /// Not ready yet.
     Starting(StartingPod),
-    /// It has ended, or is to.
-    Over,
+    /// Terminated or being deleted.
+    Ended,
 }
 
-/// What this pod is on its way to.
-pub(crate) fn pod_start(pod: &Pod) -> PodStart {
-    let Some(status) = &pod.status else { return PodStart::Starting(named(pod)) };
+/// The readiness of a pod, and what a pod that is not ready waits for.
+pub(crate) fn pod_readiness(pod: &Pod) -> PodReadiness {
+    let Some(status) = &pod.status else { return PodReadiness::Starting(empty_status(pod)) };
     let ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     if ended || pod.metadata.deletion_timestamp.is_some() {
-        return PodStart::Over;
+        return PodReadiness::Ended;
     }
     if condition(status, "Ready").is_some_and(|(status, ..)| status == "True") {
-        return if has_sidecar(pod) { PodStart::Ready } else { PodStart::Bare };
+        return if has_sidecar(pod) { PodReadiness::Ready } else { PodReadiness::ReadyWithoutSidecar };
     }
     let unschedulable = condition(status, "PodScheduled")
         .filter(|(status, reason, _)| *status == "False" && *reason == "Unschedulable")
-        .map(|(.., message)| cut(message));
+        .map(|(.., message)| truncate(message));
     let init = status.init_container_statuses.iter().flatten();
-    let containers = init.chain(status.container_statuses.iter().flatten()).map(container).collect();
-    PodStart::Starting(StartingPod { unschedulable, containers, ..named(pod) })
+    let containers = init.chain(status.container_statuses.iter().flatten()).map(starting_container).collect();
+    PodReadiness::Starting(StartingPod { unschedulable, containers, ..empty_status(pod) })
 }
 
-/// By its container's name or its port's, whoever put it there.
+/// By the name of a container or port, so that sidecars from other templates count as well.
 fn has_sidecar(pod: &Pod) -> bool {
     let spec = pod.spec.iter();
     let mut all = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
@@ -48,7 +51,7 @@ fn has_sidecar(pod: &Pod) -> bool {
     })
 }
 
-fn named(pod: &Pod) -> StartingPod {
+fn empty_status(pod: &Pod) -> StartingPod {
     StartingPod { name: pod.metadata.name.clone().unwrap_or_default(), ..StartingPod::default() }
 }
 
@@ -59,29 +62,30 @@ fn condition<'a>(status: &'a PodStatus, r#type: &str) -> Option<(&'a str, &'a st
     Some((condition.status.as_str(), text(&condition.reason), text(&condition.message)))
 }
 
-fn container(status: &ContainerStatus) -> StartingContainer {
+fn starting_container(status: &ContainerStatus) -> StartingContainer {
     let state = status.state.clone().unwrap_or_default();
-    let ended_well = state.terminated.as_ref().is_some_and(|end| end.exit_code == 0);
+    let succeeded = state.terminated.as_ref().is_some_and(|end| end.exit_code == 0);
     let waiting = state.waiting.as_ref().map(|waiting| {
-        let text = |text: &Option<String>| cut(text.as_deref().unwrap_or_default());
+        let text = |text: &Option<String>| truncate(text.as_deref().unwrap_or_default());
         (text(&waiting.reason), text(&waiting.message))
     });
     StartingContainer {
         waiting,
         restarts: u32::try_from(status.restart_count).unwrap_or(0),
-        last_end: status.last_state.as_ref().and_then(|last| end(status, last)),
-        done: status.ready || ended_well,
+        last_end: status.last_state.as_ref().and_then(|last| describe_last_end(status, last)),
+        done: status.ready || succeeded,
     }
 }
 
-fn end(status: &ContainerStatus, last: &ContainerState) -> Option<String> {
-    let end = last.terminated.as_ref()?;
-    let reason = end.reason.as_deref().unwrap_or("Ended");
-    Some(format!("container {} ended with exit code {} ({reason})", status.name, end.exit_code))
+fn describe_last_end(status: &ContainerStatus, last: &ContainerState) -> Option<String> {
+    let terminated = last.terminated.as_ref()?;
+    let reason = terminated.reason.as_deref().unwrap_or("Ended");
+    let exit_code = terminated.exit_code;
+    Some(format!("container {} ended with exit code {exit_code} ({reason})", status.name))
 }
 
-fn cut(text: &str) -> String {
-    text.get(..text.floor_char_boundary(LONGEST_MESSAGE)).unwrap_or(text).to_owned()
+fn truncate(text: &str) -> String {
+    text.get(..text.floor_char_boundary(MAX_MESSAGE_BYTES)).unwrap_or(text).to_owned()
 }
 
 #[cfg(test)]
@@ -90,33 +94,33 @@ mod tests {
 
     use super::*;
 
-    fn start(status: Value) -> PodStart {
-        start_with(&["app", "queue-proxy"], status)
+    fn readiness(status: Value) -> PodReadiness {
+        readiness_with(&["app", "queue-proxy"], status)
     }
 
-    fn start_with(containers: &[&str], status: Value) -> PodStart {
+    fn readiness_with(containers: &[&str], status: Value) -> PodReadiness {
         let containers: Vec<Value> = containers.iter().map(|name| json!({"name": name})).collect();
         let pod =
             json!({"metadata": {"name": "web-1"}, "spec": {"containers": containers}, "status": status});
-        pod_start(&serde_json::from_value(pod).unwrap())
+        pod_readiness(&serde_json::from_value(pod).unwrap())
     }
 
     fn starting(status: Value) -> StartingPod {
-        match start(status) {
-            PodStart::Starting(starting) => starting,
+        match readiness(status) {
+            PodReadiness::Starting(starting) => starting,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn what_is_ready_or_over_keeps_nobody_waiting() {
+    fn distinguishes_ready_ended_and_starting_pods() {
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-        assert_eq!(start(ready.clone()), PodStart::Ready);
-        assert_eq!(start_with(&["app"], ready), PodStart::Bare);
-        assert_eq!(start(json!({"phase": "Failed", "reason": "Evicted"})), PodStart::Over);
+        assert_eq!(readiness(ready.clone()), PodReadiness::Ready);
+        assert_eq!(readiness_with(&["app"], ready), PodReadiness::ReadyWithoutSidecar);
+        assert_eq!(readiness(json!({"phase": "Failed", "reason": "Evicted"})), PodReadiness::Ended);
         let ending =
             json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {}});
-        assert_eq!(pod_start(&serde_json::from_value(ending).unwrap()), PodStart::Over);
+        assert_eq!(pod_readiness(&serde_json::from_value(ending).unwrap()), PodReadiness::Ended);
         assert_eq!(
             starting(json!({"phase": "Pending"})),
             StartingPod { name: "web-1".into(), ..StartingPod::default() }
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_fits_nowhere_says_why() {
+    fn reads_scheduler_message_of_unschedulable_pod() {
         let scheduled = |reason: &str| {
             let message = "0/1 nodes are available: 1 Insufficient memory.";
             starting(json!({"phase": "Pending", "conditions": [
@@ -135,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_tell_what_they_wait_for_and_how_they_ended() {
+    fn reads_waiting_reason_and_last_end_of_containers() {
         let pod = starting(json!({"phase": "Pending",
             "initContainerStatuses": [
                 {"name": "migrate", "image": "i", "imageID": "", "ready": false, "restartCount": 3,

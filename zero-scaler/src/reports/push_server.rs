@@ -1,7 +1,8 @@
-//! The activators' pushes: a websocket at `/push`, text frames of [`ActivatorReport`], from whoever shows an activator's token.
+//! Receives the reports of activators: websocket at `/push`, text frames of [`ActivatorReport`].
 //!
-//! Frames and connections are bounded; a frame that makes no sense is dropped and counted, and its connection lives on:
-//! one bad message of an activator must not keep its next one from waking somebody.
+//! Clients authenticate with an activator's token. Reports go to the wake path.
+//! Frame size and number of connections are bounded. A malformed frame is dropped and counted, and its
+//! connection stays open, so that the next report of the same activator can still wake a workload.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,26 +26,25 @@ use crate::metrics::Metrics;
 use crate::scaling::scale_targets::ScaleAccess;
 use crate::scaling::wake::{WakePath, WorkloadsAtZero};
 
-/// A push of 5,000 workloads has about 1 MiB.
-const LARGEST_FRAME: usize = 4 << 20;
-/// Activators that may be connected.
-const MOST_CONNECTIONS: usize = 1024;
-/// An activator with requests pushes every second; an idle one responds to pings.
+/// A report of 5,000 workloads has about 1 MiB.
+const MAX_FRAME_BYTES: usize = 4 << 20;
+const MAX_CONNECTIONS: usize = 1024;
+/// An activator with requests reports every second; an idle one responds to pings.
 const LIMITS: PeerLimits = PeerLimits {
     ping_interval: Duration::from_secs(10),
     silence_timeout: Duration::from_secs(30),
     send_timeout: Duration::from_secs(10),
 };
 
-struct Shared<S, W> {
+struct PushServer<S, W> {
     wake: Arc<WakePath<S, W>>,
     metrics: Metrics,
     guard: TokenGuard,
-    places: Arc<Semaphore>,
+    connection_permits: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
-/// Takes pushes until `stop`.
+/// Accepts connections of activators until `stop`.
 ///
 /// # Errors
 /// When the listener fails.
@@ -55,59 +55,59 @@ pub async fn serve<S: ScaleAccess, W: WorkloadsAtZero>(
     guard: TokenGuard,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let shared = Arc::new(Shared { wake, metrics, guard, places, stop: stop.clone() });
-    let router = Router::new().route(PUSH_PATH, any(upgrade::<S, W>)).with_state(shared);
+    let connection_permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let server = Arc::new(PushServer { wake, metrics, guard, connection_permits, stop: stop.clone() });
+    let router = Router::new().route(PUSH_PATH, any(upgrade::<S, W>)).with_state(server);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
 async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
-    State(shared): State<Arc<Shared<S, W>>>,
+    State(server): State<Arc<PushServer<S, W>>>,
     headers: HeaderMap,
     request: WebSocketUpgrade,
 ) -> Response {
-    if let Err(refusal) = shared.guard.authorize(&headers, &[ACTIVATOR_ACCOUNT]).await {
-        shared.metrics.push_connections_refused.inc();
-        tracing::warn!(%refusal, "a push is refused");
-        return (refusal.status(), format!("{refusal}\n")).into_response();
+    if let Err(rejection) = server.guard.authorize(&headers, &[ACTIVATOR_ACCOUNT]).await {
+        server.metrics.push_connections_refused.inc();
+        tracing::warn!(%rejection, "push connection rejected");
+        return (rejection.status(), format!("{rejection}\n")).into_response();
     }
-    let Ok(place) = shared.places.clone().try_acquire_owned() else {
+    let Ok(permit) = server.connection_permits.clone().try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many connections\n").into_response();
     };
     request
-        .max_message_size(LARGEST_FRAME)
-        .max_frame_size(LARGEST_FRAME)
-        .on_upgrade(move |socket| read(socket, shared, place))
+        .max_message_size(MAX_FRAME_BYTES)
+        .max_frame_size(MAX_FRAME_BYTES)
+        .on_upgrade(move |socket| receive_reports(socket, server, permit))
 }
 
-async fn read<S: ScaleAccess, W: WorkloadsAtZero>(
+async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
     socket: WebSocket,
-    shared: Arc<Shared<S, W>>,
-    _place: OwnedSemaphorePermit,
+    server: Arc<PushServer<S, W>>,
+    _permit: OwnedSemaphorePermit,
 ) {
-    let _connected = Connected::new(&shared.metrics);
+    let _connected = ConnectedActivator::new(&server.metrics);
     let (mut sender, mut receiver) = split(socket, LIMITS);
-    let received = async {
+    let receiving = async {
         loop {
             let message = receiver.next().await?;
-            // The clock of a wake starts here, before anything is parsed.
+            // The latency of a wake counts from here, before the frame is parsed.
             let received = tokio::time::Instant::now().into_std();
             match message {
                 Message::Text(text) => {
-                    shared.metrics.push_frames.inc();
+                    server.metrics.push_frames.inc();
                     match serde_json::from_str::<ActivatorReport>(text.as_str()) {
-                        Ok(push) => shared.wake.receive(push, received),
-                        Err(error) => bad_frame(&shared.metrics, &error),
+                        Ok(report) => server.wake.receive(report, received),
+                        Err(error) => drop_malformed(&server.metrics, &error),
                     }
                 }
-                Message::Binary(_) => bad_frame(&shared.metrics, &"binary"),
+                Message::Binary(_) => drop_malformed(&server.metrics, &"binary frame"),
                 _ => {}
             }
         }
     };
     let ended: Result<Infallible, PeerError> = tokio::select! {
-        ended = received => ended,
-        ended = sender.ping_until(shared.stop.cancelled()) => match ended {
+        ended = receiving => ended,
+        ended = sender.ping_until(server.stop.cancelled()) => match ended {
             Ok(()) => return,
             Err(error) => Err(error),
         },
@@ -116,24 +116,24 @@ async fn read<S: ScaleAccess, W: WorkloadsAtZero>(
     tracing::debug!(%error, "activator disconnected");
 }
 
-fn bad_frame(metrics: &Metrics, error: &dyn std::fmt::Display) {
+fn drop_malformed(metrics: &Metrics, error: &dyn std::fmt::Display) {
     metrics.push_frames_bad.inc();
-    tracing::warn!(%error, "a push that makes no sense is dropped");
+    tracing::warn!(%error, "malformed push frame dropped");
 }
 
-/// Counts a connection while it lives.
-struct Connected<'a>(&'a Metrics);
+/// Counts an open connection.
+struct ConnectedActivator<'a>(&'a Metrics);
 
-// === impl Connected ===
+// === impl ConnectedActivator ===
 
-impl<'a> Connected<'a> {
+impl<'a> ConnectedActivator<'a> {
     fn new(metrics: &'a Metrics) -> Self {
         metrics.push_connections.inc();
         Self(metrics)
     }
 }
 
-impl Drop for Connected<'_> {
+impl Drop for ConnectedActivator<'_> {
     fn drop(&mut self) {
         self.0.push_connections.dec();
     }
@@ -150,7 +150,7 @@ mod tests {
     use crate::scaling::wake::tests::{FakeTarget, push, wake, workload};
 
     #[tokio::test]
-    async fn a_push_over_a_websocket_writes_in_milliseconds_and_bad_frames_change_nothing() {
+    async fn push_scales_workload_within_100_ms_after_malformed_frames() {
         let (target, mut writes) = FakeTarget::new(Duration::ZERO);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -168,7 +168,7 @@ mod tests {
         socket.send(Frame::text(serde_json::to_string(&push("web", 1.0)).unwrap())).await.unwrap();
         let written = timeout(Duration::from_secs(5), writes.recv()).await.unwrap();
         assert_eq!(written, Some((2, Some("1".into()))));
-        // The budget is 10 ms; a machine under test load gets ten times that.
+        // The budget is 10 ms; ten times as much allows for a loaded test machine.
         assert!(started.elapsed() < Duration::from_millis(100), "{:?}", started.elapsed());
         assert_eq!((metrics.push_frames_bad.get(), metrics.push_connections.get()), (2, 1));
 

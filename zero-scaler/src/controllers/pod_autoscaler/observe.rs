@@ -168,7 +168,7 @@ fn add_reports(observed: &mut ObservedWorkload, context: &Context) {
         unix_now.saturating_sub(i64::try_from(age).unwrap_or(i64::MAX))
     };
     let newest = context.decisions.newest(&observed.key, now);
-    observed.decision_received = newest.as_ref().map(|received| unix(received.at));
+    observed.decision_received = newest.as_ref().map(|received| unix(received.received_at));
     observed.last_requested = context.wake.last_requested(&observed.key).map(unix);
     observed.decision = newest.map(|received| received.decision);
 }

@@ -18,7 +18,8 @@ use crate::controllers::context::Context;
 use crate::controllers::ownership::other_owner_of_service;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{
-    PodEndpoint, is_managed, names_sidecar, nonstandard_sidecar_ports, pods, ready, routable_ports, tcp_ports,
+    PodEndpoint, is_managed, nonstandard_sidecar_ports, pods, ready, routable_ports, targets_sidecar,
+    tcp_ports,
 };
 
 /// One Service and its possible backends.
@@ -219,6 +220,6 @@ fn other_targets(service: &Service) -> Vec<i32> {
     let filled_in = |port: &ServicePort| {
         port.target_port.as_ref().is_none_or(|target| *target == IntOrString::Int(port.port))
     };
-    let others = tcp_ports(service).filter(|port| !(names_sidecar(port) || lone && filled_in(port)));
+    let others = tcp_ports(service).filter(|port| !(targets_sidecar(port) || lone && filled_in(port)));
     others.map(|port| port.port).collect()
 }
