@@ -61,6 +61,10 @@ the whole ConfigMap, because the others may belong to it: an event names it, and
 settings stay in force. Unknown keys are ignored, and so is Knative's `pod-autoscaler-class`.
 `start-patience` and `unschedulable-patience` are not Knative's.
 
+The leader of the zero-scaler copies valid settings to the ConfigMap
+`rouse-system/config-autoscaler-accepted`. Every process reads its settings from that copy, so an
+invalid `config-autoscaler` has no effect after a restart either. Do not edit the copy.
+
 | Key | Default | Values | Meaning |
 |---|---|---|---|
 ";
