@@ -1,6 +1,7 @@
 //! Reads the pods of a workload's Service from the EndpointSlices that Kubernetes writes.
 //!
-//! Input: the slices of the private Service (managed mode) or of the public Service (attached mode).
+//! Input: the slices of the private Service (managed mode) or of the public Service (attached
+//! mode).
 //! Output: endpoints for Rouse's own slices, and the number of ready pods. Both reconcilers use it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +29,8 @@ pub fn is_managed(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.selector.as_ref()).is_none_or(BTreeMap::is_empty)
 }
 
-/// The TCP ports that can be routed to activators: those that target the sidecar. In managed mode all
-/// do, because Rouse writes the endpoints.
+/// The TCP ports that can be routed to activators: those that target the sidecar. In managed mode
+/// all do, because Rouse writes the endpoints.
 pub fn routable_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
     let managed = is_managed(service);
     tcp_ports(service).filter(move |port| managed || targets_sidecar(port))
@@ -69,8 +70,8 @@ pub fn pods(
     }
 }
 
-/// Sidecar port numbers of pods that differ from the fixed one. Kubernetes writes separate slices for
-/// such pods. Activators cannot reach them, because they always use the fixed port.
+/// Sidecar port numbers of pods that differ from the fixed one. Kubernetes writes separate slices
+/// for such pods. Activators cannot reach them, because they always use the fixed port.
 pub fn nonstandard_sidecar_ports(
     slices: &SliceIndex,
     namespace: &str,
@@ -108,7 +109,8 @@ pub fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true)
 }
 
-/// A copy of an endpoint for Rouse's slices. Without hints, because they are computed for a whole slice.
+/// A copy of an endpoint for Rouse's slices. Without hints, because they are computed for a whole
+/// slice.
 pub fn without_hints(endpoint: &Endpoint) -> Endpoint {
     Endpoint {
         addresses: endpoint.addresses.clone(),

@@ -4,10 +4,10 @@
 //! Output: the cause (`autoscaler::scaling::pod_start`) for the statuses of PodAutoscaler and
 //! ServerlessService. A change of the cause enqueues both objects.
 //!
-//! - Ready pods without a sidecar are reported as well: they are no endpoints, and no condition of the
-//!   pod shows it.
-//! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the API
-//!   server nothing.
+//! - Ready pods without a sidecar are reported as well: they are no endpoints, and no condition of
+//!   the pod shows it.
+//! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the
+//!   API server nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -43,8 +43,8 @@ pub struct StartWatches {
     workloads: Mutex<HashMap<Key, WatchedWorkload>>,
 }
 
-/// Whether the pods of a workload are watched. A workload without an entry was not reconciled by this
-/// process yet.
+/// Whether the pods of a workload are watched. A workload without an entry was not reconciled by
+/// this process yet.
 enum WatchedWorkload {
     /// The workload has the pods that it needs.
     Started,
@@ -57,8 +57,8 @@ enum WatchedWorkload {
     },
 }
 
-/// Written by the watch, read by the reconcilers. The outer `None` means that the pods were not listed
-/// yet, the inner one that no problem was found.
+/// Written by the watch, read by the reconcilers. The outer `None` means that the pods were not
+/// listed yet, the inner one that no problem was found.
 type ObservedProblem = Arc<Mutex<Option<Option<StartProblem>>>>;
 
 /// Why a workload has no ready endpoint.
@@ -94,8 +94,8 @@ impl StartWatches {
         Self { client, queues, workloads: Mutex::default() }
     }
 
-    /// Watches the pods that `selector` selects. `reported` is the failure in the workload's status; it
-    /// keeps its start time across a restart of this process.
+    /// Watches the pods that `selector` selects. `reported` is the failure in the workload's
+    /// status; it keeps its start time across a restart of this process.
     pub fn watch(&self, key: &Key, selector: &str, patience: StartPatience, reported: Option<&StartFailure>) {
         let mut workloads = self.lock();
         let is_watched = |workload: &WatchedWorkload| matches!(workload, WatchedWorkload::Starting { selector: s, patience: p, .. } if s == selector && *p == patience);

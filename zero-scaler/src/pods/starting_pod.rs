@@ -1,7 +1,7 @@
 //! Converts a Pod into the input of `autoscaler::scaling::pod_start`.
 //!
-//! Used by the watch of starting pods. Conditions and container states are reduced to the facts that
-//! explain why a pod is not ready.
+//! Used by the watch of starting pods. Conditions and container states are reduced to the facts
+//! that explain why a pod is not ready.
 
 use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::scaling::pod_start::{StartingContainer, StartingPod};

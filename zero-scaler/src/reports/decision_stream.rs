@@ -1,12 +1,15 @@
 //! Receives the decisions of the metrics-adapters over websockets.
 //!
-//! Input: the addresses of ready metrics-adapters. One connection per adapter starts with a snapshot.
+//! Input: the addresses of ready metrics-adapters. One connection per adapter starts with a
+//! snapshot.
 //! Output: the newest decision of each workload, read by the PodAutoscaler reconciler.
 //!
-//! - The decisions of a connection are removed when it closes. A missing decision does not mean zero.
+//! - The decisions of a connection are removed when it closes. A missing decision does not mean
+//!   zero.
 //! - An adapter repeats each valid decision every 10 s. A decision that is not repeated expires.
 //! - Age counts from arrival, so clock skew between nodes has no effect.
-//! - During a leader change several adapters send decisions for one workload; the newest one counts.
+//! - During a leader change several adapters send decisions for one workload; the newest one
+//!   counts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;

@@ -1,8 +1,9 @@
 //! Receives the reports of activators: websocket at `/push`, text frames of [`ActivatorReport`].
 //!
 //! Clients authenticate with an activator's token. Reports go to the wake path.
-//! Frame size and number of connections are bounded. A malformed frame is dropped and counted, and its
-//! connection stays open, so that the next report of the same activator can still wake a workload.
+//! Frame size and number of connections are bounded. A malformed frame is dropped and counted, and
+//! its connection stays open, so that the next report of the same activator can still wake a
+//! workload.
 
 use std::convert::Infallible;
 use std::sync::Arc;
