@@ -28,8 +28,8 @@ use crate::metrics::fallback_waker::FallbackWakerMetrics;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time until a workload that was scaled may be scaled again.
 const AFTER_WAKE: Duration = Duration::from_secs(60);
-/// Time until a workload is tried again that could not be scaled, or that is above zero and has no
-/// pods yet.
+/// Delay before a retry for a workload that could not be scaled, or that is above zero without
+/// pods.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// Time for the API server to answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ pub struct StrandedWorkload {
     pub target: ScaleTargetRef,
 }
 
-/// Asks the throttler for all stranded workloads.
+/// Requests all stranded workloads from the throttler.
 pub type StrandedQuery = oneshot::Sender<Vec<StrandedWorkload>>;
 
 /// Scales stranded workloads from zero to one.

@@ -105,7 +105,7 @@ async fn paused_workload_rejects_requests_and_does_not_poke() {
 }
 
 /// A held request; repeats requests that were rejected while the workload was still paused.
-async fn eventually_held(harness: &Harness) -> tokio::task::JoinHandle<support::Answer> {
+async fn eventually_held(harness: &Harness) -> tokio::task::JoinHandle<support::ReceivedResponse> {
     loop {
         let request = harness.get("/");
         eventually("held or rejected", || async { harness.held() == 1 || request.is_finished() }).await;

@@ -38,14 +38,14 @@ async fn send_requests(url: String, http2: bool, answers: Arc<AtomicUsize>, stop
         let mut request = request(&url, method.clone(), "");
         request.headers_mut().insert(NUMBER, 0.into());
         request.headers_mut().insert(TAKES, 2.into());
-        let answer = support::Answer::of(client.request(request).await.unwrap()).await;
+        let answer = support::ReceivedResponse::of(client.request(request).await.unwrap()).await;
         assert_eq!(answer.status(), 200, "{}", String::from_utf8_lossy(&answer.body));
         answers.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 #[tokio::test]
-async fn no_get_fails_while_pods_are_killed_and_come_back() {
+async fn no_get_fails_while_pods_are_killed_and_replaced() {
     let harness = Harness::start().await;
     let mut pods = Vec::new();
     for ip in PODS {

@@ -16,11 +16,11 @@ use http_body_util::{BodyExt, Full};
 use support::group::{Group, pod_ip};
 use support::pod::FakePod;
 use support::work_log::{Figures, NUMBER, Stalls, TAKES};
-use support::{Answer, client, eventually, within};
+use support::{ReceivedResponse, client, eventually, within};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-async fn all_answered(requests: Vec<JoinHandle<Answer>>) {
+async fn await_all_responses(requests: Vec<JoinHandle<ReceivedResponse>>) {
     for request in requests {
         assert_eq!(within("answer", request).await.unwrap().status(), 200);
     }
@@ -42,7 +42,7 @@ async fn requests_at_one_activator_use_pods_of_all() {
     requests.extend((0..5).map(|_| busy.get("/")));
     busy.until_held(5).await;
     group.release(5);
-    all_answered(requests).await;
+    await_all_responses(requests).await;
     assert_eq!(most(&group), [1; 20]);
 }
 
@@ -55,7 +55,7 @@ async fn lent_slots_return_to_the_activator_that_needs_them() {
         let requests: Vec<_> = (0..12).map(|_| member.harness.get("/")).collect();
         group.until_each_runs(2).await;
         group.release(2);
-        all_answered(requests).await;
+        await_all_responses(requests).await;
     }
     assert_eq!(most(&group), [2; 6]);
 }
@@ -88,7 +88,7 @@ async fn others_use_slots_of_pods_that_their_owner_cannot_use() {
     let requests: Vec<_> = (0..4).map(|_| with_pods.get("/")).collect();
     group.until_each_runs(1).await;
     group.release(1);
-    all_answered(requests).await;
+    await_all_responses(requests).await;
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn others_take_over_slots_of_a_lost_activator() {
     let requests: Vec<_> = (0..12).map(|_| group.members[0].harness.get("/")).collect();
     group.until_each_runs(1).await;
     group.release(2);
-    all_answered(requests).await;
+    await_all_responses(requests).await;
     assert_eq!(most(&group), [1; 12]);
 }
 
@@ -123,7 +123,7 @@ async fn new_activator_shares_slots_with_the_others() {
         let requests: Vec<_> = (0..9).map(|_| member.harness.get("/")).collect();
         group.until_each_runs(1).await;
         group.release(1);
-        all_answered(requests).await;
+        await_all_responses(requests).await;
     }
 }
 
@@ -140,7 +140,7 @@ async fn stopping_activator_borrows_slots_for_held_requests() {
             member.harness.pod_seen(&pod_ip(pod), true).await;
         }
     }
-    all_answered(requests).await;
+    await_all_responses(requests).await;
 }
 
 #[tokio::test]
@@ -158,8 +158,8 @@ async fn deleted_pod_does_not_block_other_slots() {
         member.harness.settled().await;
     }
     group.release(10);
-    all_answered(first).await;
-    all_answered(next).await;
+    await_all_responses(first).await;
+    await_all_responses(next).await;
     assert_eq!(group.pods[1].served(), 1, "only the request that already ran on it");
 }
 

@@ -53,7 +53,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// # Errors
 /// When it cannot start, or a task or server ends unexpectedly.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    tracing::info!(version = VERSION, ?args, "starting");
+    tracing::info!(version = VERSION, ?args, "metrics-adapter started");
     let signal = shutdown::on_signal()?;
     let api_listener = bind(args.api_port).await?;
     let stats_listener = bind(args.stats_port).await?;

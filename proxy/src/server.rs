@@ -204,7 +204,7 @@ impl Open {
         let addresses = Arc::new(connection);
         if let Err(error) = self.server.serve(stream, handler, &addresses, self.stopped).await {
             // Caused by the client: it disconnected or did not send HTTP.
-            tracing::debug!(peer = %addresses.peer.0, %error, "connection ended");
+            tracing::debug!(peer = %addresses.peer.0, %error, "connection ended with an error");
         }
     }
 }

@@ -75,7 +75,7 @@ async fn counts_time_in_the_queue() {
 }
 
 #[tokio::test]
-async fn cuts_late_response_so_that_it_never_looks_complete() {
+async fn cuts_late_response_so_that_client_detects_it() {
     let app = TestApp::start().await;
     for flag in ["--timeout=200ms", "--idle-timeout=200ms"] {
         let sidecar = Sidecar::start(app.address, &[ONE_SLOT, flag]).await;

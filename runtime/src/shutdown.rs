@@ -22,7 +22,7 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
             tracing::info!(signal = first, "signal received, draining");
             token.cancel();
             let second = next(&mut terminate, &mut interrupt).await;
-            tracing::warn!(signal = second, "second signal, aborting");
+            tracing::warn!(signal = second, "second signal received, aborting");
             std::process::exit(ABORTED);
         }
     });

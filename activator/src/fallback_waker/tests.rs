@@ -102,7 +102,7 @@ async fn reads_nothing_while_a_zero_scaler_is_connected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leaves_workload_above_zero_as_it_is() {
+async fn does_not_scale_workload_above_zero() {
     let fixture = Fixture::start(3);
     fixture.at(300).await;
     assert_eq!((fixture.size(), fixture.api.writes().len()), (3, 0));
@@ -131,7 +131,7 @@ async fn retries_after_api_server_outage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_two_concurrent_writes_succeeds() {
+async fn only_one_of_two_concurrent_writes_succeeds() {
     let (fixture, stranded) = (Fixture::start(0), web());
     let resources = ApiResources::new(fixture.api.client());
     let (one, two) =

@@ -16,7 +16,7 @@ pub struct RequestContext {
     pub idle_timeouts: IdleTimeouts,
     /// Probes that the zero-scaler has announced for TCP ports.
     pub tcp_probes: TcpProbes,
-    /// Set when the process stops: responses then ask clients to connect again.
+    /// Set when the process stops. Responses then carry the signal to reconnect.
     pub draining: AtomicBool,
     /// Worker threads of the data path.
     pub workers: usize,

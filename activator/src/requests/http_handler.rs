@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn future_of_a_held_request_is_small() {
+    fn future_of_held_request_stays_below_size_bound() {
         let size = size_of(HttpHandler::handle);
         assert!(size <= MAX_BYTES, "{size} bytes");
     }

@@ -144,7 +144,7 @@ async fn accept(listener: TcpListener, guard: TokenGuard, own: IpAddr, events: m
                     let _ = events.send(LinkEvent::Connected { peer, dialed: false, socket }).await;
                 }
                 Ok((peer, _)) => {
-                    tracing::warn!(%peer, "activator rejected: it has this activator's own address")
+                    tracing::warn!(%peer, "activator rejected: same address as this activator")
                 }
                 Err(error @ SlotLinkError::Refused(_)) => {
                     tracing::warn!(%error, "connection to the slots port rejected")
@@ -189,7 +189,7 @@ impl SlotExchange {
     fn connected(&mut self, peer: IpAddr, dialed: bool, socket: Box<Socket>) {
         let current = self.links.get(&peer);
         if current.is_none() && self.links.len() >= MAX_LINKS {
-            return tracing::warn!(%peer, bound = MAX_LINKS, "activator rejected: too many are connected");
+            return tracing::warn!(%peer, bound = MAX_LINKS, "activator rejected: connection limit reached");
         }
         let by_lower = dialed == (self.membership.own() < peer);
         // Both sides may have connected at once; both keep the connection of the lower address.

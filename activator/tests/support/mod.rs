@@ -202,12 +202,12 @@ impl Harness {
     }
 
     /// A GET that runs in the background.
-    pub fn get(&self, path: &str) -> tokio::task::JoinHandle<Answer> {
+    pub fn get(&self, path: &str) -> tokio::task::JoinHandle<ReceivedResponse> {
         self.send(Request::get(self.url(path)).body(Full::default()).unwrap())
     }
 
-    pub fn send(&self, request: Request<Full<Bytes>>) -> tokio::task::JoinHandle<Answer> {
-        tokio::spawn(async move { Answer::of(client().request(request).await.unwrap()).await })
+    pub fn send(&self, request: Request<Full<Bytes>>) -> tokio::task::JoinHandle<ReceivedResponse> {
+        tokio::spawn(async move { ReceivedResponse::of(client().request(request).await.unwrap()).await })
     }
 
     /// Requests that wait now.
@@ -230,12 +230,12 @@ impl Harness {
 
 /// A response, read to its end.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ReceivedResponse {
     pub head: http::response::Parts,
     pub body: Bytes,
 }
 
-impl Answer {
+impl ReceivedResponse {
     pub async fn of(response: Response<hyper::body::Incoming>) -> Self {
         let (head, body) = response.into_parts();
         Self { head, body: body.collect().await.unwrap().to_bytes() }

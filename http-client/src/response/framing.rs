@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_ends_in_one_way() {
+    fn response_has_exactly_one_end() {
         let framed = |fields: &[(&'static str, &'static str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in fields {

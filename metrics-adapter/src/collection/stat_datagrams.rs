@@ -38,7 +38,7 @@ const RECEIVE_BATCH: usize = 1024;
 const RETRY: Duration = Duration::from_millis(50);
 
 /// A pod's answer: its stat, or `None` before the end of its first period.
-type DatagramAnswer = Option<Stat>;
+type DatagramResponse = Option<Stat>;
 
 /// Why a query has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct StatDatagrams {
 struct PendingQuery {
     nonce: u64,
     /// `None` once the query is answered.
-    reply: Option<oneshot::Sender<DatagramAnswer>>,
+    reply: Option<oneshot::Sender<DatagramResponse>>,
 }
 
 /// An entry among the pending queries, removed when dropped.
@@ -86,7 +86,7 @@ impl StatDatagrams {
     ///
     /// # Errors
     /// When it does not answer in time.
-    pub async fn query(&self, ip: IpAddr) -> Result<DatagramAnswer, DatagramError> {
+    pub async fn query(&self, ip: IpAddr) -> Result<DatagramResponse, DatagramError> {
         let socket =
             if ip.is_ipv4() { &self.ipv4 } else { &self.ipv6 }.as_ref().ok_or(DatagramError::NoAnswer)?;
         let (reply, mut answer) = oneshot::channel();
@@ -150,7 +150,7 @@ impl StatDatagrams {
         }
     }
 
-    fn add_pending(&self, reply: oneshot::Sender<DatagramAnswer>) -> Option<(u64, PendingSlot<'_>)> {
+    fn add_pending(&self, reply: oneshot::Sender<DatagramResponse>) -> Option<(u64, PendingSlot<'_>)> {
         let mut pending = self.lock();
         if pending.len() >= MAX_PENDING {
             return None;

@@ -75,7 +75,7 @@ pub async fn serve(listener: TcpListener, config: ServerConfig, api: Arc<Api>, s
         tokio::spawn(async move {
             if let Err(error) = connection(stream, acceptor, api, watcher).await {
                 // Mostly clients that closed, or that do not trust the certificate yet.
-                tracing::debug!(%peer, %error, "connection ended");
+                tracing::debug!(%peer, %error, "connection ended with an error");
             }
             drop(permit);
         });

@@ -56,7 +56,7 @@ pin_project! {
 }
 
 pin_project! {
-    /// The response future of a handler; signals the connection if the response asks for a drain.
+    /// The response future of a handler; signals the connection if the response requests a drain.
     pub(super) struct DrainObserver<F> {
         #[pin]
         response: F,

@@ -214,7 +214,7 @@ impl Wake for SharedBody {
             live.timer.schedule(&Waker::from(self.clone()));
             return;
         };
-        tracing::debug!(%timeout, "response cut");
+        tracing::debug!(%timeout, "response cut off at its timeout");
         stream.cut = Some(timeout);
         let (live, task) = (stream.live.take(), stream.task.take());
         drop(stream);

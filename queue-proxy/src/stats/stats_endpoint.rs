@@ -110,7 +110,7 @@ impl StatsEndpoint {
         let stat = stat(&self.pod, self.counter.report(now), timestamp);
         match serde_json::to_vec(&stat) {
             Ok(json) => *self.lock() = Some(FinishedPeriod { stat, json: Bytes::from(json) }),
-            Err(error) => tracing::error!(%error, "cannot encode the stat"),
+            Err(error) => tracing::error!(%error, "stat not encoded"),
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_by_datagram_is_answered_and_nothing_else_is() {
+    async fn responds_to_stat_datagrams_only() {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).unwrap();
         let start = tokio::time::Instant::now().into_std();

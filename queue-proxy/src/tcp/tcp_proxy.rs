@@ -196,7 +196,7 @@ impl TcpProxyParts {
             stop: self.stop.clone(),
         };
         if let Err(error) = relay.run(&mut client, &mut app).await {
-            tracing::debug!(%error, "connection failed");
+            tracing::debug!(%error, "TCP connection failed");
         }
         self.metrics.count(ConnectionOutcome::Served);
     }

@@ -177,7 +177,7 @@ fn every_reason_in_troubleshooting_is_in_the_reference() {
 }
 
 #[test]
-fn pages_name_things_and_not_persons() {
+fn pages_contain_no_indefinite_pronouns() {
     let banned = ["nobody", "somebody", "whoever", "whom", "whose"];
     let mut faults = Vec::new();
     for page in all().unwrap() {

@@ -20,14 +20,14 @@ use crate::send;
 
 /// Arguments of the client.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {
+pub(crate) struct ClientArgs {
     /// Port for commands
     #[arg(long, default_value_t = 8081)]
     port: u16,
 }
 
 /// Serves until a termination signal.
-pub(crate) async fn run(args: Args) -> Result<()> {
+pub(crate) async fn run(args: ClientArgs) -> Result<()> {
     let stop = runtime::shutdown::on_signal()?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;
     let service = |request: Request<Incoming>, _: &_| std::future::ready(Ok(respond(&request)));

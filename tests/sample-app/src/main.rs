@@ -19,10 +19,10 @@ struct Args {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Respond to every request with 200, after `?work=MILLISECONDS`
-    Serve(serve::Args),
+    Serve(serve::ServeArgs),
     /// Receive commands to send load: GET
     /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..
-    Client(client::Args),
+    Client(client::ClientArgs),
     /// Send a load now and print one line of JSON for each request
     Send(load_command::LoadCommand),
 }

@@ -21,7 +21,7 @@ const LONGEST_WORK: Duration = Duration::from_secs(600);
 
 /// Arguments of the app.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     /// Port to listen on
     #[arg(long, default_value_t = 8080)]
     port: u16,
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 }
 
 /// Serves until a termination signal.
-pub(crate) async fn run(args: Args) -> Result<()> {
+pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     let started = HeaderValue::from(runtime::clock::unix_millis());
     let stop = runtime::shutdown::on_signal()?;
     // A signal during the delay ends the server right after its start.

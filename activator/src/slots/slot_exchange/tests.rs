@@ -190,7 +190,7 @@ async fn closes_connection_after_invalid_message() {
 }
 
 #[tokio::test]
-async fn messages_have_this_json_form() {
+async fn messages_have_documented_json_form() {
     let activators = watch::Sender::default();
     let mut running = RunningExchange::start("127.0.8.5", &activators).await;
     let mut peer = running.connect(Some("127.0.8.9")).await.unwrap();

@@ -90,7 +90,7 @@ struct WorkloadEntry {
     /// Rejects requests while there is no pod.
     #[serde(default)]
     paused: bool,
-    /// Asks clients to connect again.
+    /// The Service routes to pods again, so responses signal clients to reconnect.
     #[serde(default)]
     serving: bool,
 }

@@ -45,19 +45,18 @@ Notes:
   that takes. See [when no pod can start](../concepts.md#when-no-pod-can-start).
 - `initial-scale`: with an HPA it is the size of a new workload's first wake. [Without an
   HPA](../howto/without-an-hpa.md) it is also the size that the workload is brought to first.
-- `scale-down-delay`: for a load that wanders about a whole number of pods. The HPA needs no
+- `scale-down-delay`: for a load that varies around a whole number of pods. The HPA needs no
   `stabilizationWindowSeconds` for it.
 - `reachability`: `Unreachable` retires a workload, such as the old half of a blue-green pair. It
   goes to zero from any size, without `scale-to-zero` as well; `min-scale`, `initial-scale`,
-  retention, delay and the rate of descent no longer hold it. A request that comes all the same is
-  served.
+  retention, delay and `max-scale-down-rate` no longer apply. Requests that still arrive are served.
 - `metric`: `rps` is accepted for `requests-per-second`. The default target is 100 for
   concurrency and 200 for requests per second.
 
 ## Cluster settings
 
-The keys of the ConfigMap `rouse-system/config-autoscaler` are read live. One invalid key rejects
-the whole ConfigMap, because the others may belong to it: an event names it, and the last good
+The keys of the ConfigMap `rouse-system/config-autoscaler` apply at once. One invalid key rejects
+the whole ConfigMap, because other keys may depend on it. An event names the key, and the last valid
 settings stay in force. Unknown keys are ignored, and so is Knative's `pod-autoscaler-class`.
 `start-patience` and `unschedulable-patience` are not Knative's.
 

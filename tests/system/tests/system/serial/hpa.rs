@@ -16,7 +16,7 @@ const POD_START: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
-async fn stock_hpa_holds_four_pods_under_load_for_four() -> Result<()> {
+async fn stock_hpa_keeps_four_pods_under_load_for_four() -> Result<()> {
     let namespace = begin_exclusive("steady").await?;
     // With the default of 200 % a panic would begin at the second pod; here the HPA alone is to
     // scale.
