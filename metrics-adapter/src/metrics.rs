@@ -7,7 +7,7 @@ use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 use runtime::kubernetes::lease::Leadership;
-use runtime::metric_description::MetricDescription;
+use runtime::metrics::MetricDescription;
 
 /// Every metric family that the process registers, for the reference page.
 pub fn describe() -> Vec<MetricDescription> {

@@ -14,7 +14,6 @@ pub mod auth;
 pub mod clock;
 #[cfg(feature = "kube")]
 pub mod kubernetes;
-pub mod metric_description;
 pub mod metrics;
 pub mod readiness;
 #[cfg(feature = "websocket")]

@@ -1,8 +1,10 @@
 //! Metrics that every component has.
 
+mod description;
+
 use prometheus::{IntGauge, Opts, Registry};
 
-pub use crate::metric_description::{MetricDescription, MetricKind};
+pub use description::{MetricDescription, MetricKind};
 
 /// The name of a metric: `rouse_<component>_<suffix>`, with `component` as in labels of Kubernetes objects.
 pub fn metric_name(component: &str, suffix: &str) -> String {
