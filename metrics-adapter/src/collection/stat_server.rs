@@ -11,7 +11,6 @@
 //! snapshot.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,17 +20,15 @@ use autoscaler::contract::{
 use autoscaler::stats::ActivatorReport;
 use axum::Router;
 use axum::extract::State;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use futures::SinkExt;
 use http::{HeaderMap, StatusCode, Uri};
 use runtime::auth::{AuthError, TokenGuard};
+use runtime::websocket::{PeerError, PeerLimits, PeerSender, split};
 use tokio::net::TcpListener;
-use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
@@ -49,12 +46,11 @@ const MAX_SUBSCRIBER_FRAME: usize = 4096;
 const MAX_ACTIVATORS: usize = 512;
 /// Concurrent subscribers of decisions.
 const MAX_SUBSCRIBERS: usize = 64;
-/// Interval between pings.
-const PING_INTERVAL: Duration = Duration::from_secs(3);
-/// A peer that sends nothing for this long, not even a pong, is disconnected.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// A peer that does not accept a message within this time is disconnected.
-const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+const PEER_LIMITS: PeerLimits = PeerLimits {
+    ping_interval: Duration::from_secs(3),
+    silence_timeout: Duration::from_secs(10),
+    send_timeout: Duration::from_secs(5),
+};
 
 /// The state that all connections share.
 #[derive(Clone, Debug)]
@@ -72,27 +68,15 @@ pub struct StatServer {
 /// Why a connection was closed.
 #[derive(Debug, thiserror::Error)]
 enum DisconnectReason {
-    #[error("closed by the peer")]
-    Closed,
-    #[error("no message for {READ_TIMEOUT:?}")]
-    ReadTimeout,
-    #[error("message not accepted within {SEND_TIMEOUT:?}")]
-    SendTimeout,
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     #[error("the subscriber lagged by {0} changes")]
     Lagged(u64),
     #[error("this process is stopping")]
     Stopping,
-    #[error(transparent)]
-    Broken(#[from] axum::Error),
 }
 
-/// One websocket connection, with pings and timeouts.
-struct Peer {
-    socket: WebSocket,
-    last_message: Instant,
-    ping: tokio::time::Interval,
-    stop: CancellationToken,
-}
+type WebSocketSender = PeerSender<WebSocket, Message>;
 
 // === impl StatServer ===
 
@@ -175,51 +159,77 @@ impl StatServer {
     async fn receive(self, socket: WebSocket, permit: OwnedSemaphorePermit) {
         let connected = self.collector.activator_connected();
         self.metrics.pushes.connections.inc();
-        let mut peer = Peer::new(socket, self.stop.clone());
-        let reason = loop {
-            match peer.next(std::future::pending::<Infallible>()).await {
-                Ok(PeerEvent::Message(Message::Text(text))) => self.record(text.as_str()),
-                Ok(PeerEvent::Message(Message::Binary(_))) => self.metrics.pushes.bad_frames.inc(),
-                Ok(_) => {}
-                Err(reason) => break reason,
+        let (mut sender, mut receiver) = split(socket, PEER_LIMITS);
+        let receiving = async {
+            loop {
+                match receiver.next().await {
+                    Ok(Message::Text(text)) => self.record(text.as_str()),
+                    Ok(Message::Binary(_)) => self.metrics.pushes.bad_frames.inc(),
+                    Ok(_) => {}
+                    Err(error) => return error,
+                }
+            }
+        };
+        let reason = tokio::select! {
+            error = receiving => error.into(),
+            pinged = sender.ping_until(self.stop.cancelled()) => {
+                pinged.map_or_else(DisconnectReason::from, |()| DisconnectReason::Stopping)
             }
         };
         tracing::info!(%reason, "activator disconnected");
-        peer.close(&reason).await;
+        close(&mut sender, &reason).await;
         self.metrics.pushes.connections.dec();
         drop((connected, permit));
     }
 
     async fn publish(self, socket: WebSocket, permit: OwnedSemaphorePermit) {
         self.metrics.decision_subscribers.inc();
-        let mut peer = Peer::new(socket, self.stop.clone());
-        let reason = match self.send_decisions(&mut peer).await {
-            Ok(never) => match never {},
-            Err(reason) => reason,
+        let (mut sender, mut receiver) = split(socket, PEER_LIMITS);
+        let reason = tokio::select! {
+            Err(reason) = self.send_decisions(&mut sender) => reason,
+            error = receiver.closed() => error.into(),
+            () = self.stop.cancelled() => DisconnectReason::Stopping,
         };
         tracing::info!(%reason, "decision subscriber disconnected");
-        if matches!(reason, DisconnectReason::SendTimeout | DisconnectReason::Lagged(_)) {
+        if matches!(reason, DisconnectReason::Peer(PeerError::SendTimeout(_)) | DisconnectReason::Lagged(_)) {
             self.metrics.decision_subscribers_dropped.inc();
         }
-        peer.close(&reason).await;
+        close(&mut sender, &reason).await;
         self.metrics.decision_subscribers.dec();
         drop(permit);
     }
 
-    async fn send_decisions(&self, peer: &mut Peer) -> Result<Infallible, DisconnectReason> {
+    async fn send_decisions(&self, sender: &mut WebSocketSender) -> Result<Infallible, DisconnectReason> {
         let (snapshot, mut changes) = self.decisions.subscribe();
         if let Some(snapshot) = snapshot {
-            peer.send(Message::Text(snapshot)).await?;
+            sender.send([Message::Text(snapshot)]).await?;
         }
         loop {
-            match peer.next(changes.recv()).await? {
-                PeerEvent::Own(Ok(change)) => peer.send_batch(change, &mut changes).await?,
-                PeerEvent::Own(Err(RecvError::Lagged(missed))) => {
-                    return Err(DisconnectReason::Lagged(missed));
+            let mut batch = match sender.ping_until(changes.recv()).await? {
+                Ok(change) => vec![Message::Text(change)],
+                Err(RecvError::Lagged(missed)) => return Err(DisconnectReason::Lagged(missed)),
+                Err(RecvError::Closed) => return Err(DisconnectReason::Stopping),
+            };
+            // Decisions come in bursts, which are sent together.
+            loop {
+                match changes.try_recv() {
+                    Ok(change) => batch.push(Message::Text(change)),
+                    Err(TryRecvError::Lagged(missed)) => return Err(DisconnectReason::Lagged(missed)),
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
-                PeerEvent::Own(Err(RecvError::Closed)) => return Err(DisconnectReason::Stopping),
-                PeerEvent::Message(_) => {}
             }
+            sender.send(batch).await?;
+        }
+    }
+}
+
+/// Sends a close frame at shutdown. Code 1012 (service restart) makes the peer reconnect, possibly
+/// to another replica.
+async fn close(sender: &mut WebSocketSender, reason: &DisconnectReason) {
+    if matches!(reason, DisconnectReason::Stopping) {
+        let frame = CloseFrame { code: close_code::RESTART, reason: "stopping".into() };
+        if let Err(error) = sender.send([Message::Close(Some(frame))]).await {
+            tracing::debug!(%error, "close frame not sent");
         }
     }
 }
@@ -264,84 +274,4 @@ async fn forwarded(
         Some(uri) => api.serve_forwarded(&uri, &headers).map(axum::body::Body::new),
         None => StatusCode::NOT_FOUND.into_response(),
     }
-}
-
-/// The next event of a connection.
-enum PeerEvent<T> {
-    Message(Message),
-    Own(T),
-}
-
-// === impl Peer ===
-
-impl Peer {
-    fn new(socket: WebSocket, stop: CancellationToken) -> Self {
-        let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
-        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { socket, last_message: Instant::now(), ping, stop }
-    }
-
-    /// Waits for the peer's next message or for `own`, whichever is first.
-    async fn next<T>(&mut self, own: impl Future<Output = T>) -> Result<PeerEvent<T>, DisconnectReason> {
-        let mut own = std::pin::pin!(own);
-        loop {
-            tokio::select! {
-                () = self.stop.cancelled() => return Err(DisconnectReason::Stopping),
-                () = tokio::time::sleep_until(self.last_message + READ_TIMEOUT) => return Err(DisconnectReason::ReadTimeout),
-                _ = self.ping.tick() => {
-                    send(&mut self.socket, Message::Ping(bytes::Bytes::new())).await?;
-                }
-                message = self.socket.recv() => {
-                    let message = message.ok_or(DisconnectReason::Closed)??;
-                    self.last_message = Instant::now();
-                    if matches!(message, Message::Close(_)) {
-                        return Err(DisconnectReason::Closed);
-                    }
-                    return Ok(PeerEvent::Message(message));
-                }
-                value = &mut own => return Ok(PeerEvent::Own(value)),
-            }
-        }
-    }
-
-    async fn send(&mut self, message: Message) -> Result<(), DisconnectReason> {
-        send(&mut self.socket, message).await
-    }
-
-    /// Sends a change together with all queued ones, because decisions come in bursts.
-    async fn send_batch(
-        &mut self,
-        change: Utf8Bytes,
-        more: &mut broadcast::Receiver<Utf8Bytes>,
-    ) -> Result<(), DisconnectReason> {
-        let batch = async {
-            self.socket.feed(Message::Text(change)).await?;
-            loop {
-                match more.try_recv() {
-                    Ok(change) => self.socket.feed(Message::Text(change)).await?,
-                    Err(TryRecvError::Lagged(missed)) => return Err(DisconnectReason::Lagged(missed)),
-                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-                }
-            }
-            Ok(self.socket.flush().await?)
-        };
-        tokio::time::timeout(SEND_TIMEOUT, batch).await.map_err(|_| DisconnectReason::SendTimeout)?
-    }
-
-    /// Sends a close frame at shutdown. Code 1012 (service restart) makes the peer reconnect,
-    /// possibly to another replica.
-    async fn close(&mut self, reason: &DisconnectReason) {
-        if matches!(reason, DisconnectReason::Stopping) {
-            let frame = CloseFrame { code: close_code::RESTART, reason: "stopping".into() };
-            if let Err(error) = self.send(Message::Close(Some(frame))).await {
-                tracing::debug!(%error, "close frame not sent");
-            }
-        }
-    }
-}
-
-async fn send(socket: &mut WebSocket, message: Message) -> Result<(), DisconnectReason> {
-    Ok(tokio::time::timeout(SEND_TIMEOUT, socket.send(message))
-        .await
-        .map_err(|_| DisconnectReason::SendTimeout)??)
 }
