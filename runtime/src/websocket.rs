@@ -7,6 +7,8 @@
 mod connector;
 mod frame;
 mod peer;
+#[cfg(test)]
+mod tests;
 
 pub use connector::{ClientSocket, ConnectError, Connector};
 pub use frame::Frame;
