@@ -6,7 +6,8 @@ use prometheus::{IntGauge, Opts, Registry};
 
 pub use description::{MetricDescription, MetricKind};
 
-/// The name of a metric: `rouse_<component>_<suffix>`, with `component` as in labels of Kubernetes objects.
+/// The name of a metric: `rouse_<component>_<suffix>`, with `component` as in labels of Kubernetes
+/// objects.
 pub fn metric_name(component: &str, suffix: &str) -> String {
     format!("rouse_{}_{suffix}", component.replace('-', "_"))
 }

@@ -1,7 +1,7 @@
 //! The activators: which are ready and listen, and whether a Service's address leads to them.
 //!
-//! `path_probe` sends single probes. `directory` uses them before an activator enters the endpoints of a
-//! Service. `path_verification` uses them before a workload is scaled to zero.
+//! `path_probe` sends single probes. `directory` uses them before an activator enters the endpoints
+//! of a Service. `path_verification` uses them before a workload is scaled to zero.
 
 pub mod directory;
 pub mod path_probe;

@@ -1,8 +1,8 @@
 //! Startup, wiring and shutdown of the process.
 //!
-//! [`run`] binds the sockets and starts the election, the watches, the reconcilers and the push server.
-//! On shutdown the push server drains first; the other tasks may stop anywhere, because their state is
-//! in objects of the cluster.
+//! [`run`] binds the sockets and starts the election, the watches, the reconcilers and the push
+//! server. On shutdown the push server drains first; the other tasks may stop anywhere, because
+//! their state is in objects of the cluster.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -252,8 +252,8 @@ fn reconcilers(
     });
 }
 
-/// Reconciles all objects when this replica acquires leadership, and changed objects while it leads. Other
-/// replicas only wake workloads.
+/// Reconciles all objects when this replica acquires leadership, and changed objects while it
+/// leads. Other replicas only wake workloads.
 async fn reconcile_while_leading(context: Arc<Context>, mut leadership: Leadership) {
     loop {
         leadership.acquired().await;
@@ -291,15 +291,16 @@ async fn reconcile_all(context: &Arc<Context>) {
     );
 }
 
-/// Waits until every list is complete and the settings were read. A reconciler that started earlier would
-/// treat unlisted objects as deleted, and remove the endpoints of Services that serve.
+/// Waits until every list is complete and the settings were read. A reconciler that started earlier
+/// would treat unlisted objects as deleted, and remove the endpoints of Services that serve.
 async fn all_listed(readiness: Readiness) {
     while !readiness.is_ready() {
         tokio::time::sleep(READINESS_POLL_INTERVAL).await;
     }
 }
 
-/// Keeps a connection to the API server open, because a TLS handshake would delay a wake by milliseconds.
+/// Keeps a connection to the API server open, because a TLS handshake would delay a wake by
+/// milliseconds.
 async fn keep_connected(client: kube::Client) {
     loop {
         tokio::time::sleep(KEEPALIVE_INTERVAL).await;

@@ -32,10 +32,12 @@ pub struct Args {
     /// Accept reports without a token. For tests on one machine.
     #[arg(long, env = "ROUSE_OPEN_STATS_PORT")]
     pub open_stats_port: bool,
-    /// Accept HPA metrics of type Object on a Service; needs a metrics-adapter that serves custom.metrics.k8s.io.
+    /// Accept HPA metrics of type Object on a Service; needs a metrics-adapter that serves
+    /// custom.metrics.k8s.io.
     #[arg(long, env = "ROUSE_CUSTOM_METRICS")]
     pub custom_metrics: bool,
-    /// Average rate of requests to the API server, per second. Writes of scales, endpoints and leased ports are exempt.
+    /// Average rate of requests to the API server, per second. Writes of scales, endpoints and
+    /// leased ports are exempt.
     #[arg(long, env = "ROUSE_KUBE_API_QPS", default_value_t = QPS)]
     pub kube_api_qps: NonZeroU32,
     /// Largest burst of requests to the API server.

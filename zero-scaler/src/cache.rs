@@ -1,7 +1,7 @@
 //! Copies of cluster objects, kept by watches and read by the controllers.
 //!
-//! `watches` fills the stores and puts changed objects into the work queues. Objects of other owners
-//! are trimmed to the fields that are read.
+//! `watches` fills the stores and puts changed objects into the work queues. Objects of other
+//! owners are trimmed to the fields that are read.
 
 pub mod abandoned_targets;
 pub mod cached_target;

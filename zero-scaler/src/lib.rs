@@ -7,11 +7,11 @@
 //!            activator ── push ──► wake ──┴──────────────► /scale   0 to n at once
 //! ```
 //!
-//! Pure decisions are in the crate `autoscaler`; this crate observes, calls it, and writes. All state is
-//! in objects of the cluster. State in memory (decisions, last requests) is rebuilt from the next
-//! connection. The replica that holds the Lease reconciles; all replicas have the same caches and wake
-//! workloads. Writes of two replicas do not conflict: each is idempotent or has a resource version as
-//! precondition.
+//! Pure decisions are in the crate `autoscaler`; this crate observes, calls it, and writes. All
+//! state is in objects of the cluster. State in memory (decisions, last requests) is rebuilt from
+//! the next connection. The replica that holds the Lease reconciles; all replicas have the same
+//! caches and wake workloads. Writes of two replicas do not conflict: each is idempotent or has a
+//! resource version as precondition.
 
 pub mod activators;
 pub mod app;

@@ -4,7 +4,8 @@ use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 use zero_scaler::{app, args::Args};
 
-/// For the reason see queue-proxy's `main.rs`. It also returns the memory of complete lists to the system.
+/// For the reason see queue-proxy's `main.rs`. It also returns the memory of complete lists to the
+/// system.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -176,7 +176,8 @@ fn trailers(read: &mut Bytes) -> Result<Option<HeaderMap>, InvalidCoding> {
 mod tests {
     use super::*;
 
-    /// All data and trailers of `bytes`, given in parts of `step` bytes, and what is left behind the body.
+    /// All data and trailers of `bytes`, given in parts of `step` bytes, and what is left behind
+    /// the body.
     fn decoded(
         mut decoder: ResponseDecoder,
         bytes: &[u8],

@@ -55,8 +55,8 @@ impl Server {
         tokio::time::timeout(TIMEOUT, exchange).await
     }
 
-    /// Writes `start` and then `repeated` up to `length` bytes. Returns the number of bytes that the
-    /// connection accepted, and the result of the client.
+    /// Writes `start` and then `repeated` up to `length` bytes. Returns the number of bytes that
+    /// the connection accepted, and the result of the client.
     pub(crate) async fn flood(
         &self,
         start: &[u8],

@@ -1,8 +1,8 @@
 //! Settings in a ConfigMap, and the copy of its last valid content.
 //!
 //! Users edit one ConfigMap; the leader of one component copies valid content into another one. All
-//! processes take their settings from the copy, so that they agree after a restart beside an invalid
-//! edit. Before the first copy exists, the ConfigMap of the users counts.
+//! processes take their settings from the copy, so that they agree after a restart beside an
+//! invalid edit. Before the first copy exists, the ConfigMap of the users counts.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +46,8 @@ impl ObservedSettings {
     }
 }
 
-/// Watches both ConfigMaps. The first item comes when both were read, then one for each change. Never
-/// ends; failed watches are retried.
+/// Watches both ConfigMaps. The first item comes when both were read, then one for each change.
+/// Never ends; failed watches are retried.
 pub fn watch_settings(
     client: &Client,
     namespace: &str,

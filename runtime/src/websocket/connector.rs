@@ -54,8 +54,8 @@ pub struct Connector {
 // === impl Connector ===
 
 impl Connector {
-    /// Connects to `path` at `address` and authenticates with `token`. Retries begin at the first of
-    /// the delays `retry` and reach the second.
+    /// Connects to `path` at `address` and authenticates with `token`. Retries begin at the first
+    /// of the delays `retry` and reach the second.
     pub fn new(
         address: SocketAddr,
         path: &'static str,

@@ -1,8 +1,9 @@
 //! Reads the project's documents: pages, fenced blocks, headings and links.
 //!
-//! Input: the Markdown files of the repository that users read. The tests of this crate check them without a cluster; the
-//! system tests apply their YAML and run their commands on one. Only the Markdown that these documents use is understood:
-//! fences of three backticks, headings with `#`, inline links, and `<img src="...">`.
+//! Input: the Markdown files of the repository that users read. The tests of this crate check them
+//! without a cluster; the system tests apply their YAML and run their commands on one. Only the
+//! Markdown that these documents use is understood: fences of three backticks, headings with `#`,
+//! inline links, and `<img src="...">`.
 
 pub mod block;
 pub mod link;

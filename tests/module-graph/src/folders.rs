@@ -13,7 +13,8 @@ pub(crate) struct CrowdedFolder {
     pub(crate) entries: usize,
 }
 
-/// Folders below the root with more than `limit` files and folders under version control. `foo.rs` and `foo/` are one entry.
+/// Folders below the root with more than `limit` files and folders under version control. `foo.rs`
+/// and `foo/` are one entry.
 pub(crate) fn crowded(limit: usize) -> anyhow::Result<Vec<CrowdedFolder>> {
     let output = Command::new("git").args(["ls-files", "-z"]).output().context("run git ls-files")?;
     ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,8 +1,9 @@
-//! Prints the module graph of each crate of the workspace, and fails on an import cycle or a crowded folder.
+//! Prints the module graph of each crate of the workspace, and fails on an import cycle or a
+//! crowded folder.
 //!
 //! A module is a file. Module A uses module B if code of A that is not test code names an item that
-//! B defines; a name that reaches A through a `pub use` counts for the module that defines the item,
-//! so a folder may re-export its contents freely. Parent and child count like any other pair.
+//! B defines; a name that reaches A through a `pub use` counts for the module that defines the
+//! item, so a folder may re-export its contents freely. Parent and child count like any other pair.
 //!
 //! Run by `make lint`. `cargo-modules` has such a check as well, but needs rust-analyzer's crates,
 //! which take longer to build than the rest of the workspace.

@@ -1,11 +1,12 @@
-//! The directory of activators: which are ready, which listen on a leased port, how long none was ready.
+//! The directory of activators: which are ready, which listen on a leased port, how long none was
+//! ready.
 //!
-//! Input: the slices of Service `activator`, and probes. Output: endpoints for the slices of workloads.
-//! A successful probe is valid for as long as the activator is ready, so reconciles probe each pair of
-//! activator and port once.
+//! Input: the slices of Service `activator`, and probes. Output: endpoints for the slices of
+//! workloads. A successful probe is valid for as long as the activator is ready, so reconciles
+//! probe each pair of activator and port once.
 //!
-//! In a dual-stack cluster an activator has two addresses. It is selected once, by its first address, as
-//! activators identify each other. Each of its addresses is probed on its own.
+//! In a dual-stack cluster an activator has two addresses. It is selected once, by its first
+//! address, as activators identify each other. Each of its addresses is probed on its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -174,7 +175,8 @@ impl Activators {
         ListeningActivators { endpoints, all }
     }
 
-    /// Selects activators of a workload by their first addresses. Others replace those that do not listen.
+    /// Selects activators of a workload by their first addresses. Others replace those that do not
+    /// listen.
     async fn select(
         &self,
         activators: impl Iterator<Item = IpAddr>,

@@ -1,18 +1,19 @@
 //! Probes of an address: does it lead to an activator that holds requests of a workload?
 //!
-//! There are two uses. [`directory`](super::directory) probes an activator on its leased port before the
-//! activator enters an EndpointSlice. [`path_verification`](super::path_verification) probes the
-//! Service's own address before the last pod is removed. That verifies that the node of this process has
-//! applied the slices, and that no network policy keeps clients from activators. Other nodes apply the
-//! slices on their own; the grace period covers them.
+//! There are two uses. [`directory`](super::directory) probes an activator on its leased port
+//! before the activator enters an EndpointSlice. [`path_verification`](super::path_verification)
+//! probes the Service's own address before the last pod is removed. That verifies that the node of
+//! this process has applied the slices, and that no network policy keeps clients from activators.
+//! Other nodes apply the slices on their own; the grace period covers them.
 //!
 //! Each probe opens a new connection, because an established one keeps its old endpoint.
 //!
-//! In managed mode the Service leads to activators alone, so several probes in a row must succeed. In
-//! attached mode pods share the path, so one success is enough: activators are what remains at zero.
+//! In managed mode the Service leads to activators alone, so several probes in a row must succeed.
+//! In attached mode pods share the path, so one success is enough: activators are what remains at
+//! zero.
 //!
-//! On a TCP port a probe looks like a client's connection. So it is announced on the activators' admin
-//! port. An announced connection that sends the probe bytes is not counted and wakes nothing.
+//! On a TCP port a probe looks like a client's connection. So it is announced on the activators'
+//! admin port. An announced connection that sends the probe bytes is not counted and wakes nothing.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -34,7 +35,8 @@ use tokio::time::timeout;
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Successful probes that verify one address of a managed Service.
 const MANAGED_PROBES: u32 = 3;
-/// Most probes of one address of an attached Service, until one reaches an activator among the pods.
+/// Most probes of one address of an attached Service, until one reaches an activator among the
+/// pods.
 const MAX_ATTACHED_PROBES: u32 = 20;
 
 /// Bytes that are read of a TCP response. A pod's own greeting may be longer.
@@ -117,7 +119,8 @@ async fn probe(probed: &ProbedAddress, key: &Key) -> Result<(), ProbeError> {
     timeout(PROBE_TIMEOUT, result).await.map_err(|_| ProbeError::Timeout(*address))?
 }
 
-/// Probes all addresses of a Service, one for each IP and port. Succeeds if activators are in the path.
+/// Probes all addresses of a Service, one for each IP and port. Succeeds if activators are in the
+/// path.
 ///
 /// # Errors
 /// The first failed probe; in attached mode the last of an address.
@@ -225,7 +228,8 @@ mod tests {
 
     use super::*;
 
-    /// Answers every `nth` probe as an activator of `workload`, and the others as a pod. Counts probes.
+    /// Answers every `nth` probe as an activator of `workload`, and the others as a pod. Counts
+    /// probes.
     async fn http_server(workload: &'static str, nth: u32) -> (SocketAddr, Arc<AtomicU32>) {
         let probes = Arc::new(AtomicU32::new(0));
         let count = probes.clone();

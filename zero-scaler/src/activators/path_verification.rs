@@ -1,10 +1,11 @@
 //! Verifies that activators are in the path of workloads that are about to go to zero.
 //!
-//! Input: a reconcile of such a workload, with the addresses of its Service. The probes run in a task of
-//! their own, and their end triggers another reconcile, which reads the result.
+//! Input: a reconcile of such a workload, with the addresses of its Service. The probes run in a
+//! task of their own, and their end triggers another reconcile, which reads the result.
 //!
-//! Reconciles never wait for probes: a probe times out after half a second, and a network policy may
-//! make those of a thousand workloads time out. Failed verifications are retried with growing delays.
+//! Reconciles never wait for probes: a probe times out after half a second, and a network policy
+//! may make those of a thousand workloads time out. Failed verifications are retried with growing
+//! delays.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -116,7 +117,8 @@ impl PathVerifications {
         Self { prober, queue, probes, permits, pending: Mutex::default() }
     }
 
-    /// Returns the last result, and starts a verification if one is due. A success is returned once.
+    /// Returns the last result, and starts a verification if one is due. A success is returned
+    /// once.
     pub fn check(&self, key: &Key, request: VerificationRequest) -> PathVerification {
         let mut pending = self.pending.lock();
         let Some(last) = pending.remove(key).filter(|last| last.request == request) else {

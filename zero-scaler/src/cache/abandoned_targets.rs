@@ -1,7 +1,7 @@
 //! Targets at zero whose PodAutoscaler is gone.
 //!
-//! Filled by the watch of PodAutoscalers, read by the search for orphans. Needed for kinds that are not
-//! watched: an orphaned Deployment or StatefulSet is found by its own managed fields.
+//! Filled by the watch of PodAutoscalers, read by the search for orphans. Needed for kinds that are
+//! not watched: an orphaned Deployment or StatefulSet is found by its own managed fields.
 
 use std::collections::HashSet;
 

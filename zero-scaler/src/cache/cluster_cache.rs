@@ -1,9 +1,9 @@
 //! ClusterCache: copies of all watched objects, and the indexes between them.
 //!
 //! Filled by the watches of this folder, read by the controllers. Objects with a reconciler are in
-//! stores of kube, of the others only the used fields are kept ([`TrimmedStore`]). A custom resource
-//! that does not match the types here (one of another version of Rouse, for example) is skipped; the
-//! others stay visible.
+//! stores of kube, of the others only the used fields are kept ([`TrimmedStore`]). A custom
+//! resource that does not match the types here (one of another version of Rouse, for example) is
+//! skipped; the others stay visible.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! PortLeases: the activator ports in statuses, and those that this process granted since.
 //!
-//! Filled by the watch of ServerlessServices, read by their reconciler. Reconciles run concurrently and
-//! a new status is not in the store yet, so grants are remembered: otherwise two workloads could get the
-//! same free port. If two zero-scalers grant the same port, the younger workload gets another one.
+//! Filled by the watch of ServerlessServices, read by their reconciler. Reconciles run concurrently
+//! and a new status is not in the store yet, so grants are remembered: otherwise two workloads
+//! could get the same free port. If two zero-scalers grant the same port, the younger workload gets
+//! another one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -51,8 +52,8 @@ impl PortLeases {
         gone.iter().for_each(|key| book.see(key, None));
     }
 
-    /// The activator port of each Service port of a workload. Ports that it has are kept, unless another
-    /// workload has precedence.
+    /// The activator port of each Service port of a workload. Ports that it has are kept, unless
+    /// another workload has precedence.
     ///
     /// # Errors
     /// When no port is free.

@@ -39,8 +39,8 @@ impl ObjectName {
 // === impl ReverseIndex ===
 
 impl ReverseIndex {
-    /// Replaces the references of a workload. Returns the other workloads that reference its new or its
-    /// previous objects.
+    /// Replaces the references of a workload. Returns the other workloads that reference its new or
+    /// its previous objects.
     pub fn set(&self, workload: &Key, objects: Vec<ObjectName>) -> BTreeSet<Key> {
         let mut inner = self.lock();
         let mut others = inner.others(workload);

@@ -1,7 +1,7 @@
 //! Service: the fields of a Service that are read here.
 //!
-//! The fields have the API's names and meaning. Writes are never made from this type: server-side apply
-//! sends owned fields only, so the missing fields are not cleared.
+//! The fields have the API's names and meaning. Writes are never made from this type: server-side
+//! apply sends owned fields only, so the missing fields are not cleared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

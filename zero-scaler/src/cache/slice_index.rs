@@ -1,8 +1,8 @@
 //! The cluster's EndpointSlices, by the Service they belong to.
 //!
-//! Filled by one watch over all namespaces. The reconcilers read one Service at a time, so a scan over
-//! all slices would grow with the square of the cluster. Slices that the zero-scaler wrote are also
-//! indexed by workload, because a workload may have moved to another Service.
+//! Filled by one watch over all namespaces. The reconcilers read one Service at a time, so a scan
+//! over all slices would grow with the square of the cluster. Slices that the zero-scaler wrote are
+//! also indexed by workload, because a workload may have moved to another Service.
 
 use std::collections::HashMap;
 use std::sync::Arc;

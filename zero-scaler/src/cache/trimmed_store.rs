@@ -1,7 +1,7 @@
 //! TrimmedStore: the objects of one API resource, reduced to the fields that are read.
 //!
-//! Filled by a watch, read by the controllers. With thousands of workloads, unused fields would be most
-//! of this process's memory.
+//! Filled by a watch, read by the controllers. With thousands of workloads, unused fields would be
+//! most of this process's memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;

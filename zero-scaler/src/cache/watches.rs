@@ -1,8 +1,8 @@
 //! Watches of all API resources, one each.
 //!
-//! Each fills a store of [`ClusterCache`] and enqueues the objects that a change affects. Objects are
-//! trimmed to the fields that are read. A new list (at the start or after a broken watch) may hide
-//! deletions, so it enqueues every object.
+//! Each fills a store of [`ClusterCache`] and enqueues the objects that a change affects. Objects
+//! are trimmed to the fields that are read. A new list (at the start or after a broken watch) may
+//! hide deletions, so it enqueues every object.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -38,7 +38,8 @@ use crate::kubernetes::server_side_apply::controller_of;
 /// The Service whose endpoints are the activators.
 pub const ACTIVATOR_SERVICE: &str = "activator";
 
-/// Objects per page of a list. Untrimmed objects take ten times the memory, mostly for managed fields.
+/// Objects per page of a list. Untrimmed objects take ten times the memory, mostly for managed
+/// fields.
 const PAGE_SIZE: u32 = 50;
 
 /// A watch to be spawned. It never ends.
@@ -322,8 +323,8 @@ impl Links {
     }
 }
 
-/// Annotations of other components may be as large as the object (kubectl stores all of it). The status
-/// changes with every sync of the HPA controller, and little of it is read.
+/// Annotations of other components may be as large as the object (kubectl stores all of it). The
+/// status changes with every sync of the HPA controller, and little of it is read.
 fn trim_hpa(hpa: &mut HorizontalPodAutoscaler) {
     trim_own(hpa);
     if let Some(status) = &mut hpa.status {

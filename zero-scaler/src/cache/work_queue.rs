@@ -1,8 +1,8 @@
 //! WorkQueue: the objects to reconcile, each at most once.
 //!
-//! Filled by the watches, the decision stream and the wake path; emptied by the reconcilers. It is a
-//! set: a thousand changes of one object are one entry, so it is bounded by the number of objects and
-//! drops nothing.
+//! Filled by the watches, the decision stream and the wake path; emptied by the reconcilers. It is
+//! a set: a thousand changes of one object are one entry, so it is bounded by the number of objects
+//! and drops nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

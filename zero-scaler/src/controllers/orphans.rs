@@ -3,13 +3,13 @@
 //! A PodAutoscaler is deleted with its HPA, or when the HPA has no metric of Rouse any more. If its
 //! workload is at zero then, nothing else would scale it: the HPA is gone, or disabled at zero.
 //!
-//! So the leader lists targets periodically, and soon after a PodAutoscaler was deleted. An orphan is at
-//! zero by a write of the zero-scaler, and neither a PodAutoscaler nor an acceptable HPA names it. The
-//! check uses the current objects, so a deletion without a running zero-scaler is found as well. Only
-//! targets of unwatched kinds have to be recorded at the deletion.
+//! So the leader lists targets periodically, and soon after a PodAutoscaler was deleted. An orphan
+//! is at zero by a write of the zero-scaler, and neither a PodAutoscaler nor an acceptable HPA
+//! names it. The check uses the current objects, so a deletion without a running zero-scaler is
+//! found as well. Only targets of unwatched kinds have to be recorded at the deletion.
 //!
-//! Finalizers are no alternative: namespaces with them could not be deleted once Rouse is uninstalled.
-//! In a namespace that is being deleted nothing is scaled.
+//! Finalizers are no alternative: namespaces with them could not be deleted once Rouse is
+//! uninstalled. In a namespace that is being deleted nothing is scaled.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,11 +1,12 @@
 //! Selects one owner among workloads that name the same Service or the same scale target.
 //!
 //! Used by the reconcilers of PodAutoscalers and ServerlessServices. Two workloads that write one
-//! object would overwrite each other for ever, so only the owner writes it. The others report the owner
-//! in a condition.
+//! object would overwrite each other for ever, so only the owner writes it. The others report the
+//! owner in a condition.
 //!
-//! The order is total and depends on the objects alone: reachable workloads first, then by age, then by
-//! name. So in a blue-green pair the half with `reachability: Unreachable` yields, whatever its age.
+//! The order is total and depends on the objects alone: reachable workloads first, then by age,
+//! then by name. So in a blue-green pair the half with `reachability: Unreachable` yields, whatever
+//! its age.
 
 use autoscaler::Key;
 use autoscaler::api::PodAutoscaler;

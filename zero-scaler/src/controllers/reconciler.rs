@@ -1,8 +1,9 @@
 //! Runs one reconciler: several objects at a time, and never one object twice at a time.
 //!
-//! Input: a [`WorkQueue`] of keys. It is built on kube's `applier`, the core of its `Controller`, which
-//! keeps requests that arrive during a reconcile, and requeues after the time that a reconcile returns.
-//! `Controller` itself would open watches of its own, and the reconcilers share theirs.
+//! Input: a [`WorkQueue`] of keys. It is built on kube's `applier`, the core of its `Controller`,
+//! which keeps requests that arrive during a reconcile, and requeues after the time that a
+//! reconcile returns. `Controller` itself would open watches of its own, and the reconcilers share
+//! theirs.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -52,7 +53,8 @@ impl From<kube::Error> for ReconcileError {
     }
 }
 
-/// Reconciles all objects, and then those that `queue` names. Dropping it aborts reconciles that run.
+/// Reconciles all objects, and then those that `queue` names. Dropping it aborts reconciles that
+/// run.
 pub async fn run<K, R>(
     kind: &'static str,
     store: Store<K>,

@@ -1,11 +1,12 @@
-//! Reconciles one ServerlessService: leases ports, probes activators, writes the Service's endpoints.
+//! Reconciles one ServerlessService: leases ports, probes activators, writes the Service's
+//! endpoints.
 //!
 //! ```text
 //!  observe ──► lease ports (status first: activators open them) ──► probe activators ──► desired ──► apply ──► status
 //! ```
 //!
-//! Input: a ServerlessService, its Service, the pods and the activators. Output: our EndpointSlices, the private Service, and
-//! the status that tells the mode in force.
+//! Input: a ServerlessService, its Service, the pods and the activators. Output: our
+//! EndpointSlices, the private Service, and the status that tells the mode in force.
 
 mod apply;
 mod condition_types;

@@ -1,8 +1,8 @@
 //! The settings of the cluster, from ConfigMap `config-autoscaler`.
 //!
-//! The leader copies valid data into `config-autoscaler-accepted`, from which all processes read. An
-//! invalid edit changes nothing: a Warning event on the ConfigMap names every invalid key, its value
-//! and its bounds. Without a ConfigMap the defaults are in force.
+//! The leader copies valid data into `config-autoscaler-accepted`, from which all processes read.
+//! An invalid edit changes nothing: a Warning event on the ConfigMap names every invalid key, its
+//! value and its bounds. Without a ConfigMap the defaults are in force.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! EventDeduplicator: the last text of each object, so that it becomes one event and not one per
 //! reconcile.
 //!
-//! The status has the same text, but a reconcile may see the status before its own last write. Texts
-//! are kept in memory only, so an event may be repeated after a restart.
+//! The status has the same text, but a reconcile may see the status before its own last write.
+//! Texts are kept in memory only, so an event may be repeated after a restart.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,12 +22,14 @@ pub struct EventDeduplicator(Mutex<HashMap<Key, (String, Instant)>>);
 // === impl EventDeduplicator ===
 
 impl EventDeduplicator {
-    /// Whether the text differs from the last one. An empty text never does, and clears the last one.
+    /// Whether the text differs from the last one. An empty text never does, and clears the last
+    /// one.
     pub fn is_new(&self, key: &Key, text: &str) -> bool {
         self.is_due(key, text, Duration::MAX)
     }
 
-    /// Like [`Self::is_new`], and true again after `again_after`: Kubernetes keeps events for an hour.
+    /// Like [`Self::is_new`], and true again after `again_after`: Kubernetes keeps events for an
+    /// hour.
     pub fn is_due(&self, key: &Key, text: &str, again_after: Duration) -> bool {
         let now = now();
         let mut texts = self.0.lock();

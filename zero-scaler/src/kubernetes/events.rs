@@ -1,8 +1,8 @@
 //! Kubernetes events on the objects of users.
 //!
-//! Input: the reconcilers and the wake path, which never block: a full queue drops the event and counts
-//! it. Output: objects of events.k8s.io/v1, written by [`write`]. Each event is its own object, because
-//! a series keeps only the first note.
+//! Input: the reconcilers and the wake path, which never block: a full queue drops the event and
+//! counts it. Output: objects of events.k8s.io/v1, written by [`write`]. Each event is its own
+//! object, because a series keeps only the first note.
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! Teardown of the installation: scales all workloads from zero when its namespace is deleted.
 //!
-//! Without activators, no component holds requests. Kubernetes sets the deletion timestamp before it
-//! deletes the namespace's objects, pods have a grace period, and the account's token stays valid for
-//! some seconds. That is enough time to scale all workloads at zero. From the timestamp on, no activator
-//! counts as ready, no workload is scaled to zero, and Services get pod endpoints as soon as pods exist.
-//! An installation that is removed in another way has no such warning: see docs/howto/uninstall.md.
+//! Without activators, no component holds requests. Kubernetes sets the deletion timestamp before
+//! it deletes the namespace's objects, pods have a grace period, and the account's token stays
+//! valid for some seconds. That is enough time to scale all workloads at zero. From the timestamp
+//! on, no activator counts as ready, no workload is scaled to zero, and Services get pod endpoints
+//! as soon as pods exist. An installation that is removed in another way has no such warning: see
+//! docs/howto/uninstall.md.
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Namespace;

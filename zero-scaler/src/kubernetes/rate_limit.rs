@@ -5,12 +5,13 @@
 //!  /scale, EndpointSlices, ports ── UrgentClient ─────┴──► API server
 //! ```
 //!
-//! The limit is client-go's, with its names: `qps` on average, `burst` after a pause. Writes that held
-//! requests depend on bypass it: sizes, endpoints, and the status from which activators open ports.
+//! The limit is client-go's, with its names: `qps` on average, `burst` after a pause. Writes that
+//! held requests depend on bypass it: sizes, endpoints, and the status from which activators open
+//! ports.
 //!
-//! Most requests queue, and the queue is no longer than the number of concurrent reconciles. A workload
-//! does not queue, because its next reconcile may have an urgent write. Its reconcile is repeated later
-//! instead, and its reservation is kept.
+//! Most requests queue, and the queue is no longer than the number of concurrent reconciles. A
+//! workload does not queue, because its next reconcile may have an urgent write. Its reconcile is
+//! repeated later instead, and its reservation is kept.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -97,7 +98,8 @@ impl RateLimit {
     /// Takes the tokens for this many requests of a workload.
     ///
     /// # Errors
-    /// The delay until they are available. They are reserved until the workload tries then or later.
+    /// The delay until they are available. They are reserved until the workload tries then or
+    /// later.
     pub fn try_acquire(&self, key: &Key, requests: u32) -> Result<(), Duration> {
         if requests == 0 {
             return Ok(());
@@ -161,7 +163,8 @@ impl TokenBucket {
     /// Takes the tokens for this many requests and returns when they are available.
     fn reserve(&self, requests: u32, now: Instant) -> Instant {
         let mut full_at = self.full_at.lock();
-        // The first request needs a token and the others come with it: a burst may be smaller than they are.
+        // The first request needs a token and the others come with it: a burst may be smaller than
+        // they are.
         let first = (*full_at).max(now) + self.interval;
         *full_at = first + self.interval * (requests - 1);
         first.checked_sub(self.capacity).map_or(now, |due| due.max(now))

@@ -1,7 +1,7 @@
 //! Every reason of a condition or an event, with its meaning and its fix.
 //!
-//! Conditions and events are written with a [`Reason`], never with a string, so this table is complete.
-//! `docs/reference/conditions.md` is generated from it.
+//! Conditions and events are written with a [`Reason`], never with a string, so this table is
+//! complete. `docs/reference/conditions.md` is generated from it.
 
 use autoscaler::scaling::active_condition::ActiveReason;
 use autoscaler::scaling::pod_start::StartCause;

@@ -90,8 +90,8 @@ async fn delete_if<K: Namespaced>(
     }
 }
 
-/// A controller reference for garbage collection. It does not block the owner's deletion: that would
-/// need permission to change the owner's finalizers.
+/// A controller reference for garbage collection. It does not block the owner's deletion: that
+/// would need permission to change the owner's finalizers.
 pub fn owner<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),

@@ -1,9 +1,9 @@
 //! Limits the sizes that are written ahead of the HPA in a panic, and detects another writer.
 //!
-//! In a panic the PodAutoscaler reconciler writes `/scale` itself, after the metric has grown. An HPA
-//! that computed its size earlier may overwrite it once. The size is then written again, at most once
-//! per [`REWRITE_INTERVAL`]. If the size is reverted repeatedly, another controller scales the target,
-//! and the reconciler publishes event `ScaleConflict`.
+//! In a panic the PodAutoscaler reconciler writes `/scale` itself, after the metric has grown. An
+//! HPA that computed its size earlier may overwrite it once. The size is then written again, at
+//! most once per [`REWRITE_INTERVAL`]. If the size is reverted repeatedly, another controller
+//! scales the target, and the reconciler publishes event `ScaleConflict`.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,9 +1,10 @@
 //! Replica counts of scale targets, read and written through the `/scale` subresource.
 //!
-//! Deployments and StatefulSets are watched, so their counts come from the cache. Other kinds are read
-//! from the API server.
+//! Deployments and StatefulSets are watched, so their counts come from the cache. Other kinds are
+//! read from the API server.
 //!
-//! A watch lags behind our own writes. Until it has caught up, the cache has no count for the target.
+//! A watch lags behind our own writes. Until it has caught up, the cache has no count for the
+//! target.
 //!
 //! A write can depend on the resource version that was read. The API server then rejects it with a
 //! conflict if the object has changed since. All writes to zero and from zero depend on it.
@@ -57,8 +58,8 @@ pub enum ScaleError {
 
 /// Reads and writes replica counts. A trait, so that tests can delay and reject writes.
 pub trait ScaleAccess: Send + Sync + 'static {
-    /// The scale in the cache; `None` for kinds that are not watched, and while the watch lags behind
-    /// our last write.
+    /// The scale in the cache; `None` for kinds that are not watched, and while the watch lags
+    /// behind our last write.
     fn cached(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Scale>;
 
     /// Reads the scale from the API server.
@@ -183,7 +184,8 @@ impl ScaleTargets {
         store.get(namespace, &target.name)
     }
 
-    /// Whether `version` is at least as new as our last write. Versions of one kind compare as numbers.
+    /// Whether `version` is at least as new as our last write. Versions of one kind compare as
+    /// numbers.
     fn caught_up(&self, namespace: &str, target: &ScaleTargetRef, version: &str) -> bool {
         let mut written = self.written.lock();
         let key = (namespace.to_owned(), target.clone());

@@ -5,17 +5,17 @@
 //! ```
 //!
 //! It uses neither the reconcile queue nor a decision of the metrics-adapter. Every replica of the
-//! zero-scaler receives the report. The leader writes at once. The others write only if the workload
-//! is still at zero after [`LEADER_HEAD_START`], because concurrent writes slow each other down. So no
-//! wake depends on a leader, and a second write is harmless.
+//! zero-scaler receives the report. The leader writes at once. The others write only if the
+//! workload is still at zero after [`LEADER_HEAD_START`], because concurrent writes slow each other
+//! down. So no wake depends on a leader, and a second write is harmless.
 //!
 //! The PodAutoscaler is not reconciled while its wake is in flight, for the same reason. Activators
 //! report once a second while they hold requests, so the next report retries a failed write. A wake
 //! writes minReplicas or the activation scale; the reconcile after it writes larger sizes.
 //!
-//! This module also records the time of the last request of each workload, which keeps it above zero
-//! before the next decision arrives. And it records which workloads this replica scaled from zero: only
-//! that replica publishes event `SlowWake` for them.
+//! This module also records the time of the last request of each workload, which keeps it above
+//! zero before the next decision arrives. And it records which workloads this replica scaled from
+//! zero: only that replica publishes event `SlowWake` for them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -48,8 +48,8 @@ const MAX_IN_FLIGHT: usize = 1024;
 const MAX_TRACKED: usize = 100_000;
 /// Longest wait of a stopping process for wakes in flight.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Delay before a replica that does not lead writes. It is several times the duration of a write and
-/// its watch event, and short against the start of a pod, should the leader have crashed.
+/// Delay before a replica that does not lead writes. It is several times the duration of a write
+/// and its watch event, and short against the start of a pod, should the leader have crashed.
 const LEADER_HEAD_START: Duration = Duration::from_millis(100);
 /// Longest duration of one wake. A lost connection must not block the next attempt.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -248,13 +248,14 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> WakePath<S, W> {
     }
 
     /// Whether the watch event of the write is still to come. That event triggers a reconcile. An
-    /// earlier one would have to read the size from the API server, which is busy with the new pods.
+    /// earlier one would have to read the size from the API server, which is busy with the new
+    /// pods.
     fn is_watch_behind(&self, key: &Key, workload: &WorkloadAtZero) -> bool {
         workload.scale.is_some() && self.scales.cached(&key.namespace, &workload.target).is_none()
     }
 
-    /// The workload at once if this replica leads or there is no leader. Otherwise the workload if it
-    /// is still at zero after the leader's head start.
+    /// The workload at once if this replica leads or there is no leader. Otherwise the workload if
+    /// it is still at zero after the leader's head start.
     async fn defer_to_leader(&self, key: &Key, workload: WorkloadAtZero) -> Option<WorkloadAtZero> {
         if self.leadership.is_leader() || self.leadership.leader().is_none() {
             return Some(workload);

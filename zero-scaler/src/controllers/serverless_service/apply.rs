@@ -1,4 +1,5 @@
-//! Writes a Service's EndpointSlices, its private Service and the status. Unchanged objects are not written.
+//! Writes a Service's EndpointSlices, its private Service and the status. Unchanged objects are not
+//! written.
 
 use autoscaler::Key;
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus};
@@ -15,7 +16,8 @@ use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
 use crate::kubernetes::server_side_apply::{apply, apply_status, delete, delete_unchanged, is_owned_by};
 
-/// Writes the desired slices, then deletes our others, so that the Service is never without endpoints.
+/// Writes the desired slices, then deletes our others, so that the Service is never without
+/// endpoints.
 pub(super) async fn slices(
     observed: &ObservedService,
     desired: &[EndpointSlice],
@@ -54,7 +56,8 @@ pub(super) async fn private_service(
     delete_private(&observed.key, &observed.sks, &name, context).await
 }
 
-/// Deletes what this workload wrote for a Service that it cannot use. Another workload may own it now.
+/// Deletes what this workload wrote for a Service that it cannot use. Another workload may own it
+/// now.
 pub(super) async fn withdraw(
     key: &Key,
     sks: &ServerlessService,

@@ -1,7 +1,8 @@
-//! The desired endpoints of a Service. Pure: an observation and the listening activators in, objects out.
+//! The desired endpoints of a Service. Pure: an observation and the listening activators in,
+//! objects out.
 //!
-//! One slice for each address family, so that a change of mode is one write, which every node sees as a whole. Only more than
-//! a thousand endpoints, the API's limit, need a second slice.
+//! One slice for each address family, so that a change of mode is one write, which every node sees
+//! as a whole. Only more than a thousand endpoints, the API's limit, need a second slice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,9 +54,9 @@ impl ServingPath {
     }
 }
 
-/// Without ready pods and verified activators, the activators in the endpoints stay there while they are
-/// ready, with their ports. Their probes succeeded before, perhaps in an earlier process, and an empty
-/// Service would be worse.
+/// Without ready pods and verified activators, the activators in the endpoints stay there while
+/// they are ready, with their ports. Their probes succeeded before, perhaps in an earlier process,
+/// and an empty Service would be worse.
 fn last_resort(observed: &ObservedService) -> (Vec<PodEndpoint>, Vec<PortLease>) {
     if observed.ready_pods() > 0 {
         return Default::default();
@@ -175,7 +176,8 @@ fn families(service: &Service) -> Vec<String> {
     if families.is_empty() { vec!["IPv4".to_owned()] } else { families }
 }
 
-/// Whether a slice has the desired endpoints, ports, labels and owners. Fields filled in by Kubernetes do not count.
+/// Whether a slice has the desired endpoints, ports, labels and owners. Fields filled in by
+/// Kubernetes do not count.
 pub(super) fn is_as_desired(existing: &EndpointSlice, desired: &EndpointSlice) -> bool {
     let labels = |slice: &EndpointSlice| slice.metadata.labels.clone().unwrap_or_default();
     let owners = |slice: &EndpointSlice| slice.metadata.owner_references.clone().unwrap_or_default();

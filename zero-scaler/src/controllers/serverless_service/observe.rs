@@ -48,7 +48,8 @@ pub(super) struct ObservedService {
     pub(super) activators_leave: bool,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
-    /// Service ports with a target other than the sidecar. Attached, they lead past it; managed, they lead to it all the same.
+    /// Service ports with a target other than the sidecar. Attached, they lead past it; managed,
+    /// they lead to it all the same.
     pub(super) other_targets: Vec<i32>,
     /// Sidecar ports of pods that differ from the standard one.
     pub(super) elsewhere: BTreeSet<i32>,
@@ -213,8 +214,8 @@ fn without_port(sks: &ServerlessService, service: &Service) -> UnusableService {
     UnusableService { reason: Reason::SidecarBypassed, message }
 }
 
-/// Ports with another target than the sidecar. Kubernetes defaults targetPort to the port, so the only
-/// port of a managed Service may have that default.
+/// Ports with another target than the sidecar. Kubernetes defaults targetPort to the port, so the
+/// only port of a managed Service may have that default.
 fn other_targets(service: &Service) -> Vec<i32> {
     let lone = is_managed(service) && tcp_ports(service).count() == 1;
     let filled_in = |port: &ServicePort| {
