@@ -23,6 +23,7 @@ pub use reader::SettingError;
 pub use reference::{SettingReference, reference};
 pub use replica_bounds::SpecReplicaBounds;
 pub use values::aggregation::Aggregation;
+pub use values::burst_capacity::BurstCapacity;
 pub use values::duration::parse_duration;
 pub use values::reachability::Reachability;
 pub use workload::Settings;

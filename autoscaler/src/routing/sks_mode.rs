@@ -14,7 +14,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Settings;
+use crate::settings::{BurstCapacity, Settings};
 
 /// Minimum number of activators of a workload, so that one may fail.
 const FEWEST_ACTIVATORS: u32 = 2;
@@ -67,10 +67,12 @@ pub fn in_force(wanted: SksMode, ready_pods: u32, activators: u32) -> SksMode {
 ///
 /// `pod_capacity` is the total capacity of one pod, not its target.
 pub fn number_of_activators(ready_pods: u32, pod_capacity: f64, settings: &Settings) -> u32 {
-    if settings.target_burst_capacity == 0.0 {
-        return FEWEST_ACTIVATORS;
-    }
-    let carried = f64::from(ready_pods) * pod_capacity + settings.target_burst_capacity.max(0.0);
+    let spare = match settings.target_burst_capacity {
+        BurstCapacity::Never => return FEWEST_ACTIVATORS,
+        BurstCapacity::Always => 0.0,
+        BurstCapacity::Spare(requests) => requests,
+    };
+    let carried = f64::from(ready_pods) * pod_capacity + spare;
     // `as` saturates, and turns NaN into 0.
     ((carried / settings.activator_capacity).ceil() as u32).max(FEWEST_ACTIVATORS)
 }
@@ -153,7 +155,7 @@ mod tests {
         // activators
         let number = |pods, capacity, burst| {
             let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
-            settings.target_burst_capacity = burst;
+            settings.target_burst_capacity = BurstCapacity::from(burst);
             number_of_activators(pods, capacity, &settings)
         };
         for (pods, burst, activators) in

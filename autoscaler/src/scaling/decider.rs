@@ -26,6 +26,7 @@ pub use panic_mode::PanicMode;
 pub use rule::DecisionRule;
 pub use spec::DeciderSpec;
 
+use crate::settings::BurstCapacity;
 use crate::stats::collection::WindowAverages;
 use crate::stats::window::MaxWindow;
 
@@ -95,8 +96,9 @@ impl Decider {
         ready: u32,
         now: Duration,
     ) -> Option<ScaleResult> {
-        let averages =
-            averages.or_else(|| (spec.target_burst_capacity == -1.0).then(WindowAverages::default))?;
+        let averages = averages.or_else(|| {
+            (spec.target_burst_capacity == BurstCapacity::Always).then(WindowAverages::default)
+        })?;
         let pods = f64::from(ready.max(1));
         let wanted_stable = (averages.stable / spec.target).ceil();
         let wanted_panic = (averages.panic / spec.target).ceil();

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::bounds::{self, LEAST_TARGET};
 use super::reader::{SettingError, SettingReader, set};
+use super::values::burst_capacity::BurstCapacity;
 
 /// Cluster-wide settings. [`Settings`](crate::settings::Settings) documents their effects.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +34,7 @@ pub struct AutoscalerConfig {
     /// `requests-per-second-target-default`.
     pub requests_per_second_target_default: f64,
     /// `target-burst-capacity`.
-    pub target_burst_capacity: f64,
+    pub target_burst_capacity: BurstCapacity,
     /// `stable-window`.
     pub stable_window: Duration,
     /// `panic-window-percentage`.
@@ -74,7 +75,7 @@ impl Default for AutoscalerConfig {
             container_concurrency_target_percentage: 0.7,
             container_concurrency_target_default: 100.0,
             requests_per_second_target_default: 200.0,
-            target_burst_capacity: 211.0,
+            target_burst_capacity: BurstCapacity::default(),
             stable_window: Duration::from_secs(60),
             panic_window_percentage: 10.0,
             panic_threshold_percentage: 200.0,
@@ -136,7 +137,7 @@ impl AutoscalerConfig {
         let requests = c.float("requests-per-second-target-default", &bounds::TARGET);
         set(&mut self.requests_per_second_target_default, requests);
         let burst = c.float("target-burst-capacity", &bounds::BURST_CAPACITY);
-        set(&mut self.target_burst_capacity, burst);
+        set(&mut self.target_burst_capacity, burst.map(BurstCapacity::from));
         set(&mut self.activator_capacity, c.float("activator-capacity", &bounds::ONE_OR_MORE));
     }
 

@@ -1,5 +1,6 @@
 //! Value types of settings, each with its text form.
 
 pub(super) mod aggregation;
+pub(super) mod burst_capacity;
 pub(super) mod duration;
 pub(super) mod reachability;

@@ -19,6 +19,7 @@ use super::config::AutoscalerConfig;
 use super::reader::{self, SettingError, SettingReader, set};
 use super::replica_bounds::{self, ReplicaBounds, SpecReplicaBounds};
 use super::values::aggregation::Aggregation;
+use super::values::burst_capacity::BurstCapacity;
 use super::values::reachability::Reachability;
 use crate::contract::GROUP;
 use crate::contract::metric_name::MetricName;
@@ -54,7 +55,7 @@ pub struct Settings {
     pub requests_per_second_target_default: f64,
     /// Spare requests the ready pods should be able to take before the activator leaves the path;
     /// -1 keeps it there always.
-    pub target_burst_capacity: f64,
+    pub target_burst_capacity: BurstCapacity,
     /// Capacity of one activator, in concurrent requests.
     pub activator_capacity: f64,
     /// Largest factor by which one decision may exceed the ready pods. Above 1.
@@ -184,7 +185,8 @@ impl Settings {
         });
         let percentage = a.float("target-utilization-percentage", &bounds::PERCENT);
         self.target_utilization = percentage.map(|p| p / 100.0);
-        set(&mut self.target_burst_capacity, a.float("target-burst-capacity", &bounds::BURST_CAPACITY));
+        let burst = a.float("target-burst-capacity", &bounds::BURST_CAPACITY);
+        set(&mut self.target_burst_capacity, burst.map(BurstCapacity::from));
     }
 
     fn read_zero(&mut self, a: &mut SettingReader<'_>) {

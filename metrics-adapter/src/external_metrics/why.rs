@@ -120,7 +120,7 @@ fn limits(spec: &DeciderSpec) -> Value {
         "panicThresholdPercentage": spec.panic_threshold * 100.0,
         "scaleDownDelaySeconds": spec.scale_down_delay.as_secs_f64(),
         "activationScale": spec.activation_scale,
-        "targetBurstCapacity": spec.target_burst_capacity,
+        "targetBurstCapacity": spec.target_burst_capacity.value(),
         "reachable": spec.reachable,
     })
 }

@@ -13,7 +13,7 @@ pub(super) fn spec_change(before: &ReplayedDecision, after: &ReplayedDecision) -
     let numbers = [
         ("target", old.target, new.target),
         ("total target", old.total, new.total),
-        ("target-burst-capacity", old.target_burst_capacity, new.target_burst_capacity),
+        ("target-burst-capacity", old.target_burst_capacity.value(), new.target_burst_capacity.value()),
         ("panic threshold", old.panic_threshold, new.panic_threshold),
         ("max-scale-up-rate", old.max_scale_up_rate, new.max_scale_up_rate),
         ("max-scale-down-rate", old.max_scale_down_rate, new.max_scale_down_rate),

@@ -4,18 +4,18 @@
 //! [`sks_mode`](crate::routing::sks_mode) derives the number of activators.
 
 use super::spec::DeciderSpec;
+use crate::settings::BurstCapacity;
 
 /// Spare capacity of `ready` pods beyond the target burst capacity, rounded down.
 ///
 /// A target of 0 never puts the activator in the path, and -1 always does, without any calculation.
 pub(super) fn excess(spec: &DeciderSpec, ready: u32, panic_average: f64) -> i32 {
-    if spec.target_burst_capacity < 0.0 {
-        return -1;
-    }
-    if spec.target_burst_capacity == 0.0 {
-        return 0;
-    }
-    let spare = f64::from(ready) * spec.total - spec.target_burst_capacity - panic_average;
+    let target = match spec.target_burst_capacity {
+        BurstCapacity::Always => return -1,
+        BurstCapacity::Never => return 0,
+        BurstCapacity::Spare(requests) => requests,
+    };
+    let spare = f64::from(ready) * spec.total - target - panic_average;
     // `as` saturates. NaN means that the load is unknown, so the activator belongs in the path.
     if spare.is_nan() { i32::MIN } else { spare.floor() as i32 }
 }

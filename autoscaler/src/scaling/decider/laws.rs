@@ -33,7 +33,7 @@ fn specs() -> impl Strategy<Value = DeciderSpec> {
         .prop_map(|(numbers, rates, (stable_window, activation_scale, reachable))| DeciderSpec {
             target: numbers.0,
             total: numbers.1,
-            target_burst_capacity: numbers.2,
+            target_burst_capacity: numbers.2.into(),
             panic_threshold: numbers.3,
             max_scale_up_rate: rates.0,
             max_scale_down_rate: rates.1,

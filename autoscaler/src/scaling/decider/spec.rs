@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::rule::DecisionRule;
 use crate::scaling::metric_target::MetricTarget;
-use crate::settings::Settings;
+use crate::settings::{BurstCapacity, Settings};
 
 /// Settings of a decision.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub struct DeciderSpec {
     /// Value of the metric that one pod can carry at most.
     pub total: f64,
     /// See [`Settings::target_burst_capacity`].
-    pub target_burst_capacity: f64,
+    pub target_burst_capacity: BurstCapacity,
     /// Factor of the ready pods at which the panic window starts a panic.
     pub panic_threshold: f64,
     /// See [`Settings::max_scale_up_rate`].
@@ -46,7 +46,7 @@ impl Default for DeciderSpec {
         Self {
             target: 70.0,
             total: 100.0,
-            target_burst_capacity: 211.0,
+            target_burst_capacity: BurstCapacity::default(),
             panic_threshold: 2.0,
             max_scale_up_rate: 1000.0,
             max_scale_down_rate: 2.0,

@@ -21,7 +21,7 @@ fn spec(target: f64, target_burst_capacity: f64) -> DeciderSpec {
     DeciderSpec {
         target,
         total: target / 0.75,
-        target_burst_capacity,
+        target_burst_capacity: target_burst_capacity.into(),
         max_scale_up_rate: 10.0,
         max_scale_down_rate: 10.0,
         ..DeciderSpec::default()

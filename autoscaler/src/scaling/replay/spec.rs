@@ -96,7 +96,8 @@ impl Spec {
                 self.target_burst_capacity,
                 |capacity| capacity >= 0.0 || capacity == -1.0,
                 "0 or more, or -1",
-            )?,
+            )?
+            .into(),
             panic_threshold: positive("spec.panicThresholdPercentage", self.panic_threshold_percentage)?
                 / 100.0,
             max_scale_up_rate: rate("spec.maxScaleUpRate", self.max_scale_up_rate)?,

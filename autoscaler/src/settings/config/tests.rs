@@ -29,7 +29,7 @@ fn empty_config_map_has_the_defaults_of_knative() {
     assert_eq!(config.container_concurrency_target_percentage, 0.7);
     assert_eq!(config.container_concurrency_target_default, 100.0);
     assert_eq!(config.requests_per_second_target_default, 200.0);
-    assert_eq!((config.target_burst_capacity, config.activator_capacity), (211.0, 100.0));
+    assert_eq!((config.target_burst_capacity.value(), config.activator_capacity), (211.0, 100.0));
     assert_eq!((config.panic_window_percentage, config.panic_threshold_percentage), (10.0, 200.0));
     assert_eq!(
         (config.initial_scale, config.min_scale, config.max_scale, config.max_scale_limit),
@@ -81,7 +81,7 @@ fn parses_every_key() {
         container_concurrency_target_percentage: 0.71,
         container_concurrency_target_default: 10.5,
         requests_per_second_target_default: 10.11,
-        target_burst_capacity: 12345.0,
+        target_burst_capacity: BurstCapacity::Spare(12345.0),
         stable_window: Duration::from_secs(300),
         panic_window_percentage: 20.0,
         panic_threshold_percentage: 300.0,
@@ -330,7 +330,7 @@ proptest! {
         prop_assert!(fraction > 0.0 && fraction <= 1.0);
         prop_assert!(fraction * config.container_concurrency_target_default >= 0.01);
         prop_assert!(config.requests_per_second_target_default >= 0.01);
-        prop_assert!(config.target_burst_capacity >= 0.0 || config.target_burst_capacity == -1.0);
+        prop_assert!(config.target_burst_capacity.value() >= 0.0 || config.target_burst_capacity == BurstCapacity::Always);
         prop_assert!((6..=3600).contains(&config.stable_window.as_secs()));
         prop_assert!((1.0..=100.0).contains(&config.panic_window_percentage));
         prop_assert!(config.activator_capacity >= 1.0);

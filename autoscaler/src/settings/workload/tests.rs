@@ -50,7 +50,7 @@ fn annotations_override_the_config_map() {
         metric: Some(MetricName::RequestsPerSecond),
         target: Some(11.0),
         target_utilization: Some(0.8),
-        target_burst_capacity: 0.0,
+        target_burst_capacity: BurstCapacity::Never,
         min_scale: 2,
         max_scale: 8,
         initial_scale: 4,
@@ -78,7 +78,7 @@ fn config_map_applies_without_annotations() {
         container_concurrency_target_percentage: 0.5,
         container_concurrency_target_default: 10.0,
         requests_per_second_target_default: 20.0,
-        target_burst_capacity: 5.0,
+        target_burst_capacity: BurstCapacity::Spare(5.0),
         stable_window: Duration::from_secs(30),
         panic_window_percentage: 20.0,
         panic_threshold_percentage: 300.0,
@@ -103,7 +103,7 @@ fn config_map_applies_without_annotations() {
         container_concurrency_target_percentage: 0.5,
         container_concurrency_target_default: 10.0,
         requests_per_second_target_default: 20.0,
-        target_burst_capacity: 5.0,
+        target_burst_capacity: BurstCapacity::Spare(5.0),
         activator_capacity: 50.0,
         max_scale_up_rate: 10.0,
         max_scale_down_rate: 3.0,
@@ -347,7 +347,7 @@ proptest! {
             let utilization = settings.utilization(metric);
             prop_assert!(utilization > 0.0 && utilization <= 1.0);
         }
-        prop_assert!(settings.target_burst_capacity >= 0.0 || settings.target_burst_capacity == -1.0);
+        prop_assert!(settings.target_burst_capacity.value() >= 0.0 || settings.target_burst_capacity == BurstCapacity::Always);
         prop_assert!(settings.max_scale == 0 || settings.min_scale <= settings.max_scale);
         prop_assert!(settings.activation_scale >= 1);
         let activated = settings.activation_scale > 1;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::settings::Aggregation;
+use autoscaler::settings::BurstCapacity;
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, ServiceTime, settings};
 
 use crate::seconds;
@@ -27,7 +28,7 @@ fn clients(profile: Profile) -> Scenario {
         load: Load::clients(profile),
         target: 7.0,
         container_concurrency: 10,
-        settings: settings(|s| s.target_burst_capacity = 21.0),
+        settings: settings(|s| s.target_burst_capacity = BurstCapacity::from(21.0)),
         ..Scenario::default()
     }
 }
@@ -150,7 +151,7 @@ fn same_size_for_requests_per_second() {
 fn same_size_for_fractional_targets() {
     // All requests pass the activator, which counts each of them. A scrape reads only 12 of 51
     // pods, so it would miss most of the five requests or count them several times.
-    let settings = settings(|s| s.target_burst_capacity = -1.0);
+    let settings = settings(|s| s.target_burst_capacity = BurstCapacity::from(-1.0));
     let one_at_a_time = |target| Scenario {
         target,
         container_concurrency: 1,
@@ -200,7 +201,7 @@ fn same_size_for_slow_pod_starts() {
 #[test]
 fn same_size_for_any_target_burst_capacity() {
     for burst_capacity in [-1.0, 0.0, 21.0, 211.0] {
-        let settings = settings(|s| s.target_burst_capacity = burst_capacity);
+        let settings = settings(|s| s.target_burst_capacity = BurstCapacity::from(burst_capacity));
         assert_final_size(8, Scenario { settings, ..clients(constant(24.0).step(minutes(3), 52.0)) });
     }
 }

@@ -1,6 +1,7 @@
 //! To zero and back: a workload without requests is scaled to zero, the first request scales it up,
 //! and no request is lost.
 
+use autoscaler::settings::BurstCapacity;
 use std::time::Duration;
 
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, Writer, settings};
@@ -17,7 +18,7 @@ fn two_minutes_of_traffic(scaler: Scaler, burst_capacity: f64) -> Scenario {
     Scenario {
         scaler,
         load: Load::clients(Profile::constant(3.0).step(seconds(120), 0.0)),
-        settings: settings(|s| s.target_burst_capacity = burst_capacity),
+        settings: settings(|s| s.target_burst_capacity = BurstCapacity::from(burst_capacity)),
         ..Scenario::default()
     }
 }

@@ -4,6 +4,7 @@
 //! Each activator has a share of the pods. Without lending, one activator may hold requests while
 //! pods of another one are idle, because requests select an activator at random.
 
+use autoscaler::settings::BurstCapacity;
 use std::time::Duration;
 
 use simulator::{HpaMetric, Load, Profile, Report, Scaler, Scenario, ServiceTime, settings};
@@ -25,7 +26,7 @@ fn ten_pods(activators: usize, load: Load) -> Scenario {
         max_replicas: 10,
         scale_to_zero: false,
         service_time: ServiceTime::Exponential(Duration::from_millis(500)),
-        settings: settings(|s| s.target_burst_capacity = -1.0),
+        settings: settings(|s| s.target_burst_capacity = BurstCapacity::from(-1.0)),
         ..Scenario::default()
     }
 }
