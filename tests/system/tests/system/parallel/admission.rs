@@ -122,7 +122,7 @@ async fn pod_annotations_become_settings_of_the_sidecar() -> Result<()> {
         "idle-timeout",
         "protocol",
         "tcp-silence",
-        "tcp-response-time",
+        "tcp-answer-time",
     ];
     let annotations: Value =
         settings.iter().map(|name| (format!("autoscaling.rouse.dev/{name}"), json!("7"))).collect();
