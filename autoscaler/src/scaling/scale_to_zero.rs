@@ -199,7 +199,7 @@ impl StayReason {
             }
             Self::NoActivator => "no activator is ready, so no request could be held at zero",
             Self::Requests => "the workload receives requests",
-            Self::IdleTooShortly => "the workload received requests less than a stable window ago",
+            Self::IdleTooShortly => "the workload has been idle for less than its stable window",
             Self::ActiveTooShortly => "the workload became active less than a stable window ago",
             Self::Activating => "pods are not ready yet, and the progress deadline is not over",
             Self::NotProxied => "no activator is in the Service's endpoints yet",
