@@ -62,7 +62,7 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 
 .PHONY: test
 test: ## Run all tests and checks, and print how long each took
-	@.ci/steps lint check-purity check-crds test-unit test-fuzz test-cluster test-system 
+	@.ci/steps lint check-purity check-crds test-unit test-fuzz test-cluster test-system
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors

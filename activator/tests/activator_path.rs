@@ -241,6 +241,12 @@ async fn clients_with_keepalive_reconnect_without_a_failed_request() {
         answers += ended.unwrap();
     }
     assert!(answers > 500, "{answers}");
+    // Every request that reached the activator got its response.
+    eventually("all requests are counted", || async {
+        harness.metric("rouse_activator_requests_total") >= answers as f64
+    })
+    .await;
+    assert_eq!(harness.metric("rouse_activator_requests_total"), answers as f64);
 }
 
 #[tokio::test]
