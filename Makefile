@@ -99,7 +99,7 @@ fuzz: export FUZZ_SEED ?= $(shell date +%s)
 fuzz: ## Fuzz the proxies and the metrics-adapter for FUZZ_SECONDS (300), with a new seed each time
 	cargo test $(ALL) --test fuzz --no-run
 	@tests=$$(CARGO_TERM_COLOR=never cargo test $(ALL) --test fuzz --no-run 2>&1 | sed -n 's/^ *Executable .* (\(.*\))$$/\1/p'); \
-	test -n "$$tests" && echo "$$tests" | xargs --max-procs 2 --replace={} {} --nocapture
+	test -n "$$tests" && echo "$$tests" | xargs --max-procs 2 --max-args 1 sh -c 'exec "$$0" --nocapture'
 
 .PHONY: test-fuzz
 test-fuzz: ## Fuzz for a minute

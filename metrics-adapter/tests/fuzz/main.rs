@@ -26,8 +26,7 @@ use fuzzing::{Campaign, Corpus};
 
 /// The corpus of one target.
 fn corpus(target: &str, words: &'static [&'static [u8]]) -> Corpus {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(target);
-    Corpus::read(&directory, words)
+    Corpus::read(&Path::new("metrics-adapter/tests/fuzz/corpus").join(target), words)
 }
 
 /// Checks the seeds unchanged, then mutations of them. Returns the number of mutations.

@@ -26,9 +26,12 @@ impl Page {
     }
 }
 
-/// The root of the repository that this crate was built in.
+/// The root of the repository around the working directory. Not the compiled-in path of the
+/// sources: checkouts share a target directory, so the binary may be from another one.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_owned).unwrap_or_default()
+    let directory = std::env::current_dir().unwrap_or_default();
+    let root = directory.ancestors().find(|path| path.join("Cargo.lock").exists());
+    root.map(Path::to_owned).unwrap_or_default()
 }
 
 /// All documents, by path.

@@ -2,8 +2,8 @@
 
 #![allow(clippy::expect_used, reason = "a missing corpus fails the test")]
 
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -23,12 +23,17 @@ pub struct Corpus {
 // === impl Corpus ===
 
 impl Corpus {
-    /// Reads the files of a directory; `words` are tokens of the target's grammar.
+    /// Reads the files of a directory of the workspace that the working directory is in; `words` are
+    /// tokens of the target's grammar. The path of the workspace is not compiled in: checkouts share
+    /// a target directory, so the binary may be from another one.
     ///
     /// # Panics
     /// When there are no files.
     pub fn read(directory: &Path, words: &'static [&'static [u8]]) -> Self {
-        let files = fs::read_dir(directory).expect("a corpus");
+        let working = env::current_dir().expect("a working directory");
+        let workspace = working.ancestors().find(|path| path.join("Cargo.lock").exists());
+        let directory = workspace.expect("a workspace").join(directory);
+        let files = fs::read_dir(&directory).expect("a corpus");
         let mut paths: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
         // Sorted, because a seed reproduces a run only if the order does not depend on the file
         // system.
