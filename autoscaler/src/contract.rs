@@ -51,10 +51,14 @@ pub const QUEUE_PROXY_PORT: u16 = 8012;
 /// Statistics port of the sidecar. TCP: `/stat` for the collector and `/metrics` for Prometheus.
 /// UDP: the same stat as [datagrams](crate::stats::datagram).
 pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
-/// Admin port of the sidecar: `/ready` and `/app-ready` for the kubelet, `/wait-for-drain` for the
-/// preStop hook of the app. For TCP workloads, activators send probes and tunneled connections
+/// Admin port of the sidecar: `/ready` and `/app-ready` for the kubelet, [`START_DRAIN_PATH`] and
+/// [`WAIT_FOR_DRAIN_PATH`] for the preStop hooks of sidecar and app. For TCP workloads, activators send probes and tunneled connections
 /// ([`TUNNEL_PATH`]) to it.
 pub const QUEUE_PROXY_ADMIN_PORT: u16 = 8022;
+/// Path on the sidecar's admin port that begins a drain, by POST from the pod itself.
+pub const START_DRAIN_PATH: &str = "/start-drain";
+/// Path on the sidecar's admin port that waits until a drain has ended, and begins none.
+pub const WAIT_FOR_DRAIN_PATH: &str = "/wait-for-drain";
 /// Activator ports for leases, inclusive. An activator identifies the workload and Service port of
 /// a connection by the leased port on which it arrived.
 pub const LEASED_PORTS: std::ops::RangeInclusive<u16> = 20000..=29999;

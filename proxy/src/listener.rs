@@ -55,6 +55,11 @@ impl ConnectionAddresses {
         let entry = HeaderValue::try_from(peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
         Self { local, peer: (peer, entry) }
     }
+
+    /// The client's address; an IPv4-mapped one as IPv4.
+    pub fn peer_ip(&self) -> IpAddr {
+        self.peer.0
+    }
 }
 
 // === impl Acceptor ===

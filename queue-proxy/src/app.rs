@@ -29,6 +29,7 @@ use crate::readiness::app_probe::AppProbe;
 use crate::readiness::app_readiness::AppReadiness;
 use crate::readiness::availability::Availability;
 use crate::readiness::drain::Drain;
+use crate::readiness::drain_waits::DrainWaits;
 use crate::readiness::readiness_probe::ReadinessProbe;
 use crate::requests::app_connections::AppConnections;
 use crate::requests::handler::Handler;
@@ -62,7 +63,7 @@ pub struct Addresses {
     pub traffic: SocketAddr,
     /// `/stat` and `/metrics`.
     pub stats: SocketAddr,
-    /// `/ready`, `/app-ready` and `/wait-for-drain`.
+    /// `/ready`, `/app-ready`, `/start-drain` and `/wait-for-drain`.
     pub admin: SocketAddr,
 }
 
@@ -201,7 +202,7 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
         app,
         traffic,
         stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
-        admin: AdminEndpoint { availability, drain, tcp },
+        admin: AdminEndpoint { availability, drain, drain_waits: DrainWaits::default(), tcp },
     })
 }
 
@@ -309,9 +310,9 @@ async fn serve_admin(
     options: ServerOptions,
     stop: CancellationToken,
 ) {
-    let service = move |request, _: &_| {
-        let admin = admin.clone();
-        async move { Ok::<_, Infallible>(admin.handle(request).await) }
+    let service = move |request, addresses: &Arc<ConnectionAddresses>| {
+        let (admin, peer) = (admin.clone(), addresses.peer_ip());
+        async move { Ok::<_, Infallible>(admin.handle(request, peer).await) }
     };
     server::serve(listener, service, options, stop).await;
 }

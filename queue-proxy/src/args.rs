@@ -12,7 +12,7 @@ use std::time::Duration;
 use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::settings::parse_duration;
 use autoscaler::{Protocol, contract};
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use proxy::health_checks;
 use proxy::tcp::IdleTimeouts;
 use proxy::workers;
@@ -32,6 +32,10 @@ const MOST_WORKERS: usize = 2;
 // The default name of the group, Args, is also that of the flattened group.
 #[group(skip)]
 pub struct Args {
+    /// What to do instead of running the sidecar.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Address for the pod's traffic (HTTP/1.1 and h2c).
     #[arg(long, env = "QUEUE_PROXY_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_PORT))]
     pub listen: SocketAddr,
@@ -40,7 +44,7 @@ pub struct Args {
     #[arg(long, env = "QUEUE_PROXY_STATS_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_STATS_PORT))]
     pub stats_listen: SocketAddr,
 
-    /// Address for /ready, /app-ready and /wait-for-drain.
+    /// Address for /ready, /app-ready, /start-drain and /wait-for-drain.
     #[arg(long, env = "QUEUE_PROXY_ADMIN_LISTEN", default_value_t = any_address(contract::QUEUE_PROXY_ADMIN_PORT))]
     pub admin_listen: SocketAddr,
 
@@ -141,6 +145,14 @@ pub struct Args {
     pub telemetry: runtime::telemetry::LogArgs,
 }
 
+/// What the process does instead of running the sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Start the drain of the sidecar that runs in the same pod with the same settings. The preStop
+    /// hook of the sidecar's container executes this.
+    StartDrain,
+}
+
 // === impl Args ===
 
 impl Args {
@@ -192,7 +204,10 @@ fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "must be a duration such as 3s, 500ms or 1m30s".to_owned())
 }
 
-fn ignoring_empty_variables(command: Command, variable: impl Fn(&OsStr) -> Option<OsString>) -> Command {
+fn ignoring_empty_variables(
+    command: clap::Command,
+    variable: impl Fn(&OsStr) -> Option<OsString>,
+) -> clap::Command {
     command.mut_args(|arg| {
         let empty = arg.get_env().and_then(&variable).is_some_and(|value| value.is_empty());
         if empty { arg.env(None::<&str>) } else { arg }
@@ -233,6 +248,13 @@ mod tests {
         assert_eq!(args.app_address().to_string(), "127.0.0.1:8080");
         assert_eq!((args.limit(), args.queue_bound()), (ConcurrencyLimit::Unlimited, 0));
         assert_eq!(args.drain_quiet_period, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn reads_settings_beside_the_subcommand() {
+        assert_eq!(parse(&[]).unwrap().command, None);
+        let args = parse(&["--admin-listen=0.0.0.0:8100", "start-drain"]).unwrap();
+        assert_eq!((args.command, args.admin_listen.port()), (Some(Command::StartDrain), 8100));
     }
 
     #[test]

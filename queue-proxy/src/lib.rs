@@ -6,6 +6,7 @@
 //!                                        │
 //!                  each second a period ─┘─► stats_endpoint  /stat  ◄─ metrics-adapter
 //!  kubelet ─► admin_endpoint  /ready, /app-ready, /wait-for-drain
+//!         └─► start_drain (a process of the preStop hook) ─► admin_endpoint  /start-drain
 //! ```
 //!
 //! It limits the requests that the app serves at a time, queues further requests, counts both and
@@ -21,9 +22,11 @@ pub mod app;
 pub mod args;
 mod readiness;
 mod requests;
+mod start_drain;
 mod stats;
 mod tcp;
 
 pub use app::App;
-pub use args::Args;
+pub use args::{Args, Command};
+pub use start_drain::start_drain;
 pub use stats::describe_metrics;

@@ -1,6 +1,6 @@
-//! Reads the arguments and runs the sidecar.
+//! Reads the arguments and runs the sidecar, or starts the drain of the running one.
 
-use queue_proxy::{App, Args};
+use queue_proxy::{App, Args, Command, start_drain};
 use tikv_jemallocator::Jemalloc;
 
 /// With 1000 connections glibc's allocator returns large buffers to the kernel and requests them
@@ -13,6 +13,9 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let args = Args::from_environment();
+    if args.command == Some(Command::StartDrain) {
+        return start_drain(args.admin_listen).await;
+    }
     runtime::telemetry::init(&args.telemetry)?;
     let stop = runtime::shutdown::on_signal()?;
     App::bind(args).await?.run(stop).await

@@ -6,5 +6,6 @@ pub(crate) mod app_probe;
 pub(crate) mod app_readiness;
 pub(crate) mod availability;
 pub(crate) mod drain;
+pub(crate) mod drain_waits;
 mod grpc_health;
 pub(crate) mod readiness_probe;

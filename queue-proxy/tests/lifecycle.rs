@@ -17,6 +17,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use queue_proxy::start_drain;
 use support::app::TestApp;
 use support::{Sidecar, eventually, request, send, text, within};
 use tokio::net::TcpListener;
@@ -69,6 +70,7 @@ async fn serves_running_and_new_requests_during_a_drain() {
     sidecar.holds(1.0, 0.0).await;
 
     let hook = tokio::spawn(send(sidecar.at.admin, request("/wait-for-drain")));
+    within(start_drain(sidecar.at.admin)).await.unwrap();
     eventually(async || {
         send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::SERVICE_UNAVAILABLE
     })
@@ -85,6 +87,23 @@ async fn serves_running_and_new_requests_during_a_drain() {
     assert_eq!(within(hook).await.unwrap().status(), StatusCode::OK);
     sidecar.stop.cancel();
     within(sidecar.run).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn wait_for_drain_of_another_pod_leaves_the_pod_ready() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[]).await;
+    assert_eq!(within(send(sidecar.at.admin, request("/ready"))).await.status(), StatusCode::OK);
+    let waited = within(send(sidecar.at.admin, request("/wait-for-drain"))).await;
+    assert_eq!(waited.status(), StatusCode::OK);
+    assert_eq!(within(send(sidecar.at.admin, request("/ready"))).await.status(), StatusCode::OK);
+    assert!(!within(sidecar.get("/")).await.headers().contains_key("connection"));
+}
+
+#[tokio::test]
+async fn start_drain_fails_without_a_sidecar() {
+    let error = within(start_drain(free_address().await)).await.unwrap_err();
+    assert!(format!("{error:#}").contains("no response of the sidecar"), "{error:#}");
 }
 
 #[tokio::test]
@@ -120,10 +139,11 @@ async fn stops_before_the_app_has_started() {
 }
 
 #[tokio::test]
-async fn serves_again_after_a_restart_of_the_app_alone() {
+async fn serves_again_if_the_app_restarts_after_a_drain() {
     let app = TestApp::start().await;
     let flags = ["--drain-quiet-period=10ms", "--readiness-path=/healthz"];
     let sidecar = Sidecar::start(app.address, &flags).await;
+    within(start_drain(sidecar.at.admin)).await.unwrap();
     assert_eq!(within(send(sidecar.at.admin, request("/wait-for-drain"))).await.status(), StatusCode::OK);
     app.fail(true);
     eventually(async || app.has_failed_probe()).await;
@@ -254,6 +274,7 @@ async fn moves_long_http2_connection_away_during_a_drain_without_loss() {
     sidecar.holds(2.0, 0.0).await;
 
     let hook = tokio::spawn(send(sidecar.at.admin, request("/wait-for-drain")));
+    within(start_drain(sidecar.at.admin)).await.unwrap();
     eventually(async || {
         send(sidecar.at.admin, request("/ready")).await.status() == StatusCode::SERVICE_UNAVAILABLE
     })

@@ -1,23 +1,31 @@
 //! The admin port: `/ready` and `/app-ready` for the kubelet's readiness probes of the sidecar and
-//! of the app, `/wait-for-drain` for the app's preStop hook, and the tunnels of activators to an
-//! app that does not use HTTP.
+//! of the app, `/start-drain` and `/wait-for-drain` for the preStop hooks of both, and the tunnels
+//! of activators to an app that does not use HTTP.
 //!
 //! `/ready` succeeds once the app has started and while no drain runs. `/app-ready` also runs the
 //! app's own readiness probe, every time. The kubelet's probe of the app is redirected to it, so
 //! that a first probe during the app's start waits for the start instead of failing.
+//!
+//! Every pod of the cluster reaches this port, and no credential distinguishes the kubelet. So
+//! `/start-drain`, which makes the pod unready, accepts only connections from the pod itself, and
+//! everything else only reads or waits.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::contract::{PROBE_HEADER, PROBE_QUEUE_PROXY, TUNNEL_PATH};
+use autoscaler::contract::{
+    PROBE_HEADER, PROBE_QUEUE_PROXY, START_DRAIN_PATH, TUNNEL_PATH, WAIT_FOR_DRAIN_PATH,
+};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use runtime::admin::text_response;
+use tokio::time::timeout;
 
 use super::availability::{Availability, Unavailable};
 use super::drain::Drain;
+use super::drain_waits::DrainWaits;
 use crate::requests::error_response::RequestError;
 use crate::tcp::tcp_proxy::TcpProxy;
 
@@ -25,10 +33,17 @@ use crate::tcp::tcp_proxy::TcpProxy;
 /// shorter than the probe's `timeoutSeconds`, which is 10.
 const READY_TIMEOUT: Duration = Duration::from_secs(9);
 
+/// Longest wait of `/wait-for-drain` for a drain to begin. The kubelet runs the hooks of the app
+/// and of the sidecar at the same time, and the sidecar's takes longer, because it starts a
+/// process. The app's hook also runs when only the app restarts, or when the sidecar's hook has
+/// failed: then no drain begins, and this delays the app's stop.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
+
 #[derive(Debug)]
 pub(crate) struct AdminEndpoint {
     pub(crate) availability: Availability,
     pub(crate) drain: Arc<Drain>,
+    pub(crate) drain_waits: DrainWaits,
     /// `None` if the app uses HTTP.
     pub(crate) tcp: Option<TcpProxy>,
 }
@@ -36,7 +51,8 @@ pub(crate) struct AdminEndpoint {
 // === impl AdminEndpoint ===
 
 impl AdminEndpoint {
-    pub(crate) async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// Handles a request from `peer`.
+    pub(crate) async fn handle<B>(&self, request: Request<B>, peer: IpAddr) -> Response<Full<Bytes>> {
         if let Some(component) = request.headers().get(PROBE_HEADER) {
             return match self.availability.handle_probe(component).await {
                 Ok(()) => text_response(StatusCode::OK, PROBE_QUEUE_PROXY),
@@ -51,16 +67,17 @@ impl AdminEndpoint {
             (&Method::GET | &Method::HEAD, "/app-ready") => {
                 readiness_response(self.availability.probe_app(READY_TIMEOUT).await)
             }
-            (&Method::GET, "/wait-for-drain") => self.wait_for_drain().await,
+            (&Method::POST, START_DRAIN_PATH) => self.start_drain(peer),
+            (&Method::GET, WAIT_FOR_DRAIN_PATH) => self.wait_for_drain(peer).await,
             (&Method::GET | &Method::HEAD, "/live") => text_response(StatusCode::OK, "ok\n"),
             _ => text_response(
                 StatusCode::NOT_FOUND,
-                "not found; use GET /ready, /app-ready, /wait-for-drain or /live\n",
+                "not found; use GET /ready, /app-ready, /wait-for-drain or /live, or POST /start-drain\n",
             ),
         }
     }
 
-    async fn open_tunnel(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn open_tunnel<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
         let opened = match &self.tcp {
             Some(tcp) => tcp.open_tunnel(request).await,
             None => Err(RequestError::AppUsesHttp),
@@ -68,9 +85,27 @@ impl AdminEndpoint {
         opened.unwrap_or_else(RequestError::into_response)
     }
 
-    /// The drain continues if the kubelet closes the connection meanwhile.
-    async fn wait_for_drain(&self) -> Response<Full<Bytes>> {
+    /// POST, so that a URL that the app fetches for a client cannot start a drain.
+    fn start_drain(&self, peer: IpAddr) -> Response<Full<Bytes>> {
+        if !peer.is_loopback() {
+            tracing::warn!(%peer, "drain request from outside the pod refused");
+            return text_response(StatusCode::FORBIDDEN, "only the pod itself may start its drain\n");
+        }
         self.drain.begin();
+        text_response(StatusCode::OK, "drain began\n")
+    }
+
+    /// Waits until the drain has ended, and for a short time for one to begin; never begins one.
+    ///
+    /// Without a drain the response is no error: the kubelet would emit a warning event for each
+    /// restart of the app alone, and stops the app in either case.
+    async fn wait_for_drain(&self, peer: IpAddr) -> Response<Full<Bytes>> {
+        let Some(_place) = self.drain_waits.enter(peer) else {
+            return text_response(StatusCode::SERVICE_UNAVAILABLE, "too many requests wait for a drain\n");
+        };
+        if timeout(BEGIN_TIMEOUT, self.drain.begun()).await.is_err() {
+            return text_response(StatusCode::OK, "no drain has begun\n");
+        }
         self.drain.done().await;
         text_response(StatusCode::OK, "drained\n")
     }
@@ -80,5 +115,100 @@ fn readiness_response(available: Result<(), Unavailable>) -> Response<Full<Bytes
     match available {
         Ok(()) => text_response(StatusCode::OK, "ok\n"),
         Err(unavailable) => RequestError::from(unavailable).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::readiness::app_probe::AppProbe;
+    use crate::readiness::app_readiness::AppReadiness;
+    use crate::readiness::readiness_probe::ReadinessProbe;
+    use crate::stats::metrics::Metrics;
+    use crate::stats::request_counter::RequestCounter;
+
+    const QUIET: Duration = Duration::from_secs(3);
+    const KUBELET: &str = "10.0.0.1";
+
+    /// An endpoint whose drains end after a quiet period, and whose app never starts.
+    fn endpoint() -> Arc<AdminEndpoint> {
+        let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
+        let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), Duration::ZERO, metrics));
+        let drain = Arc::new(Drain::new(counter, QUIET, Duration::from_secs(25)));
+        let app = || AppProbe::new(absent(), ReadinessProbe::tcp(absent()));
+        let availability = Availability::new(AppReadiness::new(app()), drain.clone());
+        let (supervised, probe) = (drain.clone(), app());
+        tokio::spawn(async move { supervised.supervise(&probe).await });
+        Arc::new(AdminEndpoint { availability, drain, drain_waits: DrainWaits::default(), tcp: None })
+    }
+
+    /// An address without a listener.
+    fn absent() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 1))
+    }
+
+    async fn status(endpoint: &AdminEndpoint, method: Method, path: &str, peer: &str) -> StatusCode {
+        let request = Request::builder().method(method).uri(path).body(()).unwrap();
+        endpoint.handle(request, peer.parse().unwrap()).await.status()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wait_for_drain_without_a_drain_ends_and_begins_none() {
+        let endpoint = endpoint();
+        let began = Instant::now();
+        assert_eq!(status(&endpoint, Method::GET, WAIT_FOR_DRAIN_PATH, KUBELET).await, StatusCode::OK);
+        assert_eq!(began.elapsed(), BEGIN_TIMEOUT);
+        assert!(!endpoint.drain.is_draining());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wait_for_drain_waits_for_one_that_begins_later() {
+        let endpoint = endpoint();
+        let hook = {
+            let endpoint = endpoint.clone();
+            tokio::spawn(async move { status(&endpoint, Method::GET, WAIT_FOR_DRAIN_PATH, KUBELET).await })
+        };
+        tokio::time::sleep(BEGIN_TIMEOUT / 2).await;
+        let began = Instant::now();
+        assert_eq!(status(&endpoint, Method::POST, START_DRAIN_PATH, "127.0.0.1").await, StatusCode::OK);
+        assert_eq!(hook.await.unwrap(), StatusCode::OK);
+        assert!(began.elapsed() >= QUIET, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_pod_itself_starts_a_drain() {
+        let endpoint = endpoint();
+        for peer in [KUBELET, "10.0.0.2", "::ffff:10.0.0.2", "fd00::2"] {
+            let refused = status(&endpoint, Method::POST, START_DRAIN_PATH, peer).await;
+            assert_eq!(refused, StatusCode::FORBIDDEN, "{peer}");
+        }
+        assert_eq!(status(&endpoint, Method::GET, START_DRAIN_PATH, "::1").await, StatusCode::NOT_FOUND);
+        assert!(!endpoint.drain.is_draining());
+        assert_eq!(status(&endpoint, Method::POST, START_DRAIN_PATH, "::1").await, StatusCode::OK);
+        assert!(endpoint.drain.is_draining());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_strangers_leave_a_place_for_the_kubelet() {
+        let endpoint = endpoint();
+        let strangers: Vec<_> = (0..100)
+            .map(|_| {
+                let endpoint = endpoint.clone();
+                tokio::spawn(
+                    async move { status(&endpoint, Method::GET, WAIT_FOR_DRAIN_PATH, "10.0.0.2").await },
+                )
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert_eq!(status(&endpoint, Method::GET, WAIT_FOR_DRAIN_PATH, KUBELET).await, StatusCode::OK);
+        let mut refused = 0;
+        for stranger in strangers {
+            refused += usize::from(stranger.await.unwrap() == StatusCode::SERVICE_UNAVAILABLE);
+        }
+        assert_eq!(refused, 100 - super::super::drain_waits::MAX_OF_PEER);
     }
 }

@@ -4,17 +4,21 @@
 //!            begin (preStop hook, SIGTERM)         quiet, or timeout
 //!  Serving ────────────────────────────► Draining ──────────────────► Drained ─► exit after SIGTERM
 //!     ▲                                                                  │
-//!     └──────────────────────── the app restarted ───────────────────────┘
+//!     └───────────────────── the pod is not terminating ─────────────────┘
 //! ```
 //!
 //! A terminating pod receives requests until every proxy in the cluster has been updated. A
 //! draining sidecar is therefore unready but continues to serve. It is drained when no request is
 //! in flight and none has arrived during the quiet period.
 //!
-//! A native sidecar receives SIGTERM only after the app has ended. So the app's preStop hook begins
-//! the drain: it calls `/wait-for-drain`, and the kubelet stops the app after the response. The
-//! hook also runs when only the app restarts (a failed liveness probe). Then no SIGTERM follows,
-//! and the sidecar must serve again with the new app.
+//! A native sidecar receives SIGTERM only after the app has ended. So the preStop hook of its own
+//! container begins the drain (`queue-proxy start-drain`). The kubelet runs the hooks of all
+//! containers when the termination begins, before it considers their order. The app's hook calls
+//! `/wait-for-drain`, which begins no drain, and the kubelet stops the app after the response. If
+//! the sidecar's hook fails, SIGTERM begins the drain, when the app has ended.
+//!
+//! A drain that was begun by hand (`kubectl exec`) is not followed by SIGTERM, and the sidecar must
+//! serve again.
 //!
 //! One task, [`Drain::supervise`], makes all transitions but the first.
 
@@ -66,7 +70,7 @@ impl Drain {
         Self { state, counter, quiet_period, timeout }
     }
 
-    /// Begins a drain, unless one has begun; the app may restart afterwards.
+    /// Begins a drain, unless one has begun; SIGTERM mostly follows.
     pub(crate) fn begin(&self) {
         self.start(false);
     }
@@ -90,7 +94,7 @@ impl Drain {
         self.reached(|phase| phase == DrainPhase::Drained).await;
     }
 
-    /// Ends each drain, and serves again when only the app restarted. Never returns.
+    /// Ends each drain, and serves again if the pod is not terminating. Never returns.
     pub(crate) async fn supervise(&self, app: &AppProbe) {
         loop {
             self.begun().await;
@@ -126,7 +130,7 @@ impl Drain {
         if !resumed {
             std::future::pending::<()>().await;
         }
-        tracing::info!("app restarted after a drain, serving again");
+        tracing::info!("pod is not terminating after a drain, serving again");
     }
 
     async fn quiet(&self) {

@@ -21,7 +21,6 @@ use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use proxy::listener::AcceptedConnection;
 use proxy::server::{self, ServerOptions};
@@ -83,9 +82,9 @@ impl TcpProxy {
 
     /// Opens a tunnel of an activator. The response switches protocols after the app has accepted
     /// the connection.
-    pub(crate) async fn open_tunnel(
+    pub(crate) async fn open_tunnel<B>(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<B>,
     ) -> Result<Response<Full<Bytes>>, RequestError> {
         if request.headers().get(UPGRADE).is_none_or(|to| to != TUNNEL_PROTOCOL) {
             return Err(RequestError::NotATunnelRequest);
