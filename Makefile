@@ -13,6 +13,7 @@ export IMAGES := $(ROUSE_CACHE)/images/v$(VERSION)
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
 CARGO_DENY := $(ROUSE_CACHE)/bin/cargo-deny
 CARGO_DENY_VERSION := 0.20.2
+H2SPEC := $(ROUSE_CACHE)/bin/h2spec
 # One selection of members and features for all tests, so that they share one build.
 ALL := --workspace --all-features --locked
 
@@ -62,7 +63,7 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 
 .PHONY: test
 test: ## Run all tests and checks, and print how long each took
-	@.ci/steps lint check-purity check-crds test-unit test-fuzz test-cluster test-system
+	@.ci/steps lint check-purity check-crds test-unit test-fuzz test-h2spec test-cluster test-system
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
@@ -104,6 +105,15 @@ fuzz: ## Fuzz the proxies and the metrics-adapter for FUZZ_SECONDS (300), with a
 .PHONY: test-fuzz
 test-fuzz: ## Fuzz for a minute
 	@$(MAKE) fuzz FUZZ_SECONDS=60
+
+.PHONY: test-h2spec
+test-h2spec: export H2SPEC := $(H2SPEC)
+test-h2spec: $(H2SPEC) ## Test both proxies with h2spec
+	cargo test $(ALL) --test h2spec -- --include-ignored
+
+$(H2SPEC): tests/h2spec/go.mod
+	@mkdir -p $(dir $@)
+	cd tests/h2spec && CGO_ENABLED=0 go build -trimpath -o $@ github.com/summerwind/h2spec/cmd/h2spec
 
 .PHONY: bench
 bench: ## Measure the cost of a report, a decision and a request, and check the bounds
