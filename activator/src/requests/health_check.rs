@@ -6,12 +6,14 @@
 //! are forwarded, see [`HttpHandler`](crate::requests::http_handler::HttpHandler).
 //!
 //! A client of the gRPC health protocol gets a response of that protocol.
+//!
+//! No cache may store the response: the next request with its path may be a client's.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::combinators::WithTrailers;
 use http_body_util::{BodyExt, Either, Full};
@@ -32,9 +34,13 @@ const SERVING: [u8; 7] = [0, 0, 0, 0, 2, 8, 1];
 /// A successful response.
 pub fn healthy<B>(request: &Request<B>) -> Response<LocalBody> {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    if request.uri().path() == GRPC_METHOD && kind.starts_with(GRPC.as_bytes()) {
-        return healthy_grpc();
-    }
+    let is_grpc = request.uri().path() == GRPC_METHOD && kind.starts_with(GRPC.as_bytes());
+    let mut response = if is_grpc { healthy_grpc() } else { healthy_http() };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn healthy_http() -> Response<LocalBody> {
     Response::new(Either::Left(Full::new(Bytes::from_static(b"ok"))))
 }
 
@@ -55,6 +61,14 @@ mod tests {
         let body = healthy(&request).into_body().collect().await.unwrap();
         let trailers = body.trailers().cloned();
         (body.to_bytes(), trailers)
+    }
+
+    #[test]
+    fn response_must_not_be_cached() {
+        for (path, kind) in [("/healthz", "text/plain"), (GRPC_METHOD, GRPC)] {
+            let request = Request::get(path).header(CONTENT_TYPE, kind).body(()).unwrap();
+            assert_eq!(healthy(&request).headers()["cache-control"], "no-store", "{path}");
+        }
     }
 
     #[tokio::test]
