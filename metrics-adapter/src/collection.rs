@@ -5,6 +5,7 @@
 //! the [`scrape_loop`]. Both fill the [`collector`], which the multi-scaler and the API read.
 
 pub mod collector;
+pub mod idle_reads;
 pub mod scrape_client;
 pub mod scrape_loop;
 pub mod scrape_schedule;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 
+use crate::collection::idle_reads::IdleReads;
 use crate::watches::workloads::WorkloadTable;
 
 /// Time between rounds.
@@ -72,6 +73,8 @@ pub struct RoundResult {
     pub failing: bool,
     /// Pods with much more load than the others.
     pub outliers: Vec<IpAddr>,
+    /// When pods were last read without a request.
+    pub idle_reads: IdleReads,
 }
 
 // === impl ScrapeSchedule ===

@@ -8,6 +8,9 @@
 //!   pods), the sample is widened before it is extrapolated.
 //! - The pods with the highest load are scraped again in the next round and count for themselves
 //!   only. A sample without them would miss their load entirely.
+//! - While a sample has no request, more pods are read in turn. Only reads of all pods show that a
+//!   workload is idle ([`IdleReads`](crate::collection::idle_reads::IdleReads)); they do not change
+//!   the sum.
 //! - A round is recorded at the time it was due, not when it ended, so every round has a second of
 //!   its own.
 
@@ -25,6 +28,7 @@ use rand::seq::SliceRandom;
 use tokio::time::Instant;
 
 use crate::collection::collector::Collector;
+use crate::collection::idle_reads::IdleReads;
 use crate::collection::scrape_client::{ScrapeClient, ScrapeError};
 use crate::collection::scrape_schedule::{DueRound, RoundResult};
 use crate::metrics::Metrics;
@@ -33,6 +37,9 @@ use crate::watches::workloads::{Workload, WorkloadsReceiver};
 
 /// A round that takes longer is abandoned.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout of the reads beside the sample. A pod that does not respond must not cost the workload
+/// the next second's round.
+const IDLE_READ_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// Scrapes the pods of workloads.
 #[derive(Clone, Debug)]
@@ -103,42 +110,44 @@ impl StatsScraper {
         };
         let ready: Vec<_> = pods.into_iter().filter(|pod| pod.ready).collect();
         let started = Instant::now();
-        let scraped = self.scrape(ready, &last.outliers, due, workload.windows.stable).await;
+        let failing_before = last.failing;
+        let scraped = self.scrape(ready, last, due, workload.windows.stable).await;
         self.metrics.scrape_duration.observe(started.elapsed().as_secs_f64());
         self.metrics.scrapes.count(scraped.is_ok());
         let key = &workload.key;
         match scraped {
-            Ok((round, outliers)) => {
+            Ok((round, result)) => {
                 self.collector.record_scrape(key, due, &round);
-                if last.failing {
+                if failing_before {
                     tracing::info!(workload = %key, "scraping recovered");
                 }
-                RoundResult { failing: false, outliers }
+                result
             }
             Err(shortfall) => {
                 self.collector.record_scrape(key, due, &ScrapeResult::Incomplete);
-                if !last.failing {
+                if !failing_before {
                     tracing::warn!(workload = %key, %shortfall, "scraping failed, discarding seconds until it recovers");
                 }
-                RoundResult { failing: true, outliers: Vec::new() }
+                RoundResult { failing: true, ..RoundResult::default() }
             }
         }
     }
 
-    /// Scrapes the last round's outliers and a sample of the other pods; also returns the new
-    /// outliers.
+    /// Scrapes the last round's outliers and a sample of the other pods; also returns what the next
+    /// round needs.
     async fn scrape(
         &self,
         ready: Vec<Arc<Pod>>,
-        last_outliers: &[IpAddr],
+        last: RoundResult,
         now: Duration,
         stable_window: Duration,
-    ) -> Result<(ScrapeResult, Vec<IpAddr>), Shortfall> {
+    ) -> Result<(ScrapeResult, RoundResult), Shortfall> {
         if ready.is_empty() {
-            return Ok((ScrapeResult::NoPods, Vec::new()));
+            return Ok((ScrapeResult::NoPods, RoundResult::default()));
         }
+        let addresses: Vec<IpAddr> = ready.iter().filter_map(|pod| pod.ip).collect();
         let (outliers, others): (Vec<_>, Vec<_>) =
-            ready.into_iter().partition(|pod| pod.ip.is_some_and(|ip| last_outliers.contains(&ip)));
+            ready.into_iter().partition(|pod| pod.ip.is_some_and(|ip| last.outliers.contains(&ip)));
         let population = others.len();
         let sample = sample_size(population);
         let candidates = candidates(others, sample, now, stable_window);
@@ -146,10 +155,30 @@ impl StatsScraper {
         let scrapes = tokio::time::timeout(ROUND_TIMEOUT, scrapes);
         let (outliers, others) = scrapes.await.unwrap_or(Err(Shortfall::Timeout))?;
         let total = extrapolate(&outliers.stats, &others.stats, population - others.too_young);
-        let sampled = outliers.and(others);
-        // A pod that is too young has no stat yet, so it may be busy.
-        let idle = sampled.too_young == 0 && sampled.stats.iter().all(Stat::is_idle);
-        Ok((ScrapeResult::Complete { total, idle }, sampled.outliers()))
+        let mut sampled = outliers.and(others);
+        let mut idle_reads = last.idle_reads;
+        if sampled.is_idle() {
+            let due = idle_reads.due(&addresses, &sampled.pods, stable_window);
+            sampled = sampled.and(self.read_more(due).await);
+        }
+        let covered = sampled.cover(&addresses, &mut idle_reads, now, stable_window);
+        let idle = covered && sampled.is_idle();
+        let result = RoundResult { failing: false, outliers: sampled.outliers(), idle_reads };
+        Ok((ScrapeResult::Complete { total, idle }, result))
+    }
+
+    /// Scrapes each of these pods. One that does not respond in time is left out.
+    async fn read_more(&self, pods: Vec<IpAddr>) -> SampledPods {
+        let scrape = async |ip| (ip, self.client.scrape(ip).await);
+        let mut scrapes: FuturesUnordered<_> = pods.into_iter().map(scrape).collect();
+        let (mut read, deadline) = (SampledPods::default(), Instant::now() + IDLE_READ_TIMEOUT);
+        while let Ok(Some((pod, result))) = tokio::time::timeout_at(deadline, scrapes.next()).await {
+            match result {
+                Ok(stat) => read.push(pod, stat),
+                Err(error) => read.too_young += usize::from(matches!(error, ScrapeError::TooYoung)),
+            }
+        }
+        read
     }
 
     /// Scrapes each of these pods; one failure is a shortfall.
@@ -220,6 +249,24 @@ impl SampledPods {
         self.stats.extend(more.stats);
         self.too_young += more.too_young;
         self
+    }
+
+    /// Whether none of them has a request. A pod that is too young has no stat yet, so it may be
+    /// busy.
+    fn is_idle(&self) -> bool {
+        self.too_young == 0 && self.stats.iter().all(Stat::is_idle)
+    }
+
+    /// Whether each ready pod is among these reads, or was read without a request in the rounds
+    /// before.
+    fn cover(&self, ready: &[IpAddr], reads: &mut IdleReads, now: Duration, window: Duration) -> bool {
+        if self.pods.len() == ready.len() {
+            reads.clear();
+            return true;
+        }
+        let idle = self.stats.iter().map(Stat::is_idle);
+        reads.record(ready, self.pods.iter().copied().zip(idle), now);
+        reads.cover(ready, now, window)
     }
 
     fn outliers(&self) -> Vec<IpAddr> {
@@ -304,7 +351,7 @@ mod tests {
         let scrape = |ready, answering| async move {
             let (scraper, pods) = loopback(ready, answering).await;
             scraper
-                .scrape(pods, &[], Duration::from_secs(1000), Duration::from_secs(60))
+                .scrape(pods, RoundResult::default(), Duration::from_secs(1000), Duration::from_secs(60))
                 .await
                 .map(|(round, _)| round)
         };
@@ -328,19 +375,56 @@ mod tests {
             let (scraper, pods) = loaded(40, 40, |i| if i == 0 { 50.0 } else { 0.0 }).await;
             let hot = pods[0].ip;
             let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
-            let (round, outliers) = scraper.scrape(pods.clone(), &[], now, window).await.unwrap();
+            let (round, result) =
+                scraper.scrape(pods.clone(), RoundResult::default(), now, window).await.unwrap();
             let ScrapeResult::Complete { total, .. } = round else { panic!("{round:?}") };
             // The first sample contains the hot pod or not; its load is not multiplied in either
             // case.
             assert!(total.average_concurrent_requests <= 55.0, "{total:?}");
-            let found: Vec<_> = hot.into_iter().filter(|_| total.average_concurrent_requests > 0.0).collect();
-            assert_eq!(outliers, found);
+            // A sample without it is idle, so more pods are read, and the hot pod may be among them.
+            let found: Vec<_> = hot.into_iter().collect();
+            assert!(result.outliers == found || total.average_concurrent_requests == 0.0, "{result:?}");
 
             // Once found, it is scraped in every round.
-            let hot_pods: Vec<_> = hot.into_iter().collect();
-            let (round, outliers) = scraper.scrape(pods, &hot_pods, now, window).await.unwrap();
+            let last = RoundResult { outliers: found.clone(), ..RoundResult::default() };
+            let (round, result) = scraper.scrape(pods, last, now, window).await.unwrap();
             let total = Stat { average_concurrent_requests: 50.0, ..Stat::default() };
-            assert_eq!((round, outliers), (ScrapeResult::Complete { total, idle: false }, hot_pods));
+            assert_eq!((round, result.outliers), (ScrapeResult::Complete { total, idle: false }, found));
         }
+    }
+
+    /// Whether each of these rounds, a second apart, finds the workload idle.
+    async fn idle_rounds(scraper: &StatsScraper, pods: &[Arc<Pod>], rounds: u64) -> Vec<bool> {
+        let (mut last, mut found) = (RoundResult::default(), Vec::new());
+        for round in 0..rounds {
+            let now = Duration::from_secs(1000 + round);
+            let scraped = scraper.scrape(pods.to_vec(), last, now, Duration::from_secs(60)).await;
+            let (round, result) = scraped.unwrap();
+            found.push(matches!(round, ScrapeResult::Complete { idle: true, .. }));
+            last = result;
+        }
+        found
+    }
+
+    /// A sample has 12 of the 50 pods.
+    #[tokio::test]
+    async fn one_long_request_among_many_pods_is_never_idle() {
+        let (scraper, pods) = loaded(50, 50, |i| if i == 49 { 1.0 } else { 0.0 }).await;
+        assert_eq!(idle_rounds(&scraper, &pods, 20).await, [false; 20]);
+    }
+
+    #[tokio::test]
+    async fn many_pods_are_idle_once_each_was_read() {
+        let (scraper, pods) = loaded(50, 50, |_| 0.0).await;
+        let idle = idle_rounds(&scraper, &pods, 6).await;
+        assert_eq!((idle[0], &idle[4..]), (false, [true; 2].as_slice()), "{idle:?}");
+        let (scraper, pods) = loaded(12, 12, |_| 0.0).await;
+        assert_eq!(idle_rounds(&scraper, &pods, 2).await, [true; 2]);
+    }
+
+    #[tokio::test]
+    async fn unread_pod_keeps_workload_from_being_idle() {
+        let (scraper, pods) = loaded(20, 19, |_| 0.0).await;
+        assert_eq!(idle_rounds(&scraper, &pods, 4).await, [false; 4]);
     }
 }
