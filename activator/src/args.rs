@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
+use autoscaler::settings::parse_duration;
 use clap::Parser;
 use proxy::health_checks;
 use proxy::tcp::IdleTimeouts;
@@ -96,47 +97,47 @@ pub struct Limits {
     #[arg(long, env = "ROUSE_WORKERS")]
     pub workers: Option<NonZeroUsize>,
 
-    /// How long a request may wait for a pod, unless its workload sets wakeTimeoutSeconds. A number
-    /// with the unit ms or s (default s).
-    #[arg(long, default_value = "60s", value_parser = duration)]
+    /// How long a request may wait for a pod, unless its workload sets wakeTimeoutSeconds, such as
+    /// 1m30s or 500ms.
+    #[arg(long, default_value = "60s", value_parser = parse_duration)]
     pub wake_timeout: Duration,
 
     /// Upper bound of the wake timeout that a workload may set.
-    #[arg(long, default_value = "3600s", value_parser = duration)]
+    #[arg(long, default_value = "3600s", value_parser = parse_duration)]
     pub longest_wake_timeout: Duration,
 
     /// Hold time from which a wake is slow: it is logged once, with the duration of each phase, and
     /// becomes an event. 0 disables this.
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub slow_wake: Duration,
 
     /// Time without a connected zero-scaler after which the activator itself scales a workload with
     /// held requests from 0 to 1.
-    #[arg(long, default_value = "30s", value_parser = duration)]
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub fallback_wake_after: Duration,
 
     /// Time for a client to send the head of a request, counted from the end of the previous one:
     /// also the idle timeout of connections.
-    #[arg(long, default_value = "30s", value_parser = duration)]
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub header_timeout: Duration,
 
     /// On TCP ports: a connection stops to count as concurrency when it was silent for this time
     /// after data from the app.
-    #[arg(long, default_value = "5s", value_parser = duration)]
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub tcp_silence: Duration,
 
     /// On TCP ports: the same after data from the client, when the app may be working on a
     /// response.
-    #[arg(long, default_value = "900s", value_parser = duration)]
+    #[arg(long, default_value = "900s", value_parser = parse_duration)]
     pub tcp_answer_time: Duration,
 
     /// How long to accept new connections after SIGTERM, until clients have stopped to connect to
     /// this pod.
-    #[arg(long, default_value = "5s", value_parser = duration)]
+    #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub drain_grace: Duration,
 
     /// How long requests may take to end after the grace period.
-    #[arg(long, default_value = "60s", value_parser = duration)]
+    #[arg(long, default_value = "60s", value_parser = parse_duration)]
     pub drain_timeout: Duration,
 }
 
@@ -166,19 +167,6 @@ impl Limits {
     }
 }
 
-/// A value that is not a duration.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0:?} is not a whole number with the unit ms or s")]
-struct ParseDurationError(String);
-
-fn duration(text: &str) -> Result<Duration, ParseDurationError> {
-    let fail = |_| ParseDurationError(text.to_owned());
-    match text.strip_suffix("ms") {
-        Some(number) => number.parse().map(Duration::from_millis).map_err(fail),
-        None => text.strip_suffix('s').unwrap_or(text).parse().map(Duration::from_secs).map_err(fail),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -190,14 +178,5 @@ mod tests {
         Args::command().debug_assert();
         let args = Args::parse_from(["activator", "--wake-timeout", "1500ms"]);
         assert_eq!(args.limits.wake_timeout, Duration::from_millis(1500));
-    }
-
-    #[test]
-    fn duration_accepts_units_ms_and_s_only() {
-        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
-        assert_eq!(duration("7s"), Ok(Duration::from_secs(7)));
-        for bad in ["", "s", "-1", "1.5s", "1m"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -24,6 +24,6 @@ pub use reference::{SettingReference, reference};
 pub use replica_bounds::SpecReplicaBounds;
 pub use values::aggregation::Aggregation;
 pub use values::burst_capacity::BurstCapacity;
-pub use values::duration::parse_duration;
+pub use values::duration::{ParseDurationError, parse_duration};
 pub use values::reachability::Reachability;
 pub use workload::Settings;

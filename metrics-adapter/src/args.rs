@@ -87,15 +87,11 @@ pub struct Args {
     #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: u16,
     /// How long to keep serving after the stop signal, until clients have moved to other replicas.
-    #[arg(long, env = "ROUSE_SHUTDOWN_DELAY", default_value = "5s", value_parser = duration)]
+    #[arg(long, env = "ROUSE_SHUTDOWN_DELAY", default_value = "5s", value_parser = parse_duration)]
     pub shutdown_delay: Duration,
     /// Logging options.
     #[command(flatten)]
     pub telemetry: runtime::telemetry::LogArgs,
-}
-
-fn duration(text: &str) -> Result<Duration, &'static str> {
-    parse_duration(text).ok_or("must be a duration such as 5s or 500ms")
 }
 
 #[cfg(test)]

@@ -63,12 +63,12 @@ pub struct Args {
 
     /// With --protocol tcp, time without bytes after the app has sent the last ones until the
     /// connection stops counting as active.
-    #[arg(long, env = "QUEUE_PROXY_TCP_SILENCE", default_value = "5s", value_parser = duration)]
+    #[arg(long, env = "QUEUE_PROXY_TCP_SILENCE", default_value = "5s", value_parser = parse_duration)]
     pub tcp_silence: Duration,
 
     /// With --protocol tcp, the same time after the client has sent the last bytes, when the app
     /// may be working on a response.
-    #[arg(long, env = "QUEUE_PROXY_TCP_ANSWER_TIME", default_value = "15m", value_parser = duration)]
+    #[arg(long, env = "QUEUE_PROXY_TCP_ANSWER_TIME", default_value = "15m", value_parser = parse_duration)]
     pub tcp_answer_time: Duration,
 
     /// Requests that the app serves at a time; 0 means no limit.
@@ -84,17 +84,17 @@ pub struct Args {
     /// and streaming; 0 means no limit. A request without a response gets 504, and a response that
     /// has begun is cut. Increase it for long streams, or set 0. Upgraded connections (websockets)
     /// may last longer.
-    #[arg(long, env = "QUEUE_PROXY_TIMEOUT", default_value = "300s", value_parser = duration)]
+    #[arg(long, env = "QUEUE_PROXY_TIMEOUT", default_value = "300s", value_parser = parse_duration)]
     pub timeout: Duration,
 
     /// Longest time from a request's arrival to the start of its response, including queueing; 0
     /// means no limit. It has no effect unless it is below --timeout.
-    #[arg(long, env = "QUEUE_PROXY_RESPONSE_START_TIMEOUT", default_value = "300s", value_parser = duration)]
+    #[arg(long, env = "QUEUE_PROXY_RESPONSE_START_TIMEOUT", default_value = "300s", value_parser = parse_duration)]
     pub response_start_timeout: Duration,
 
     /// Longest time without a byte in either direction of a request or an upgraded connection; 0
     /// means no limit.
-    #[arg(long, env = "QUEUE_PROXY_IDLE_TIMEOUT", default_value = "0s", value_parser = duration)]
+    #[arg(long, env = "QUEUE_PROXY_IDLE_TIMEOUT", default_value = "0s", value_parser = parse_duration)]
     pub idle_timeout: Duration,
 
     /// Path of an HTTP readiness probe of the app, which succeeds with a status of 200 to 399.
@@ -114,12 +114,12 @@ pub struct Args {
     pub health_check_agents: Vec<String>,
 
     /// Time without a new request, and with none in flight, after which a drain ends.
-    #[arg(long, env = "QUEUE_PROXY_DRAIN_QUIET_PERIOD", default_value = "3s", value_parser = duration)]
+    #[arg(long, env = "QUEUE_PROXY_DRAIN_QUIET_PERIOD", default_value = "3s", value_parser = parse_duration)]
     pub drain_quiet_period: Duration,
 
     /// Longest drain; requests that are in flight after it are cut. Keep it below the pod's
     /// termination grace period.
-    #[arg(long, env = "QUEUE_PROXY_DRAIN_TIMEOUT", default_value = "25s", value_parser = duration)]
+    #[arg(long, env = "QUEUE_PROXY_DRAIN_TIMEOUT", default_value = "25s", value_parser = parse_duration)]
     pub drain_timeout: Duration,
 
     /// Connections open at a time on the traffic port; further ones wait in the kernel's backlog.
@@ -128,7 +128,7 @@ pub struct Args {
 
     /// Longest time until the head of a connection's next request is complete, including the idle
     /// time before it.
-    #[arg(long, env = "QUEUE_PROXY_HEADER_TIMEOUT", default_value = "30s", value_parser = duration)]
+    #[arg(long, env = "QUEUE_PROXY_HEADER_TIMEOUT", default_value = "30s", value_parser = parse_duration)]
     pub header_timeout: Duration,
 
     /// Worker threads for the traffic, at most 64. The default is the number of processors
@@ -198,10 +198,6 @@ impl Args {
 
 fn any_address(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "must be a duration such as 3s, 500ms or 1m30s".to_owned())
 }
 
 fn ignoring_empty_variables(

@@ -4,8 +4,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Metric configures how request statistics of one workload are collected. zero-scaler creates it
-/// from the PodAutoscaler of the same name.
+/// Metric selects the pods of one workload, whose request statistics are collected. zero-scaler
+/// creates it from the PodAutoscaler of the same name, whose annotations set the windows.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.rouse.dev",
@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
     category = "rouse",
     derive = "PartialEq",
     printcolumn(name = "Service", type_ = "string", json_path = ".spec.service"),
-    printcolumn(name = "Window", type_ = "integer", json_path = ".spec.stableWindowSeconds"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -25,13 +24,4 @@ pub struct MetricSpec {
     pub service: String,
     /// Label selector, in its text form, of the pods to scrape.
     pub selector: String,
-    /// Length of the stable window, in seconds.
-    #[schemars(range(min = 6, max = 3600))]
-    pub stable_window_seconds: u32,
-    /// Length of the panic window, in seconds.
-    #[schemars(range(min = 1, max = 3600))]
-    pub panic_window_seconds: u32,
-    /// How windows weight their seconds: `linear` gives all seconds the same weight,
-    /// `weighted-exponential` gives newer seconds more.
-    pub aggregation: String,
 }

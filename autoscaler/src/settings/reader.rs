@@ -96,7 +96,7 @@ impl<'a> SettingReader<'a> {
     }
 
     pub(crate) fn duration(&mut self, key: &str, bound: &Bound<Duration>) -> Option<Duration> {
-        self.read(key, bound.words, |text| parse_duration(text).filter(|d| (bound.accepts)(*d)))
+        self.read(key, bound.words, |text| parse_duration(text).ok().filter(|d| (bound.accepts)(*d)))
     }
 
     pub(crate) fn boolean(&mut self, key: &str) -> Option<bool> {

@@ -19,8 +19,7 @@ use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
-use autoscaler::settings::AutoscalerConfig;
-use autoscaler::settings::{Aggregation, Settings};
+use autoscaler::settings::{AutoscalerConfig, Settings};
 use autoscaler::stats::collection::WindowSpec;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
@@ -309,24 +308,11 @@ fn workload(
         key: key.clone(),
         service: metric.service.clone(),
         selector: Selector::parse(&metric.selector)?,
-        windows: windows(metric),
+        windows: WindowSpec::from(settings),
         measure: spec.metric_name(settings),
         target_milli: target.milli(),
         spec: DeciderSpec::new(settings, target),
     })
-}
-
-fn windows(metric: &MetricSpec) -> WindowSpec {
-    let aggregation = match metric.aggregation.as_str() {
-        "weighted-exponential" => Aggregation::WeightedExponential,
-        // The zero-scaler writes one of these two values.
-        _ => Aggregation::Linear,
-    };
-    WindowSpec {
-        stable: Duration::from_secs(metric.stable_window_seconds.clamp(1, 3600).into()),
-        panic: Duration::from_secs(metric.panic_window_seconds.clamp(1, 3600).into()),
-        aggregation,
-    }
 }
 
 #[cfg(test)]
@@ -338,8 +324,7 @@ mod tests {
 
     fn objects(spec: Value, annotations: Value, selector: &str) -> (MetricSpec, PodAutoscaler) {
         let metric = serde_json::from_value(json!({
-            "service": "web", "selector": selector, "stableWindowSeconds": 60, "panicWindowSeconds": 6,
-            "aggregation": "linear",
+            "service": "web", "selector": selector,
         }));
         let mut autoscaler = json!({
             "metadata": {"namespace": "shop", "name": "web", "annotations": annotations},

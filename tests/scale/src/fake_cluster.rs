@@ -85,10 +85,7 @@ fn put(api: &FakeApi, workload: usize, pods: usize) {
             "metadata": {"uid": format!("{kind}-{workload}")},
         })
     };
-    let collected = json!({
-        "service": name, "selector": format!("app={name}"), "stableWindowSeconds": 60, "panicWindowSeconds": 6,
-        "aggregation": "linear",
-    });
+    let collected = json!({"service": name, "selector": format!("app={name}")});
     api.put(&format!("{group}/metrics/{name}"), object("Metric", collected));
     let scaled = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}, "service": name,

@@ -1,10 +1,12 @@
 //! The settings of a decision: everything but the averages and the ready pods.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::rule::DecisionRule;
+use crate::contract::metric_name::MetricName;
 use crate::scaling::metric_target::MetricTarget;
-use crate::settings::{BurstCapacity, Settings};
+use crate::settings::{AutoscalerConfig, BurstCapacity, Settings};
 
 /// Settings of a decision.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,20 +43,10 @@ pub(super) struct RateLimits {
 // === impl DeciderSpec ===
 
 impl Default for DeciderSpec {
-    /// A pod that should carry 70 of 100 requests, with Knative's defaults for the rest.
+    /// The spec of a workload without any setting: a pod should carry 70 of 100 requests.
     fn default() -> Self {
-        Self {
-            target: 70.0,
-            total: 100.0,
-            target_burst_capacity: BurstCapacity::default(),
-            panic_threshold: 2.0,
-            max_scale_up_rate: 1000.0,
-            max_scale_down_rate: 2.0,
-            stable_window: Duration::from_secs(60),
-            scale_down_delay: Duration::ZERO,
-            activation_scale: 1,
-            reachable: true,
-        }
+        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
+        Self::new(&settings, MetricTarget::resolve(MetricName::Concurrency, 0, &settings))
     }
 }
 

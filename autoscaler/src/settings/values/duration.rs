@@ -10,14 +10,27 @@ const LONGEST: u64 = i64::MAX.unsigned_abs();
 /// Decimals that are parsed; further ones are fractions of a nanosecond in any unit.
 const DECIMALS: usize = 18;
 
-/// Parses a duration in Go's text form; `None` for negative durations and texts that Go rejects.
-pub fn parse_duration(text: &str) -> Option<Duration> {
+/// A text that is not a duration of 0 or more.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("must be a duration such as 3s, 500ms or 1m30s")]
+pub struct ParseDurationError;
+
+/// Parses a duration in Go's text form. Also parses the flags of all programs.
+///
+/// # Errors
+/// For negative durations and texts that Go rejects.
+pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
+    nanoseconds(text).map(Duration::from_nanos).ok_or(ParseDurationError)
+}
+
+/// The duration in nanoseconds, unless it is negative or malformed.
+fn nanoseconds(text: &str) -> Option<u64> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     let nanoseconds = if unsigned == "0" { 0 } else { sum(unsigned)? };
-    (!negative || nanoseconds == 0).then(|| Duration::from_nanos(nanoseconds))
+    (!negative || nanoseconds == 0).then_some(nanoseconds)
 }
 
 /// Sum of all parts, in nanoseconds.
@@ -100,7 +113,7 @@ mod tests {
             ("0.3333333333333333333333h", 1_199_999_999_999),
             ("9223372036854775807ns", 9_223_372_036_854_775_807),
         ] {
-            assert_eq!(parse_duration(text), Some(Duration::from_nanos(nanoseconds)), "{text}");
+            assert_eq!(parse_duration(text), Ok(Duration::from_nanos(nanoseconds)), "{text}");
         }
     }
 
@@ -132,7 +145,7 @@ mod tests {
             "1S",
             "\u{b5}s",
         ] {
-            assert_eq!(parse_duration(bad), None, "{bad}");
+            assert_eq!(parse_duration(bad), Err(ParseDurationError), "{bad}");
         }
     }
 
@@ -144,7 +157,7 @@ mod tests {
 
         #[test]
         fn accepted_durations_do_not_exceed_the_maximum_of_go(text in "[-+]?([0-9]{0,22}[.]?[0-9]{0,22}(h|m|s|ms|us|ns)){1,3}") {
-            prop_assert!(parse_duration(&text).is_none_or(|d| d <= Duration::from_nanos(LONGEST)));
+            prop_assert!(parse_duration(&text).map_or(true, |d| d <= Duration::from_nanos(LONGEST)));
         }
 
         /// The text mixes units and has decimals.
@@ -152,7 +165,7 @@ mod tests {
         fn formatted_duration_parses_to_the_same_value(hours in 0u64..1000, minutes in 0u64..100, milliseconds in 0u64..1_000_000) {
             let text = format!("{hours}h{minutes}m{}.{:03}s", milliseconds / 1000, milliseconds % 1000);
             let expected = Duration::from_secs(hours * 3600 + minutes * 60) + Duration::from_millis(milliseconds);
-            prop_assert_eq!(parse_duration(&text), Some(expected));
+            prop_assert_eq!(parse_duration(&text), Ok(expected));
         }
     }
 }

@@ -153,13 +153,7 @@ impl ScaleTarget {
     }
 
     fn metric(&self) -> Metric {
-        let spec = MetricSpec {
-            service: self.name.clone(),
-            selector: format!("app={}", self.name),
-            stable_window_seconds: u32::try_from(self.window.as_secs()).unwrap_or(u32::MAX),
-            panic_window_seconds: 1,
-            aggregation: "linear".to_owned(),
-        };
+        let spec = MetricSpec { service: self.name.clone(), selector: format!("app={}", self.name) };
         Metric::new(&self.name, spec)
     }
 

@@ -7,7 +7,7 @@ use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, ServerlessService, ServerlessServiceSpec};
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::scaling::scale_to_zero;
-use autoscaler::settings::{Aggregation, Settings};
+use autoscaler::settings::Settings;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -16,18 +16,8 @@ use super::decide::Plan;
 use crate::kubernetes::server_side_apply::owner;
 
 /// The spec of the Metric: what the metrics-adapter collects.
-pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str, settings: &Settings) -> MetricSpec {
-    MetricSpec {
-        service: autoscaler.spec.service.clone(),
-        selector: selector.to_owned(),
-        stable_window_seconds: seconds(settings.stable_window),
-        panic_window_seconds: seconds(settings.panic_window()),
-        aggregation: match settings.aggregation {
-            Aggregation::Linear => "linear",
-            Aggregation::WeightedExponential => "weighted-exponential",
-        }
-        .to_owned(),
-    }
+pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str) -> MetricSpec {
+    MetricSpec { service: autoscaler.spec.service.clone(), selector: selector.to_owned() }
 }
 
 /// The spec of the ServerlessService: where requests go.
@@ -140,7 +130,7 @@ mod tests {
     fn builds_metric_and_serverless_service() {
         let (key, autoscaler) = (Key::new("shop", "web"), autoscaler());
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-        let spec = metric(&autoscaler, "app=web", &settings);
+        let spec = metric(&autoscaler, "app=web");
         assert_eq!(
             metric_object(&key, &autoscaler, &spec),
             json!({
@@ -148,8 +138,7 @@ mod tests {
                 "metadata": {"name": "web", "namespace": "shop", "labels": {"autoscaling.rouse.dev/workload": "web"},
                     "ownerReferences": [{"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
                         "name": "web", "uid": "u-1", "controller": true}]},
-                "spec": {"service": "web-service", "selector": "app=web", "stableWindowSeconds": 60,
-                    "panicWindowSeconds": 6, "aggregation": "linear"},
+                "spec": {"service": "web-service", "selector": "app=web"},
             })
         );
         let object = serverless_service_object(
