@@ -39,6 +39,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) activator: Option<PathBuf>,
 
+    /// Binary of another version of queue-proxy, which joins the comparison.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline_queue_proxy: Option<PathBuf>,
+
+    /// Binary of another version of the activator, which joins the comparison.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline_activator: Option<PathBuf>,
+
     /// Instead of the comparison, measure the activator's memory with held requests, and how fast
     /// it releases them.
     #[arg(long, requires = "activator")]

@@ -56,7 +56,9 @@ fn main() -> Result<ExitCode> {
     }
     let queue_proxy = args.queue_proxy.as_deref().context("--queue-proxy is missing")?;
     let peers = debian::ensure(&directory.join("debian"), &proxies::PACKAGES, &proxies::PROGRAMS)?;
-    let proxies = proxies::all(&peers, queue_proxy, args.activator.as_deref());
+    let mut proxies = proxies::all(&peers, queue_proxy, args.activator.as_deref());
+    proxies
+        .extend(proxies::baselines(args.baseline_queue_proxy.as_deref(), args.baseline_activator.as_deref()));
     if let Some(name) = &args.profile {
         profile::run(find(&proxies, name)?, backend, &directory, threads)?;
         return Ok(ExitCode::SUCCESS);

@@ -35,6 +35,18 @@ pub(crate) fn all(peers: &Unpacked, queue_proxy: &Path, activator: Option<&Path>
     all
 }
 
+/// Other versions of our proxies, without bounds.
+pub(crate) fn baselines(queue_proxy: Option<&Path>, activator: Option<&Path>) -> Vec<Proxy> {
+    let queue_proxies = queue_proxy.into_iter().flat_map(|path| {
+        [
+            queue_proxy::unlimited(path).into_baseline("queue-proxy-baseline"),
+            queue_proxy::limited(path).into_baseline("queue-proxy-limit-100-baseline"),
+        ]
+    });
+    let activators = activator.map(|path| activator::proxy(path).into_baseline("activator-baseline"));
+    queue_proxies.chain(activators).collect()
+}
+
 /// The proxy to soak: queue-proxy if its binary was given, else the activator.
 pub(crate) fn soaked(queue_proxy: Option<&Path>, activator: Option<&Path>) -> Option<SoakedProxy> {
     queue_proxy.map(queue_proxy::soaked).or_else(|| activator.map(activator::soaked))

@@ -21,7 +21,7 @@ pub(crate) struct Proxy {
     pub(super) version_flag: &'static str,
     /// Writes the configuration file, if the proxy has one, and returns the command line.
     pub(super) arguments: fn(&LaunchSite) -> Result<Vec<OsString>>,
-    /// `None` for peers.
+    /// `None` for peers and baselines.
     pub(crate) bounds: Option<&'static Bounds>,
 }
 
@@ -57,6 +57,11 @@ impl Proxy {
     ) -> Self {
         let (path, bounds) = (path.to_owned(), Some(bounds));
         Self { name, path, environment: Vec::new(), version_flag: "--version", arguments, bounds }
+    }
+
+    /// The same proxy of another version: with a name of its own and without bounds.
+    pub(super) fn into_baseline(self, name: &'static str) -> Self {
+        Self { name, bounds: None, ..self }
     }
 
     /// Starts the process and returns at once.

@@ -13,7 +13,7 @@ use system_tests::wait;
 const SIDECAR_PATH: &str = "/app-ready";
 /// The period of the tests' probes. A pod that misses the first round becomes Ready one period
 /// later.
-const PERIOD: Duration = Duration::from_secs(10);
+const PERIOD: Duration = Duration::from_secs(30);
 
 fn pod(name: &str, annotations: &Value, readiness_probe: &Value) -> Result<Pod> {
     let pod = json!({
