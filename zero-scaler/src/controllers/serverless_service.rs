@@ -2,7 +2,8 @@
 //! endpoints.
 //!
 //! ```text
-//!  observe ──► lease ports (status first: activators open them) ──► probe activators ──► desired ──► apply ──► status
+//!  observe ──► lease ports (status first: activators open them) ──► probe activators ──► desired
+//!    ──► apply ──► delete leftovers of Kubernetes ──► status
 //! ```
 //!
 //! Input: a ServerlessService, its Service, the pods and the activators. Output: our
@@ -11,6 +12,7 @@
 mod apply;
 mod condition_types;
 mod desired;
+mod foreign_endpoints;
 mod observe;
 mod private_name;
 mod status;
@@ -62,9 +64,14 @@ pub async fn reconcile(
         context.activators.listening(lessee, &observed.ports, sks.spec.num_activators).await;
     let path = desired::ServingPath::new(&observed, endpoints);
     apply::private_service(&observed, &context).await?;
-    apply::slices(&observed, &desired::slices(&observed, &path), &context).await?;
+    let slices = desired::slices(&observed, &path);
+    apply::slices(&observed, &slices, &context).await?;
     apply::leave(&key, sks, &context).await?;
-    apply::status(sks, status::populated(&observed, &path), &context).await?;
+    let foreign = foreign_endpoints::delete_leftovers(&observed, &slices, &context).await;
+    apply::status(sks, status::populated(&observed, &path, &foreign), &context).await?;
+    if let Some(error) = foreign.error {
+        return Err(error.into());
+    }
     let again = if observed.exhausted.is_some() { EXHAUSTED_RETRY } else { RESYNC };
     Ok(Action::requeue(context.activators.retry_after(&key, all).unwrap_or(again)))
 }

@@ -119,6 +119,9 @@ reasons! {
     SidecarPortDiffers: "ServerlessService/Ready", "Pods declare the port queue-proxy with another number than 8012.", "Set it to 8012.";
     PortsExhausted: "ServerlessService/Ready", "All activator ports are leased. The workload is served by its pods and stays above zero.",
         "Delete workloads or Service ports that are not needed.";
+    ForeignEndpoints: "ServerlessService/Ready",
+        "A Service without selector has EndpointSlices or Endpoints that another writer made: their requests bypass Rouse.",
+        "Delete the objects that the message names.";
     NoReadyBackend: "ServerlessService/Ready", "No pod and no activator is ready.", "See why the pods of Deployment activator are not ready.";
     ActivatorsNotListening: "ServerlessService/Ready", "No pod is ready, and no activator listens on the leased ports yet.", "";
     NoHealthyBackends: "ServerlessService/EndpointsPopulated", "No pod is ready.", "";

@@ -1,5 +1,6 @@
 //! Services: their selectors and ports, their endpoints, and their owner among several workloads.
 
 mod endpoints;
+mod made_managed;
 mod ownership;
 mod selectors_and_ports;

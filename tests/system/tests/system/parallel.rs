@@ -5,6 +5,7 @@ mod admission;
 mod documents;
 mod held_requests;
 mod hpa_deletion;
+mod made_managed;
 mod metric_access;
 mod redis;
 mod scale_to_zero;

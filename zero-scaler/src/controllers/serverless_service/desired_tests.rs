@@ -40,6 +40,7 @@ fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService 
         .unwrap(),
         pods: pods.to_vec(),
         slices: Vec::new(),
+        foreign_slices: Vec::new(),
         activators: vec![endpoint("10.2.0.1", true), endpoint("10.2.0.2", true)],
         activators_leave: false,
         start_failure: None,

@@ -42,6 +42,8 @@ pub(super) struct ObservedService {
     pub(super) pods: Vec<PodEndpoint>,
     /// The slices that we wrote.
     pub(super) slices: Vec<Arc<EndpointSlice>>,
+    /// The slices of a managed Service that others wrote.
+    pub(super) foreign_slices: Vec<Arc<EndpointSlice>>,
     /// The ready activators.
     pub(super) activators: Vec<PodEndpoint>,
     /// Whether all activators are about to be deleted for good.
@@ -94,8 +96,8 @@ pub(super) fn observe(
     let private_service = private.as_deref().and_then(|name| context.cache.service(&key.namespace, name));
     let slices = &context.cache.slices;
     let pods = pods(slices, &key.namespace, &service, private.as_deref());
-    let ours =
-        slices.of(&key.namespace, &sks.spec.service).into_iter().filter(|slice| is_ours(slice)).collect();
+    let (ours, others) =
+        slices.of(&key.namespace, &sks.spec.service).into_iter().partition(|slice| is_ours(slice));
     let elsewhere = nonstandard_sidecar_ports(slices, &key.namespace, &service, private.as_deref());
     Ok(ObservedService {
         key: key.clone(),
@@ -107,6 +109,7 @@ pub(super) fn observe(
         exhausted,
         pods,
         slices: ours,
+        foreign_slices: if managed { others } else { Vec::new() },
         start_failure: context
             .starts
             .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),

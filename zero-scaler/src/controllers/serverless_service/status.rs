@@ -5,6 +5,7 @@ use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 
 use super::condition_types::{ACTIVATORS_POPULATED, ENDPOINTS_POPULATED, READY};
 use super::desired::ServingPath;
+use super::foreign_endpoints::ForeignEndpoints;
 use super::observe::{ObservedService, UnusableService};
 use crate::kubernetes::conditions::{ConditionContent, set};
 use crate::kubernetes::reasons::Reason;
@@ -40,13 +41,17 @@ pub(super) fn unfit(
 }
 
 /// The status of a Service whose endpoints are written.
-pub(super) fn populated(observed: &ObservedService, path: &ServingPath) -> ServerlessServiceStatus {
+pub(super) fn populated(
+    observed: &ObservedService,
+    path: &ServingPath,
+    foreign: &ForeignEndpoints,
+) -> ServerlessServiceStatus {
     let mut conditions = observed.status().conditions;
     let generation = observed.sks.metadata.generation;
     let mut set = |r#type, content| set(&mut conditions, r#type, content, generation, observed.now);
     set(ENDPOINTS_POPULATED, pods_populated(observed.ready_pods()));
     set(ACTIVATORS_POPULATED, activators_populated(path));
-    set(READY, ready(observed, path));
+    set(READY, ready(observed, path, foreign));
     ServerlessServiceStatus {
         observed_generation: generation,
         mode: Some(match path.mode {
@@ -76,7 +81,7 @@ fn activators_populated(path: &ServingPath) -> ConditionContent {
     }
 }
 
-fn ready(observed: &ObservedService, path: &ServingPath) -> ConditionContent {
+fn ready(observed: &ObservedService, path: &ServingPath, foreign: &ForeignEndpoints) -> ConditionContent {
     if let Some(exhausted) = &observed.exhausted {
         let message = format!(
             "{exhausted}; the workload is served by its pods and stays above zero; delete workloads or Service ports that \
@@ -96,6 +101,9 @@ fn ready(observed: &ObservedService, path: &ServingPath) -> ConditionContent {
                 "no pod is ready, and no activator listens on the leased ports yet",
             ),
         };
+    }
+    if let Some(message) = foreign.message(&observed.sks.spec.service) {
+        return ConditionContent::no(Reason::ForeignEndpoints, message);
     }
     if !observed.elsewhere.is_empty() {
         let message = format!(

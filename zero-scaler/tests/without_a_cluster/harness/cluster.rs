@@ -25,6 +25,7 @@ pub(crate) const SERVERLESS_SERVICE: &str =
 pub(crate) const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
 const BARE_POD: &str = "/api/v1/namespaces/shop/pods/web-bare";
 const PRIVATE_SERVICE: &str = "/api/v1/namespaces/shop/services/web-private";
+pub(crate) const ENDPOINTS: &str = "/api/v1/namespaces/shop/endpoints/web";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
 const CLUSTER_IP: &str = "10.96.0.10";
 const CLUSTER_IPV6: &str = "fd00:96::10";
@@ -105,6 +106,26 @@ impl Cluster {
     /// Gives the Service a selector (attached mode).
     pub(crate) fn attached(&self) {
         self.edit(SERVICE, |service| service["spec"]["selector"] = json!({"app": "web"}));
+    }
+
+    /// Removes the selector of the Service (managed mode). Kubernetes keeps its slice and its
+    /// Endpoints.
+    pub(crate) fn make_managed(&self) {
+        self.edit(SERVICE, |service| service["spec"]["selector"] = Value::Null);
+        let mut endpoints = endpoints(&self.service_endpoints());
+        endpoints["metadata"]["labels"] =
+            json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+        self.api.put(ENDPOINTS, endpoints);
+    }
+
+    /// Creates Endpoints of the Service, as a user does.
+    pub(crate) fn user_written_endpoints(&self) {
+        self.api.put(ENDPOINTS, endpoints(&["10.0.8.8".to_owned()]));
+    }
+
+    /// Adds a slice of the Service that another manager writes.
+    pub(crate) fn slice_of_other_manager(&self, path: &str) {
+        self.api.put(path, slice_of("web", "IPv4", &["10.0.8.7".to_owned()], "mesh.example.com"));
     }
 
     /// Adds a second activator that is ready but listens on no port.
@@ -332,6 +353,22 @@ async fn follow(api: FakeApi, observed: Arc<Mutex<Observed>>) {
         if is_attached(&api) {
             publish(&api, "web", "IPv4", size);
         }
+        mirror(&api);
+    }
+}
+
+/// Simulates the controller that mirrors the Endpoints of a Service without selector into a slice.
+fn mirror(api: &FakeApi) {
+    let path = format!("{SLICES}/shop/endpointslices/web-mirrored");
+    let is_mirrored = api.get(&path).is_some();
+    match api.get(ENDPOINTS).filter(|_| !is_attached(api)) {
+        Some(endpoints) if !is_mirrored => {
+            let addresses = endpoints["subsets"][0]["addresses"].as_array().into_iter().flatten();
+            let addresses: Vec<_> = addresses.map(|a| a["ip"].as_str().unwrap().to_owned()).collect();
+            api.put(&path, slice_of("web", "IPv4", &addresses, "endpointslicemirroring-controller.k8s.io"));
+        }
+        None if is_mirrored => api.remove(&path),
+        _ => {}
     }
 }
 
@@ -442,8 +479,18 @@ fn deployment(replicas: i64) -> Value {
         "template": {"metadata": {"labels": {"app": "web", "autoscaling.rouse.dev/inject": "true"}}, "spec": {"containers": []}}}})
 }
 
+/// Endpoints of the Service.
+fn endpoints(addresses: &[String]) -> Value {
+    let addresses: Vec<Value> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
+    json!({"metadata": {}, "subsets": [{"addresses": addresses, "ports": [{"name": "http", "port": 8012}]}]})
+}
+
 /// An EndpointSlice as Kubernetes writes it; the pods' names contain their index.
 fn slice(service: &str, family: &str, addresses: &[String]) -> Value {
+    slice_of(service, family, addresses, "endpointslice-controller.k8s.io")
+}
+
+fn slice_of(service: &str, family: &str, addresses: &[String], manager: &str) -> Value {
     let endpoints: Vec<Value> = (addresses.iter().enumerate())
         .map(|(i, address)| {
             json!({"addresses": [address], "conditions": {"ready": true},
@@ -452,7 +499,7 @@ fn slice(service: &str, family: &str, addresses: &[String]) -> Value {
         .collect();
     json!({
         "metadata": {"labels": {"kubernetes.io/service-name": service,
-            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
+            "endpointslice.kubernetes.io/managed-by": manager}},
         "addressType": family, "endpoints": endpoints, "ports": [{"name": "http", "port": 8012, "protocol": "TCP"}],
     })
 }
