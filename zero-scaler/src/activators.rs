@@ -1,8 +1,13 @@
 //! The activators: which are ready and listen, and whether a Service's address leads to them.
 //!
 //! `path_probe` sends single probes. `directory` uses them before an activator enters the endpoints
-//! of a Service. `path_verification` uses them before a workload is scaled to zero.
+//! of a Service. `path_verification` uses them before a workload is scaled to zero. `connections`
+//! removes an activator whose process was killed.
 
+pub mod connections;
 pub mod directory;
 pub mod path_probe;
 pub mod path_verification;
+
+#[cfg(test)]
+pub(crate) mod fake_network;

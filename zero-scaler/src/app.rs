@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::activators::connections::ActivatorConnections;
 use crate::activators::directory::Activators;
 use crate::activators::path_probe::{NetworkProber, PathProber};
 use crate::activators::path_verification::PathVerifications;
@@ -94,7 +95,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(prune(context.clone()));
     tasks.spawn(keep_connected(client.clone()));
     let guard = token_guard(&args, client);
-    let pushes = push_server::serve(stats, context.wake.clone(), metrics, guard, stop.clone());
+    let activators = activator_connections(&context);
+    let pushes = push_server::serve(stats, context.wake.clone(), metrics, guard, activators, stop.clone());
     let pushes = tokio::spawn(pushes);
     tracing::info!(?args, "started");
 
@@ -123,6 +125,12 @@ pub fn controllers(
     tasks.spawn(follow_namespace(args, &context));
     reconcilers(&context, readiness, leadership, tasks);
     context
+}
+
+/// The push connections of activators, for [`push_server::serve`].
+pub fn activator_connections(context: &Context) -> ActivatorConnections {
+    let Context { activators, cache, queues, .. } = context;
+    ActivatorConnections::new(activators.clone(), cache.clone(), queues.clone())
 }
 
 fn token_guard(args: &Args, client: kube::Client) -> TokenGuard {

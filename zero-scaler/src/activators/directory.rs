@@ -148,6 +148,23 @@ impl Activators {
         by_first_address(&self.ready()).into_keys().map(|ip| SocketAddr::new(ip, ADMIN_PORT)).collect()
     }
 
+    /// The addresses of each ready activator.
+    pub(super) fn ready_addresses(&self) -> Vec<Vec<IpAddr>> {
+        let ready = self.ready();
+        by_first_address(&ready).into_values().map(|addresses| addresses.into_keys().collect()).collect()
+    }
+
+    /// Opens a connection to the admin port of an activator.
+    pub(super) async fn connect(&self, ip: IpAddr) -> Result<(), ProbeError> {
+        self.prober.connect(SocketAddr::new(ip, ADMIN_PORT)).await
+    }
+
+    /// Drops the successful probes of an activator, so that reconciles probe it again.
+    pub(super) fn forget_probes(&self, addresses: &[IpAddr]) {
+        let mut listening = self.listening.lock();
+        addresses.iter().for_each(|ip| drop(listening.remove(ip)));
+    }
+
     /// Selects `number` of the ready activators for a workload. Each listens on all of `ports`.
     pub async fn listening(
         &self,
@@ -292,60 +309,21 @@ fn address(endpoint: &PodEndpoint) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use fake_api::FakeApi;
-    use futures::future::BoxFuture;
-    use k8s_openapi::api::discovery::v1::EndpointSlice;
-    use kube::runtime::watcher::Event;
-    use prometheus::{IntCounterVec, Opts};
-    use runtime::readiness::Readiness;
-    use serde_json::json;
+    use std::sync::atomic::Ordering;
 
     use super::*;
-    use crate::cache::work_queue::WorkQueues;
+    use crate::activators::fake_network::{FakeNetwork, activators_of};
 
     const LISTENS: &str = "10.2.0.1";
     const UNREACHABLE: &str = "10.2.0.2";
 
-    /// A network in which one of two activators is unreachable.
-    #[derive(Debug, Default)]
-    struct NetworkProber {
-        passed: AtomicUsize,
-        timed_out: AtomicUsize,
+    /// One of two activators is unreachable.
+    fn network() -> Arc<FakeNetwork> {
+        Arc::new(FakeNetwork::listening(&[LISTENS]))
     }
 
-    impl PathProber for NetworkProber {
-        fn probe<'a>(
-            &'a self,
-            probed: &'a ProbedAddress,
-            _: &'a Key,
-        ) -> BoxFuture<'a, Result<(), ProbeError>> {
-            Box::pin(async {
-                if probed.address.ip().to_string() == LISTENS {
-                    self.passed.fetch_add(1, Ordering::Relaxed);
-                    return Ok(());
-                }
-                self.timed_out.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                Err(ProbeError::Timeout(probed.address))
-            })
-        }
-    }
-
-    fn activators(network: &Arc<NetworkProber>) -> Activators {
-        let (queues, readiness) = (Arc::new(WorkQueues::default()), Readiness::default());
-        let errors = IntCounterVec::new(Opts::new("errors", "errors"), &["kind"]).unwrap();
-        let client = FakeApi::default().client();
-        let (cache, _) = crate::cache::watches::watches(&client, "rouse-system", queues, &errors, &readiness);
-        let slice: EndpointSlice = serde_json::from_value(json!({
-            "metadata": {"name": "a", "namespace": "rouse-system", "labels": {"kubernetes.io/service-name": "activator"}},
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [LISTENS]}, {"addresses": [UNREACHABLE]}],
-        }))
-        .unwrap();
-        cache.slices.apply(&Event::Apply(slice));
-        Activators::new(cache, "rouse-system".to_owned(), network.clone())
+    fn activators(network: &Arc<FakeNetwork>) -> Arc<Activators> {
+        activators_of(network, &[LISTENS, UNREACHABLE]).0
     }
 
     fn lease(protocol: Protocol) -> Vec<PortLease> {
@@ -365,7 +343,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn unreachable_activator_is_left_out_and_delays_one_reconcile() {
-        let network = Arc::new(NetworkProber::default());
+        let network = network();
         let (activators, began) = (activators(&network), tokio::time::Instant::now());
         for i in 0..100 {
             let key = Key::new("shop", format!("web-{i}"));
@@ -379,7 +357,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn probe_result_is_valid_for_one_lease_and_protocol() {
-        let network = Arc::new(NetworkProber::default());
+        let network = network();
         let (activators, key) = (activators(&network), Key::new("shop", "web"));
         for (uid, protocol, probes) in [
             ("u-1", Protocol::Http, 1),

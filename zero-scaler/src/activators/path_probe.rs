@@ -60,6 +60,9 @@ pub trait PathProber: fmt::Debug + Send + Sync + 'static {
     /// Probes one address for an activator that holds requests of the workload.
     fn probe<'a>(&'a self, address: &'a ProbedAddress, key: &'a Key)
     -> BoxFuture<'a, Result<(), ProbeError>>;
+
+    /// Opens a connection and closes it. Succeeds if a process listens.
+    fn connect(&self, address: SocketAddr) -> BoxFuture<'_, Result<(), ProbeError>>;
 }
 
 /// Sends probes over the network.
@@ -101,6 +104,14 @@ impl PathProber for NetworkProber {
         key: &'a Key,
     ) -> BoxFuture<'a, Result<(), ProbeError>> {
         Box::pin(probe(address, key))
+    }
+
+    fn connect(&self, address: SocketAddr) -> BoxFuture<'_, Result<(), ProbeError>> {
+        Box::pin(async move {
+            let connected = timeout(PROBE_TIMEOUT, TcpStream::connect(address)).await;
+            let connected = connected.map_err(|_| ProbeError::Timeout(address))?;
+            connected.map(drop).map_err(|error| ProbeError::Connect(address, error))
+        })
     }
 }
 
@@ -219,6 +230,7 @@ async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Option<Stri
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -340,5 +352,11 @@ mod tests {
         assert!(matches!(probe(&http(other), &key).await, Err(ProbeError::OtherWorkload(..))));
         let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         assert!(matches!(probe(&http(closed), &key).await, Err(ProbeError::Connect(..))));
+        assert!(NetworkProber.connect(other).await.is_ok());
+        let refused = NetworkProber.connect(closed).await;
+        assert!(
+            matches!(&refused, Err(ProbeError::Connect(_, e)) if e.kind() == ErrorKind::ConnectionRefused),
+            "{refused:?}"
+        );
     }
 }

@@ -232,6 +232,10 @@ mod tests {
                 Err(ProbeError::Timeout(probed.address))
             })
         }
+
+        fn connect(&self, address: SocketAddr) -> BoxFuture<'_, Result<(), ProbeError>> {
+            Box::pin(std::future::ready(Err(ProbeError::Timeout(address))))
+        }
     }
 
     fn verifications(network: &Arc<FakeNetwork>) -> (PathVerifications, Arc<WorkQueue>) {

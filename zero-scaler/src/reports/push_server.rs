@@ -1,19 +1,21 @@
 //! Receives the reports of activators: websocket at `/push`, text frames of [`ActivatorReport`].
 //!
-//! Clients authenticate with an activator's token. Reports go to the wake path.
+//! Clients authenticate with an activator's token. Reports go to the wake path. A connection that
+//! breaks may show that the activator's process was killed: see [`ActivatorConnections`].
 //! Frame size and number of connections are bounded. A malformed frame is dropped and counted, and
 //! its connection stays open, so that the next report of the same activator can still wake a
 //! workload.
 
 use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::{ACTIVATOR_ACCOUNT, PUSH_PATH};
 use autoscaler::stats::ActivatorReport;
 use axum::Router;
-use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
@@ -23,6 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::activators::connections::ActivatorConnections;
 use crate::metrics::Metrics;
 use crate::scaling::scale_targets::ScaleAccess;
 use crate::scaling::wake::{WakePath, WorkloadsAtZero};
@@ -41,6 +44,7 @@ struct PushServer<S, W> {
     wake: Arc<WakePath<S, W>>,
     metrics: Metrics,
     guard: TokenGuard,
+    activators: ActivatorConnections,
     connection_permits: Arc<Semaphore>,
     stop: CancellationToken,
 }
@@ -54,16 +58,20 @@ pub async fn serve<S: ScaleAccess, W: WorkloadsAtZero>(
     wake: Arc<WakePath<S, W>>,
     metrics: Metrics,
     guard: TokenGuard,
+    activators: ActivatorConnections,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
     let connection_permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let server = Arc::new(PushServer { wake, metrics, guard, connection_permits, stop: stop.clone() });
+    let server =
+        Arc::new(PushServer { wake, metrics, guard, activators, connection_permits, stop: stop.clone() });
     let router = Router::new().route(PUSH_PATH, any(upgrade::<S, W>)).with_state(server);
+    let router = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
 async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
     State(server): State<Arc<PushServer<S, W>>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
     request: WebSocketUpgrade,
 ) -> Response {
@@ -78,15 +86,17 @@ async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
     request
         .max_message_size(MAX_FRAME_BYTES)
         .max_frame_size(MAX_FRAME_BYTES)
-        .on_upgrade(move |socket| receive_reports(socket, server, permit))
+        .on_upgrade(move |socket| receive_reports(socket, peer.ip(), server, permit))
 }
 
 async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
     socket: WebSocket,
+    peer: IpAddr,
     server: Arc<PushServer<S, W>>,
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) {
-    let _connected = ConnectedActivator::new(&server.metrics);
+    server.activators.opened(peer);
+    let connected = ConnectedActivator::new(&server.metrics);
     let (mut sender, mut receiver) = split(socket, LIMITS);
     let receiving = async {
         loop {
@@ -114,7 +124,11 @@ async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
         },
     };
     let Err(error) = ended;
-    tracing::debug!(%error, "activator disconnected");
+    tracing::debug!(%peer, %error, "activator disconnected");
+    drop((connected, permit));
+    if !matches!(error, PeerError::Closed) {
+        server.activators.broken(peer).await;
+    }
 }
 
 fn drop_malformed(metrics: &Metrics, error: &dyn std::fmt::Display) {
@@ -148,7 +162,14 @@ mod tests {
     use tokio_tungstenite::tungstenite::Message as Frame;
 
     use super::*;
+    use crate::activators::fake_network::{FakeNetwork, activators_of};
+    use crate::cache::work_queue::WorkQueues;
     use crate::scaling::wake::tests::{FakeTarget, push, wake, workload};
+
+    fn no_activators() -> ActivatorConnections {
+        let (activators, cache) = activators_of(&Arc::new(FakeNetwork::default()), &[]);
+        ActivatorConnections::new(activators, cache, Arc::new(WorkQueues::default()))
+    }
 
     #[tokio::test]
     async fn push_scales_workload_within_100_ms_after_malformed_frames() {
@@ -158,8 +179,14 @@ mod tests {
         let metrics = Metrics::register(&Registry::new()).unwrap();
         let stop = CancellationToken::new();
         let wake = wake(target, Some(workload("1")));
-        let server =
-            tokio::spawn(serve(listener, wake, metrics.clone(), TokenGuard::allow_all(), stop.clone()));
+        let server = tokio::spawn(serve(
+            listener,
+            wake,
+            metrics.clone(),
+            TokenGuard::allow_all(),
+            no_activators(),
+            stop.clone(),
+        ));
 
         let url = format!("ws://{address}{PUSH_PATH}");
         let (mut socket, _) = tokio_tungstenite::connect_async(&url).await.unwrap();

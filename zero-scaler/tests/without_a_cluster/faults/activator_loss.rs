@@ -1,8 +1,12 @@
-//! No activator can hold requests: all activators are lost, or Rouse's namespace is deleted.
+//! Activators are lost: one, all, or with Rouse's namespace.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use autoscaler::contract::PUSH_PATH;
 use serde_json::json;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::harness::cluster::{ACTIVATOR, AUTOSCALER};
 use crate::harness::scenario::Scenario;
@@ -40,4 +44,34 @@ async fn wakes_workload_ten_seconds_after_last_activator_is_lost() {
     scenario.cluster.activators(&[ACTIVATOR]);
     scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
     assert_eq!(scenario.cluster.service_endpoints(), [ACTIVATOR]);
+}
+
+/// The push connection of an activator with this address.
+async fn connect(address: &str, server: SocketAddr) -> WebSocketStream<TcpStream> {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
+    let stream = socket.connect(server).await.unwrap();
+    client_async(format!("ws://{server}{PUSH_PATH}"), stream).await.unwrap().0
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_activator_leaves_endpoints_while_its_pod_is_ready() {
+    const KILLED: &str = "127.0.0.2";
+    const OTHER: &str = "127.0.0.3";
+    let mut scenario = Scenario::new(1);
+    [KILLED, OTHER].iter().for_each(|activator| scenario.cluster.start_activator(activator));
+    scenario.cluster.activators(&[KILLED, OTHER]);
+    scenario.until_serving().await;
+    scenario.until_at_zero().await;
+    assert_eq!(scenario.cluster.service_endpoints(), [KILLED, OTHER]);
+    // Sockets need the real clock.
+    tokio::time::resume();
+    let server = scenario.serve_pushes().await;
+    let (killed, _other) = (connect(KILLED, server).await, connect(OTHER, server).await);
+    scenario.cluster.kill_activator(KILLED);
+    drop(killed);
+    scenario.until("the other activator alone", |cluster| cluster.service_endpoints() == [OTHER]).await;
+    scenario.cluster.start_activator(KILLED);
+    let _killed = connect(KILLED, server).await;
+    scenario.until("both activators", |cluster| cluster.service_endpoints() == [KILLED, OTHER]).await;
 }

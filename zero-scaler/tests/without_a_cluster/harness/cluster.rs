@@ -1,6 +1,8 @@
 //! A simulated cluster with one workload, as far as the zero-scaler sees it: the user's objects,
 //! pods that follow the size, and an activator.
 
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -47,13 +49,15 @@ pub(crate) struct Cluster {
 }
 
 /// What was observed from outside: sizes, and moments at which a request would have been lost.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Observed {
     /// Each size of the target, in order.
     pub(crate) sizes: Vec<i64>,
     /// Descriptions of moments at which a request would have been lost.
     pub(crate) lost_requests: Vec<String>,
     reachable: bool,
+    /// Addresses of the activators whose processes run.
+    activators: BTreeSet<IpAddr>,
     /// Whether pods have no sidecar. None of their ports then has the name by which endpoints are
     /// found.
     without_sidecars: bool,
@@ -61,8 +65,9 @@ pub(crate) struct Observed {
 
 /// Responds to activator path probes as this cluster's network would.
 #[derive(Debug)]
-pub(crate) struct NetworkProber {
+pub(crate) struct SimulatedNetwork {
     api: FakeApi,
+    observed: Arc<Mutex<Observed>>,
     probes: Arc<AtomicUsize>,
 }
 
@@ -80,7 +85,7 @@ impl Cluster {
                 "ipFamilyPolicy": "SingleStack",
                 "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": "queue-proxy"}]}}),
         );
-        let observed = Arc::new(Mutex::new(Observed::default()));
+        let observed = Arc::new(Mutex::new(Observed::new()));
         let mut pods = JoinSet::new();
         pods.spawn(follow(api.clone(), observed.clone()));
         let cluster = Self { api, observed, probes: Arc::default(), _pods: pods };
@@ -145,6 +150,16 @@ impl Cluster {
         self.api.put(&path, slice("activator", "IPv4", &addresses));
     }
 
+    /// Starts the process of an activator.
+    pub(crate) fn start_activator(&self, address: &str) {
+        self.observed().activators.insert(ip(address));
+    }
+
+    /// Kills the process of an activator. Its pod stays ready.
+    pub(crate) fn kill_activator(&self, address: &str) {
+        self.observed().activators.remove(&ip(address));
+    }
+
     /// Adds a slice of the private Service for pods with another port; `None` removes it.
     pub(crate) fn pods_with_other_port(&self, port: Option<u16>) {
         let path = format!("{SLICES}/shop/endpointslices/web-private-elsewhere");
@@ -158,8 +173,12 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn network(&self) -> NetworkProber {
-        NetworkProber { api: self.api.clone(), probes: self.probes.clone() }
+    pub(crate) fn network(&self) -> SimulatedNetwork {
+        SimulatedNetwork {
+            api: self.api.clone(),
+            observed: self.observed.clone(),
+            probes: self.probes.clone(),
+        }
     }
 
     /// The number of probes of the leased port of the activator.
@@ -411,6 +430,21 @@ fn slices(api: &FakeApi, family: &str) -> Vec<Value> {
 // === impl Observed ===
 
 impl Observed {
+    fn new() -> Self {
+        Self {
+            sizes: Vec::new(),
+            lost_requests: Vec::new(),
+            reachable: false,
+            activators: [ACTIVATOR, ACTIVATOR_IPV6].map(ip).into(),
+            without_sidecars: false,
+        }
+    }
+
+    /// Whether an activator's process listens at an address.
+    fn is_activator(&self, address: &str) -> bool {
+        self.activators.contains(&ip(address))
+    }
+
     fn record(&mut self, api: &FakeApi, size: i64) {
         if self.sizes.last() != Some(&size) {
             self.sizes.push(size);
@@ -421,37 +455,47 @@ impl Observed {
             self.lost_requests.push("the Service has no endpoint".to_owned());
         }
         // In attached mode Kubernetes removes the pods' endpoints itself, a moment later.
-        let held = behind == [ACTIVATOR] || is_attached(api) && behind.iter().any(|ip| ip == ACTIVATOR);
+        let activators = behind.iter().filter(|ip| self.is_activator(ip)).count();
+        let held = activators > 0 && (activators == behind.len() || is_attached(api));
         if size == 0 && !held {
             self.lost_requests.push(format!("at zero, requests go to {behind:?}"));
         }
     }
 }
 
-impl PathProber for NetworkProber {
+impl PathProber for SimulatedNetwork {
     fn probe<'a>(&'a self, probed: &'a ProbedAddress, _: &'a Key) -> BoxFuture<'a, Result<(), ProbeError>> {
         let leased =
             self.api.get(SERVERLESS_SERVICE).unwrap_or_default()["status"]["ports"][0]["activatorPort"]
                 .clone();
-        let (activator, service, family) = match probed.address.ip() {
-            IpAddr::V4(_) => (ACTIVATOR, CLUSTER_IP, "IPv4"),
-            IpAddr::V6(_) => (ACTIVATOR_IPV6, CLUSTER_IPV6, "IPv6"),
+        let observed = self.observed.lock().unwrap();
+        let (service, family) = match probed.address.ip() {
+            IpAddr::V4(_) => (CLUSTER_IP, "IPv4"),
+            IpAddr::V6(_) => (CLUSTER_IPV6, "IPv6"),
         };
-        let at_activator =
-            SocketAddr::new(ip(activator), u16::try_from(leased.as_u64().unwrap_or(0)).unwrap());
+        let at_activator = observed.activators.contains(&probed.address.ip())
+            && leased.as_u64() == Some(probed.address.port().into());
         let behind = service_endpoints(&self.api, family);
+        let activators = behind.iter().filter(|ip| observed.is_activator(ip)).count();
         // In attached mode a few probes reach every endpoint of the Service.
         let through_service = probed.address == SocketAddr::new(ip(service), 80)
-            && (behind == [activator] || is_attached(&self.api) && behind.iter().any(|ip| ip == activator));
-        if probed.address == at_activator {
+            && activators > 0
+            && (activators == behind.len() || is_attached(&self.api));
+        if at_activator {
             self.probes.fetch_add(1, Ordering::Relaxed);
         }
-        let answer = if probed.address == at_activator || through_service {
+        let answer = if at_activator || through_service {
             Ok(())
         } else {
             Err(ProbeError::NotActivator(probed.address, StatusCode::OK))
         };
         Box::pin(std::future::ready(answer))
+    }
+
+    fn connect(&self, address: SocketAddr) -> BoxFuture<'_, Result<(), ProbeError>> {
+        let listens = self.observed.lock().unwrap().activators.contains(&address.ip());
+        let refused = || ProbeError::Connect(address, ErrorKind::ConnectionRefused.into());
+        Box::pin(std::future::ready(listens.then_some(()).ok_or_else(refused)))
     }
 }
 

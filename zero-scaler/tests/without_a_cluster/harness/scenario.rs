@@ -9,14 +9,18 @@ use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use autoscaler::{Decision, DecisionEvent, Key};
 use clap::Parser;
 use prometheus::Registry;
+use runtime::auth::TokenGuard;
 use runtime::kubernetes::lease::Leadership;
 use runtime::readiness::Readiness;
 use simulator::hpa::Behavior;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use zero_scaler::app::{ExternalInterfaces, controllers};
+use tokio_util::sync::CancellationToken;
+use zero_scaler::app::{ExternalInterfaces, activator_connections, controllers};
 use zero_scaler::args::Args;
 use zero_scaler::metrics::Metrics;
+use zero_scaler::reports::push_server;
 use zero_scaler::{clock::Clock, controllers::context::Context};
 
 use crate::harness::cluster::{AUTOSCALER, Cluster, SERVERLESS_SERVICE, TARGET};
@@ -232,6 +236,20 @@ impl Scenario {
     pub(crate) fn restart(&mut self) {
         self.zero_scalers.clear();
         self.start();
+    }
+
+    /// Serves `/push` of the first process at the returned address.
+    pub(crate) async fn serve_pushes(&mut self) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let ZeroScaler { context, _tasks: tasks } = &mut self.zero_scalers[0];
+        let (wake, metrics) = (context.wake.clone(), context.metrics.clone());
+        let (guard, stop) = (TokenGuard::allow_all(), CancellationToken::new());
+        let activators = activator_connections(context);
+        tasks.spawn(async move {
+            push_server::serve(listener, wake, metrics, guard, activators, stop).await.unwrap();
+        });
+        address
     }
 
     /// A cluster-wide setting as the first process has it.
