@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Largest read, in bytes.
@@ -26,9 +26,16 @@ pub fn poll_read(
         let mut buffer = ReadBuf::new(buffer);
         ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
         let read = buffer.filled();
-        // Only heads, chunk sizes and trailers need more than one read, so the concatenation is
-        // rare and small.
-        *to = if to.is_empty() { Bytes::copy_from_slice(read) } else { [to, read].concat().into() };
+        // Only heads, chunk sizes and trailers need more than one read.
+        *to = if to.is_empty() { Bytes::copy_from_slice(read) } else { append(std::mem::take(to), read) };
         Poll::Ready(Ok(read.len()))
     })
+}
+
+/// Grows the allocation by doubling: a peer may send a head byte by byte, and a copy of the whole
+/// head for each byte would take time that grows with its square.
+fn append(before: Bytes, read: &[u8]) -> Bytes {
+    let mut all = before.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+    all.extend_from_slice(read);
+    all.freeze()
 }

@@ -128,12 +128,13 @@ impl<B: RequestBody> Exchange<B> {
             }
         }
         loop {
+            let parsed = self.read.len();
             match ready!(read_buffer::poll_read(&mut self.connection.stream, cx, &mut self.read)) {
                 Ok(0) => return Poll::Ready(Err(self.read_error(io::ErrorKind::UnexpectedEof.into()))),
                 Ok(_) => self.received = true,
                 Err(error) => return Poll::Ready(Err(self.read_error(error))),
             }
-            if let Some(head) = ResponseHead::take(&mut self.read, &self.method)? {
+            if let Some(head) = ResponseHead::take(&mut self.read, parsed, &self.method)? {
                 return Poll::Ready(Ok(head));
             }
         }

@@ -19,6 +19,9 @@ const MAX_LINES: usize = 100;
 /// Largest head, in bytes.
 const MAX_BYTES: usize = read_buffer::MAX_READ;
 
+/// An empty line, with the end of the line before it.
+const EMPTY_LINE: &[u8] = b"\n\r\n";
+
 /// The head of a response.
 #[derive(Debug)]
 pub(crate) struct ResponseHead {
@@ -34,8 +37,17 @@ pub(crate) struct ResponseHead {
 impl ResponseHead {
     /// Removes the head of the response to a `method` request from the start of `read`. `None` if
     /// it is incomplete. Interim responses (1xx) are dropped, except 101.
-    pub(crate) fn take(read: &mut Bytes, method: &Method) -> Result<Option<Self>, InvalidResponse> {
-        while let Some(response) = parse(read)? {
+    ///
+    /// The first `parsed` bytes were incomplete in an earlier call. They are parsed again only once
+    /// the head is complete, so that a head that arrives byte by byte takes no time that grows with
+    /// its square.
+    pub(crate) fn take(
+        read: &mut Bytes,
+        parsed: usize,
+        method: &Method,
+    ) -> Result<Option<Self>, InvalidResponse> {
+        let may_end = parsed == 0 || has_empty_line(read, parsed);
+        while may_end && let Some(response) = parse(read)? {
             if !response.status().is_informational() || response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 return Self::of(response, method).map(Some);
             }
@@ -57,6 +69,14 @@ impl ResponseHead {
         let keeps_connection = decoder != ResponseDecoder::UntilClose && keeps_connection(&response);
         Ok(Self { response, decoder, keeps_connection })
     }
+}
+
+/// Whether an empty line ends behind the first `parsed` bytes.
+fn has_empty_line(read: &[u8], parsed: usize) -> bool {
+    let tail = read.get(parsed.saturating_sub(EMPTY_LINE.len() - 1)..).unwrap_or_default();
+    // A lone line feed ends a line as well (RFC 9112, 2.2).
+    tail.windows(EMPTY_LINE.len()).any(|bytes| bytes == EMPTY_LINE)
+        || tail.windows(2).any(|bytes| bytes == b"\n\n")
 }
 
 /// Removes one head from the start of `read`.
@@ -127,5 +147,57 @@ fn keeps_connection(response: &Response<()>) -> bool {
     match response.version() {
         Version::HTTP_10 => headers::lists(headers, header::CONNECTION, "keep-alive"),
         _ => !headers::lists(headers, header::CONNECTION, "close"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes the head from bytes that arrive in parts of `step`.
+    fn taken(bytes: &[u8], step: usize) -> Result<(Response<()>, Bytes), InvalidResponse> {
+        let mut read = Bytes::new();
+        for part in bytes.chunks(step) {
+            let parsed = read.len();
+            read = [&read[..], part].concat().into();
+            if let Some(head) = ResponseHead::take(&mut read, parsed, &Method::GET)? {
+                return Ok((head.response, read));
+            }
+        }
+        panic!("the head is incomplete")
+    }
+
+    #[test]
+    fn takes_the_same_head_for_every_split_of_the_input() {
+        for head in [
+            "HTTP/1.1 200 OK\r\na: b\r\ncontent-length: 3\r\n\r\n",
+            "HTTP/1.1 200 OK\na: b\ncontent-length: 3\n\n",
+            "HTTP/1.1 200 OK\r\na: b\ncontent-length: 3\n\r\n",
+            "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\na: b\r\n\r\n",
+        ] {
+            for step in 1..head.len() {
+                let (response, rest) = taken(head.as_bytes(), step).unwrap();
+                assert_eq!(response.headers()["a"], "b");
+                assert!(rest.is_empty(), "{head:?} {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn incomplete_head_is_parsed_once_until_its_empty_line() {
+        let mut read = Bytes::from_static(b"HTTP/1.1 200 OK\r\na: b\r\n");
+        assert!(ResponseHead::take(&mut read, 0, &Method::GET).unwrap().is_none());
+        // Invalid, which only a parse can find.
+        let (parsed, mut more) = (read.len(), Bytes::from([&read[..], b": \0"].concat()));
+        assert!(ResponseHead::take(&mut more, parsed, &Method::GET).unwrap().is_none());
+        let (parsed, mut all) = (more.len(), Bytes::from([&more[..], b"\r\n\r\n"].concat()));
+        assert_eq!(ResponseHead::take(&mut all, parsed, &Method::GET).unwrap_err(), InvalidResponse::Head);
+    }
+
+    #[test]
+    fn rejects_head_without_end_at_the_size_limit() {
+        let mut read = Bytes::from([b"HTTP/1.1 200 OK\r\na: ".as_slice(), &vec![b'a'; MAX_BYTES]].concat());
+        let parsed = read.len() - 1;
+        assert_eq!(ResponseHead::take(&mut read, parsed, &Method::GET).unwrap_err(), InvalidResponse::Head);
     }
 }
