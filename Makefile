@@ -121,7 +121,7 @@ bench: ## Measure the cost of a report, a decision and a request, and check the 
 
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
-bench-proxies: proxies ## Compare queue-proxy and activator with nginx and haproxy (6 minutes; ARGS=--quick for a short run)
+bench-proxies: proxies ## Compare queue-proxy and activator with nginx, haproxy and Envoy (9 minutes; ARGS=--quick for a short run)
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
 	  --queue-proxy $(PROXIES)/queue-proxy --activator $(PROXIES)/activator $(ARGS)
 
@@ -164,7 +164,7 @@ soak-activator: proxies ## Soak the activator in the same way
 bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
 bench-proxies-profile: export CARGO_PROFILE_PROXY_STRIP := none
 bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
-bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haproxy) under load with perf
+bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haproxy, envoy) under load with perf
 	cargo build --profile proxy --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
 	cargo build --profile proxy --locked --target $(HOST) --target-dir $(PROFILE) --package activator
 	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \
@@ -181,6 +181,16 @@ test-system: images cluster-ready ## Run the system tests on a cluster of their 
 	cargo test $(ALL) --test system --no-run
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s -- \
 	  cargo test $(ALL) --test system -- --ignored --nocapture --test-threads 4
+
+# A minute for each attack on each port. Unoptimized, because the load comes from a pod.
+.PHONY: test-hostile
+test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (2 hours; ARGS=--short for 2 minutes)
+	cargo build $(ALL) --bin hostile
+	tests/system/on-cluster rouse-hostile -- $(CARGO_TARGET_DIR)/debug/hostile $(ARGS)
+
+.PHONY: test-hostile-short
+test-hostile-short: ## Attack all ports at once, each attack for some seconds
+	@$(MAKE) test-hostile ARGS=--short
 
 # With the HPA at its stock period. ARGS=--help lists the scenarios and their lengths.
 .PHONY: soak

@@ -1,12 +1,13 @@
-//! The client: receives load commands over HTTP, and streams one line of JSON for each request. A
-//! disconnect ends the load.
+//! The client: receives commands over HTTP. `/send` sends a load and streams one line of JSON for
+//! each request; `/attack` attacks a port and returns one line at the end. A disconnect ends both.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::stream::{self, Stream, StreamExt};
+use hostile::AttackCommand;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
@@ -36,23 +37,36 @@ pub(crate) async fn run(args: ClientArgs) -> Result<()> {
 }
 
 fn respond(request: &Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
-    if request.uri().path() != "/send" {
-        return error_response(StatusCode::NOT_FOUND, "the only path is /send");
-    }
-    let command = LoadCommand::from_query(request.uri().query().unwrap_or_default());
-    match command.and_then(send::start) {
-        Ok(results) => {
-            let lines =
-                futures::stream::unfold(results, async |mut results| Some((results.recv().await?, results)));
-            let frames = lines.filter_map(async |result| {
-                let mut line = serde_json::to_vec(&result).ok()?;
-                line.push(b'\n');
-                Some(Ok(Frame::data(Bytes::from(line))))
-            });
-            Response::new(BoxBody::new(StreamBody::new(frames)))
+    let query = request.uri().query().unwrap_or_default();
+    let response = match request.uri().path() {
+        "/send" => send(query),
+        "/attack" => attack(query),
+        _ => return error_response(StatusCode::NOT_FOUND, "the only paths are /send and /attack"),
+    };
+    response.unwrap_or_else(|error| error_response(StatusCode::BAD_REQUEST, &format!("{error:#}")))
+}
+
+fn send(query: &str) -> Result<Response<BoxBody<Bytes, Infallible>>> {
+    let results = send::start(LoadCommand::from_query(query)?)?;
+    let results = stream::unfold(results, async |mut results| Some((results.recv().await?, results)));
+    Ok(lines(results.filter_map(async |result| serde_json::to_string(&result).ok())))
+}
+
+fn attack(query: &str) -> Result<Response<BoxBody<Bytes, Infallible>>> {
+    let command = AttackCommand::from_query(query)?;
+    let report = stream::once(async move {
+        match hostile::run(command).await {
+            Ok(report) => serde_json::to_string(&report).unwrap_or_default(),
+            Err(error) => format!("{error:#}"),
         }
-        Err(error) => error_response(StatusCode::BAD_REQUEST, &format!("{error:#}")),
-    }
+    });
+    // An empty line at once, so that the caller gets the head before the end.
+    Ok(lines(stream::iter([String::new()]).chain(report)))
+}
+
+fn lines(lines: impl Stream<Item = String> + Send + Sync + 'static) -> Response<BoxBody<Bytes, Infallible>> {
+    let frames = lines.map(|line| Ok(Frame::data(Bytes::from(line + "\n"))));
+    Response::new(BoxBody::new(StreamBody::new(frames)))
 }
 
 fn error_response(status: StatusCode, text: &str) -> Response<BoxBody<Bytes, Infallible>> {

@@ -21,7 +21,8 @@ enum Command {
     /// Respond to every request with 200, after `?work=MILLISECONDS`
     Serve(serve::ServeArgs),
     /// Receive commands to send load: GET
-    /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..
+    /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=.. or to attack: GET
+    /// /attack?attack=..&target=IP:PORT&tls=..&connections=..&seconds=..
     Client(client::ClientArgs),
     /// Send a load now and print one line of JSON for each request
     Send(load_command::LoadCommand),

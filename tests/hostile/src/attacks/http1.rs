@@ -1,0 +1,100 @@
+//! Attacks by HTTP/1.1 requests.
+
+use std::fmt::Write as _;
+
+use autoscaler::contract::{
+    ACTIVATOR_HEADER, DECISIONS_PATH, FORWARD_PATH, PROBE_ACTIVATOR, PROBE_HEADER, PROBE_QUEUE_PROXY,
+    PROXIED_HEADER, PUSH_PATH, SLOTS_PATH, TUNNEL_PATH, TUNNEL_PROTOCOL, WORKLOAD_HEADER,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
+
+use super::{BATCH_PAUSE, drain};
+use crate::connector::Connection;
+use crate::tally::Tally;
+
+/// Header lines in one write.
+const BATCH_LINES: usize = 64;
+/// Paths that authenticate their callers by token.
+const TOKEN_PATHS: [&str; 5] = [
+    PUSH_PATH,
+    DECISIONS_PATH,
+    FORWARD_PATH,
+    SLOTS_PATH,
+    "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/concurrency",
+];
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+    Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+
+pub(crate) async fn header_flood(connection: Box<dyn Connection>, tally: &Tally) {
+    let (read, mut write) = split(connection);
+    let flood = async {
+        let mut batch = "GET / HTTP/1.1\r\nHost: hostile\r\n".to_owned();
+        loop {
+            for _ in 0..BATCH_LINES {
+                batch.push_str(
+                    "X-Hostile: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n",
+                );
+            }
+            if write.write_all(batch.as_bytes()).await.is_err() || write.flush().await.is_err() {
+                return;
+            }
+            tally.add_sent(BATCH_LINES as u64);
+            batch.clear();
+            tokio::time::sleep(BATCH_PAUSE).await;
+        }
+    };
+    tokio::select! {
+        () = flood => {}
+        () = drain(read, tally) => {}
+    }
+}
+
+/// Each token is one that no cache has.
+pub(crate) async fn tokens(mut connection: Box<dyn Connection>, tally: &Tally, client: usize) {
+    for path in TOKEN_PATHS.iter().cycle() {
+        let token: u128 = rand::random();
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: hostile\r\nAuthorization: Bearer {client}.{token:x}\r\n{UPGRADE}\r\n"
+        );
+        if !exchange(&mut connection, &request, tally).await {
+            return;
+        }
+    }
+}
+
+/// Headers and paths with which our parts address each other.
+pub(crate) async fn spoofed_headers(mut connection: Box<dyn Connection>, tally: &Tally) {
+    let spoofed = [
+        ("/", vec![(PROXIED_HEADER, "1")]),
+        ("/", vec![(PROXIED_HEADER, "activator"), ("x-forwarded-for", "10.244.0.1")]),
+        ("/", vec![(PROBE_HEADER, PROBE_QUEUE_PROXY)]),
+        ("/", vec![(PROBE_HEADER, PROBE_ACTIVATOR)]),
+        ("/", vec![(WORKLOAD_HEADER, "default/other"), (ACTIVATOR_HEADER, "10.244.0.1:8081")]),
+        ("/wait-for-drain", Vec::new()),
+        (TUNNEL_PATH, vec![("connection", "upgrade"), ("upgrade", TUNNEL_PROTOCOL)]),
+    ];
+    for (path, headers) in spoofed.iter().cycle() {
+        let mut request = format!("GET {path} HTTP/1.1\r\nHost: hostile\r\n");
+        for (name, value) in headers {
+            // Writing to a String cannot fail.
+            let _ = write!(request, "{name}: {value}\r\n");
+        }
+        request.push_str("\r\n");
+        if !exchange(&mut connection, &request, tally).await {
+            return;
+        }
+    }
+}
+
+/// Sends a request and reads the first bytes of its response; false at the end of the connection.
+async fn exchange(connection: &mut Box<dyn Connection>, request: &str, tally: &Tally) -> bool {
+    let mut buffer = [0; 4096];
+    if connection.write_all(request.as_bytes()).await.is_err() || connection.flush().await.is_err() {
+        return false;
+    }
+    tally.add_sent(1);
+    let Ok(1..) = connection.read(&mut buffer).await else { return false };
+    tally.add_received();
+    tokio::time::sleep(BATCH_PAUSE).await;
+    true
+}

@@ -1,0 +1,174 @@
+//! `make test-hostile`: a pod without credentials attacks every port of every part, while a victim
+//! has a steady load and workloads at zero are woken.
+//!
+//! Each line of the result is one attack on one port, for a minute; with `--short` one attack on all
+//! of its ports at once, for some seconds. A line meets its bounds when no request of the victim
+//! failed, wakes were at most twice as slow as before, no container of Rouse restarted, and each
+//! stayed within its memory limit. The exit code is not zero when a bound is missed.
+
+mod args;
+mod attacker;
+mod containers;
+mod outcome;
+mod sleepers;
+mod table;
+mod targets;
+mod victim;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use hostile::{Attack, AttackCommand};
+use system_tests::cluster::installation;
+use system_tests::cluster::namespace::TestNamespace;
+use system_tests::traffic::load;
+use tokio::time::Instant;
+
+use crate::args::{Args, Strength};
+use crate::attacker::Attacker;
+use crate::containers::Containers;
+use crate::outcome::Outcome;
+use crate::sleepers::Sleepers;
+use crate::table::{Port, TABLE};
+use crate::victim::Victim;
+
+/// Time for all components to become available.
+const UP: Duration = Duration::from_secs(120);
+/// Time for an attack to open its connections.
+const BUILD_UP: Duration = Duration::from_secs(1);
+
+/// From a wake to the next one, so that a workload is at zero when its turn comes.
+const WAKE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The attacked installation and what is observed.
+struct Scene {
+    namespace: TestNamespace,
+    attacker: Attacker,
+    victim: Victim,
+    sleepers: Sleepers,
+    /// Milliseconds of a wake without an attack.
+    wake_before: f64,
+    strength: Strength,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(&Args::parse()).await {
+        Ok(outcomes) => {
+            print!("\n{}", outcome::table(&outcomes));
+            let missed = outcomes.iter().filter(|outcome| !outcome.missed().is_empty()).count();
+            println!("{missed} of {} attacks had an effect", outcomes.len());
+            if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            println!("\n{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: &Args) -> Result<Vec<Outcome>> {
+    let mut scene = Scene::prepare(args.strength()).await?;
+    let mut outcomes = Vec::new();
+    for row in TABLE.iter().filter(|row| args.selects(row.attack)) {
+        let at_once = if args.short { row.ports.len() } else { 1 };
+        for ports in row.ports.chunks(at_once) {
+            let outcome = scene.attack(row.attack, ports).await.with_context(|| name(row.attack, ports))?;
+            println!("{}: {:?}", outcome.name, outcome.missed());
+            outcomes.push(outcome);
+        }
+    }
+    scene.attacker.remove().await?;
+    scene.namespace.delete().await?;
+    Ok(outcomes)
+}
+
+fn name(attack: Attack, ports: &[Port]) -> String {
+    match ports {
+        [port] => format!("{attack} {port}"),
+        ports => format!("{attack}, {} ports", ports.len()),
+    }
+}
+
+// === impl Scene ===
+
+impl Scene {
+    async fn prepare(strength: Strength) -> Result<Self> {
+        let client = runtime::kubernetes::client("hostile", env!("CARGO_PKG_VERSION")).await?;
+        installation::until_ready(&client, UP).await?;
+        installation::set_grace_period(&client, "1s").await?;
+        let namespace = TestNamespace::create(client.clone(), "rouse-hostile-victim").await?;
+        let attacker = Attacker::start(client).await?;
+        let mut victim = Victim::start(&namespace).await?;
+        let mut sleepers = Sleepers::create(&namespace).await?;
+        let wake_before = sleepers.wake_all(&namespace).await?;
+        let noticed = victim.noticed().await?;
+        println!("before the attacks: a wake takes {wake_before:.0} ms, {noticed:?}");
+        Ok(Self { namespace, attacker, victim, sleepers, wake_before, strength })
+    }
+
+    /// Attacks these ports at once.
+    async fn attack(&mut self, attack: Attack, ports: &[Port]) -> Result<Outcome> {
+        self.sleepers.until_next_at_zero(&self.namespace).await?;
+        let before = Containers::read(&self.namespace).await?;
+        let running = self.attacker.attack(self.commands(attack, ports).await?);
+        let wake = self.wakes_until(Instant::now() + self.strength.duration).await;
+        let report = running.finish().await?;
+        let noticed = self.victim.noticed().await?;
+        let after = Containers::read(&self.namespace).await?;
+        Ok(Outcome {
+            name: name(attack, ports),
+            report,
+            noticed,
+            wake: wake.map(|ms| ms / self.wake_before),
+            restarts: after.restarts_since(&before),
+            memory: after.fullest().cloned(),
+        })
+    }
+
+    /// One command for each address of each port.
+    async fn commands(&self, attack: Attack, ports: &[Port]) -> Result<Vec<AttackCommand>> {
+        let mut commands = Vec::new();
+        for port in ports {
+            for target in targets::addresses(*port, &self.namespace, victim::NAME).await? {
+                commands.push(AttackCommand {
+                    attack,
+                    target,
+                    tls: port.needs_tls(attack),
+                    connections: self.strength.connections(attack),
+                    duration: self.strength.duration,
+                });
+            }
+        }
+        Ok(commands)
+    }
+
+    /// Wakes workloads while the attack lasts, at least one. Returns the median in milliseconds, or
+    /// nothing if a wake failed.
+    async fn wakes_until(&mut self, end: Instant) -> Option<f64> {
+        tokio::time::sleep(BUILD_UP).await;
+        let mut taken = Vec::new();
+        loop {
+            match self.sleepers.wake_next(&self.namespace).await {
+                Ok(ms) => taken.push(ms),
+                Err(error) => {
+                    println!("  wake: {error:#}");
+                    return None;
+                }
+            }
+            let next_wake = Instant::now() + WAKE_INTERVAL;
+            tokio::time::sleep_until(next_wake.min(end)).await;
+            let next = tokio::time::timeout_at(end, self.sleepers.until_next_at_zero(&self.namespace));
+            match next.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    println!("  scale to zero: {error:#}");
+                    return None;
+                }
+                Err(_) => return Some(load::quantile(&taken, 0.5)),
+            }
+        }
+    }
+}
