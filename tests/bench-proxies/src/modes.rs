@@ -2,5 +2,6 @@
 
 pub(crate) mod comparison;
 pub(crate) mod held_requests;
+pub(crate) mod http2;
 pub(crate) mod profile;
 pub(crate) mod soak;

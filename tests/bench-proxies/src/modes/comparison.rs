@@ -11,6 +11,7 @@ use anyhow::Result;
 use bench_proxies::machine::{self, InterferenceMonitor};
 
 pub(crate) use self::campaign::Campaign;
+pub(crate) use self::summary::Summary;
 
 /// Runs the campaign, prints its report, and returns the number of missed bounds.
 ///

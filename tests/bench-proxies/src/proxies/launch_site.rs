@@ -49,12 +49,21 @@ impl LaunchSite {
         match filled
             .lines()
             .filter(|line| !line.trim_start().starts_with('#'))
-            .find(|line| line.contains('@'))
+            .find(|line| has_placeholder(line))
         {
             Some(line) => bail!("unknown placeholder in {:?}", line.trim()),
             None => Ok(filled),
         }
     }
+}
+
+/// Whether capital letters stand between two `@`.
+fn has_placeholder(line: &str) -> bool {
+    let between: Vec<&str> = line.split('@').skip(1).collect();
+    let inner = between.split_last().map(|(_, inner)| inner).unwrap_or_default();
+    inner.iter().any(|text| {
+        !text.is_empty() && text.bytes().all(|byte| b"_ABCDEFGHIJKLMNOPQRSTUVWXYZ".contains(&byte))
+    })
 }
 
 /// A port without a listener that this function has not returned before.
@@ -73,6 +82,7 @@ fn free_port() -> Result<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::protocol::Protocol;
     use super::*;
 
     fn site() -> LaunchSite {
@@ -95,13 +105,17 @@ mod tests {
 
     #[test]
     fn peer_configurations_have_no_unknown_placeholder() {
-        for template in [super::super::nginx::CONFIGURATION, super::super::haproxy::CONFIGURATION] {
-            let filled = site().fill(template).unwrap();
-            assert!(
-                filled.contains("127.0.0.1:1") && filled.contains("server 127.0.0.1:4")
-                    || filled.contains("server app 127.0.0.1:4"),
-                "{filled}"
-            );
+        let of_both = |configuration: fn(Protocol) -> String| {
+            [Protocol::Http1, Protocol::Http2].map(configuration).to_vec()
+        };
+        let mut templates = vec![super::super::nginx::CONFIGURATION.to_owned()];
+        templates.extend(of_both(super::super::haproxy::configuration));
+        templates.extend(of_both(super::super::envoy::configuration));
+        for template in templates {
+            let filled = site().fill(&template).unwrap();
+            let has = |one: &str, other: &str| filled.contains(one) || filled.contains(other);
+            assert!(has("127.0.0.1:1", "port_value: 1"), "{filled}");
+            assert!(has("127.0.0.1:4", "port_value: 4"), "{filled}");
         }
     }
 

@@ -81,7 +81,7 @@ impl Proxy {
         Ok(RunningProxy { process: Process::start(program)?, address: site.listen, metrics })
     }
 
-    /// The first line of the program's version output.
+    /// The first line of the program's version output that is not empty.
     ///
     /// # Errors
     /// When the program cannot be run.
@@ -92,7 +92,8 @@ impl Proxy {
         let output = output.with_context(|| format!("cannot run {}", self.path.display()))?;
         // nginx prints it to stderr.
         let printed = [output.stdout, output.stderr].concat();
-        Ok(String::from_utf8_lossy(&printed).lines().next().unwrap_or_default().to_owned())
+        let printed = String::from_utf8_lossy(&printed);
+        Ok(printed.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
     }
 
     /// Size of the binary, in bytes.
