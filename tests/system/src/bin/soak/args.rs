@@ -36,6 +36,9 @@ pub(crate) struct Lengths {
     /// Requests a second while components are restarted and killed
     #[arg(long, default_value_t = 200.0)]
     pub(crate) steady_rate: f64,
+    /// Seconds of each fault
+    #[arg(long, default_value_t = 120)]
+    pub(crate) fault_seconds: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -52,4 +55,6 @@ pub(crate) enum Scenario {
     Wakes,
     /// Wakes half a second after the leaders were killed
     Leaders,
+    /// Lost and delayed packets, partitions, and a kill every 20 seconds
+    Faults,
 }

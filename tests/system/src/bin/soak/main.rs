@@ -9,6 +9,7 @@ mod args;
 mod burst;
 mod crowd;
 mod cycles;
+mod faults;
 mod leaders;
 mod report;
 mod restarts;
@@ -46,6 +47,7 @@ impl Scenario {
             Self::Burst => Box::pin(burst::run(client, lengths, report)),
             Self::Wakes => Box::pin(wakes::run(client, lengths, report)),
             Self::Leaders => Box::pin(leaders::run(client, lengths, report)),
+            Self::Faults => Box::pin(faults::run(client, lengths, report)),
         }
     }
 }
