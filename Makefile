@@ -111,9 +111,9 @@ test-h2spec: export H2SPEC := $(H2SPEC)
 test-h2spec: $(H2SPEC) ## Test both proxies with h2spec
 	cargo test $(ALL) --test h2spec -- --include-ignored
 
-$(H2SPEC): tests/h2spec/go.mod
+$(H2SPEC): tests/conformance/h2spec/go.mod
 	@mkdir -p $(dir $@)
-	cd tests/h2spec && CGO_ENABLED=0 go build -trimpath -o $@ github.com/summerwind/h2spec/cmd/h2spec
+	cd tests/conformance/h2spec && CGO_ENABLED=0 go build -trimpath -o $@ github.com/summerwind/h2spec/cmd/h2spec
 
 .PHONY: bench
 bench: ## Measure the cost of a report, a decision and a request, and check the bounds

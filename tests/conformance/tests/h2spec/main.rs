@@ -1,8 +1,8 @@
 //! h2spec against both proxies: each case of RFC 9113 and RFC 7541 passes, or is a deviation with a
 //! reason.
 //!
-//! The program is a Go module, which `tests/h2spec` pins. `make test-h2spec` builds it and names it
-//! in the variable `H2SPEC`.
+//! The program is a Go module, which the folder `h2spec` of this crate pins. `make test-h2spec`
+//! builds it and names it in the variable `H2SPEC`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
