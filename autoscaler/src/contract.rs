@@ -106,10 +106,20 @@ pub const PROBE_ACTIVATOR: &str = "activator";
 /// Probe of a queue-proxy. Response: 200 and body `queue-proxy` once the app accepts requests (the
 /// probe is held until then), 503 while queue-proxy drains.
 pub const PROBE_QUEUE_PROXY: &str = "queue-proxy";
-/// Set by an activator on forwarded requests; queue-proxy counts such requests as proxied.
+/// Set by an activator on all that it sends to a queue-proxy: the UID of the pod that it means, from
+/// its watch of pods. A pod without credentials cannot read the UID of another pod, so the
+/// queue-proxy counts requests with its own pod's UID as proxied, and others as direct. One for
+/// another pod's UID, which had the address before, gets 421 with [`MISDIRECTED_HEADER`].
 pub const PROXIED_HEADER: &str = "rouse-proxied";
+/// Value of [`PROXIED_HEADER`] of activators 0.1.0, which sent no UID.
+pub const PROXIED_WITHOUT_UID: &str = PROBE_ACTIVATOR;
+/// In a queue-proxy's response 421: the request is for another pod, and was not forwarded.
+pub const MISDIRECTED_HEADER: &str = "rouse-misdirected";
 /// `namespace/name` of the workload, in an activator's response to a probe.
 pub const WORKLOAD_HEADER: &str = "rouse-workload";
+/// Every header between our components. Both proxies remove those of clients.
+pub const INTERNAL_HEADERS: [&str; 5] =
+    [ACTIVATOR_HEADER, PROBE_HEADER, PROXIED_HEADER, MISDIRECTED_HEADER, WORKLOAD_HEADER];
 
 /// Path on which an activator requests a connection to a TCP app, by an upgrade to
 /// [`TUNNEL_PROTOCOL`]. The sidecar responds with 101 after the app has accepted the connection.

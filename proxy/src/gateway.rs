@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 
 use http::header::{self, HeaderValue};
 use http::uri::{Authority, Scheme, Uri};
-use http::{Request, Response, StatusCode, Version};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_client::InvalidResponse;
 
 use crate::listener::ConnectionAddresses;
@@ -48,6 +48,16 @@ pub fn prepare_request<B>(request: &mut Request<B>, addresses: &ConnectionAddres
         name_authority(request);
     } else {
         name_host(request, addresses.local);
+    }
+}
+
+/// Removes the headers with these names, all of which are rare.
+pub fn remove_headers(headers: &mut HeaderMap, names: &[&'static str]) {
+    // One pass over the names costs less than a lookup for each, and clients send none of them.
+    if headers.keys().any(|name| names.contains(&name.as_str())) {
+        for name in names {
+            headers.remove(*name);
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use crate::readiness::app_readiness::AppReadiness;
 use crate::readiness::availability::Availability;
 use crate::readiness::drain::Drain;
 use crate::readiness::drain_waits::DrainWaits;
+use crate::readiness::pod_identity::PodIdentity;
 use crate::readiness::readiness_probe::ReadinessProbe;
 use crate::requests::app_connections::AppConnections;
 use crate::requests::handler::Handler;
@@ -188,6 +189,7 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
     let app = AppReadiness::new(AppProbe::new(args.app_address(), readiness_probe(args)?));
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app.clone(), drain.clone());
+    let identity = PodIdentity::new(args.pod_uid.clone());
     let admission =
         Admission { counter: counter.clone(), breaker: breaker.clone(), availability: availability.clone() };
     let tcp = match args.protocol {
@@ -202,7 +204,7 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
         app,
         traffic,
         stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
-        admin: AdminEndpoint { availability, drain, drain_waits: DrainWaits::default(), tcp },
+        admin: AdminEndpoint { availability, drain, drain_waits: DrainWaits::default(), identity, tcp },
     })
 }
 
@@ -214,6 +216,7 @@ fn handlers(args: &Args, admission: &Admission) -> Vec<Handler> {
         breaker: admission.breaker.clone(),
         app: AppConnections::new(args.app_address()),
         availability: admission.availability.clone(),
+        identity: PodIdentity::new(args.pod_uid.clone()),
         health_checks: health_checks.clone(),
         timers: RequestTimers::new(args.timeouts()),
     };

@@ -17,6 +17,7 @@ use proxy::health_checks;
 use proxy::tcp::IdleTimeouts;
 use proxy::workers;
 
+use crate::readiness::pod_identity::PodUid;
 use crate::requests::timeouts::Timeouts;
 
 /// Default queue places for each slot of the app.
@@ -139,6 +140,11 @@ pub struct Args {
     /// Name of the pod in its stats.
     #[arg(long, env = "HOSTNAME", default_value = "")]
     pub pod: String,
+
+    /// UID of the pod. Only requests that carry it count as requests of activators. Without it, all
+    /// requests count as direct, and activators report theirs as well.
+    #[arg(long, env = "QUEUE_PROXY_POD_UID", hide_env_values = true)]
+    pub pod_uid: Option<PodUid>,
 
     /// Settings of the log.
     #[command(flatten)]

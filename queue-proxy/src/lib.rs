@@ -28,5 +28,6 @@ mod tcp;
 
 pub use app::App;
 pub use args::{Args, Command};
+pub use readiness::pod_identity::PodUid;
 pub use start_drain::start_drain;
 pub use stats::describe_metrics;

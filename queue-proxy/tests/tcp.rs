@@ -15,10 +15,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use autoscaler::contract::{TCP_PROBE, TUNNEL_PATH, TUNNEL_PROTOCOL};
-use autoscaler::stats::Stat;
 use http::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use support::{Sidecar, eventually, request, send, text, within};
+use support::{OTHER_UID, POD_UID, Sidecar, eventually, proxied, request, send, text, within};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -183,11 +182,9 @@ async fn activator_path_probe_is_not_counted_and_does_not_reach_the_app() {
     until(&sidecar, IN_FLIGHT, 1.0).await;
 }
 
-fn tunnel_request() -> Request<http_body_util::Full<bytes::Bytes>> {
-    let mut request_bytes = request(TUNNEL_PATH);
-    for (name, value) in
-        [("connection", "upgrade"), ("upgrade", TUNNEL_PROTOCOL), ("rouse-proxied", "activator")]
-    {
+fn tunnel_request(uid: &str) -> Request<http_body_util::Full<bytes::Bytes>> {
+    let mut request_bytes = proxied(TUNNEL_PATH, uid);
+    for (name, value) in [("connection", "upgrade"), ("upgrade", TUNNEL_PROTOCOL)] {
         request_bytes.headers_mut().insert(name, value.parse().unwrap());
     }
     request_bytes
@@ -196,11 +193,12 @@ fn tunnel_request() -> Request<http_body_util::Full<bytes::Bytes>> {
 #[tokio::test]
 async fn activator_tunnel_on_the_admin_port_counts_as_proxied() {
     let address = RawApp::start().await.address();
-    let sidecar = Sidecar::start(address, &[TCP, "--container-concurrency=1"]).await;
+    let flags = [TCP, "--container-concurrency=1", "--pod-uid", POD_UID];
+    let sidecar = Sidecar::start(address, &flags).await;
     let mut probe = request("/");
     probe.headers_mut().insert("rouse-probe", "queue-proxy".parse().unwrap());
     let probed = tokio::spawn(send(sidecar.at.admin, probe));
-    let opened = tokio::spawn(send(sidecar.at.admin, tunnel_request()));
+    let opened = tokio::spawn(send(sidecar.at.admin, tunnel_request(POD_UID)));
     sidecar.holds(1.0, 0.0).await;
     assert!(!probed.is_finished() && !opened.is_finished(), "the app has not started");
 
@@ -215,13 +213,12 @@ async fn activator_tunnel_on_the_admin_port_counts_as_proxied() {
     write(&mut served, b"PONG").await;
     expect_read(&mut tunnel, b"PONG").await;
     eventually(async || {
-        let body = text(send(sidecar.at.stats, request("/stat")).await).await;
-        let stat: Stat = serde_json::from_str(&body).unwrap_or_default();
+        let stat = sidecar.stat().await;
         stat.average_proxied_concurrent_requests == 1.0 && stat.average_concurrent_requests == 1.0
     })
     .await;
 
-    let waiting = tokio::spawn(send(sidecar.at.admin, tunnel_request()));
+    let waiting = tokio::spawn(send(sidecar.at.admin, tunnel_request(POD_UID)));
     sidecar.holds(2.0, 1.0).await;
     assert!(!waiting.is_finished(), "the tunnel has no slot");
     drop(tunnel);
@@ -231,10 +228,31 @@ async fn activator_tunnel_on_the_admin_port_counts_as_proxied() {
 }
 
 #[tokio::test]
+async fn tunnel_without_the_pods_uid_counts_as_direct_or_is_refused() {
+    let app = RawApp::start().await;
+    let sidecar = ready_sidecar(&app, &["--pod-uid", POD_UID]).await;
+    let refused = within(send(sidecar.at.admin, tunnel_request(OTHER_UID))).await;
+    assert_eq!(refused.status(), StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(refused.headers()["rouse-misdirected"], "pod");
+
+    let mut opened = within(send(sidecar.at.admin, tunnel_request("activator"))).await;
+    assert_eq!(opened.status(), StatusCode::SWITCHING_PROTOCOLS);
+    let mut tunnel = TokioIo::new(within(hyper::upgrade::on(&mut opened)).await.unwrap());
+    write(&mut tunnel, b"PING").await;
+    let mut served = app.accept().await;
+    expect_read(&mut served, b"PING").await;
+    eventually(async || {
+        let stat = sidecar.stat().await;
+        stat.average_proxied_concurrent_requests == 0.0 && stat.average_concurrent_requests == 1.0
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn rejects_tunnel_to_an_http_app_with_the_fix() {
     let app = RawApp::start().await;
     let sidecar = Sidecar::start(app.address(), &[]).await;
-    let refused = within(send(sidecar.at.admin, tunnel_request())).await;
+    let refused = within(send(sidecar.at.admin, tunnel_request(POD_UID))).await;
     assert_eq!(refused.status(), StatusCode::MISDIRECTED_REQUEST);
     assert!(text(refused).await.contains("autoscaling.rouse.dev/protocol: tcp"));
 }

@@ -12,7 +12,6 @@ mod support;
 
 use std::time::Duration;
 
-use autoscaler::stats::Stat;
 use bytes::Bytes;
 use futures::{SinkExt, channel::mpsc};
 use http::{Request, StatusCode, Version};
@@ -20,7 +19,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper_util::rt::TokioIo;
 use support::app::TestApp;
-use support::{Sidecar, eventually, request, send, text, within};
+use support::{OTHER_UID, POD_UID, Sidecar, eventually, proxied, request, send, text, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -31,6 +30,9 @@ async fn forwards_request_without_internal_and_hop_by_hop_headers() {
     let mut to_send = request("/headers?a=b");
     for (name, value) in [
         ("rouse-proxied", "activator"),
+        ("rouse-activator", "10.0.0.9"),
+        ("rouse-workload", "shop/web"),
+        ("rouse-misdirected", "pod"),
         ("connection", "x-hop"),
         ("x-hop", "1"),
         ("x-forwarded-for", "10.1.2.3"),
@@ -214,14 +216,77 @@ async fn responds_bad_gateway_when_the_app_refuses_connections() {
     sidecar.holds(0.0, 0.0).await;
 }
 
+/// Waits for a period with these averages of all requests and of proxied ones.
+async fn until_concurrency(sidecar: &Sidecar, all: f64, proxied: f64) {
+    let near = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
+    eventually(async || {
+        let stat = sidecar.stat().await;
+        near(stat.average_concurrent_requests, all) && near(stat.average_proxied_concurrent_requests, proxied)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn forged_proxied_header_does_not_hide_requests() {
+    let app = TestApp::start().await;
+    for flags in [["--pod-uid", POD_UID].as_slice(), &[]] {
+        let sidecar = Sidecar::start(app.address, flags).await;
+        let forged = tokio::spawn(send(sidecar.at.traffic, proxied("/wait", "activator")));
+        until_concurrency(&sidecar, 1.0, 0.0).await;
+        app.open(1);
+        assert_eq!(text(within(forged).await.unwrap()).await, "waited");
+    }
+}
+
+#[tokio::test]
+async fn refuses_requests_and_probes_for_another_pod() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--pod-uid", POD_UID]).await;
+    let probe = |uid| {
+        let mut probe = proxied("/", uid);
+        probe.headers_mut().insert("rouse-probe", "queue-proxy".parse().unwrap());
+        probe
+    };
+    let check = {
+        let mut check = proxied("/", OTHER_UID);
+        check.headers_mut().insert("user-agent", "kube-probe/1.37".parse().unwrap());
+        check
+    };
+    for (port, misdirected) in [
+        (sidecar.at.traffic, proxied("/", OTHER_UID)),
+        (sidecar.at.traffic, probe(OTHER_UID)),
+        (sidecar.at.traffic, check),
+        (sidecar.at.admin, probe(OTHER_UID)),
+    ] {
+        let refused = within(send(port, misdirected)).await;
+        assert_eq!(refused.status(), StatusCode::MISDIRECTED_REQUEST);
+        assert_eq!(refused.headers()["rouse-misdirected"], "pod");
+        let all = format!("{:?} {}", refused.headers().clone(), text(refused).await);
+        assert!(!all.contains(POD_UID), "{all}");
+    }
+    assert_eq!(sidecar.metric("rouse_queue_proxy_request_duration_seconds_count").await, 0.0);
+    for port in [sidecar.at.traffic, sidecar.at.admin] {
+        assert_eq!(text(within(send(port, probe(POD_UID))).await).await, "queue-proxy");
+    }
+    assert_eq!(text(within(send(sidecar.at.traffic, proxied("/", POD_UID))).await).await, "ok");
+}
+
+#[tokio::test]
+async fn misdirected_response_of_the_app_is_not_the_sidecars() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &["--pod-uid", POD_UID]).await;
+    let response = within(send(sidecar.at.traffic, proxied("/misdirected", POD_UID))).await;
+    assert_eq!(response.status(), StatusCode::MISDIRECTED_REQUEST);
+    assert!(!response.headers().contains_key("rouse-misdirected"));
+    assert_eq!(text(response).await, "not here");
+}
+
 #[tokio::test]
 async fn stat_separates_proxied_requests_and_omits_health_checks() {
     let app = TestApp::start().await;
-    let sidecar = Sidecar::start(app.address, &["--pod=web-1"]).await;
-    let mut proxied = request("/wait");
-    proxied.headers_mut().insert("rouse-proxied", "activator".parse().unwrap());
+    let sidecar = Sidecar::start(app.address, &["--pod=web-1", "--pod-uid", POD_UID]).await;
     let calls = [
-        tokio::spawn(send(sidecar.at.traffic, proxied)),
+        tokio::spawn(send(sidecar.at.traffic, proxied("/wait", POD_UID))),
         tokio::spawn(send(sidecar.at.traffic, request("/wait"))),
     ];
     for agent in ["kube-probe/1.37", "Envoy/HC", "GoogleHC/1.0", "ELB-HealthChecker/2.0"] {
@@ -231,20 +296,8 @@ async fn stat_separates_proxied_requests_and_omits_health_checks() {
     }
 
     // A whole period with both requests in flight, and no arrival in it.
-    let read = async || {
-        let response = send(sidecar.at.stats, request("/stat")).await;
-        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-            return Stat::default();
-        }
-        serde_json::from_str::<Stat>(&text(response).await).unwrap()
-    };
-    let near = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
-    eventually(async || {
-        let stat = read().await;
-        near(stat.average_concurrent_requests, 2.0) && near(stat.average_proxied_concurrent_requests, 1.0)
-    })
-    .await;
-    let stat = read().await;
+    until_concurrency(&sidecar, 2.0, 1.0).await;
+    let stat = sidecar.stat().await;
     assert_eq!((stat.pod.as_str(), stat.request_count, stat.proxied_request_count), ("web-1", 0.0, 0.0));
     assert!((runtime::clock::unix_seconds() - stat.timestamp).abs() <= 1);
 
@@ -253,7 +306,7 @@ async fn stat_separates_proxied_requests_and_omits_health_checks() {
         within(call).await.unwrap();
     }
     within(async {
-        while !read().await.is_idle() {
+        while !sidecar.stat().await.is_idle() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })

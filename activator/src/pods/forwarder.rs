@@ -9,10 +9,10 @@ mod pod_connections;
 use std::io;
 use std::net::SocketAddr;
 
-use autoscaler::contract::{PROBE_HEADER, PROBE_QUEUE_PROXY};
+use autoscaler::contract::{MISDIRECTED_HEADER, PROBE_HEADER, PROBE_QUEUE_PROXY};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty, Limited};
 use http_client::InvalidResponse;
 use http_client::ResponseBody;
@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 
 use crate::pods::connector::connect;
 use crate::pods::held_body::HeldBody;
+use crate::pods::pod_tracker::PodTracker;
 use pod_connections::PodConnections;
 
 /// A larger response is not that of a queue-proxy to a probe.
@@ -42,6 +43,10 @@ pub enum ForwardError {
     /// 9.2.2), so it can be sent to another pod.
     #[error("the pod closed the connection without a response: {0}")]
     Unanswered(#[source] io::Error),
+    /// Another pod has the address now. Its queue-proxy forwarded nothing, so the request can be
+    /// sent to a pod of the workload while its body is whole.
+    #[error("the pod's address belongs to another pod")]
+    OtherPod,
     /// The request was sent, perhaps in part, and failed.
     #[error("the pod closed the connection or violated the protocol: {0}")]
     Failed(#[source] io::Error),
@@ -103,7 +108,7 @@ impl Forwarder {
         } else {
             pod.http1.send(head, body.lend(), || connect(to)).await
         };
-        sent.map_err(|error| match error {
+        let response = sent.map_err(|error| match error {
             http_client::Error::Unreachable(cause) if body.is_whole() => ForwardError::Unreachable(cause),
             http_client::Error::Unanswered(cause) if head.method.is_idempotent() && body.is_whole() => {
                 ForwardError::Unanswered(cause)
@@ -113,18 +118,20 @@ impl Forwarder {
             | http_client::Error::Failed(cause) => ForwardError::Failed(cause),
             http_client::Error::InvalidResponse(bad) => ForwardError::BadResponse(bad),
             http_client::Error::RequestBody(_) => ForwardError::RequestBodyFailed,
-        })
+        })?;
+        if is_misdirected(&response) { Err(ForwardError::OtherPod) } else { Ok(response) }
     }
 
-    /// Probes the queue-proxy at `address`. It responds once its app is ready, so this may take
-    /// long.
+    /// Probes the queue-proxy of `pod` at `address`. It responds once its app is ready, so this may
+    /// take long.
     ///
     /// # Errors
     /// See [`ProbeError`].
-    pub async fn probe(&self, address: SocketAddr) -> Result<(), ProbeError> {
+    pub async fn probe(&self, pod: &PodTracker, address: SocketAddr) -> Result<(), ProbeError> {
         let probe =
             Request::get("/").header("host", address.to_string()).header(PROBE_HEADER, PROBE_QUEUE_PROXY);
-        let (head, body) = probe.body(Empty::<Bytes>::new())?.into_parts();
+        let (mut head, body) = probe.body(Empty::<Bytes>::new())?.into_parts();
+        pod.mark(&mut head.headers);
         let response = self.pods.to(address).http1.send(head, body, || connect(address)).await?;
         if !response.status().is_success() {
             return Err(ProbeError::Status(response.status()));
@@ -138,4 +145,10 @@ impl Forwarder {
             Err(ProbeError::NotAQueueProxy)
         }
     }
+}
+
+/// Whether a queue-proxy refused the request because it is for another pod.
+pub(super) fn is_misdirected<B>(response: &Response<B>) -> bool {
+    response.status() == StatusCode::MISDIRECTED_REQUEST
+        && response.headers().contains_key(MISDIRECTED_HEADER)
 }

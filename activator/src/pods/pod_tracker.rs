@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use autoscaler::contract::{PROXIED_HEADER, PROXIED_WITHOUT_UID};
+use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +18,8 @@ pub struct PodTracker {
     pub ip: IpAddr,
     /// When this process saw the address first.
     pub seen: Instant,
+    /// The uid as the value of [`PROXIED_HEADER`].
+    proxied: HeaderValue,
     in_flight: AtomicUsize,
     verified: OnceLock<Instant>,
     removed: CancellationToken,
@@ -27,6 +31,7 @@ impl PodTracker {
     /// A pod with an address that was just seen.
     pub fn new(uid: String, ip: IpAddr, now: Instant) -> Self {
         Self {
+            proxied: proxied_value(&uid),
             uid,
             ip,
             seen: now,
@@ -34,6 +39,12 @@ impl PodTracker {
             verified: OnceLock::new(),
             removed: CancellationToken::new(),
         }
+    }
+
+    /// Marks a request with these headers as one of this process for this pod. A queue-proxy of
+    /// another pod refuses it.
+    pub(crate) fn mark(&self, headers: &mut HeaderMap) {
+        headers.insert(PROXIED_HEADER, self.proxied.clone());
     }
 
     /// When it was first verified to take requests, by a probe or by its Ready condition.
@@ -70,4 +81,13 @@ impl PodTracker {
     pub async fn removed(&self) {
         self.removed.cancelled().await;
     }
+}
+
+/// A pod of a workloads file may have no uid.
+fn proxied_value(uid: &str) -> HeaderValue {
+    let value = HeaderValue::from_str(uid).ok().filter(|value| !value.is_empty());
+    let Some(mut value) = value else { return HeaderValue::from_static(PROXIED_WITHOUT_UID) };
+    // Not logged, and not in HTTP/2's table of headers, which all requests of a connection share.
+    value.set_sensitive(true);
+    value
 }

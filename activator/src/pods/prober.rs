@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::pods::forwarder::Forwarder;
+use crate::pods::pod_tracker::PodTracker;
 
 /// Wait between attempts at the start.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
@@ -23,15 +24,17 @@ const PAUSE_FRACTION: u32 = 100;
 /// A pod on a lost node never answers; the probe is then repeated on a new connection.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Probes the pod at `address` until it answers (`true`), or until `wanted` returns false.
+/// Probes `pod` at `address` until it answers (`true`), or until `wanted` returns false. A pod that
+/// has the address of `pod` now refuses the probe.
 pub async fn probe_until_ready(
     forwarder: &Forwarder,
+    pod: &PodTracker,
     address: SocketAddr,
     wanted: impl Fn() -> bool,
 ) -> bool {
     let start = Instant::now();
     while wanted() {
-        match tokio::time::timeout(PROBE_TIMEOUT, forwarder.probe(address)).await {
+        match tokio::time::timeout(PROBE_TIMEOUT, forwarder.probe(pod, address)).await {
             Ok(Ok(())) => return true,
             Ok(Err(error)) => tracing::trace!(%address, %error, "probe failed, retrying"),
             Err(_) => tracing::debug!(%address, timeout = ?PROBE_TIMEOUT, "probe timed out, retrying"),

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, TUNNEL_PATH, TUNNEL_PROTOCOL};
+use autoscaler::contract::{TUNNEL_PATH, TUNNEL_PROTOCOL};
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Request, Response, StatusCode};
@@ -14,7 +14,8 @@ use http_body_util::{BodyExt, Empty, Limited};
 use http_client::{ResponseBody, SwitchedConnection};
 use proxy::tcp::enable_keepalive;
 
-use crate::pods::connector;
+use crate::pods::pod_tracker::PodTracker;
+use crate::pods::{connector, forwarder};
 
 /// Bytes of an error response that are read.
 const REFUSAL_BYTES: usize = 1024;
@@ -28,6 +29,9 @@ pub enum TunnelError {
     /// The connection failed.
     #[error("no tunnel to the pod: {0}")]
     Failed(#[from] http_client::Error),
+    /// Another pod has the address now.
+    #[error("the pod's address belongs to another pod")]
+    OtherPod,
     /// The queue-proxy is at its limit, has no app, or uses another protocol.
     #[error("the pod responded with {status}: {detail}")]
     Refused {
@@ -41,23 +45,26 @@ pub enum TunnelError {
     Http(#[from] http::Error),
 }
 
-/// Opens a tunnel through the queue-proxy with its admin port at `to`.
+/// Opens a tunnel through the queue-proxy of `pod`, with its admin port at `to`.
 ///
 /// # Errors
 /// See [`TunnelError`].
-pub async fn open(to: SocketAddr) -> Result<Tunnel, TunnelError> {
-    let request = Request::get(TUNNEL_PATH)
+pub async fn open(pod: &PodTracker, to: SocketAddr) -> Result<Tunnel, TunnelError> {
+    let mut request = Request::get(TUNNEL_PATH)
         .header(HOST, to.to_string())
         .header(CONNECTION, "upgrade")
         .header(UPGRADE, TUNNEL_PROTOCOL)
-        .header(PROXIED_HEADER, PROBE_ACTIVATOR)
         .body(Empty::<Bytes>::new())?;
+    pod.mark(request.headers_mut());
     let connect = || async {
         let stream = connector::connect(to).await?;
         enable_keepalive(&stream)?;
         Ok(stream)
     };
     let mut response = http_client::send_once(request, connect).await?;
+    if forwarder::is_misdirected(&response) {
+        return Err(TunnelError::OtherPod);
+    }
     match response.body_mut().take_switched() {
         Some(tunnel) => Ok(tunnel),
         None => Err(refused(response).await),
@@ -77,7 +84,7 @@ impl TunnelError {
     /// Whether another pod may take the connection.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Failed(_) => true,
+            Self::Failed(_) | Self::OtherPod => true,
             Self::Refused { status, .. } => {
                 matches!(*status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE)
             }

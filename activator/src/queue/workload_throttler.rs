@@ -275,7 +275,7 @@ impl WorkloadThrottler {
             let address = SocketAddr::new(pod.ip, self.probe_port());
             let verified = tokio::select! {
                 () = pod.removed() => return,
-                verified = prober::probe_until_ready(&self.context.prober, address, || self.is_wanted()) => verified,
+                verified = prober::probe_until_ready(&self.context.prober, &pod, address, || self.is_wanted()) => verified,
             };
             if !verified && self.is_wanted() {
                 continue;

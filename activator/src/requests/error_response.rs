@@ -92,7 +92,7 @@ fn problem(error: &RequestError) -> Problem {
         }
         RequestError::Malformed(malformed) => (malformed.status(), "MalformedRequest", None),
         RequestError::MisroutedProbe => (StatusCode::BAD_REQUEST, "MisroutedProbe", None),
-        RequestError::Forward(ForwardError::Unreachable(_)) => {
+        RequestError::Forward(ForwardError::Unreachable(_) | ForwardError::OtherPod) => {
             (StatusCode::BAD_GATEWAY, "PodUnreachable", None)
         }
         RequestError::Forward(ForwardError::Unanswered(_) | ForwardError::Failed(_)) => {

@@ -13,10 +13,10 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use autoscaler::contract::{PROBE_ACTIVATOR, PROXIED_HEADER, WORKLOAD_HEADER};
+use autoscaler::contract::INTERNAL_HEADERS;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, Version};
+use http::{Request, Response, Version};
 use http_body::Body;
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
@@ -41,8 +41,8 @@ use crate::requests::fair_scheduler::FairScheduler;
 use crate::requests::health_check::{self, LocalBody};
 use crate::requests::upgrade::Upgrade;
 
-/// How often a request is sent again that a pod left unanswered: a request that crashes its pod
-/// must not crash them all.
+/// How often a request is sent again that a pod left unanswered, or refused as another one's: a
+/// request that crashes its pod must not crash them all.
 const MAX_RESENDS: u32 = 3;
 
 /// The body of a pod's response, or one made by this process.
@@ -148,6 +148,7 @@ impl HttpHandler {
         let at_zero = health_check::healthy(&*request).map(Either::Right);
         let Some(pod) = self.workload.any_pod() else { return Ok(at_zero) };
         prepare_for_pod(&mut *request, addresses);
+        pod.mark(request.headers_mut());
         let (head, body) = (*request).into_parts();
         let to = (pod.ip, self.pod_port).into();
         match forwarder.send(to, &head, &HeldBody::new(body)).await {
@@ -156,7 +157,9 @@ impl HttpHandler {
                 Ok(response.map(|body| Either::Left(TrackedBody::new(body, None))))
             }
             // Any other request would be held.
-            Err(ForwardError::Unreachable(_) | ForwardError::Unanswered(_)) => Ok(at_zero),
+            Err(ForwardError::Unreachable(_) | ForwardError::Unanswered(_) | ForwardError::OtherPod) => {
+                Ok(at_zero)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -172,6 +175,7 @@ impl HttpHandler {
         loop {
             let mut slot = self.acquire(&request, deadline).await?;
             request.held |= slot.waited();
+            slot.pod().mark(&mut request.head.headers);
             let forwarded = Instant::now();
             match self.send(&request, &mut slot, forwarder).await {
                 Ok(mut response) => {
@@ -182,13 +186,19 @@ impl HttpHandler {
                     }
                     return Ok(request.into_response(response, slot));
                 }
-                Err(error @ (ForwardError::Unreachable(_) | ForwardError::Unanswered(_)))
-                    if request.resends < MAX_RESENDS && Instant::now() < deadline =>
-                {
+                Err(error @ ForwardError::OtherPod) if !request.body.is_whole() => {
+                    self.workload.eject(slot);
+                    return Err(error.into());
+                }
+                Err(
+                    error @ (ForwardError::Unreachable(_)
+                    | ForwardError::Unanswered(_)
+                    | ForwardError::OtherPod),
+                ) if request.resends < MAX_RESENDS && Instant::now() < deadline => {
                     tracing::debug!(workload = %self.workload.key(), pod = %slot.pod().ip, %error, "pod ejected");
                     self.workload.eject(slot);
                     request.held = true;
-                    request.resends += u32::from(matches!(error, ForwardError::Unanswered(_)));
+                    request.resends += u32::from(!matches!(error, ForwardError::Unreachable(_)));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -294,9 +304,7 @@ impl PendingRequest {
 
 fn prepare_for_pod<B>(request: &mut Request<B>, addresses: &ConnectionAddresses) {
     gateway::prepare_request(request, addresses);
-    let headers = request.headers_mut();
-    headers.remove(WORKLOAD_HEADER);
-    headers.insert(PROXIED_HEADER, HeaderValue::from_static(PROBE_ACTIVATOR));
+    gateway::remove_headers(request.headers_mut(), &INTERNAL_HEADERS);
 }
 
 fn local(response: Response<Full<Bytes>>) -> Response<HandlerBody> {

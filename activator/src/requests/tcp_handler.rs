@@ -153,7 +153,7 @@ impl TcpHandler {
             let forwarded = Instant::now();
             let to = (slot.pod().ip, self.lease.pod_port).into();
             let after = self.workload.wake_timeout();
-            let opened = timeout_at(deadline, tcp_tunnel::open(to)).await;
+            let opened = timeout_at(deadline, tcp_tunnel::open(slot.pod(), to)).await;
             match opened.map_err(|_| Rejection::WakeTimeout { after })? {
                 Ok(pod) => {
                     if held {

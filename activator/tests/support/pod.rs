@@ -5,9 +5,9 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use autoscaler::contract::{PROBE_HEADER, PROXIED_HEADER, TUNNEL_PATH};
+use autoscaler::contract::{INTERNAL_HEADERS, MISDIRECTED_HEADER, PROBE_HEADER, PROXIED_HEADER, TUNNEL_PATH};
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::DEADLINE;
 use super::work_log::{self, Work};
 
-/// Answers `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing
+/// Refuses what is for another pod, as a queue-proxy does. Answers `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing
 /// tunnel, and everything else with its address once it is released.
 pub struct FakePod {
     state: Arc<PodState>,
@@ -30,6 +30,7 @@ pub struct FakePod {
 
 struct PodState {
     ip: String,
+    uid: HeaderValue,
     ready: watch::Sender<bool>,
     /// One permit for each request that may be answered.
     gate: Semaphore,
@@ -37,6 +38,7 @@ struct PodState {
     most: AtomicUsize,
     served: AtomicUsize,
     probes: AtomicUsize,
+    refused: AtomicUsize,
     log: Mutex<Vec<Work>>,
 }
 
@@ -83,15 +85,22 @@ impl Deref for KillablePod {
 impl FakePod {
     /// Its app is not ready yet; its requests are answered at once when it is.
     pub async fn start(ip: &str, port: u16) -> Self {
+        Self::with_uid(ip, ip, port).await
+    }
+
+    /// A pod that has this address now, and not the uid with which the harness reports it.
+    pub async fn with_uid(uid: &str, ip: &str, port: u16) -> Self {
         let listener = TcpListener::bind((ip, port)).await.unwrap();
         let state = Arc::new(PodState {
             ip: ip.to_owned(),
+            uid: uid.parse().unwrap(),
             ready: watch::Sender::new(false),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             running: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
             served: AtomicUsize::new(0),
             probes: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             log: Mutex::default(),
         });
         let stop = CancellationToken::new();
@@ -146,17 +155,30 @@ impl FakePod {
     pub fn probes(&self) -> usize {
         self.state.probes.load(Ordering::SeqCst)
     }
+
+    /// Probes and requests that were for another pod.
+    pub fn refused(&self) -> usize {
+        self.state.refused.load(Ordering::SeqCst)
+    }
 }
 
 impl PodState {
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let is_probe = request.headers().contains_key(PROBE_HEADER);
+        self.probes.fetch_add(usize::from(is_probe), Ordering::SeqCst);
+        let sent = request.headers().get(PROXIED_HEADER).unwrap();
+        // A workloads file may have no uids.
+        if sent != self.uid && sent != "activator" {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return misdirected();
+        }
         if let Some(probe) = request.headers().get(PROBE_HEADER) {
             assert_eq!(probe, "queue-proxy");
-            self.probes.fetch_add(1, Ordering::SeqCst);
             self.ready.subscribe().wait_for(|ready| *ready).await.unwrap();
             return Response::new(Either::Left(Full::from("queue-proxy")));
         }
-        assert_eq!(request.headers().get(PROXIED_HEADER), Some(&HeaderValue::from_static("activator")));
+        let internal = request.headers().iter().filter(|(name, _)| INTERNAL_HEADERS.contains(&name.as_str()));
+        assert_eq!(internal.count(), 1, "{:?}", request.headers());
         self.served.fetch_add(1, Ordering::SeqCst);
         let running = Running::new(self.clone());
         match request.uri().path() {
@@ -209,6 +231,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+fn misdirected() -> Response<Body> {
+    Response::builder()
+        .status(StatusCode::MISDIRECTED_REQUEST)
+        .header(MISDIRECTED_HEADER, "pod")
+        .body(Either::Left(Full::default()))
+        .unwrap()
 }
 
 fn upgrade(mut request: Request<Incoming>, running: Running) -> Response<Body> {

@@ -26,6 +26,7 @@ use tokio::time::timeout;
 use super::availability::{Availability, Unavailable};
 use super::drain::Drain;
 use super::drain_waits::DrainWaits;
+use super::pod_identity::{Destination, PodIdentity};
 use crate::requests::error_response::RequestError;
 use crate::tcp::tcp_proxy::TcpProxy;
 
@@ -44,6 +45,7 @@ pub(crate) struct AdminEndpoint {
     pub(crate) availability: Availability,
     pub(crate) drain: Arc<Drain>,
     pub(crate) drain_waits: DrainWaits,
+    pub(crate) identity: PodIdentity,
     /// `None` if the app uses HTTP.
     pub(crate) tcp: Option<TcpProxy>,
 }
@@ -53,6 +55,10 @@ pub(crate) struct AdminEndpoint {
 impl AdminEndpoint {
     /// Handles a request from `peer`.
     pub(crate) async fn handle<B>(&self, request: Request<B>, peer: IpAddr) -> Response<Full<Bytes>> {
+        let destination = self.identity.destination(request.headers());
+        if destination == Destination::OtherPod {
+            return RequestError::OtherPod.into_response();
+        }
         if let Some(component) = request.headers().get(PROBE_HEADER) {
             return match self.availability.handle_probe(component).await {
                 Ok(()) => text_response(StatusCode::OK, PROBE_QUEUE_PROXY),
@@ -60,7 +66,9 @@ impl AdminEndpoint {
             };
         }
         match (request.method(), request.uri().path()) {
-            (&Method::GET, TUNNEL_PATH) => self.open_tunnel(request).await,
+            (&Method::GET, TUNNEL_PATH) => {
+                self.open_tunnel(request, destination == Destination::Proxied).await
+            }
             (&Method::GET | &Method::HEAD, "/ready") => {
                 readiness_response(self.availability.wait_until_available(READY_TIMEOUT).await)
             }
@@ -77,9 +85,9 @@ impl AdminEndpoint {
         }
     }
 
-    async fn open_tunnel<B>(&self, request: Request<B>) -> Response<Full<Bytes>> {
+    async fn open_tunnel<B>(&self, request: Request<B>, proxied: bool) -> Response<Full<Bytes>> {
         let opened = match &self.tcp {
-            Some(tcp) => tcp.open_tunnel(request).await,
+            Some(tcp) => tcp.open_tunnel(request, proxied).await,
             None => Err(RequestError::AppUsesHttp),
         };
         opened.unwrap_or_else(RequestError::into_response)
@@ -143,7 +151,13 @@ mod tests {
         let availability = Availability::new(AppReadiness::new(app()), drain.clone());
         let (supervised, probe) = (drain.clone(), app());
         tokio::spawn(async move { supervised.supervise(&probe).await });
-        Arc::new(AdminEndpoint { availability, drain, drain_waits: DrainWaits::default(), tcp: None })
+        Arc::new(AdminEndpoint {
+            availability,
+            drain,
+            drain_waits: DrainWaits::default(),
+            identity: PodIdentity::new(None),
+            tcp: None,
+        })
     }
 
     /// An address without a listener.

@@ -1,6 +1,6 @@
 //! RequestError: why a request gets a response of the sidecar's own, as an RFC 9457 problem.
 
-use autoscaler::contract::{PROTOCOL, TUNNEL_PROTOCOL};
+use autoscaler::contract::{MISDIRECTED_HEADER, PROTOCOL, TUNNEL_PROTOCOL};
 use autoscaler::routing::breaker::QueueFull;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -27,6 +27,8 @@ pub(crate) enum RequestError {
     AppUnreachable,
     #[error("the app closed the connection before it responded, or violated HTTP")]
     AppFailed,
+    #[error("the request is for another pod, which may have had this address before")]
+    OtherPod,
     #[error("this pod's app uses HTTP; if it uses another protocol, annotate its pods with {PROTOCOL}: tcp")]
     AppUsesHttp,
     #[error("a tunnel request must upgrade to {TUNNEL_PROTOCOL}")]
@@ -65,7 +67,7 @@ impl RequestError {
             Self::QueueFull(_) | Self::Unavailable(_) | Self::TooManyTunnels => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::AppUsesHttp => StatusCode::MISDIRECTED_REQUEST,
+            Self::OtherPod | Self::AppUsesHttp => StatusCode::MISDIRECTED_REQUEST,
             Self::NotATunnelRequest => StatusCode::UPGRADE_REQUIRED,
             Self::AppUnreachable | Self::AppFailed | Self::InvalidResponse(_) => StatusCode::BAD_GATEWAY,
             Self::MalformedRequest(malformed) => malformed.status(),
@@ -83,6 +85,9 @@ impl RequestError {
         let mut response = Response::new(Full::new(Bytes::from(problem.to_string())));
         *response.status_mut() = status;
         response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
+        if matches!(self, Self::OtherPod) {
+            response.headers_mut().insert(MISDIRECTED_HEADER, HeaderValue::from_static("pod"));
+        }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }

@@ -5,7 +5,7 @@
 //! never buffered as a whole.
 
 use autoscaler::contract;
-use http::{HeaderName, Request, Response};
+use http::{Request, Response, StatusCode};
 use http_client::ResponseBody;
 use proxy::gateway;
 use proxy::listener::ConnectionAddresses;
@@ -13,13 +13,6 @@ use proxy::listener::ConnectionAddresses;
 use super::app_connections::AppConnections;
 use super::error_response::RequestError;
 use super::request_body::RequestBody;
-
-/// Headers between Rouse's components.
-const INTERNAL_HEADERS: [HeaderName; 3] = [
-    HeaderName::from_static(contract::PROXIED_HEADER),
-    HeaderName::from_static(contract::PROBE_HEADER),
-    HeaderName::from_static(contract::WORKLOAD_HEADER),
-];
 
 /// Sends `request`, received on the connection `addresses`, to the app.
 pub(crate) async fn forward(
@@ -29,14 +22,12 @@ pub(crate) async fn forward(
     is_upgrade: bool,
 ) -> Result<Response<ResponseBody>, RequestError> {
     gateway::prepare_request(&mut request, addresses);
-    // One pass over the names costs less than three lookups, and clients send none of these
-    // headers.
-    if request.headers().keys().any(|name| INTERNAL_HEADERS.contains(name)) {
-        for internal in INTERNAL_HEADERS {
-            request.headers_mut().remove(internal);
-        }
-    }
+    gateway::remove_headers(request.headers_mut(), &contract::INTERNAL_HEADERS);
     let mut response = app.send(request).await?;
     gateway::prepare_response(&mut response, is_upgrade)?;
+    if response.status() == StatusCode::MISDIRECTED_REQUEST {
+        // Of the app's own 421 an activator must not conclude that this is another pod.
+        response.headers_mut().remove(contract::MISDIRECTED_HEADER);
+    }
     Ok(response)
 }

@@ -1,7 +1,7 @@
 //! Handler: serves one HTTP request.
 //!
-//! It answers probes, forwards health checks without counting them, and for every other request
-//! counts it, waits for a slot and for the app's start, and forwards it. The request counts until
+//! It refuses requests for another pod, answers probes, forwards health checks without counting
+//! them, and for every other request counts it, waits for a slot and for the app's start, and forwards it. The request counts until
 //! its response body has ended.
 
 use std::pin::pin;
@@ -28,10 +28,10 @@ use super::request_body::RequestBody;
 use super::response_body::TimedResponseBody;
 use super::timeouts::{RequestTimer, RequestTimers};
 use crate::readiness::availability::{Availability, START_TIMEOUT};
+use crate::readiness::pod_identity::{Destination, PodIdentity};
 use crate::stats::request_counter::{InFlightRequest, RequestCounter};
 
 const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
-const PROXIED: HeaderName = HeaderName::from_static(contract::PROXIED_HEADER);
 
 /// A response with the app's body, or with one of the sidecar's own.
 pub(crate) type HandlerResponse = Response<Either<TimedResponseBody, Full<Bytes>>>;
@@ -43,6 +43,7 @@ pub(crate) struct Handler {
     pub(crate) breaker: Breaker,
     pub(crate) app: AppConnections,
     pub(crate) availability: Availability,
+    pub(crate) identity: PodIdentity,
     pub(crate) health_checks: Arc<HealthChecks>,
     pub(crate) timers: RequestTimers,
 }
@@ -61,14 +62,17 @@ impl Handler {
     ) -> HandlerResponse {
         let version = request.version();
         let malformed = gateway::check_request(&request).err();
+        let destination = self.identity.destination(request.headers());
         let mut response = if let Some(malformed) = malformed {
             error_response(malformed.into())
+        } else if destination == Destination::OtherPod {
+            error_response(RequestError::OtherPod)
         } else if let Some(component) = request.headers().get(PROBE) {
             Box::pin(self.handle_probe(component)).await
         } else if self.health_checks.matches(request.headers()) {
             Box::pin(self.forward_uncounted(request, addresses)).await
         } else {
-            self.serve(request, addresses).await
+            self.serve(request, addresses, destination == Destination::Proxied).await
         };
         if malformed.is_some() {
             server::close_connection(&mut response, version);
@@ -106,8 +110,9 @@ impl Handler {
         &self,
         mut request: Box<Request<RequestBody>>,
         addresses: &ConnectionAddresses,
+        proxied: bool,
     ) -> HandlerResponse {
-        let mut in_flight = self.counter.enter(request.headers().contains_key(PROXIED));
+        let mut in_flight = self.counter.enter(proxied);
         let version = request.version();
         let mut timer = self.timers.start(in_flight.arrived().into());
         let client = gateway::is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut *request));

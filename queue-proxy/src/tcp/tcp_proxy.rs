@@ -15,7 +15,7 @@ use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use autoscaler::contract::{PROXIED_HEADER, TUNNEL_PROTOCOL};
+use autoscaler::contract::TUNNEL_PROTOCOL;
 use autoscaler::routing::breaker::{Breaker, BreakerPermit};
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
@@ -80,17 +80,17 @@ impl TcpProxy {
         Self(Arc::new(parts))
     }
 
-    /// Opens a tunnel of an activator. The response switches protocols after the app has accepted
+    /// Opens a tunnel; `proxied` if it is an activator's, which has counted it. The response switches protocols after the app has accepted
     /// the connection.
     pub(crate) async fn open_tunnel<B>(
         &self,
         mut request: Request<B>,
+        proxied: bool,
     ) -> Result<Response<Full<Bytes>>, RequestError> {
         if request.headers().get(UPGRADE).is_none_or(|to| to != TUNNEL_PROTOCOL) {
             return Err(RequestError::NotATunnelRequest);
         }
         let tunnel = self.0.tunnels.clone().try_acquire_owned().map_err(|_| RequestError::TooManyTunnels)?;
-        let proxied = request.headers().contains_key(PROXIED_HEADER);
         // When the activator closes the connection, hyper drops this future.
         let admitted = match self.0.admit(proxied, pending()).await {
             Ok(admitted) => admitted,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use autoscaler::contract::MISDIRECTED_HEADER;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
@@ -26,6 +27,7 @@ type Body = BoxBody<Bytes, hyper::Error>;
 /// - `/headers` returns the request's headers
 /// - `/wait` responds, and `/slow-body` ends its body, after the gate has opened
 /// - `/endless` never ends its body
+/// - `/misdirected` returns 421 with the internal header of a queue-proxy
 /// - `/upgrade` echoes on the upgraded connection
 /// - `/healthz` and gRPC's health service for `web` return the app's health
 pub(crate) struct TestApp {
@@ -139,6 +141,12 @@ async fn answer(mut request: Request<Incoming>, gate: Arc<Semaphore>, health: &H
             *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
             response.headers_mut().insert(header::UPGRADE, "echo".parse().unwrap());
             response.headers_mut().insert(header::CONNECTION, "upgrade".parse().unwrap());
+            response
+        }
+        "/misdirected" => {
+            let mut response = full("not here".to_owned());
+            *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
+            response.headers_mut().insert(MISDIRECTED_HEADER, HeaderValue::from_static("pod"));
             response
         }
         _ => full("ok".to_owned()),

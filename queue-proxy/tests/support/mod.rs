@@ -9,9 +9,11 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use autoscaler::contract::PROXIED_HEADER;
+use autoscaler::stats::Stat;
 use bytes::Bytes;
 use clap::Parser;
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -21,6 +23,10 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+/// The UID of the sidecar's pod.
+pub(crate) const POD_UID: &str = "0b2c7d5e-8f43-4a60-9d0c-6f3ad9c5e1b7";
+/// The UID of another pod.
+pub(crate) const OTHER_UID: &str = "5e1b7c0a-1d2f-4c3b-8a97-0b2c7d5e8f43";
 /// Longest wait for any expected event.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -57,6 +63,15 @@ impl Sidecar {
         line.unwrap_or_else(|| panic!("no {name} in\n{page}")).parse().unwrap()
     }
 
+    /// The last finished period; empty before the first one has ended.
+    pub(crate) async fn stat(&self) -> Stat {
+        let response = send(self.at.stats, request("/stat")).await;
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            return Stat::default();
+        }
+        serde_json::from_str(&text(response).await).unwrap()
+    }
+
     /// Waits until so many requests are in flight, of which so many are queued.
     pub(crate) async fn holds(&self, in_flight: f64, queued: f64) {
         eventually(async || {
@@ -65,6 +80,13 @@ impl Sidecar {
         })
         .await;
     }
+}
+
+/// A request that an activator sends to the pod with this UID.
+pub(crate) fn proxied(path: &str, uid: &str) -> Request<Full<Bytes>> {
+    let mut request = request(path);
+    request.headers_mut().insert(PROXIED_HEADER, uid.parse().unwrap());
+    request
 }
 
 pub(crate) fn request(path: &str) -> Request<Full<Bytes>> {

@@ -8,6 +8,7 @@
 //!   # - {listen: 20002, pod: 8022, protocol: tcp}   # by the admin port of the pods' queue-proxies
 //!   pods:
 //!   - {ip: 10.0.0.1, ready: true}       # default false: probed before it gets a request
+//!   # - {ip: 10.0.0.2, uid: a1}         # as --pod-uid of its queue-proxy, which refuses other ones
 //!   containerConcurrency: 10            # requests that a pod serves at a time; default no limit
 //!   wakeTimeoutSeconds: 30              # how long requests may wait, and how many; default: the flags
 //!   queueDepth: 100
@@ -110,6 +111,7 @@ struct PodEntry {
     ip: IpAddr,
     #[serde(default)]
     ready: bool,
+    uid: Option<String>,
 }
 
 // === impl FileContents ===
@@ -140,8 +142,11 @@ impl FileContents {
             .map_err(|error| bad(format!("{at}.name"), error))?;
         for (number, pod) in entry.pods.into_iter().enumerate() {
             let name = Key::new(key.namespace.clone(), format!("{}-{}", key.name, pod.ip));
+            if pod.uid.as_ref().is_some_and(|uid| !uid.bytes().all(|byte| byte.is_ascii_graphic())) {
+                return Err(bad(format!("{at}.pods[{number}].uid"), "must be visible ASCII characters"));
+            }
             let pod = Pod {
-                uid: pod.ip.to_string(),
+                uid: pod.uid.unwrap_or_default(),
                 labels: labels.clone(),
                 ip: Some(pod.ip),
                 scheduled: true,
@@ -247,6 +252,14 @@ mod tests {
     }
 
     #[test]
+    fn pod_has_the_uid_of_the_file_if_any() {
+        let with_uid = WEB.replace("ip: 10.0.0.1", "ip: 10.0.0.1, uid: a1");
+        for (entry, uid) in [(with_uid.as_str(), "a1"), (WEB, "")] {
+            assert_eq!(file(&[entry]).pods.values().next().unwrap().uid, uid);
+        }
+    }
+
+    #[test]
     fn parses_json() {
         let json = r#"{"workloads": [{"name": "a/b", "ports": [{"listen": 1, "pod": 2}], "containerConcurrency": 3}],
             "metricsAdapters": ["127.0.0.1:8080"]}"#;
@@ -285,6 +298,10 @@ mod tests {
             (
                 "workloads: [{name: a/b, ports: [{listen: 5, pod: 1}], pods: [{ip: \"::1\"}, {ip: \"::1\"}]}]",
                 "workloads[0].pods[1].ip: duplicate address",
+            ),
+            (
+                "workloads: [{name: a/b, ports: [{listen: 5, pod: 1}], pods: [{ip: \"::1\", uid: a b}]}]",
+                "workloads[0].pods[0].uid: must be visible ASCII",
             ),
             ("", "workloads"),
         ] {
