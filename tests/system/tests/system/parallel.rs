@@ -4,6 +4,7 @@
 mod admission;
 mod documents;
 mod held_requests;
+mod hostile_pod;
 mod hpa_deletion;
 mod made_managed;
 mod metric_access;

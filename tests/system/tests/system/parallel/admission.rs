@@ -145,6 +145,21 @@ async fn pod_annotations_become_settings_of_the_sidecar() -> Result<()> {
 
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn sidecar_has_the_pods_uid_and_a_hook_of_its_own() -> Result<()> {
+    let namespace = begin_shared("sidecar-hook").await?;
+    let (_, sidecar) = admitted(&namespace, &pod("hook", &json!({}), &Value::Null)?).await?;
+    let sidecar = serde_json::to_value(sidecar)?;
+    let hook = &sidecar["lifecycle"]["preStop"]["exec"]["command"];
+    ensure!(*hook == json!(["/queue-proxy", "start-drain"]), "the sidecar's hook is {hook}");
+    let variables = sidecar["env"].as_array().context("a sidecar without variables")?;
+    let uid = variables.iter().find(|variable| variable["name"] == "QUEUE_PROXY_POD_UID");
+    let path = uid.and_then(|uid| uid.pointer("/valueFrom/fieldRef/fieldPath"));
+    ensure!(path == Some(&json!("metadata.uid")), "the variable of the uid is {uid:?}");
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn pod_is_ready_with_its_app_not_a_probe_period_later() -> Result<()> {
     let namespace = begin_shared("readiness").await?;
     let pods: Api<Pod> = namespace.api();
