@@ -179,6 +179,30 @@ async fn continues_upload_behind_early_response() {
 }
 
 #[tokio::test]
+async fn ends_unread_upload_some_seconds_after_its_early_response() {
+    let (app, pool) = (App::start().await, Pool::new(OPTIONS));
+    let (more, body) = futures::channel::mpsc::unbounded::<Result<Frame<Bytes>, io::Error>>();
+    let request = Request::post("/").body(StreamBody::new(body)).unwrap();
+    // More than the socket buffers take.
+    more.unbounded_send(Ok(Frame::data(vec![b'x'; 64 << 20].into()))).unwrap();
+    let serve = async {
+        let mut connection = app.accept().await;
+        connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        // Open, but never read.
+        connection
+    };
+    let (_connection, response) = tokio::join!(serve, send(&pool, &app, request));
+    assert_eq!(text(response.unwrap()).await, "ok");
+    tokio::time::pause();
+    let released = async {
+        while !more.is_closed() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(15), released).await.unwrap();
+}
+
+#[tokio::test]
 async fn reports_failed_request_body_as_such() {
     let (app, pool) = (App::start().await, Pool::new(OPTIONS));
     let short = Request::post("/").header("content-length", 9).body(Full::from("short")).unwrap();

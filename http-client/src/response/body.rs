@@ -2,6 +2,7 @@
 //!
 //! Reads only when the body is polled, so a slow client holds back the server.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,7 +13,7 @@ use hyper::body::Incoming;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::sync::oneshot;
 
 use super::decoder::ResponseDecoder;
 use crate::http1::{Connection, Pool};
@@ -66,9 +67,9 @@ pub(crate) struct ResponseStream {
 pub(crate) enum StreamSource {
     /// A connection whose request is complete.
     Connection(Connection),
-    /// A connection whose request is still being sent. It closes after both, or after the response
-    /// if that is not persistent.
-    Uploading { half: OwnedReadHalf, _upload: Option<AbortOnDropHandle<()>> },
+    /// A connection whose request is still being sent. It closes after both, or some time after the
+    /// response, whose end is the drop of the sender.
+    Uploading { half: OwnedReadHalf, _response: oneshot::Sender<Infallible> },
 }
 
 type FramePoll = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
