@@ -6,8 +6,8 @@
 //!                     └─► tcp (bytes that are not HTTP, upgraded connections)
 //! ```
 //!
-//! What a request waits for (slots, pods, limits) is decided in the binaries. `runtime` serves the
-//! admin port with the same [`server`].
+//! What a request waits for (slots, pods, limits) is decided in the binaries. The ports
+//! that carry no traffic have the server of `runtime`.
 
 pub mod gateway;
 pub mod health_checks;

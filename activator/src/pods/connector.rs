@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use proxy::tcp::enable_keepalive;
 use tokio::net::TcpStream;
 
 const FIRST_TIMEOUT: Duration = Duration::from_millis(50);
@@ -16,7 +17,7 @@ const GROWTH: f64 = 1.4;
 /// 50 ms growing by 1.4 seven times is 1.2 s in all.
 const ATTEMPTS: u32 = 7;
 
-/// A connection to the pod at `address`.
+/// A connection to the pod at `address`, with keepalive.
 ///
 /// # Errors
 /// When the pod refuses it, or all attempts time out.
@@ -27,6 +28,8 @@ pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
             Ok(connected) => {
                 let stream = connected?;
                 stream.set_nodelay(true)?;
+                // A pod that vanishes with its node would keep websockets open.
+                enable_keepalive(&stream)?;
                 return Ok(stream);
             }
             Err(_) => timeout = timeout.mul_f64(GROWTH),

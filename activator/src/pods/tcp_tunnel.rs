@@ -12,7 +12,6 @@ use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
 use http_client::{ResponseBody, SwitchedConnection};
-use proxy::tcp::enable_keepalive;
 
 use crate::pods::pod_tracker::PodTracker;
 use crate::pods::{connector, forwarder};
@@ -56,12 +55,7 @@ pub async fn open(pod: &PodTracker, to: SocketAddr) -> Result<Tunnel, TunnelErro
         .header(UPGRADE, TUNNEL_PROTOCOL)
         .body(Empty::<Bytes>::new())?;
     pod.mark(request.headers_mut());
-    let connect = || async {
-        let stream = connector::connect(to).await?;
-        enable_keepalive(&stream)?;
-        Ok(stream)
-    };
-    let mut response = http_client::send_once(request, connect).await?;
+    let mut response = http_client::send_once(request, || connector::connect(to)).await?;
     if forwarder::is_misdirected(&response) {
         return Err(TunnelError::OtherPod);
     }

@@ -6,15 +6,13 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use futures::future::join_all;
 use http::Request;
 use hyper::body::Incoming;
-use proxy::listener::ConnectionAddresses;
+use proxy::listener::{ConnectionAddresses, bind_port};
 use proxy::server::{self, ServerOptions};
 use proxy::workers::Workers;
 use tokio::net::TcpListener;
@@ -120,10 +118,10 @@ async fn listen(
     options: ServerOptions,
     stop: CancellationToken,
 ) {
-    let Some(sockets) = stop.run_until_cancelled(bind_with_retry(port)).await else { return };
+    let Some(socket) = stop.run_until_cancelled(bind_with_retry(port)).await else { return };
     let handler = match service {
         PortHandler::Http(handler) => handler,
-        PortHandler::Tcp(handler) => return handler.serve(sockets, workers, options, stop).await,
+        PortHandler::Tcp(handler) => return handler.serve(socket, workers, options, stop).await,
     };
     let service = move |forwarder: Arc<Forwarder>| {
         let handler = handler.clone();
@@ -132,31 +130,19 @@ async fn listen(
             async move { Ok::<_, Infallible>(handler.handle(request, &addresses, &forwarder).await) }
         }
     };
-    let serve = |socket| server::serve_on_workers(&workers, socket, service.clone(), options, stop.clone());
-    join_all(sockets.into_iter().map(serve)).await;
+    server::serve_on_workers(&workers, socket, service, options, stop).await;
 }
 
-async fn bind_with_retry(port: u16) -> Vec<TcpListener> {
+async fn bind_with_retry(port: u16) -> TcpListener {
     let mut retry = FIRST_RETRY;
     loop {
-        match bind(port).await {
-            Ok(sockets) => return sockets,
+        match bind_port(port) {
+            Ok(socket) => return socket,
             Err(error) => {
                 tracing::warn!(port, %error, "bind of leased port failed, retrying")
             }
         }
         tokio::time::sleep(retry).await;
         retry = (retry * 2).min(LAST_RETRY);
-    }
-}
-
-/// An IPv6 socket accepts IPv4 as well, unless the host disables that or has no IPv6: then the
-/// second bind succeeds.
-async fn bind(port: u16) -> std::io::Result<Vec<TcpListener>> {
-    let both = TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await;
-    let ipv4 = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await;
-    match (both, ipv4) {
-        (Err(_), Err(error)) => Err(error),
-        (both, ipv4) => Ok(both.into_iter().chain(ipv4).collect()),
     }
 }

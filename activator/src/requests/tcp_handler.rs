@@ -12,10 +12,9 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
 use proxy::listener::AcceptedConnection;
 use proxy::server::{self, ServerOptions};
-use proxy::tcp::{ConnectionOutcome, TcpRelay, enable_keepalive, peer_closed};
+use proxy::tcp::{ConnectionOutcome, TcpRelay, peer_closed};
 use proxy::workers::Workers;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout_at};
@@ -70,17 +69,17 @@ impl TcpHandler {
         Self { context, workload, lease }
     }
 
-    /// Serves the connections of `listeners` on `workers` until `stop`, then waits for them, at
+    /// Serves the connections of `listener` on `workers` until `stop`, then waits for them, at
     /// most the drain timeout of the options.
     pub async fn serve(
         self,
-        listeners: Vec<TcpListener>,
+        listener: TcpListener,
         workers: Workers<Forwarder>,
         options: ServerOptions,
         stop: CancellationToken,
     ) {
         let port = self.context.tcp_probes.open(self.lease.activator_port, self.workload.key().clone());
-        let (port, activator_port, until) = (Arc::new(port), self.lease.activator_port, stop.clone());
+        let (port, until) = (Arc::new(port), stop.clone());
         let carry = move |_: Arc<Forwarder>, accepted: AcceptedConnection| {
             let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
             async move {
@@ -92,13 +91,7 @@ impl TcpHandler {
                 }
             }
         };
-        let serve = |listener| {
-            if let Err(error) = enable_keepalive(&listener) {
-                tracing::warn!(port = activator_port, %error, "keepalive not enabled on leased port");
-            }
-            server::handle_on_workers(&workers, listener, carry.clone(), options, until.clone())
-        };
-        join_all(listeners.into_iter().map(serve)).await;
+        server::handle_on_workers(&workers, listener, carry, options, until).await;
     }
 
     #[tracing::instrument(level = "debug", name = "tcp_connection", skip_all, fields(workload = %self.workload.key()))]

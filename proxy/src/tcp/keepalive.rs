@@ -1,9 +1,11 @@
-//! TCP keepalive and the detection of closed clients, for connections without a protocol that has
-//! either.
+//! TCP keepalive and the detection of closed clients.
 //!
-//! HTTP has header timeouts and PING. A connection of bytes may be idle for days and be healthy. So
-//! the kernel probes it, and a peer that vanished is detected within two minutes. While a client
-//! waits, the proxy watches for its FIN without reading its bytes.
+//! A websocket or a connection of bytes may be idle for days and be healthy, and a response may
+//! take minutes. So the kernel probes the peer of every silent connection, and one that vanished is
+//! detected within two minutes. With bytes on the way to it, the kernel's retransmissions end after
+//! about 15 minutes. `TCP_USER_TIMEOUT` would shorten that, but would also close connections to
+//! peers that pause reading. While a client waits, the proxy watches for its FIN without reading
+//! its bytes.
 
 use std::io;
 use std::os::fd::AsFd;
