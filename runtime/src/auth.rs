@@ -2,9 +2,13 @@
 
 mod projected_token;
 #[cfg(feature = "kube")]
+mod review_budget;
+#[cfg(feature = "kube")]
 mod review_cache;
 #[cfg(feature = "kube")]
 mod reviews;
+#[cfg(feature = "kube")]
+mod token_cache;
 #[cfg(feature = "kube")]
 mod token_guard;
 
@@ -13,5 +17,7 @@ pub use projected_token::{ProjectedToken, TokenError};
 pub use review_cache::ReviewCache;
 #[cfg(feature = "kube")]
 pub use reviews::{Access, KubernetesReviewer, ReviewError, Reviewer, User};
+#[cfg(feature = "kube")]
+pub use token_cache::TokenCache;
 #[cfg(feature = "kube")]
 pub use token_guard::{AuthError, TokenGuard, bearer_token};

@@ -38,6 +38,8 @@ pub struct Api {
     auth: Auth,
     readiness: Readiness,
     in_flight: Semaphore,
+    /// Of clients other than the front proxy, which any pod can be.
+    direct_in_flight: Semaphore,
     metrics: Metrics,
     groups: &'static [ApiGroup],
 }
@@ -56,8 +58,8 @@ impl Api {
         custom: bool,
     ) -> Arc<Self> {
         let groups = ApiGroup::served(custom);
-        let in_flight = Semaphore::new(MAX_IN_FLIGHT);
-        Arc::new(Self { values, forwarder, auth, readiness, in_flight, metrics, groups })
+        let (in_flight, direct_in_flight) = (Semaphore::new(MAX_IN_FLIGHT), Semaphore::new(MAX_IN_FLIGHT));
+        Arc::new(Self { values, forwarder, auth, readiness, in_flight, direct_in_flight, metrics, groups })
     }
 
     /// Serves a query that a follower has authenticated, authorized and forwarded.
@@ -91,7 +93,8 @@ impl Api {
         if let Route::Probe(probe) = route {
             return Ok(self.probe(probe));
         }
-        let _permit = self.in_flight.try_acquire().map_err(|_| ApiError::TooManyRequests)?;
+        let in_flight = if self.auth.trusts(peer) { &self.in_flight } else { &self.direct_in_flight };
+        let _permit = in_flight.try_acquire().map_err(|_| ApiError::TooManyRequests)?;
         if request.method != Method::GET && request.method != Method::HEAD {
             return Err(ApiError::MethodNotAllowed(request.method.to_string()));
         }

@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use runtime::auth::bearer_token;
-use runtime::auth::{Access, ReviewCache, Reviewer, User};
+use runtime::auth::{Access, ReviewCache, Reviewer, TokenCache, User};
 
 pub use front_proxy::{FrontProxy, FrontProxyError, PeerCertificates};
 pub use front_proxy_watch::watch_front_proxy;
@@ -37,7 +37,7 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub struct Auth {
     front_proxy: Arc<ArcSwap<FrontProxy>>,
     reviewer: Arc<dyn Reviewer>,
-    tokens: ReviewCache<Option<User>>,
+    tokens: TokenCache,
     accesses: ReviewCache<Access>,
     counts: OutcomeCounters,
 }
@@ -54,10 +54,15 @@ impl Auth {
         Self {
             front_proxy,
             reviewer,
-            tokens: ReviewCache::default(),
+            tokens: TokenCache::default(),
             accesses: ReviewCache::default(),
             counts,
         }
+    }
+
+    /// Whether the peer is the cluster's front proxy.
+    pub fn trusts(&self, peer: &PeerCertificates) -> bool {
+        FrontProxy::trusts(&self.front_proxy.load(), peer)
     }
 
     /// The user of a request.
@@ -104,7 +109,7 @@ impl Auth {
                 let review = self.reviewer.token(token, None).await;
                 self.counts.count(review.is_ok());
                 let user = review?;
-                self.tokens.insert(token.to_owned(), user.clone());
+                self.tokens.insert(token, user.clone());
                 user
             }
         };

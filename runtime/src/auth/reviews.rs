@@ -1,9 +1,11 @@
 //! TokenReview and SubjectAccessReview requests to the API server.
 //!
 //! metrics-adapter sends them for clients of its API; [`TokenGuard`](super::TokenGuard) for Rouse's
-//! own parts. A failed review is an error and never grants access.
+//! own parts. A failed review is an error and never grants access. The number of concurrent reviews
+//! is bounded. Those that any client can cause have budgets apart from the others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,8 +14,18 @@ use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessRevi
 use kube::api::PostParams;
 use kube::{Api, Client};
 
+use super::review_budget::{ReviewBudget, ReviewBudgetExceeded};
+
 /// Timeout of a review. Clients wait for it, among them the HPA controller's few workers.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Concurrent token reviews.
+const TOKEN_REVIEWS: usize = 16;
+/// Concurrent access reviews of authenticated users.
+const ACCESS_REVIEWS: usize = 64;
+/// Concurrent access reviews of anonymous clients.
+const ANONYMOUS_REVIEWS: usize = 4;
+/// The user of requests without credentials.
+const ANONYMOUS: &str = "system:anonymous";
 
 /// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +61,9 @@ pub enum ReviewError {
     /// The response has no status.
     #[error("the review has no status")]
     Empty,
+    /// Too many reviews run already.
+    #[error("too many reviews at the same time; retry later")]
+    Busy,
 }
 
 /// Reviews tokens and access. Tests replace the cluster by an implementation of their own.
@@ -68,6 +83,13 @@ pub trait Reviewer: std::fmt::Debug + Send + Sync {
 #[derive(Clone)]
 pub struct KubernetesReviewer {
     client: Client,
+    budgets: Arc<ReviewBudgets>,
+}
+
+struct ReviewBudgets {
+    tokens: ReviewBudget,
+    accesses: ReviewBudget,
+    anonymous: ReviewBudget,
 }
 
 // === impl KubernetesReviewer ===
@@ -75,7 +97,12 @@ pub struct KubernetesReviewer {
 impl KubernetesReviewer {
     /// The client's service account needs the ClusterRole `system:auth-delegator`.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        let budgets = ReviewBudgets {
+            tokens: ReviewBudget::new(TOKEN_REVIEWS),
+            accesses: ReviewBudget::new(ACCESS_REVIEWS),
+            anonymous: ReviewBudget::new(ANONYMOUS_REVIEWS),
+        };
+        Self { client, budgets: Arc::new(budgets) }
     }
 
     async fn review_token(&self, token: &str, audience: Option<&str>) -> Result<Option<User>, ReviewError> {
@@ -122,13 +149,28 @@ impl Reviewer for KubernetesReviewer {
         token: &'a str,
         audience: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
-        let review = tokio::time::timeout(TIMEOUT, self.review_token(token, audience));
-        Box::pin(async { review.await.unwrap_or(Err(ReviewError::Timeout)) })
+        Box::pin(within(&self.budgets.tokens, self.review_token(token, audience)))
     }
 
     fn access(&self, spec: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {
-        let review = tokio::time::timeout(TIMEOUT, self.review_access(spec));
-        Box::pin(async { review.await.unwrap_or(Err(ReviewError::Timeout)) })
+        let is_anonymous = spec.user.as_deref() == Some(ANONYMOUS);
+        let budget = if is_anonymous { &self.budgets.anonymous } else { &self.budgets.accesses };
+        Box::pin(within(budget, self.review_access(spec)))
+    }
+}
+
+/// Runs a review when `budget` has a place, within the timeout.
+async fn within<T>(
+    budget: &ReviewBudget,
+    review: impl Future<Output = Result<T, ReviewError>>,
+) -> Result<T, ReviewError> {
+    let _permit = budget.acquire().await?;
+    tokio::time::timeout(TIMEOUT, review).await.unwrap_or(Err(ReviewError::Timeout))
+}
+
+impl From<ReviewBudgetExceeded> for ReviewError {
+    fn from(_: ReviewBudgetExceeded) -> Self {
+        Self::Busy
     }
 }
 

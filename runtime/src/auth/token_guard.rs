@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode, header};
 
-use super::review_cache::ReviewCache;
 use super::reviews::{ReviewError, Reviewer, User};
+use super::token_cache::TokenCache;
 
 /// Authorizes clients by bearer token. Clones share one cache of reviews.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ struct Authorizer {
     reviewer: Arc<dyn Reviewer>,
     namespace: String,
     audience: &'static str,
-    reviews: ReviewCache<Option<User>>,
+    reviews: TokenCache,
 }
 
 /// Why a client is rejected.
@@ -62,7 +62,7 @@ impl TokenGuard {
             reviewer,
             namespace: namespace.to_owned(),
             audience,
-            reviews: ReviewCache::default(),
+            reviews: TokenCache::default(),
         };
         Self { authorizer: Some(Arc::new(authorizer)) }
     }
@@ -105,7 +105,7 @@ impl Authorizer {
             return Ok(reviews);
         }
         let user = self.reviewer.token(token, Some(self.audience)).await?;
-        self.reviews.insert(token.to_owned(), user.clone());
+        self.reviews.insert(token, user.clone());
         Ok(user)
     }
 }
@@ -133,6 +133,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use fake_api::{FakeApi, Outage};
+    use futures::future::join_all;
     use http::HeaderValue;
     use serde_json::{Value, json};
 
@@ -188,6 +189,17 @@ mod tests {
             assert_eq!(status(&guard, authorization).await, expected, "{authorization}");
         }
         assert_eq!(status(&TokenGuard::allow_all(), "").await, 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bounds_concurrent_reviews_of_distinct_tokens() {
+        let api = cluster();
+        let guard = guard(&api);
+        api.set_outage(Some(Outage::Hanging));
+        let tokens: Vec<_> = (0..1000).map(|number| format!("Bearer invalid{number}@ours")).collect();
+        let statuses = join_all(tokens.iter().map(|token| status(&guard, token))).await;
+        assert_eq!(statuses, vec![503; 1000]);
+        assert!(api.requests().len() <= 16, "{}", api.requests().len());
     }
 
     #[tokio::test(start_paused = true)]

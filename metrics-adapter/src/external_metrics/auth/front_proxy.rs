@@ -81,6 +81,11 @@ impl PeerCertificates {
     pub fn new(chain: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         Self { chain: chain.into_iter().collect(), verified: Arc::default() }
     }
+
+    /// True if a request of this client was authenticated as the front proxy's.
+    pub fn is_front_proxy(&self) -> bool {
+        self.verified.load().is_some()
+    }
 }
 
 // === impl FrontProxy ===
@@ -121,8 +126,8 @@ impl FrontProxy {
         })
     }
 
-    /// As [`verify`](Self::verify), cached per connection.
-    fn trusts(this: &Arc<Self>, peer: &PeerCertificates) -> bool {
+    /// Whether the peer is the front proxy. Cached per connection.
+    pub fn trusts(this: &Arc<Self>, peer: &PeerCertificates) -> bool {
         let now = runtime::clock::since_epoch();
         let fresh = |peer: &VerifiedPeer| Arc::ptr_eq(&peer.by, this) && now < peer.until;
         if peer.verified.load().as_deref().is_some_and(fresh) {
