@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Container, Pod};
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::core::v1::{Container, Node, Pod};
+use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{SAMPLE_APP, TestNamespace, is_ready};
@@ -13,7 +13,7 @@ use system_tests::wait;
 const SIDECAR_PATH: &str = "/app-ready";
 /// The period of the tests' probes. A pod that misses the first round becomes Ready one period
 /// later.
-const PERIOD: Duration = Duration::from_secs(30);
+const PERIOD: Duration = Duration::from_secs(20);
 
 fn pod(name: &str, annotations: &Value, readiness_probe: &Value) -> Result<Pod> {
     let pod = json!({
@@ -158,11 +158,30 @@ async fn sidecar_has_the_pods_uid_and_a_hook_of_its_own() -> Result<()> {
     namespace.delete().await
 }
 
+/// Within a probe's period after its start, a kubelet delays first probes by a random part of that
+/// period. A node is Ready only after its kubelet's start.
+async fn kubelets_are_older_than(namespace: &TestNamespace, age: Duration) -> Result<bool> {
+    let nodes = Api::<Node>::all(namespace.client.clone()).list(&ListParams::default()).await?;
+    let is_older = |node: &Node| {
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+        let ready = conditions.into_iter().flatten().find(|c| c.type_ == "Ready" && c.status == "True");
+        let since = ready.and_then(|condition| condition.last_transition_time.as_ref());
+        since.is_some_and(|since| {
+            since.0.duration_until(k8s_openapi::jiff::Timestamp::now()).unsigned_abs() > age
+        })
+    };
+    Ok(nodes.items.iter().all(is_older))
+}
+
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn pod_is_ready_with_its_app_not_a_probe_period_later() -> Result<()> {
     let namespace = begin_shared("readiness").await?;
     let pods: Api<Pod> = namespace.api();
+    wait::until("kubelets older than a probe period", 3 * PERIOD, || async {
+        Ok(kubelets_are_older_than(&namespace, PERIOD).await?.then_some(()))
+    })
+    .await?;
     for i in 0..3 {
         let name = format!("ready-{i}");
         let probe = json!({"httpGet": {"path": "/", "port": 8080}, "periodSeconds": PERIOD.as_secs()});
