@@ -49,9 +49,9 @@ pub async fn reconcile(
     }
     let observed = match observe::observe(&key, sks, &context) {
         Ok(observed) => observed,
-        Err(unfit) => {
+        Err(unusable) => {
             apply::withdraw(&key, sks, &context).await?;
-            apply::status(sks, status::unfit(sks, &unfit, context.clock.now()), &context).await?;
+            apply::status(sks, status::unusable(sks, &unusable, context.clock.now()), &context).await?;
             return Ok(Action::requeue(RESYNC));
         }
     };

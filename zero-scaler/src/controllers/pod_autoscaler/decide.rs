@@ -80,8 +80,8 @@ impl WriteCause {
         match self {
             Self::Idle => "idle",
             Self::Wanted => "wanted",
-            Self::NotAllowed => "scale-to-zero is off",
-            Self::NoActivator => "no activator",
+            Self::NotAllowed => "scale_to_zero_disabled",
+            Self::NoActivator => "no_activator",
             Self::Panic => "panic",
             Self::Direct => "direct",
         }

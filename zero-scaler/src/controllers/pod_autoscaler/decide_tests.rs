@@ -633,3 +633,17 @@ fn reports_start_failure_until_a_pod_starts() {
 
     assert_eq!(content(&waiting(None), "PodsCanStart"), None);
 }
+
+#[test]
+fn causes_of_writes_are_label_values_in_snake_case() {
+    let causes = [
+        WriteCause::Idle,
+        WriteCause::Wanted,
+        WriteCause::NotAllowed,
+        WriteCause::NoActivator,
+        WriteCause::Panic,
+        WriteCause::Direct,
+    ];
+    let is_snake_case = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    assert!(causes.iter().all(|cause| is_snake_case(cause.as_str())), "{causes:?}");
+}

@@ -24,12 +24,16 @@ const SERVICE_WARNINGS: [Reason; 2] = [Reason::SidecarBypassed, Reason::TargetPo
 /// The condition, if there is something to report.
 pub(super) fn degraded(observed: &ObservedWorkload) -> Option<ConditionContent> {
     if !observed.bad_settings.is_empty() {
-        let messages: Vec<String> =
-            observed.bad_settings.iter().map(|error| format!("{error}; it is ignored")).collect();
+        let messages: Vec<String> = bad_settings(observed).collect();
         return Some(ConditionContent::yes(Reason::BadSetting, messages.join("; ")));
     }
     let (reason, message) = advice(observed)?;
     Some(ConditionContent::yes(reason, message))
+}
+
+/// A message for each invalid setting of the workload.
+pub(super) fn bad_settings(observed: &ObservedWorkload) -> impl Iterator<Item = String> {
+    observed.bad_settings.iter().map(|error| format!("{error}; it is ignored"))
 }
 
 /// What should be changed in the workload's Service or pods.

@@ -143,9 +143,7 @@ pub(super) fn warnings(
     }
     // Invalid settings of an HPA are an event on the HPA.
     if observed.hpa.is_none() && changed(degraded::DEGRADED) {
-        warnings.extend(
-            observed.bad_settings.iter().map(|e| (Reason::BadSetting, format!("{e}; it is ignored"))),
-        );
+        warnings.extend(degraded::bad_settings(observed).map(|message| (Reason::BadSetting, message)));
     }
     warnings
 }

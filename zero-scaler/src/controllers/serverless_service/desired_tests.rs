@@ -42,11 +42,11 @@ fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService 
         slices: Vec::new(),
         foreign_slices: Vec::new(),
         activators: vec![endpoint("10.2.0.1", true), endpoint("10.2.0.2", true)],
-        activators_leave: false,
+        activators_leaving: false,
         start_failure: None,
         exhausted: None,
         other_targets: Vec::new(),
-        elsewhere: BTreeSet::new(),
+        nonstandard_ports: BTreeSet::new(),
         now: jiff::Timestamp::UNIX_EPOCH,
     }
 }

@@ -47,14 +47,14 @@ pub(super) struct ObservedService {
     /// The ready activators.
     pub(super) activators: Vec<PodEndpoint>,
     /// Whether all activators are about to be deleted for good.
-    pub(super) activators_leave: bool,
+    pub(super) activators_leaving: bool,
     /// Why no pod starts.
     pub(super) start_failure: Option<StartFailure>,
     /// Service ports with a target other than the sidecar. Attached, they lead past it; managed,
     /// they lead to it all the same.
     pub(super) other_targets: Vec<i32>,
     /// Sidecar ports of pods that differ from the standard one.
-    pub(super) elsewhere: BTreeSet<i32>,
+    pub(super) nonstandard_ports: BTreeSet<i32>,
     pub(super) now: jiff::Timestamp,
 }
 
@@ -75,7 +75,7 @@ impl ObservedService {
 
     /// Whether activators may be in the path while pods are ready.
     pub(super) fn may_proxy(&self) -> bool {
-        !self.activators_leave && self.exhausted.is_none() && !self.service.has_local_traffic_policy()
+        !self.activators_leaving && self.exhausted.is_none() && !self.service.has_local_traffic_policy()
     }
 
     /// Ready pods.
@@ -98,7 +98,7 @@ pub(super) fn observe(
     let pods = pods(slices, &key.namespace, &service, private.as_deref());
     let (ours, others) =
         slices.of(&key.namespace, &sks.spec.service).into_iter().partition(|slice| is_ours(slice));
-    let elsewhere = nonstandard_sidecar_ports(slices, &key.namespace, &service, private.as_deref());
+    let nonstandard_ports = nonstandard_sidecar_ports(slices, &key.namespace, &service, private.as_deref());
     Ok(ObservedService {
         key: key.clone(),
         sks: sks.clone(),
@@ -114,23 +114,23 @@ pub(super) fn observe(
             .starts
             .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
         activators: context.activators.ready(),
-        activators_leave: context.activators.are_leaving(),
+        activators_leaving: context.activators.are_leaving(),
         other_targets: other_targets(&service),
-        elsewhere,
+        nonstandard_ports,
         service,
         now: context.clock.now(),
     })
 }
 
 fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Service>, UnusableService> {
-    let unfit = |reason, message| UnusableService { reason, message };
+    let unusable = |reason, message| UnusableService { reason, message };
     let name = &sks.spec.service;
     let service = context
         .cache
         .service(&key.namespace, name)
         .filter(|service| service.metadata.deletion_timestamp.is_none())
         .ok_or_else(|| {
-            unfit(Reason::ServiceNotFound, format!("Service {name:?} does not exist; create it"))
+            unusable(Reason::ServiceNotFound, format!("Service {name:?} does not exist; create it"))
         })?;
     if let Some(holder) = other_owner_of_service(key, name, context) {
         let message = format!(
@@ -138,11 +138,11 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
              or annotate one with {GROUP}/reachability: Unreachable",
             holder.name
         );
-        return Err(unfit(Reason::ServiceTaken, message));
+        return Err(unusable(Reason::ServiceTaken, message));
     }
     let spec = service.spec.as_ref();
     if spec.and_then(|s| s.type_.as_deref()) == Some("ExternalName") {
-        return Err(unfit(
+        return Err(unusable(
             Reason::ServiceIsExternal,
             format!("Service {name:?} has type ExternalName and no endpoints; use type ClusterIP"),
         ));
@@ -151,7 +151,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         let message = format!(
             "Service {name:?} is headless, so clients select pods by DNS; use a Service with a cluster IP"
         );
-        return Err(unfit(Reason::ServiceIsHeadless, message));
+        return Err(unusable(Reason::ServiceIsHeadless, message));
     }
     if is_managed(&service)
         && autoscaler::contract::selector::Selector::parse(&sks.spec.selector)
@@ -164,7 +164,7 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
              targetPort: {QUEUE_PROXY}",
             sks.spec.selector
         );
-        return Err(unfit(Reason::SelectorNotEquality, message));
+        return Err(unusable(Reason::SelectorNotEquality, message));
     }
     Ok(service)
 }

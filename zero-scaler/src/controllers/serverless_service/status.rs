@@ -17,17 +17,23 @@ pub(super) fn leased(observed: &ObservedService) -> ServerlessServiceStatus {
 }
 
 /// The status of a Service whose requests Rouse cannot route.
-pub(super) fn unfit(
+pub(super) fn unusable(
     sks: &ServerlessService,
-    unfit: &UnusableService,
+    unusable: &UnusableService,
     now: jiff::Timestamp,
 ) -> ServerlessServiceStatus {
     let before = sks.status.clone().unwrap_or_default();
     let generation = sks.metadata.generation;
     let mut conditions = before.conditions;
-    set(&mut conditions, READY, ConditionContent::no(unfit.reason, unfit.message.clone()), generation, now);
-    set(&mut conditions, ENDPOINTS_POPULATED, ConditionContent::no(unfit.reason, ""), generation, now);
-    set(&mut conditions, ACTIVATORS_POPULATED, ConditionContent::no(unfit.reason, ""), generation, now);
+    set(
+        &mut conditions,
+        READY,
+        ConditionContent::no(unusable.reason, unusable.message.clone()),
+        generation,
+        now,
+    );
+    set(&mut conditions, ENDPOINTS_POPULATED, ConditionContent::no(unusable.reason, ""), generation, now);
+    set(&mut conditions, ACTIVATORS_POPULATED, ConditionContent::no(unusable.reason, ""), generation, now);
     // The ports stay leased: activators may still hold requests that came through them.
     ServerlessServiceStatus {
         observed_generation: generation,
@@ -105,10 +111,10 @@ fn ready(observed: &ObservedService, path: &ServingPath, foreign: &ForeignEndpoi
     if let Some(message) = foreign.message(&observed.sks.spec.service) {
         return ConditionContent::no(Reason::ForeignEndpoints, message);
     }
-    if !observed.elsewhere.is_empty() {
+    if !observed.nonstandard_ports.is_empty() {
         let message = format!(
             "pods declare port {QUEUE_PROXY} as {:?}; set it to {QUEUE_PROXY_PORT}",
-            observed.elsewhere
+            observed.nonstandard_ports
         );
         return ConditionContent::no(Reason::SidecarPortDiffers, message);
     }
