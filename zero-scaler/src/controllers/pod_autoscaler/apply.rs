@@ -4,11 +4,12 @@
 
 use autoscaler::api::{Metric, PodAutoscaler, PodAutoscalerStatus, ServerlessService, SksMode};
 use autoscaler::scaling::scale_to_zero::ActivePhase;
+use runtime::kubernetes::ObservedReplicas;
 use serde_json::Value;
 
 use super::decide::{Plan, SizeToWrite, WriteCause};
 use super::observe::ObservedWorkload;
-use super::scale_write::ScaleWriteResult;
+use super::scale_write::{ScaleWriteResult, grow, write_once};
 use super::{degraded, desired, status};
 use crate::activators::path_verification::PathError;
 use crate::clock::now;
@@ -16,7 +17,7 @@ use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
 use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::{apply, apply_status, is_owned_by};
-use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
+use crate::scaling::scale_targets::{ScaleError, TargetScale};
 
 /// Writes the size of the plan, if it has one.
 pub(super) async fn scale(
@@ -34,16 +35,25 @@ pub(super) async fn scale(
     if is_panic && !context.overrides.may_write(&observed.key, write.to, now()) {
         return Ok(ScaleWriteResult::Delayed);
     }
-    let version = Some(scale.resource_version.as_str()).filter(|v| write.cause.is_guarded() && !v.is_empty());
-    let target = &observed.autoscaler.spec.scale_target_ref;
-    match context.scales.write(&observed.key.namespace, target, write.to, version).await {
-        Ok(()) => {
-            report_size(observed, scale.replicas, write, context);
+    let target = TargetScale {
+        scales: context.scales.as_ref(),
+        namespace: &observed.key.namespace,
+        target: &observed.autoscaler.spec.scale_target_ref,
+    };
+    let before = ObservedReplicas::from(scale);
+    let written = match write.cause {
+        WriteCause::Panic => grow(&target, before, write.to).await,
+        _ => write_once(&target, before, write.to).await,
+    };
+    match written {
+        Ok(Some(from)) => {
+            report_size(observed, from, write, context);
             if is_panic && context.overrides.wrote(&observed.key, write.to, now()) {
                 report_scale_conflict(observed, context);
             }
             Ok(ScaleWriteResult::Written(write.to))
         }
+        Ok(None) => Ok(ScaleWriteResult::NotNeeded),
         Err(ScaleError::Conflict(_)) => Ok(ScaleWriteResult::Conflict),
         Err(error) => Err(error),
     }

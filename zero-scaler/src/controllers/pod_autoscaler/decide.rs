@@ -86,11 +86,6 @@ impl WriteCause {
             Self::Direct => "direct",
         }
     }
-
-    /// Whether the write is rejected if the target changed since it was observed.
-    pub(super) fn is_guarded(self) -> bool {
-        !matches!(self, Self::Panic)
-    }
 }
 
 /// The state of the scale-to-zero sequence.

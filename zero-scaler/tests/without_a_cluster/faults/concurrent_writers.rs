@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fake_api::Outage;
 
-use crate::harness::cluster::{AUTOSCALER, Cluster, condition};
+use crate::harness::cluster::{AUTOSCALER, Cluster, DEPLOYMENT, condition};
 use crate::harness::scenario::Scenario;
 
 /// As in the moment in which one leader loses its lease and the next one already leads.
@@ -33,6 +33,37 @@ async fn does_not_scale_to_zero_over_a_concurrent_scale_up() {
     scenario.advance(Duration::from_secs(30)).await;
     assert_eq!(scenario.cluster.observed().sizes, [1, 3]);
     assert_eq!(scenario.cluster.field(AUTOSCALER, "/status/replicas"), 3);
+}
+
+/// The HPA follows another metric to a larger size, or a user sets 0, while the store of
+/// Deployments is stale.
+#[tokio::test(start_paused = true)]
+async fn panic_does_not_overwrite_larger_or_manual_zero_size() {
+    for size in [8, 0] {
+        let mut scenario = Scenario::new(1);
+        scenario.until_serving().await;
+        scenario.cluster.api.pause_watches(Some("/apis/apps/v1/deployments"));
+        scenario.cluster.scale(size);
+        scenario.decide_panic(5, 10.0);
+        scenario.advance(Duration::from_secs(20)).await;
+        assert!(scenario.cluster.scale_writes() > 0, "the zero-scaler never tried to write");
+        assert_eq!(scenario.cluster.observed().sizes, [1, size]);
+    }
+}
+
+/// The status of a Deployment changes with each pod that starts, and with it the resource version.
+#[tokio::test(start_paused = true)]
+async fn panic_write_succeeds_over_changes_other_than_the_size() {
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    scenario.cluster.api.pause_watches(Some("/apis/apps/v1/deployments"));
+    scenario.cluster.edit(DEPLOYMENT, |object| object["status"]["replicas"] = 1.into());
+    scenario.decide_panic(5, 10.0);
+    scenario.until("the size of the panic", |cluster| cluster.size() == 5).await;
+    assert_eq!(
+        (scenario.cluster.observed().sizes.as_slice(), scenario.cluster.scale_writes()),
+        ([1, 5].as_slice(), 2)
+    );
 }
 
 /// A failed write counts as no conflict; repeated writes of another client are reported once.
