@@ -87,8 +87,8 @@ pub struct Limits {
     pub total_queue_depth: usize,
 
     /// Bytes that held requests may retain together: connection buffers, request heads, and body
-    /// data that was read ahead. Each workload has a share of both totals that other workloads
-    /// cannot use.
+    /// data that was read ahead. Each namespace has a share of both totals that others cannot use,
+    /// and divides it among its workloads.
     #[arg(long, default_value_t = 600 << 20)]
     pub total_queue_bytes: u64,
 

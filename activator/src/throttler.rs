@@ -7,8 +7,7 @@
 //!
 //! A workload that was deleted is served for `REMOVAL_DELAY` longer: its EndpointSlices name this
 //! activator until they are collected and every kube-proxy has seen that, and clients would find a
-//! closed port. If its port is leased to another workload meanwhile, that workload gets the port at
-//! once.
+//! closed port. Its ports stay its own for that time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

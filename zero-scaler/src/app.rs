@@ -155,8 +155,14 @@ fn context(
 ) -> (Arc<Context>, watch::Sender<Arc<AutoscalerConfig>>) {
     let ExternalInterfaces { client, clock, prober } = interfaces;
     let queues = Arc::new(WorkQueues::default());
-    let (cache, watches) =
-        watches::watches(&client, &args.system_namespace, queues.clone(), &metrics.watch_errors, readiness);
+    let (cache, watches) = watches::watches(
+        &client,
+        &args.system_namespace,
+        args.ports_per_namespace,
+        queues.clone(),
+        &metrics.watch_errors,
+        readiness,
+    );
     for watch in watches {
         tasks.spawn(watch);
     }

@@ -12,6 +12,8 @@ use crate::kubernetes::rate_limit::Rate;
 /// A wake and the following scale-to-zero sequence take about 20 requests, an adoption 10.
 const QPS: NonZeroU32 = NonZeroU32::new(100).unwrap();
 const BURST: NonZeroU32 = NonZeroU32::new(200).unwrap();
+/// A fifth of all activator ports.
+const PORTS_PER_NAMESPACE: NonZeroU32 = NonZeroU32::new(2000).unwrap();
 
 /// Scales workloads to and from zero and routes their Services to pods or activators.
 #[derive(Clone, Debug, Parser)]
@@ -43,6 +45,10 @@ pub struct Args {
     /// Largest burst of requests to the API server.
     #[arg(long, env = "ROUSE_KUBE_API_BURST", default_value_t = BURST)]
     pub kube_api_burst: NonZeroU32,
+    /// Activator ports that the workloads of one namespace may lease: one for each port of a Service,
+    /// of 10000 in the cluster.
+    #[arg(long, env = "ROUSE_PORTS_PER_NAMESPACE", default_value_t = PORTS_PER_NAMESPACE)]
+    pub ports_per_namespace: NonZeroU32,
     /// Port for /metrics, /ready and /live.
     #[arg(long, env = "ROUSE_ADMIN_PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: u16,

@@ -2,8 +2,9 @@
 //! by all workloads.
 //!
 //! The queue of each workload is bounded by itself; these bounds are what the process can bear for
-//! all of them together. Each workload has a [share](autoscaler::routing::fair_share) of both that
-//! others cannot use: a flood on one workload never leads to rejections on another.
+//! all of them together. Each namespace has a [share](autoscaler::routing::fair_share) of both that
+//! others cannot use, and each of its workloads a part of that: a flood on one workload never leads
+//! to rejections on another, and a namespace with many workloads has no larger share.
 //!
 //! Only requests that wait need a permit. What a request retains is estimated when it begins to
 //! wait: the buffers of its connection, its head, and as much of its body as is read ahead.
@@ -76,11 +77,11 @@ impl HoldBudget {
         Self { shares: Arc::new(Mutex::new(shares)) }
     }
 
-    /// Adds a workload, until the returned value is dropped.
-    pub fn join(&self) -> WorkloadBudget {
+    /// Adds a workload of a namespace, until the returned value is dropped.
+    pub fn join(&self, namespace: &str) -> WorkloadBudget {
         let held = {
             let mut shares = self.lock();
-            (shares.requests.join(), shares.bytes.join())
+            (shares.requests.join(namespace), shares.bytes.join(namespace))
         };
         WorkloadBudget { process: self.clone(), held: Mutex::new(held) }
     }
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn dropped_permit_is_available_again() {
         let process = HoldBudget::new(1, 100);
-        let workload = process.join();
+        let workload = process.join("shop");
         let permit = workload.take(100);
         assert_eq!(workload.take(1).unwrap_err(), BudgetExceeded::Requests(1));
         drop(permit);
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn rejection_for_bytes_leaves_request_count_unchanged() {
         let process = HoldBudget::new(10, 100);
-        let (large, small) = (process.join(), process.join());
+        let (large, small) = (process.join("shop"), process.join("shop"));
         let permits: Vec<_> = (0..3).map(|_| large.take(25).unwrap()).collect();
         assert_eq!(large.take(25).unwrap_err(), BudgetExceeded::Bytes(100));
         assert!(small.take(25).is_ok(), "its own share");
@@ -163,6 +164,19 @@ mod tests {
         drop(small);
         let all: Vec<_> = (0..10).filter_map(|_| large.take(10).ok()).collect();
         assert_eq!(all.len(), 10);
+    }
+
+    #[test]
+    fn namespace_with_many_workloads_leaves_another_its_share() {
+        let process = HoldBudget::new(100, u64::MAX);
+        let many: Vec<_> = (0..10).map(|_| process.join("many")).collect();
+        let victim = process.join("victim");
+        let flood: Vec<_> =
+            many.iter().flat_map(|workload| (0..100).map_while(move |_| workload.take(1).ok())).collect();
+        assert_eq!(flood.len(), 70);
+        let held: Vec<_> = (0..25).map_while(|_| victim.take(1).ok()).collect();
+        assert_eq!(held.len(), 25);
+        assert_eq!(victim.take(1).unwrap_err(), BudgetExceeded::Requests(100));
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub enum Rejection {
         /// Requests that may wait for this workload.
         bound: usize,
     },
-    /// The process holds as many requests as it may, and this workload has used up its own share.
+    /// The process holds as many requests as it may, and this workload has used up its share of those
+    /// of its namespace.
     #[error(
         "the activator's queue is full: it may hold {bound} requests, and the workload's share is used up"
     )]

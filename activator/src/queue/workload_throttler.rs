@@ -80,7 +80,7 @@ impl WorkloadThrottler {
             queue: SlotQueue::new(slots, context.limits.queue_depth(&workload)),
             has_unprobed: AtomicBool::new(false),
             admission: watch::Sender::new(Admission::Open),
-            budget: context.budget.join(),
+            budget: context.budget.join(&key.namespace),
             pod_starts: PodStarts::default(),
             slow_wakes: SlowWakeReporter::default(),
             metrics: OnceLock::new(),

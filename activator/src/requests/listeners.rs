@@ -3,8 +3,12 @@
 //! The port on which a request arrives determines its workload, so each listener has the handler of
 //! its workload, and no part of the request matters. There may be thousands of listeners: each is a
 //! task, not a thread. Closing a listener lets its requests end.
+//!
+//! A port leads to the first workload that claimed it, until that claim ends. The zero-scaler leases
+//! each port once; a second claim is forged, or from two zero-scalers, and must not move requests of
+//! one workload to the pods of another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +37,8 @@ const LAST_RETRY: Duration = Duration::from_secs(5);
 pub struct Listeners {
     options: ServerOptions,
     open: HashMap<u16, OpenPort>,
+    /// The claims of each port, in the order in which they arrived. The first one is open.
+    claims: HashMap<u16, VecDeque<PortClaim>>,
     ports: HashMap<Key, Vec<LeasedPort>>,
     workers: Workers<Forwarder>,
     stop: CancellationToken,
@@ -44,6 +50,14 @@ struct OpenPort {
     key: Key,
     lease: LeasedPort,
     _close: DropGuard,
+}
+
+/// A workload that leases a port, by its own status.
+#[derive(Clone, Debug)]
+struct PortClaim {
+    key: Key,
+    lease: LeasedPort,
+    handler: PortHandler,
 }
 
 /// What handles the connections of one port.
@@ -66,48 +80,77 @@ impl Listeners {
         stop: CancellationToken,
         tasks: TaskTracker,
     ) -> Self {
-        Self { options, open: HashMap::new(), ports: HashMap::new(), workers, stop, tasks }
+        let (open, claims, ports) = Default::default();
+        Self { options, open, claims, ports, workers, stop, tasks }
     }
 
-    /// Opens the ports that the workload leases, and closes those that it no longer leases.
+    /// Opens the ports that the workload leases and no other claimed before, and closes those that it
+    /// no longer leases.
     pub fn set_ports(
         &mut self,
         key: &Key,
         leases: &[LeasedPort],
-        service: impl Fn(LeasedPort) -> PortHandler,
+        handler: impl Fn(LeasedPort) -> PortHandler,
     ) {
         let before = self.ports.insert(key.clone(), leases.to_vec()).unwrap_or_default();
-        for removed in before.iter().filter(|lease| !leases.contains(lease)) {
-            self.close_port(key, removed.activator_port);
+        let ports =
+            |leases: &[LeasedPort]| leases.iter().map(|lease| lease.activator_port).collect::<Vec<_>>();
+        let after = ports(leases);
+        for removed in ports(&before).into_iter().filter(|port| !after.contains(port)) {
+            self.end_claim(key, removed);
         }
         for lease in leases {
-            let is_open = |open: &OpenPort| open.key == *key && open.lease == *lease;
-            if !self.open.get(&lease.activator_port).is_some_and(is_open) {
-                self.open_port(key, *lease, service(*lease));
-            }
+            self.claim(PortClaim { key: key.clone(), lease: *lease, handler: handler(*lease) });
         }
     }
 
-    /// Closes all ports of a workload.
+    /// Ends the claims of a workload.
     pub fn close(&mut self, key: &Key) {
         for lease in self.ports.remove(key).unwrap_or_default() {
-            self.close_port(key, lease.activator_port);
+            self.end_claim(key, lease.activator_port);
         }
     }
 
-    fn open_port(&mut self, key: &Key, lease: LeasedPort, service: PortHandler) {
-        let stop = self.stop.child_token();
-        let workers = self.workers.clone();
-        self.tasks.spawn(listen(lease.activator_port, service, workers, self.options, stop.clone()));
-        let open = OpenPort { key: key.clone(), lease, _close: stop.drop_guard() };
-        // The newest lease of a port wins; the previous listener closes with its drop guard.
-        self.open.insert(lease.activator_port, open);
+    fn claim(&mut self, claim: PortClaim) {
+        let port = claim.lease.activator_port;
+        let claims = self.claims.entry(port).or_default();
+        match claims.iter_mut().find(|other| other.key == claim.key) {
+            Some(existing) => *existing = claim,
+            None => {
+                if let Some(first) = claims.front() {
+                    tracing::warn!(port, workload = %claim.key, holder = %first.key, "leased port claimed twice");
+                }
+                claims.push_back(claim);
+            }
+        }
+        self.open_first(port);
     }
 
-    fn close_port(&mut self, key: &Key, port: u16) {
-        if self.open.get(&port).is_some_and(|open| open.key == *key) {
+    fn end_claim(&mut self, key: &Key, port: u16) {
+        let Some(claims) = self.claims.get_mut(&port) else { return };
+        claims.retain(|claim| claim.key != *key);
+        if claims.is_empty() {
+            self.claims.remove(&port);
+        }
+        self.open_first(port);
+    }
+
+    /// Opens the port for its first claim, and closes it without one.
+    fn open_first(&mut self, port: u16) {
+        let Some(claim) = self.claims.get(&port).and_then(VecDeque::front) else {
             self.open.remove(&port);
+            return;
+        };
+        let is_open = |open: &OpenPort| open.key == claim.key && open.lease == claim.lease;
+        if self.open.get(&port).is_some_and(is_open) {
+            return;
         }
+        let stop = self.stop.child_token();
+        let serve = listen(port, claim.handler.clone(), self.workers.clone(), self.options, stop.clone());
+        self.tasks.spawn(serve);
+        let open = OpenPort { key: claim.key.clone(), lease: claim.lease, _close: stop.drop_guard() };
+        // The previous listener closes with its drop guard.
+        self.open.insert(port, open);
     }
 }
 

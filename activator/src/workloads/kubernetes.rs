@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use autoscaler::api::{self, PortLease, ServerlessService, SksMode};
 use autoscaler::contract::selector::Selector;
-use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY_ADMIN_PORT};
+use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT};
 use autoscaler::{Key, Protocol};
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as CorePod;
@@ -197,6 +197,8 @@ fn workload(service: &ServerlessService) -> Workload {
         .filter(|selector| !selector.requirements().is_empty());
     let status = service.status.as_ref();
     let leases = status.map(|status| status.ports.as_slice()).unwrap_or_default();
+    // Other ports, this process' own among them, are not the zero-scaler's to lease.
+    let leases = leases.iter().filter(|lease| LEASED_PORTS.contains(&lease.activator_port));
     Workload {
         selector,
         container_concurrency: spec.container_concurrency,
@@ -209,7 +211,7 @@ fn workload(service: &ServerlessService) -> Workload {
             .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
         wake_target: spec.wake_target.clone(),
         serving: status.and_then(|status| status.mode) == Some(SksMode::Serve),
-        ports: leases.iter().map(lease).collect(),
+        ports: leases.map(lease).collect(),
     }
 }
 
@@ -349,7 +351,8 @@ mod tests {
                     "wakeTarget": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
                 "status": {"mode": "Serve", "ports":
                     [{"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012},
-                     {"name": "db", "servicePort": 81, "activatorPort": 20002, "podPort": 8012, "protocol": "tcp"}]}
+                     {"name": "db", "servicePort": 81, "activatorPort": 20002, "podPort": 8012, "protocol": "tcp"},
+                     {"name": "admin", "servicePort": 82, "activatorPort": 9090, "podPort": 8012}]}
             }))
             .unwrap()
         };

@@ -151,6 +151,15 @@ impl Harness {
         self.another_with(name, |_| {}).await
     }
 
+    /// Another workload, which claims this port.
+    pub async fn another_at(&self, name: &str, port: u16) {
+        let mut workload = self.workload.clone();
+        workload.selector = Some(Selector::parse(&format!("app={name}")).unwrap());
+        workload.ports =
+            vec![LeasedPort { activator_port: port, pod_port: self.pod_port, protocol: Protocol::Http }];
+        self.changes.send(ClusterChange::Workload(Key::new("shop", name), Some(workload))).await.unwrap();
+    }
+
     pub async fn another_with(&self, name: &str, adapt: impl FnOnce(&mut Workload)) -> u16 {
         let port = free_port();
         let mut workload = self.workload.clone();

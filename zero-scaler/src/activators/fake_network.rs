@@ -88,7 +88,14 @@ pub(crate) fn activators_of(
     let (queues, readiness) = (Arc::new(WorkQueues::default()), Readiness::default());
     let errors = IntCounterVec::new(Opts::new("errors", "errors"), &["kind"]).unwrap();
     let client = FakeApi::default().client();
-    let (cache, _) = crate::cache::watches::watches(&client, "rouse-system", queues, &errors, &readiness);
+    let (cache, _) = crate::cache::watches::watches(
+        &client,
+        "rouse-system",
+        std::num::NonZeroU32::MAX,
+        queues,
+        &errors,
+        &readiness,
+    );
     let endpoints: Vec<_> = addresses.iter().map(|address| json!({"addresses": [address]})).collect();
     let slice: EndpointSlice = serde_json::from_value(json!({
         "metadata": {"name": "a", "namespace": "rouse-system", "labels": {"kubernetes.io/service-name": "activator"}},

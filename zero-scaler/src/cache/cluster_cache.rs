@@ -18,10 +18,12 @@ use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 use crate::cache::abandoned_targets::AbandonedTargets;
 use crate::cache::cached_target::CachedTarget;
 use crate::cache::port_leases::PortLeases;
+use crate::cache::private_name::private_name;
 use crate::cache::reverse_index::{ObjectName, ReverseIndex};
 use crate::cache::service::Service;
 use crate::cache::slice_index::SliceIndex;
 use crate::cache::trimmed_store::TrimmedStore;
+use crate::clock::now;
 
 /// A custom resource, or the error of its deserialization.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -166,7 +168,7 @@ impl ClusterCache {
     /// The same for a ServerlessService by its Services, and for its port leases.
     pub(crate) fn index_serverless_service(&self, key: &Key) -> BTreeSet<Key> {
         let sks = self.serverless_service(key);
-        self.leases.observe(key, sks.as_ref());
+        self.leases.observe(key, sks.as_ref(), now());
         self.workloads_by_service.set(key, sks.map(|sks| services_of(key, &sks)).unwrap_or_default())
     }
 
@@ -192,11 +194,16 @@ impl ClusterCache {
 
     /// Indexes all ServerlessServices, after a new list.
     pub(crate) fn index_serverless_services(&self) {
-        let all: BTreeSet<Key> =
-            self.serverless_services.state().iter().filter_map(|sks| key_of(sks.as_ref())).collect();
-        self.leases.retain(&all);
+        let listed = self.serverless_services.state();
+        let created = |sks: &Guarded<ServerlessService>| {
+            sks.meta().creation_timestamp.as_ref().map_or(i64::MAX, |time| time.0.as_second())
+        };
+        // From the oldest on: of two that claim a port, the first has it.
+        let all: BTreeSet<(i64, Key)> =
+            listed.iter().filter_map(|sks| Some((created(sks), key_of(sks.as_ref())?))).collect();
+        self.leases.retain(&all.iter().map(|(_, key)| key.clone()).collect(), now());
         self.workloads_by_service.replace(None);
-        for key in &all {
+        for (_, key) in &all {
             self.index_serverless_service(key);
         }
     }
@@ -214,10 +221,12 @@ fn scaled_by(key: &Key, autoscaler: &PodAutoscaler) -> Vec<ObjectName> {
     vec![ObjectName::new(&key.namespace, &target.kind, &target.name)]
 }
 
-/// The Services of a ServerlessService.
+/// The Services of a ServerlessService. The private one counts also while a Service of a user has
+/// its name: the workload waits for that to change.
 fn services_of(key: &Key, sks: &ServerlessService) -> Vec<ObjectName> {
-    let private = sks.status.as_ref().and_then(|status| status.private_service.as_ref());
-    let names = [Some(&sks.spec.service), private];
+    let private = private_name(&sks.spec.service);
+    let previous = sks.status.as_ref().and_then(|status| status.private_service.as_ref());
+    let names = [Some(&sks.spec.service), Some(&private), previous.filter(|name| **name != private)];
     names.into_iter().flatten().map(|name| ObjectName::new(&key.namespace, SERVICE, name)).collect()
 }
 

@@ -1,194 +1,243 @@
 //! PortLeases: the activator ports in statuses, and those that this process granted since.
 //!
-//! Filled by the watch of ServerlessServices, read by their reconciler. Reconciles run concurrently
-//! and a new status is not in the store yet, so grants are remembered: otherwise two workloads
-//! could get the same free port. If two zero-scalers grant the same port, the younger workload gets
-//! another one.
+//! Filled by the watches of ServerlessServices and EndpointSlices, read by the reconciler. A port
+//! leads to a workload of one tenant, so another one must never get it while anything leads there:
+//!
+//! - The first workload that claims a port keeps it. A later claim has no effect, whatever the age
+//!   of its object, and the reconciler overwrites it. A new list is read from the oldest object on.
+//! - A claim counts only in a ServerlessService that a PodAutoscaler of its name controls.
+//! - A port that was given back rests, from the moment at which no slice leads to it, for longer
+//!   than a kube-proxy takes to follow. Only its last workload can have it earlier.
+//! - A namespace has a quota of ports.
+//!
+//! Reconciles run concurrently and a new status is not in the store yet, so grants are remembered:
+//! otherwise two workloads could get the same free port.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
 
 use autoscaler::Key;
-use autoscaler::api::ServerlessService;
-use autoscaler::routing::port_lease::{PortsExhausted, lease_ports};
+use autoscaler::api::{PodAutoscaler, ServerlessService};
+use autoscaler::contract::LEASED_PORTS;
+use autoscaler::routing::port_lease::{PortLeaseError, PortRequest, lease_ports};
+use kube::Resource;
 use parking_lot::{Mutex, MutexGuard};
+
+use crate::kubernetes::server_side_apply::controller_of;
+
+/// How long a port rests. A kube-proxy applies a change of a slice within a second or two; one that
+/// lost its watch lists again within a minute.
+const REST: Duration = Duration::from_secs(60);
 
 /// Service port to activator port.
 pub type Ports = BTreeMap<u16, u16>;
 
 /// All leased ports and their holders.
-#[derive(Debug, Default)]
-pub struct PortLeases(Mutex<Book>);
+#[derive(Debug)]
+pub struct PortLeases {
+    book: Mutex<Book>,
+    /// Ports that the workloads of one namespace may have.
+    quota: usize,
+}
 
 #[derive(Debug, Default)]
 struct Book {
-    holders: HashMap<Key, Holder>,
-    /// More than one holder only while two zero-scalers have granted the same port.
+    claimants: HashMap<Key, Claims>,
+    /// The workloads that claim a port, in the order of their claims: the first has it.
     by_port: HashMap<u16, Vec<Key>>,
+    /// Number of claims in each namespace.
+    by_namespace: HashMap<String, usize>,
+    /// At most one for each leased port.
+    resting: HashMap<u16, RestingPort>,
 }
 
-/// A workload's ports.
+/// The ports that a workload claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Holder {
-    /// Creation time in Unix seconds: of two holders of one port, the older one keeps it.
-    created: i64,
+struct Claims {
     /// Ports in its status.
     reported: Ports,
-    /// Ports that this process granted.
+    /// Ports that this process granted, until the status has them.
     granted: Option<Ports>,
+}
+
+/// A port that was given back.
+#[derive(Debug)]
+struct RestingPort {
+    last: Key,
+    service_port: u16,
+    since: Instant,
 }
 
 // === impl PortLeases ===
 
 impl PortLeases {
+    /// No leases. Each namespace may have `quota` ports.
+    pub fn new(quota: NonZeroU32) -> Self {
+        Self { book: Mutex::default(), quota: usize::try_from(quota.get()).unwrap_or(usize::MAX) }
+    }
+
     /// Updates a workload from its object; `None` after a deletion.
-    pub fn observe(&self, key: &Key, sks: Option<&ServerlessService>) {
-        self.lock().see(key, sks);
+    pub fn observe(&self, key: &Key, sks: Option<&ServerlessService>, now: Instant) {
+        self.lock().observe(key, sks, now);
     }
 
     /// Removes all other workloads, after a new list.
-    pub fn retain(&self, alive: &BTreeSet<Key>) {
+    pub fn retain(&self, alive: &BTreeSet<Key>, now: Instant) {
         let mut book = self.lock();
-        let gone: Vec<Key> = book.holders.keys().filter(|key| !alive.contains(key)).cloned().collect();
-        gone.iter().for_each(|key| book.see(key, None));
+        let gone: Vec<Key> = book.claimants.keys().filter(|key| !alive.contains(key)).cloned().collect();
+        gone.iter().for_each(|key| book.put(key, None, now));
+    }
+
+    /// No slice leads to these ports any more.
+    pub fn left_by_slices(&self, ports: &[u16], now: Instant) {
+        let mut book = self.lock();
+        for port in ports {
+            if let Some(resting) = book.resting.get_mut(port) {
+                resting.since = now;
+            }
+        }
     }
 
     /// The activator port of each Service port of a workload. Ports that it has are kept, unless
-    /// another workload has precedence.
+    /// another workload claimed them first. `is_led_to` tells whether slices of
+    /// other workloads lead to a port.
     ///
     /// # Errors
-    /// When no port is free.
-    pub fn grant(&self, key: &Key, service_ports: &BTreeSet<u16>) -> Result<Ports, PortsExhausted> {
+    /// When no port is free, or the namespace has its quota.
+    pub fn grant(
+        &self,
+        key: &Key,
+        uid: &str,
+        service_ports: &BTreeSet<u16>,
+        is_led_to: impl Fn(u16) -> bool,
+        now: Instant,
+    ) -> Result<Ports, PortLeaseError> {
         let mut book = self.lock();
-        let own = book.holders.get(key).cloned().unwrap_or_default();
-        let current = own.granted.as_ref().unwrap_or(&own.reported);
-        let ports =
-            lease_ports(key, service_ports, current, |port| book.is_others(port, key, &own, current))?;
-        if own.granted.as_ref() != Some(&ports) {
-            book.put(key, Some(Holder { granted: Some(ports.clone()), ..own }));
+        let own = book.claimants.get(key).cloned().unwrap_or_default();
+        let in_namespace = book.by_namespace.get(&key.namespace).copied().unwrap_or_default();
+        let request = PortRequest {
+            uid,
+            service_ports,
+            current: own.current(),
+            previous: &book.given_back(key, service_ports, own.current()),
+            quota: self.quota.saturating_sub(in_namespace.saturating_sub(own.ports().len())),
+        };
+        let ports = lease_ports(&request, |port| book.is_taken(port, key, &is_led_to, now))?;
+        if own.current() != &ports {
+            book.put(key, Some(Claims { granted: Some(ports.clone()), ..own }), now);
         }
         Ok(ports)
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
-        self.0.lock()
+        self.book.lock()
     }
 }
 
 // === impl Book ===
 
 impl Book {
-    fn see(&mut self, key: &Key, sks: Option<&ServerlessService>) {
-        let holder = sks.map(|sks| {
-            let ports = sks.status.iter().flat_map(|status| &status.ports);
-            Holder {
-                created: sks.metadata.creation_timestamp.as_ref().map_or(i64::MAX, |t| t.0.as_second()),
-                reported: ports.map(|port| (port.service_port, port.activator_port)).collect(),
-                granted: self.holders.get(key).and_then(|holder| holder.granted.clone()),
-            }
+    fn observe(&mut self, key: &Key, sks: Option<&ServerlessService>, now: Instant) {
+        let claims = sks.map(|sks| {
+            let reported = reported(sks);
+            let granted = self.claimants.get(key).and_then(|claims| claims.granted.clone());
+            Claims { granted: granted.filter(|granted| *granted != reported), reported }
         });
-        if self.holders.get(key) != holder.as_ref() {
-            self.put(key, holder);
+        if self.claimants.get(key) != claims.as_ref() {
+            self.put(key, claims, now);
         }
     }
 
-    fn put(&mut self, key: &Key, holder: Option<Holder>) {
-        let before = match &holder {
-            Some(holder) => self.holders.insert(key.clone(), holder.clone()),
-            None => self.holders.remove(key),
+    fn put(&mut self, key: &Key, claims: Option<Claims>, now: Instant) {
+        let after = claims.as_ref().map(Claims::ports).unwrap_or_default();
+        let before = match claims {
+            Some(claims) => self.claimants.insert(key.clone(), claims),
+            None => self.claimants.remove(key),
         };
-        for port in before.iter().flat_map(Holder::ports) {
-            if let Some(keys) = self.by_port.get_mut(&port) {
-                keys.retain(|other| other != key);
-                if keys.is_empty() {
-                    self.by_port.remove(&port);
-                }
-            }
+        let before = before.as_ref().map(Claims::ports).unwrap_or_default();
+        for (port, service_port) in before.iter().filter(|(port, _)| !after.contains_key(port)) {
+            self.give_back(*port, *service_port, key, now);
         }
-        for port in holder.iter().flat_map(Holder::ports) {
-            let holders = self.by_port.entry(port).or_default();
-            if !holders.contains(key) {
-                holders.reserve_exact(1);
-                holders.push(key.clone());
-            }
+        for port in after.keys().filter(|port| !before.contains_key(port)) {
+            self.claim(*port, key);
         }
     }
 
-    /// Whether another workload has precedence on a port.
-    fn is_others(&self, port: u16, key: &Key, own: &Holder, current: &Ports) -> bool {
-        let holds = current.values().any(|held| *held == port);
-        let others = self.by_port.get(&port).into_iter().flatten().filter(|other| *other != key);
-        let mut others = others.filter_map(|other| Some((other, self.holders.get(other)?)));
-        others.any(|(other, holder)| {
-            let granted = holder.granted.iter().flat_map(BTreeMap::values).any(|held| *held == port);
-            granted || !holds || (own.created, key) >= (holder.created, other)
-        })
+    fn claim(&mut self, port: u16, key: &Key) {
+        let claimants = self.by_port.entry(port).or_default();
+        claimants.reserve_exact(1);
+        claimants.push(key.clone());
+        *self.by_namespace.entry(key.namespace.clone()).or_default() += 1;
+    }
+
+    fn give_back(&mut self, port: u16, service_port: u16, key: &Key, now: Instant) {
+        if let Some(count) = self.by_namespace.get_mut(&key.namespace) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_namespace.remove(&key.namespace);
+            }
+        }
+        let Some(claimants) = self.by_port.get_mut(&port) else { return };
+        let had_it = claimants.first() == Some(key);
+        claimants.retain(|other| other != key);
+        if claimants.is_empty() {
+            self.by_port.remove(&port);
+        }
+        if had_it {
+            self.resting.insert(port, RestingPort { last: key.clone(), service_port, since: now });
+        }
+    }
+
+    /// The resting ports that the workload had for Service ports that have none now.
+    fn given_back(&self, key: &Key, service_ports: &BTreeSet<u16>, current: &Ports) -> Ports {
+        if service_ports.iter().all(|port| current.contains_key(port)) {
+            return Ports::new();
+        }
+        let own = self.resting.iter().filter(|(_, resting)| resting.last == *key);
+        own.map(|(port, resting)| (resting.service_port, *port)).collect()
+    }
+
+    /// Whether the workload may not have a port: another one claimed it first, or it rests.
+    fn is_taken(&self, port: u16, key: &Key, is_led_to: impl Fn(u16) -> bool, now: Instant) -> bool {
+        let first = self.by_port.get(&port).and_then(|claimants| claimants.first());
+        if first.is_some_and(|first| first != key) {
+            return true;
+        }
+        match self.resting.get(&port) {
+            Some(resting) if resting.last == *key => false,
+            Some(resting) => is_led_to(port) || now.saturating_duration_since(resting.since) < REST,
+            // Slices lead to a port without a claim when this process started after the deletion.
+            None => first.is_none() && is_led_to(port),
+        }
     }
 }
 
-// === impl Holder ===
+/// The ports in the status of a ServerlessService that a PodAutoscaler controls.
+fn reported(sks: &ServerlessService) -> Ports {
+    let kind = PodAutoscaler::kind(&());
+    let is_controlled = controller_of(sks)
+        .is_some_and(|owner| owner.kind == kind && Some(&owner.name) == sks.metadata.name.as_ref());
+    let ports = sks.status.iter().flat_map(|status| &status.ports).filter(|_| is_controlled);
+    let ports = ports.filter(|port| LEASED_PORTS.contains(&port.activator_port));
+    ports.map(|port| (port.service_port, port.activator_port)).collect()
+}
 
-impl Holder {
-    fn ports(&self) -> impl Iterator<Item = u16> {
-        self.reported.values().chain(self.granted.iter().flat_map(BTreeMap::values)).copied()
+// === impl Claims ===
+
+impl Claims {
+    /// The ports that are in force.
+    fn current(&self) -> &Ports {
+        self.granted.as_ref().unwrap_or(&self.reported)
+    }
+
+    /// All claimed ports, each with a Service port.
+    fn ports(&self) -> BTreeMap<u16, u16> {
+        let all = self.reported.iter().chain(self.granted.iter().flatten());
+        all.map(|(service_port, port)| (*port, *service_port)).collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn see(leases: &PortLeases, name: &str, created: i64, ports: &[(u16, u16)]) -> Key {
-        let ports: Vec<_> = ports
-            .iter()
-            .map(|(service, activator)| {
-                json!({"name": "http", "servicePort": service, "activatorPort": activator, "podPort": 8012})
-            })
-            .collect();
-        let created = jiff::Timestamp::from_second(created).unwrap().to_string();
-        let sks: ServerlessService = serde_json::from_value(json!({
-            "metadata": {"name": name, "namespace": "shop", "creationTimestamp": created},
-            "spec": {"service": name, "selector": "app=a", "mode": "Proxy", "numActivators": 2, "containerConcurrency": 0},
-            "status": {"ports": ports, "activators": 0},
-        }))
-        .unwrap();
-        let key = Key::new("shop", name);
-        leases.observe(&key, Some(&sks));
-        key
-    }
-
-    #[test]
-    fn granted_port_is_taken_before_status_has_it() {
-        let leases = PortLeases::default();
-        let all: Vec<Key> = (0..200).map(|i| see(&leases, &format!("web-{i}"), i, &[])).collect();
-        let mut seen = BTreeSet::new();
-        for key in &all {
-            let ports = leases.grant(key, &BTreeSet::from([80, 443])).unwrap();
-            assert!(ports.values().all(|port| seen.insert(*port)), "{ports:?}");
-            assert_eq!(leases.grant(key, &BTreeSet::from([80, 443])), Ok(ports));
-        }
-    }
-
-    #[test]
-    fn older_of_two_holders_keeps_port() {
-        let leases = PortLeases::default();
-        let old = see(&leases, "b", 1, &[(80, 20000)]);
-        let young = see(&leases, "a", 2, &[(80, 20000)]);
-        assert_eq!(leases.grant(&old, &BTreeSet::from([80])), Ok(BTreeMap::from([(80, 20000)])));
-        assert_ne!(leases.grant(&young, &BTreeSet::from([80])).unwrap()[&80], 20000);
-    }
-
-    #[test]
-    fn ports_of_deleted_workload_are_free() {
-        let leases = PortLeases::default();
-        let first = see(&leases, "a", 1, &[]);
-        let ports = leases.grant(&first, &BTreeSet::from([80])).unwrap();
-        let second = see(&leases, "b", 2, &[(80, ports[&80])]);
-        assert_ne!(leases.grant(&second, &BTreeSet::from([80])), Ok(ports.clone()));
-        leases.retain(&BTreeSet::from([second.clone()]));
-        leases.observe(&second, None);
-        let third = see(&leases, "c", 3, &[(80, ports[&80])]);
-        assert_eq!(leases.grant(&third, &BTreeSet::from([80])), Ok(ports));
-    }
-}
+#[path = "port_leases/tests.rs"]
+mod tests;

@@ -2,13 +2,14 @@
 //!
 //! Filled by one watch over all namespaces. The reconcilers read one Service at a time, so a scan
 //! over all slices would grow with the square of the cluster. Slices that the zero-scaler wrote are
-//! also indexed by workload, because a workload may have moved to another Service.
+//! also indexed by workload, because a workload may have moved to another Service. The leased ports
+//! in them are counted: a port is not leased again while a slice leads to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use autoscaler::Key;
-use autoscaler::contract::{SLICE_MANAGER, WORKLOAD_LABEL};
+use autoscaler::contract::{LEASED_PORTS, SLICE_MANAGER, WORKLOAD_LABEL};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, MutexGuard};
@@ -27,6 +28,8 @@ struct Slices {
     by_service: HashMap<ServiceName, Vec<Arc<EndpointSlice>>>,
     /// The Services for which the zero-scaler wrote slices of a workload. Almost always one.
     services: HashMap<Key, Vec<String>>,
+    /// The number of our slices that lead to each leased port.
+    leased_ports: HashMap<u16, u32>,
 }
 
 /// All slices.
@@ -56,9 +59,21 @@ impl SliceIndex {
         self.lock().current.services.get(workload).cloned().unwrap_or_default()
     }
 
-    /// Applies a watch event.
-    pub fn apply(&self, event: &Event<EndpointSlice>) {
+    /// Whether a slice of ours leads to this leased port, other than for this workload.
+    pub fn leads_to(&self, port: u16, other_than: &Key) -> bool {
+        let current = &self.lock().current;
+        let all = current.leased_ports.get(&port).copied().unwrap_or_default();
+        all > 0 && all > current.slices_leading_to(port, other_than)
+    }
+
+    /// Applies a watch event. Returns the leased ports to which no slice of ours leads any more.
+    pub fn apply(&self, event: &Event<EndpointSlice>) -> Vec<u16> {
         let mut inner = self.lock();
+        let before: Vec<u16> = match event {
+            Event::Init | Event::InitApply(_) => Vec::new(),
+            Event::InitDone => inner.current.leased_ports.keys().copied().collect(),
+            Event::Apply(slice) | Event::Delete(slice) => inner.current.leased_ports_of(slice),
+        };
         match event {
             Event::Init => inner.listing = Slices::default(),
             Event::InitApply(slice) => inner.listing.insert(slice),
@@ -66,6 +81,7 @@ impl SliceIndex {
             Event::Apply(slice) => inner.current.insert(slice),
             Event::Delete(slice) => inner.current.remove(slice),
         }
+        before.into_iter().filter(|port| !inner.current.leased_ports.contains_key(port)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -83,6 +99,12 @@ pub fn service_of(slice: &EndpointSlice) -> Option<ServiceName> {
 pub fn is_ours(slice: &EndpointSlice) -> bool {
     let labels = slice.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|manager| manager == SLICE_MANAGER)
+}
+
+/// The leased ports to which a slice of ours leads.
+fn leased_ports(slice: &EndpointSlice) -> impl Iterator<Item = u16> {
+    let ports = slice.ports.iter().flatten().filter(|_| is_ours(slice));
+    ports.filter_map(|port| u16::try_from(port.port?).ok()).filter(|port| LEASED_PORTS.contains(port))
 }
 
 /// The workload for which the zero-scaler wrote a slice.
@@ -105,6 +127,9 @@ impl Slices {
                 services.push(service.1.clone());
             }
         }
+        for port in leased_ports(slice) {
+            *self.leased_ports.entry(port).or_default() += 1;
+        }
         let of_service = self.by_service.entry(service).or_default();
         let place = of_service.partition_point(|other| other.metadata.name < slice.metadata.name);
         of_service.reserve_exact(1);
@@ -118,14 +143,40 @@ impl Slices {
         else {
             return;
         };
-        let workload = workload_of(&of_service.remove(place));
+        let removed = of_service.remove(place);
+        let workload = workload_of(&removed);
         let still = workload.is_some() && of_service.iter().any(|other| workload_of(other) == workload);
         if of_service.is_empty() {
             self.by_service.remove(&service);
         }
+        for port in leased_ports(&removed) {
+            let left = self.leased_ports.remove(&port).unwrap_or_default().saturating_sub(1);
+            if left > 0 {
+                self.leased_ports.insert(port, left);
+            }
+        }
         if let Some(workload) = workload.filter(|_| !still) {
             self.leaves(&workload, &service.1);
         }
+    }
+
+    /// The number of slices of a workload that lead to a leased port.
+    fn slices_leading_to(&self, port: u16, workload: &Key) -> u32 {
+        let services = self.services.get(workload).into_iter().flatten();
+        let slices = services
+            .filter_map(|service| self.by_service.get(&(workload.namespace.clone(), service.clone())))
+            .flatten()
+            .filter(|slice| workload_of(slice).as_ref() == Some(workload));
+        let leading = slices.flat_map(|slice| leased_ports(slice)).filter(|leads_to| *leads_to == port);
+        u32::try_from(leading.count()).unwrap_or(u32::MAX)
+    }
+
+    /// The leased ports in the stored version of a slice.
+    fn leased_ports_of(&self, slice: &EndpointSlice) -> Vec<u16> {
+        let of_service = service_of(slice).and_then(|service| self.by_service.get(&service));
+        let mut stored = of_service.into_iter().flatten();
+        let stored = stored.find(|other| other.metadata.name == slice.metadata.name);
+        stored.map(|slice| leased_ports(slice).collect()).unwrap_or_default()
     }
 
     fn leaves(&mut self, workload: &Key, service: &str) {
@@ -192,5 +243,35 @@ mod tests {
         );
         index.apply(&Event::Delete(written("new-4", "new", "web")));
         assert!(index.lock().current.services.len() == 1 && index.services_with_slices_of(&web).is_empty());
+    }
+
+    #[test]
+    fn reports_leased_port_when_the_last_slice_leaves_it() {
+        let leading = |name: &str, ports: &[u16]| {
+            let mut slice = slice(name, "web");
+            let labels = slice.metadata.labels.get_or_insert_default();
+            labels.insert(MANAGED_BY.into(), SLICE_MANAGER.into());
+            labels.insert(WORKLOAD_LABEL.into(), "web".into());
+            let ports: Vec<_> = ports.iter().map(|port| serde_json::json!({"port": port})).collect();
+            slice.ports = serde_json::from_value(ports.into()).unwrap();
+            slice
+        };
+        let (index, none) = (SliceIndex::default(), Vec::<u16>::new());
+        assert_eq!(index.apply(&Event::Apply(leading("web-4", &[20_001, 20_002, 8012]))), none);
+        assert_eq!(index.apply(&Event::Apply(leading("web-6", &[20_001]))), none);
+        let [own, other] = ["web", "api"].map(|name| Key::new("shop", name));
+        assert!(index.leads_to(20_001, &other) && !index.leads_to(8012, &other));
+        assert!(!index.leads_to(20_001, &own), "its own slices");
+        // Slices of other managers do not count.
+        let mut foreign = leading("web-x", &[20_003]);
+        foreign.metadata.labels = slice("web-x", "web").metadata.labels;
+        index.apply(&Event::Apply(foreign));
+        assert!(!index.leads_to(20_003, &other));
+
+        assert_eq!(index.apply(&Event::Apply(leading("web-4", &[20_001]))), [20_002]);
+        assert_eq!(index.apply(&Event::Delete(leading("web-4", &[20_001]))), none);
+        assert_eq!(index.apply(&Event::Init), none);
+        assert_eq!(index.apply(&Event::InitDone), [20_001]);
+        assert!(!index.leads_to(20_001, &other));
     }
 }

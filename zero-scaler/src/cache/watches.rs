@@ -6,6 +6,7 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use crate::cache::service::Service;
 use crate::cache::slice_index::{SliceIndex, service_of};
 use crate::cache::trimmed_store::TrimmedStore;
 use crate::cache::work_queue::WorkQueues;
+use crate::clock::now;
 use crate::controllers::hpa::is_ambiguous;
 use crate::kubernetes::server_side_apply::controller_of;
 
@@ -56,6 +58,7 @@ struct Links {
 pub fn watches(
     client: &Client,
     system_namespace: &str,
+    ports_per_namespace: NonZeroU32,
     queues: Arc<WorkQueues>,
     errors: &IntCounterVec,
     readiness: &Readiness,
@@ -72,7 +75,7 @@ pub fn watches(
         slices: SliceIndex::default(),
         deployments: TrimmedStore::default(),
         stateful_sets: TrimmedStore::default(),
-        leases: PortLeases::default(),
+        leases: PortLeases::new(ports_per_namespace),
         abandoned_targets: AbandonedTargets::default(),
         hpas_by_target: ReverseIndex::default(),
         workloads_by_target: ReverseIndex::default(),
@@ -179,7 +182,8 @@ impl Kinds<'_> {
             if let Event::Apply(slice) | Event::InitApply(slice) = &mut event {
                 trim_slice(slice);
             }
-            links.cache.slices.apply(&event);
+            let left = links.cache.slices.apply(&event);
+            links.cache.leases.left_by_slices(&left, now());
             match &event {
                 Event::Apply(slice) | Event::Delete(slice) => links.slice(slice),
                 Event::InitDone => links.everything(),

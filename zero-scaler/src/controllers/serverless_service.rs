@@ -14,7 +14,6 @@ mod condition_types;
 mod desired;
 mod foreign_endpoints;
 mod observe;
-mod private_name;
 mod status;
 
 use std::sync::Arc;
@@ -30,8 +29,8 @@ use crate::controllers::reconciler::{RESYNC, ReconcileError};
 
 pub use condition_types::{ACTIVATORS_POPULATED, READY};
 
-/// Retry delay when all activator ports are leased. No event reports a free one.
-const EXHAUSTED_RETRY: Duration = Duration::from_secs(30);
+/// Retry delay while a Service port has no lease. No event reports a free activator port.
+const UNLEASED_RETRY: Duration = Duration::from_secs(30);
 
 /// Reconciles one ServerlessService.
 ///
@@ -72,6 +71,6 @@ pub async fn reconcile(
     if let Some(error) = foreign.error {
         return Err(error.into());
     }
-    let again = if observed.exhausted.is_some() { EXHAUSTED_RETRY } else { RESYNC };
+    let again = if observed.unleased.is_some() { UNLEASED_RETRY } else { RESYNC };
     Ok(Action::requeue(context.activators.retry_after(&key, all).unwrap_or(again)))
 }

@@ -117,11 +117,15 @@ reasons! {
         "A Service without selector leads all of its ports to the sidecar, whatever their targetPort.",
         "Set targetPort to queue-proxy, or move the port to a Service with a selector.";
     SidecarPortDiffers: "ServerlessService/Ready", "Pods declare the port queue-proxy with another number than 8012.", "Set it to 8012.";
-    PortsExhausted: "ServerlessService/Ready", "All activator ports are leased. The workload is served by its pods and stays above zero.",
+    PortsExhausted: "ServerlessService/Ready", "All activator ports are leased, or rest after a lease. The workload is served by its pods and stays above zero.",
         "Delete workloads or Service ports that are not needed.";
     ForeignEndpoints: "ServerlessService/Ready",
         "A Service without selector has EndpointSlices or Endpoints that another writer made: their requests bypass Rouse.",
         "Delete the objects that the message names.";
+    PortQuotaExceeded: "ServerlessService/Ready", "The namespace leases as many activator ports as it may. The workload is served by its pods and stays above zero.",
+        "Delete workloads or Service ports that are not needed, or raise --ports-per-namespace of the zero-scaler.";
+    PrivateServiceTaken: "ServerlessService/Ready", "A Service that is not Rouse's has the name of the Service that selects the pods, NAME-private. Rouse does not write it, so the workload has no endpoints and stays above zero.",
+        "Rename that Service, or give the public one a selector with targetPort: queue-proxy.";
     NoReadyBackend: "ServerlessService/Ready", "No pod and no activator is ready.", "See why the pods of Deployment activator are not ready.";
     ActivatorsNotListening: "ServerlessService/Ready", "No pod is ready, and no activator listens on the leased ports yet.", "";
     NoHealthyBackends: "ServerlessService/EndpointsPopulated", "No pod is ready.", "";

@@ -1,6 +1,7 @@
 //! Server-side apply of the fields that the zero-scaler owns.
 //!
 //! Used by every apply stage. Forced, as controllers do: another manager of such a field loses it.
+//! Only for objects that are the zero-scaler's own; one that may be a user's is applied without force.
 //! Idempotent, so two zero-scalers with the same decision do not conflict.
 
 use std::fmt::Debug;
@@ -33,6 +34,15 @@ impl<K> Namespaced for K where
 pub async fn apply<K: Namespaced>(client: &Client, object: &Value) -> Result<K, kube::Error> {
     let (api, name) = api_of::<K>(client, object);
     api.patch(&name, &params(), &Patch::Apply(object)).await
+}
+
+/// Applies an object that should not exist yet, without force: fields of other managers stay.
+///
+/// # Errors
+/// Any API error; status 409 if another manager has a field with another value.
+pub async fn apply_new<K: Namespaced>(client: &Client, object: &Value) -> Result<K, kube::Error> {
+    let (api, name) = api_of::<K>(client, object);
+    api.patch(&name, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(object)).await
 }
 
 /// Applies the complete status of an object.

@@ -9,12 +9,14 @@ use serde_json::Value;
 
 use super::desired::{self, is_as_desired};
 use super::observe::ObservedService;
-use super::private_name::private_name;
+use crate::cache::private_name::private_name;
 use crate::cache::service::Service;
 use crate::cache::slice_index::workload_of;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::ReconcileError;
-use crate::kubernetes::server_side_apply::{apply, apply_status, delete, delete_unchanged, is_owned_by};
+use crate::kubernetes::server_side_apply::{
+    apply, apply_new, apply_status, delete, delete_unchanged, is_owned_by,
+};
 
 /// Writes the desired slices, then deletes our others, so that the Service is never without
 /// endpoints.
@@ -39,15 +41,19 @@ pub(super) async fn slices(
     Ok(())
 }
 
-/// Writes the private Service in managed mode, and deletes it in attached mode.
+/// Writes the private Service in managed mode, and deletes it in attached mode. One that the cache
+/// does not have yet is created without force: if a user creates one of that name at this moment, the
+/// write fails, and the next reconcile reports it.
 pub(super) async fn private_service(
     observed: &ObservedService,
     context: &Context,
 ) -> Result<(), ReconcileError> {
     if let Some(desired) = desired::private_service(observed) {
-        let existing =
-            observed.private_service.as_ref().map(|s| serde_json::to_value(s.as_ref())).transpose()?;
-        if existing.is_none_or(|existing| !is_as_private(&existing, &desired)) {
+        let Some(existing) = &observed.private_service else {
+            apply_new::<Service>(&context.rate_limited, &desired).await?;
+            return Ok(());
+        };
+        if !is_as_private(&serde_json::to_value(existing.as_ref())?, &desired) {
             apply::<Service>(&context.rate_limited, &desired).await?;
         }
         return Ok(());

@@ -3,8 +3,8 @@
 use autoscaler::Key;
 use serde_json::{Value, json};
 
-use super::super::private_name::private_name;
 use super::*;
+use crate::cache::private_name::private_name;
 use std::sync::Arc;
 
 fn endpoint(address: &str, ready: bool) -> PodEndpoint {
@@ -44,7 +44,7 @@ fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService 
         activators: vec![endpoint("10.2.0.1", true), endpoint("10.2.0.2", true)],
         activators_leaving: false,
         start_failure: None,
-        exhausted: None,
+        unleased: None,
         other_targets: Vec::new(),
         nonstandard_ports: BTreeSet::new(),
         now: jiff::Timestamp::UNIX_EPOCH,
@@ -212,7 +212,7 @@ fn unverified_port_is_in_no_slice_even_without_pods() {
 #[test]
 fn workload_without_activator_port_is_served_by_pods() {
     let mut observed = observed("Proxy", true, &[endpoint("10.1.0.1", true)]);
-    observed.exhausted = Some(autoscaler::routing::port_lease::PortsExhausted { service_port: 81 });
+    observed.unleased = Some(autoscaler::routing::port_lease::PortLeaseError::Exhausted { service_port: 81 });
     let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
     assert_eq!(path.mode, SksMode::Serve);
     assert_eq!(shape(&slices), [(vec!["10.1.0.1"], vec![8012, 8012])]);

@@ -4,19 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
-use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT};
-use autoscaler::routing::port_lease::PortsExhausted;
+use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
+use autoscaler::routing::port_lease::PortLeaseError;
 use autoscaler::{Key, Protocol};
 use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::Resource;
 
-use super::private_name::private_name;
+use crate::cache::private_name::private_name;
 use crate::cache::service::Service;
 use crate::cache::slice_index::is_ours;
+use crate::clock::now;
 use crate::controllers::context::Context;
 use crate::controllers::ownership::other_owner_of_service;
 use crate::kubernetes::reasons::Reason;
+use crate::kubernetes::server_side_apply::controller_of;
 use crate::pods::endpoints::{
     PodEndpoint, is_managed, nonstandard_sidecar_ports, pods, ready, routable_ports, targets_sidecar,
     tcp_ports,
@@ -36,8 +39,8 @@ pub(super) struct ObservedService {
     pub(super) private_service: Option<Arc<Service>>,
     /// The leases of its ports that lead to the sidecar.
     pub(super) ports: Vec<PortLease>,
-    /// Set if not all ports have leases.
-    pub(super) exhausted: Option<PortsExhausted>,
+    /// Why not all ports have leases.
+    pub(super) unleased: Option<PortLeaseError>,
     /// The pods, ready or not.
     pub(super) pods: Vec<PodEndpoint>,
     /// The slices that we wrote.
@@ -75,7 +78,7 @@ impl ObservedService {
 
     /// Whether activators may be in the path while pods are ready.
     pub(super) fn may_proxy(&self) -> bool {
-        !self.activators_leaving && self.exhausted.is_none() && !self.service.has_local_traffic_policy()
+        !self.activators_leaving && self.unleased.is_none() && !self.service.has_local_traffic_policy()
     }
 
     /// Ready pods.
@@ -90,10 +93,13 @@ pub(super) fn observe(
     context: &Context,
 ) -> Result<ObservedService, UnusableService> {
     let service = find(key, sks, context)?;
-    let (ports, exhausted) = leases(key, sks, &service, context)?;
+    let (ports, unleased) = leases(key, sks, &service, context)?;
     let managed = is_managed(&service);
     let private = managed.then(|| private_name(&sks.spec.service));
-    let private_service = private.as_deref().and_then(|name| context.cache.service(&key.namespace, name));
+    let private_service = match private.as_deref() {
+        Some(name) => own_private_service(key, sks, name, context)?,
+        None => None,
+    };
     let slices = &context.cache.slices;
     let pods = pods(slices, &key.namespace, &service, private.as_deref());
     let (ours, others) =
@@ -106,7 +112,7 @@ pub(super) fn observe(
         private,
         private_service,
         ports,
-        exhausted,
+        unleased,
         pods,
         slices: ours,
         foreign_slices: if managed { others } else { Vec::new() },
@@ -169,25 +175,58 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
     Ok(service)
 }
 
-/// The leases of all ports. If ports are exhausted, those that the workload has, and the error.
+/// The existing private Service.
+///
+/// # Errors
+/// If a Service that is not Rouse's has its name: its pods are others, and its fields a user's.
+fn own_private_service(
+    key: &Key,
+    sks: &ServerlessService,
+    name: &str,
+    context: &Context,
+) -> Result<Option<Arc<Service>>, UnusableService> {
+    let Some(private) = context.cache.service(&key.namespace, name) else { return Ok(None) };
+    if is_private_service(&private) {
+        return Ok(Some(private));
+    }
+    let message = format!(
+        "Service {name:?} is not Rouse's and has the name of the Service that selects the pods of {service:?}, so the          pods cannot be found; rename it, or give Service {service:?} a selector with targetPort: {QUEUE_PROXY}",
+        service = sks.spec.service
+    );
+    Err(UnusableService { reason: Reason::PrivateServiceTaken, message })
+}
+
+/// Whether the zero-scaler wrote a Service: for this workload, or for an earlier owner of the public
+/// Service. A deletion with `--cascade=orphan` removes the owner reference and leaves the label.
+fn is_private_service(service: &Service) -> bool {
+    match controller_of(service) {
+        Some(owner) => owner.kind == ServerlessService::kind(&()),
+        None => service.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(WORKLOAD_LABEL)),
+    }
+}
+
+/// The leases of all ports. If some get none, those that the workload has, and the error.
 fn leases(
     key: &Key,
     sks: &ServerlessService,
     service: &Service,
     context: &Context,
-) -> Result<(Vec<PortLease>, Option<PortsExhausted>), UnusableService> {
+) -> Result<(Vec<PortLease>, Option<PortLeaseError>), UnusableService> {
     let ports: Vec<(&ServicePort, u16)> =
         routable_ports(service).filter_map(|port| Some((port, u16::try_from(port.port).ok()?))).collect();
     let wanted: BTreeSet<u16> = ports.iter().map(|(_, number)| *number).collect();
     if wanted.is_empty() {
         return Err(without_port(sks, service));
     }
-    let (leased, exhausted) = match context.cache.leases.grant(key, &wanted) {
+    let uid = sks.metadata.uid.as_deref().unwrap_or_default();
+    let is_led_to = |port| context.cache.slices.leads_to(port, key);
+    let grant = |service_ports| context.cache.leases.grant(key, uid, service_ports, is_led_to, now());
+    let (leased, unleased) = match grant(&wanted) {
         Ok(leased) => (leased, None),
-        Err(exhausted) => {
+        Err(error) => {
             let held = sks.status.iter().flat_map(|status| &status.ports).map(|lease| lease.service_port);
             let held = held.filter(|port| wanted.contains(port)).collect();
-            (context.cache.leases.grant(key, &held).unwrap_or_default(), Some(exhausted))
+            (grant(&held).unwrap_or_default(), Some(error))
         }
     };
     let lease = |(port, service_port): (&ServicePort, u16)| {
@@ -199,7 +238,7 @@ fn leases(
             protocol: Protocol::of_app_protocol(port.app_protocol.as_deref()),
         })
     };
-    Ok((ports.into_iter().filter_map(lease).collect(), exhausted))
+    Ok((ports.into_iter().filter_map(lease).collect(), unleased))
 }
 
 fn without_port(sks: &ServerlessService, service: &Service) -> UnusableService {

@@ -2,6 +2,7 @@
 
 use autoscaler::api::{ServerlessService, ServerlessServiceStatus, SksMode};
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::routing::port_lease::PortLeaseError;
 
 use super::condition_types::{ACTIVATORS_POPULATED, ENDPOINTS_POPULATED, READY};
 use super::desired::ServingPath;
@@ -88,12 +89,8 @@ fn activators_populated(path: &ServingPath) -> ConditionContent {
 }
 
 fn ready(observed: &ObservedService, path: &ServingPath, foreign: &ForeignEndpoints) -> ConditionContent {
-    if let Some(exhausted) = &observed.exhausted {
-        let message = format!(
-            "{exhausted}; the workload is served by its pods and stays above zero; delete workloads or Service ports that \
-             are not needed"
-        );
-        return ConditionContent::no(Reason::PortsExhausted, message);
+    if let Some(error) = &observed.unleased {
+        return unleased(error);
     }
     if path.activators.is_empty() && observed.ready_pods() == 0 {
         return match observed.activators.len() {
@@ -125,6 +122,20 @@ fn ready(observed: &ObservedService, path: &ServingPath, foreign: &ForeignEndpoi
         SksMode::Proxy => ConditionContent::yes(Reason::Proxying, ""),
         SksMode::Serve => ConditionContent::yes(Reason::Serving, ""),
     }
+}
+
+fn unleased(error: &PortLeaseError) -> ConditionContent {
+    let (reason, more) = match error {
+        PortLeaseError::Exhausted { .. } => (Reason::PortsExhausted, ""),
+        PortLeaseError::QuotaExceeded { .. } => {
+            (Reason::PortQuotaExceeded, ", or raise --ports-per-namespace of the zero-scaler")
+        }
+    };
+    let message = format!(
+        "{error}; the workload is served by its pods and stays above zero; delete workloads or Service ports that \
+         are not needed{more}"
+    );
+    ConditionContent::no(reason, message)
 }
 
 fn other_targets(observed: &ObservedService) -> ConditionContent {

@@ -336,6 +336,8 @@ fn timeless(value: &mut Value) {
                 "observedGeneration",
                 "lastTransitionTime",
                 "creationTimestamp",
+                // Depends on a uid.
+                "activatorPort",
             ];
             fields.retain(|field, _| !times.contains(&field.as_str()));
             fields.values_mut().for_each(timeless);

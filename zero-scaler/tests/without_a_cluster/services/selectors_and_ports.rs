@@ -13,7 +13,9 @@ use crate::harness::scenario::Scenario;
 const MINUTE: Duration = Duration::from_secs(60);
 const METRIC: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/metrics/web";
 const PORT_HOLDER: &str =
-    "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/port-holder";
+    "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/other/serverlessservices/port-holder";
+const FORGED: &str = "/apis/autoscaling.rouse.dev/v1alpha1/namespaces/attacker/serverlessservices/forged";
+const FORGED_SERVICE: &str = "/api/v1/namespaces/attacker/services/forged";
 const PRIVATE: &str = "/api/v1/namespaces/shop/services/web-private";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-rouse-ipv4";
 
@@ -230,6 +232,8 @@ async fn pods_serve_until_a_port_is_free() {
     scenario.cluster.api.put(
         PORT_HOLDER,
         json!({"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "ServerlessService",
+            "metadata": {"ownerReferences": [{"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "PodAutoscaler",
+                "name": "port-holder", "uid": "u-1", "controller": true}]},
             "spec": {"service": "nowhere", "selector": "app=a", "mode": "Proxy", "numActivators": 2},
             "status": {"activators": 0, "ports": ports}}),
     );
@@ -244,4 +248,65 @@ async fn pods_serve_until_a_port_is_free() {
     scenario.until("a free port", |c| !condition(c, AUTOSCALER, "Ready").contains("PortsExhausted")).await;
     scenario.until("activators in the path", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
     assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_serve_a_workload_beyond_the_port_quota_of_its_namespace() {
+    let mut scenario = Scenario::with_args(1, &["--ports-per-namespace", "1"]);
+    let port = |name: &str, port| json!({"name": name, "port": port, "protocol": "TCP", "targetPort": 8012});
+    set_ports(&scenario.cluster, json!([port("http", 80), port("admin", 81)]));
+    scenario.until_serving().await;
+    assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"]);
+    let ready = condition(&scenario.cluster, AUTOSCALER, "Ready");
+    assert!(ready.contains("PortQuotaExceeded") && ready.contains("--ports-per-namespace"), "{ready}");
+    scenario.decide_idle();
+    scenario.advance(2 * MINUTE).await;
+    assert_eq!(scenario.cluster.observed().sizes, [1]);
+    set_ports(&scenario.cluster, json!([port("http", 80)]));
+    scenario.until("zero replicas", |cluster| cluster.size() == 0).await;
+    assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
+}
+
+/// The forger's object is first by name, and as old as the other.
+#[tokio::test(start_paused = true)]
+async fn forged_claim_does_not_take_a_leased_port() {
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    let lease = |cluster: &Cluster, path: &str| cluster.field(path, "/status/ports/0/activatorPort");
+    let leased = lease(&scenario.cluster, SERVERLESS_SERVICE);
+    scenario.restart();
+    let service = scenario.cluster.api.get(SERVICE).unwrap()["spec"].clone();
+    scenario.cluster.api.put(FORGED_SERVICE, json!({"spec": service}));
+    let forged = json!({"name": "http", "servicePort": 80, "activatorPort": leased, "podPort": 8012});
+    scenario.cluster.api.put(
+        FORGED,
+        json!({"apiVersion": "autoscaling.rouse.dev/v1alpha1", "kind": "ServerlessService",
+            "spec": {"service": "forged", "selector": "app=forged", "mode": "Proxy", "numActivators": 2},
+            "status": {"activators": 0, "ports": [forged]}}),
+    );
+    scenario.settle().await;
+    assert_eq!(lease(&scenario.cluster, SERVERLESS_SERVICE), leased);
+    assert_ne!(lease(&scenario.cluster, FORGED), leased);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keeps_service_of_a_user_that_has_the_private_name() {
+    let mut scenario = Scenario::new(1);
+    let spec = json!({"clusterIP": "10.96.0.77", "ipFamilies": ["IPv4"], "selector": {"app": "bank"},
+        "ports": [{"name": "http", "port": 443, "protocol": "TCP"}]});
+    scenario.cluster.api.put(PRIVATE, json!({"spec": spec}));
+    let ready = |cluster: &Cluster| condition(cluster, AUTOSCALER, "Ready");
+    scenario.until("the condition", |cluster| ready(cluster).contains("PrivateServiceTaken")).await;
+    let message = ready(&scenario.cluster);
+    assert!(message.contains("web-private") && message.contains("give Service"), "{message}");
+    scenario.decide_idle();
+    scenario.advance(5 * MINUTE).await;
+    assert_eq!(scenario.cluster.observed().sizes, [1], "scaled to zero");
+    let kept = scenario.cluster.api.get(PRIVATE).unwrap();
+    assert_eq!((&kept["spec"], &kept["metadata"]["ownerReferences"]), (&spec, &Value::Null));
+    assert_eq!(scenario.cluster.service_endpoints(), Vec::<String>::new(), "pods of the other Service");
+    scenario.decide(1, None);
+    scenario.cluster.api.remove(PRIVATE);
+    scenario.until_serving().await;
+    assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"]);
 }

@@ -5,7 +5,7 @@ const MAX_NAME: usize = 63;
 
 /// The name of the Service that selects the pods: `<service>-private`, shortened where that is too
 /// long.
-pub(super) fn private_name(service: &str) -> String {
+pub fn private_name(service: &str) -> String {
     let name = format!("{service}-private");
     if name.len() <= MAX_NAME {
         return name;
