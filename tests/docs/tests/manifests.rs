@@ -1,0 +1,91 @@
+//! Checks of the manifests in `deploy` that need no cluster.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use docs::page::root;
+use serde::Deserialize;
+use serde_yaml_ng::Value;
+
+/// The ports that the activators lease: no container declares them.
+const LEASED: RangeInclusive<u64> = 20_000..=29_999;
+/// Manifests that `kubectl apply -k` leaves out.
+const OPTIONAL: [&str; 1] = ["custom-metrics.yaml"];
+
+/// All objects of `deploy`, by file.
+fn manifests() -> BTreeMap<String, Vec<Value>> {
+    let files = std::fs::read_dir(root().join("deploy")).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let documents = serde_yaml_ng::Deserializer::from_str(&text);
+        let objects = documents.map(|document| Value::deserialize(document).unwrap()).collect();
+        (path.file_name().unwrap().to_str().unwrap().to_owned(), objects)
+    };
+    files.map(read).collect()
+}
+
+fn of_kind(kind: &str) -> BTreeMap<String, Value> {
+    let all = manifests().into_values().flatten().filter(|object| object["kind"] == kind);
+    all.map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), object)).collect()
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_sequence().into_iter().flatten()
+}
+
+fn containers(deployment: &Value) -> impl Iterator<Item = &Value> {
+    items(&deployment["spec"]["template"]["spec"]["containers"])
+}
+
+#[test]
+fn kustomization_has_every_manifest_that_is_not_optional() {
+    let files = manifests();
+    let resources = items(&files["kustomization.yaml"][0]["resources"]);
+    let listed: BTreeSet<&str> = resources.filter_map(Value::as_str).collect();
+    let rest = ["kustomization.yaml"].into_iter().chain(OPTIONAL);
+    let wanted: BTreeSet<&str> =
+        files.keys().map(String::as_str).filter(|file| !rest.clone().any(|r| r == *file)).collect();
+    assert_eq!(listed, wanted);
+}
+
+#[test]
+fn network_policy_opens_the_ports_of_its_deployment_and_no_other() {
+    let policies = of_kind("NetworkPolicy");
+    let deployments = of_kind("Deployment");
+    assert_eq!(policies.keys().collect::<Vec<_>>(), deployments.keys().collect::<Vec<_>>());
+    for (name, deployment) in &deployments {
+        let spec = &policies[name]["spec"];
+        assert_eq!(spec["podSelector"], deployment["spec"]["selector"], "{name}");
+        let declared = containers(deployment).flat_map(|container| items(&container["ports"]));
+        let declared = declared.map(|port| port["containerPort"].as_u64().unwrap());
+        let mut wanted: BTreeSet<(u64, u64)> = declared.map(|port| (port, port)).collect();
+        if name == "activator" {
+            wanted.insert((*LEASED.start(), *LEASED.end()));
+        }
+        let rules = items(&spec["ingress"]).flat_map(|rule| items(&rule["ports"]));
+        let range = |rule: &Value| {
+            let first = rule["port"].as_u64().unwrap();
+            (first, rule["endPort"].as_u64().unwrap_or(first))
+        };
+        let opened: Vec<(u64, u64)> = rules.map(range).collect();
+        assert_eq!(opened.iter().copied().collect::<BTreeSet<_>>(), wanted, "{name}");
+        assert_eq!(opened.len(), wanted.len(), "{name} opens a port twice");
+        assert_eq!(items(&spec["egress"]).count(), 1, "a default-deny policy would cut {name}");
+    }
+}
+
+#[test]
+fn every_deployment_has_a_priority_a_disruption_budget_and_requests() {
+    let (classes, budgets) = (of_kind("PriorityClass"), of_kind("PodDisruptionBudget"));
+    for (name, deployment) in &of_kind("Deployment") {
+        let class = &deployment["spec"]["template"]["spec"]["priorityClassName"];
+        assert!(class.as_str().is_some_and(|class| classes.contains_key(class)), "{name}: {class:?}");
+        assert_eq!(budgets[name]["spec"]["selector"], deployment["spec"]["selector"], "{name}");
+        for container in containers(deployment) {
+            let requests = &container["resources"]["requests"];
+            assert!(requests["cpu"].is_string() && requests["memory"].is_string(), "{name}");
+        }
+    }
+}
