@@ -71,6 +71,7 @@ lint: module-graph deny ## Check formatting, lints, import cycles and crates; wa
 	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	@test -z "$$(gofmt -l tests/cluster | tee /dev/stderr)"
 	cd tests/cluster && go vet ./...
+	cd tests/cluster/policies && go vet ./...
 
 .PHONY: module-graph
 module-graph: ## Print which module uses which, and fail on an import cycle or a crowded folder
@@ -172,8 +173,9 @@ bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haprox
 	  --profile $(or $(PROXY),queue-proxy)
 
 .PHONY: test-cluster
-test-cluster: cluster-ready ## Test the cluster tool
+test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 	cd tests/cluster && CLUSTER_TEST=1 go test ./...
+	cd tests/cluster/policies && go test ./...
 
 # Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs.
 .PHONY: test-system

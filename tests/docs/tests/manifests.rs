@@ -40,6 +40,21 @@ fn containers(deployment: &Value) -> impl Iterator<Item = &Value> {
 }
 
 #[test]
+fn admission_policies_refer_to_no_object_that_may_be_lost() {
+    for kind in ["Mutating", "Validating"] {
+        let policies = of_kind(&format!("{kind}AdmissionPolicy"));
+        let bindings = of_kind(&format!("{kind}AdmissionPolicyBinding"));
+        for (name, policy) in &policies {
+            let binding = bindings.values().find(|binding| binding["spec"]["policyName"] == name.as_str());
+            let binding = binding.unwrap_or_else(|| panic!("{name} has no binding"));
+            let parameters = [&policy["spec"]["paramKind"], &binding["spec"]["paramRef"]];
+            assert!(parameters.iter().all(|value| value.is_null()), "{name} has parameters");
+        }
+        assert!(!policies.is_empty() && bindings.len() == policies.len());
+    }
+}
+
+#[test]
 fn kustomization_has_every_manifest_that_is_not_optional() {
     let files = manifests();
     let resources = items(&files["kustomization.yaml"][0]["resources"]);

@@ -1,0 +1,408 @@
+// Package policies evaluates the admission policies of deploy with the API server's own code: who may
+// write which object, without a cluster.
+package policies
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	zeroScaler = "system:serviceaccount:rouse-system:zero-scaler"
+	activator  = "system:serviceaccount:rouse-system:activator"
+	collector  = "system:serviceaccount:kube-system:generic-garbage-collector"
+	namespaces = "system:serviceaccount:kube-system:namespace-controller"
+	manager    = "system:kube-controller-manager"
+	tenant     = "tenant"
+	ours       = "zero-scaler.autoscaling.rouse.dev"
+	kubernetes = "endpointslice-controller.k8s.io"
+	mirroring  = "endpointslicemirroring-controller.k8s.io"
+	another    = "mesh.example.com"
+)
+
+type object map[string]any
+
+// request is one request to the API server, without what the policies do not read.
+type request struct {
+	user      string
+	groups    []string
+	operation admission.Operation
+	before    object
+	after     object
+	// rights are the resources that the user may update, as GROUP/RESOURCE/SUBRESOURCE.
+	rights []string
+}
+
+// policies returns the ValidatingAdmissionPolicies of a file by the first word of their names.
+func policies(t *testing.T, file string) map[string]*admissionv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	content, err := os.ReadFile("../../../deploy/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, bound := map[string]*admissionv1.ValidatingAdmissionPolicy{}, map[string]bool{}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy := &admissionv1.ValidatingAdmissionPolicy{}
+		if err := yaml.UnmarshalStrict(document, policy); err == nil && policy.Kind == "ValidatingAdmissionPolicy" {
+			found[strings.Split(policy.Name, ".")[0]] = policy
+			continue
+		}
+		binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
+		if err := yaml.UnmarshalStrict(document, binding); err != nil {
+			t.Fatal(err)
+		}
+		if binding.Spec.ParamRef != nil || len(binding.Spec.ValidationActions) != 1 || binding.Spec.ValidationActions[0] != "Deny" {
+			t.Errorf("binding %s does not deny by itself", binding.Name)
+		}
+		bound[binding.Spec.PolicyName] = true
+	}
+	for _, policy := range found {
+		if !bound[policy.Name] {
+			t.Errorf("policy %s has no binding", policy.Name)
+		}
+	}
+	return found
+}
+
+// withSidecar returns what the policy of the sidecar makes of a pod, by its first mutation.
+func withSidecar(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	content, err := os.ReadFile("../../../deploy/queue-proxy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content))).Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := &admissionv1.MutatingAdmissionPolicy{}
+	if err := yaml.UnmarshalStrict(document, policy); err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range policy.Spec.Variables {
+		compiled := compiler.CompileAndStoreVariable(
+			&validating.Variable{Name: variable.Name, Expression: variable.Expression},
+			cel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
+		if compiled.Error != nil {
+			t.Fatalf("variable %s: %v", variable.Name, compiled.Error)
+		}
+	}
+	// Without parameters, as the API server compiles a policy without paramKind.
+	evaluator := compiler.CompileMutatingEvaluator(
+		&patch.JSONPatchCondition{Expression: policy.Spec.Mutations[0].JSONPatch.Expression},
+		cel.OptionalVariableDeclarations{HasAuthorizer: true, HasPatchTypes: true}, environment.NewExpressions)
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	kind, resource := corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithResource("pods")
+	attributes := admission.NewAttributesRecord(
+		pod, nil, kind, "shop", "web", resource, "", admission.Create, nil, false, &user.DefaultInfo{})
+	patched, err := patch.NewJSONPatcher(evaluator).Patch(compiler.CreateContext(context.Background()), patch.Request{
+		MatchedResource: resource,
+		VersionedAttributes: &admission.VersionedAttributes{
+			Attributes: attributes, VersionedKind: kind, VersionedObject: admission.NewLazyObject(pod)},
+		ObjectInterfaces: admission.NewObjectInterfacesFromScheme(scheme),
+		Namespace:        &corev1.Namespace{},
+	}, celconfig.RuntimeCELCostBudget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patched.(*corev1.Pod)
+}
+
+// compile compiles a policy as the API server does.
+func compile(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
+	t.Helper()
+	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	withAuthorizer := cel.OptionalVariableDeclarations{HasAuthorizer: true}
+	for _, variable := range policy.Spec.Variables {
+		compiled := compiler.CompileAndStoreVariable(
+			&validating.Variable{Name: variable.Name, Expression: variable.Expression}, withAuthorizer, environment.NewExpressions)
+		if compiled.Error != nil {
+			t.Fatalf("%s, variable %s: %v", policy.Name, variable.Name, compiled.Error)
+		}
+	}
+	var conditions, validations, messages []cel.ExpressionAccessor
+	for i := range policy.Spec.MatchConditions {
+		conditions = append(conditions, (*matchconditions.MatchCondition)(&policy.Spec.MatchConditions[i]))
+	}
+	for _, validation := range policy.Spec.Validations {
+		validations = append(validations, &validating.ValidationCondition{
+			Expression: validation.Expression, Message: validation.Message, Reason: validation.Reason})
+		messages = append(messages, nil)
+		if validation.MessageExpression != "" {
+			messages[len(messages)-1] = &validating.MessageExpressionCondition{MessageExpression: validation.MessageExpression}
+		}
+	}
+	evaluator := func(expressions []cel.ExpressionAccessor, declarations cel.OptionalVariableDeclarations) cel.ConditionEvaluator {
+		compiled := compiler.CompileCondition(expressions, declarations, environment.NewExpressions)
+		for _, err := range compiled.CompilationErrors() {
+			t.Fatalf("%s: %v", policy.Name, err)
+		}
+		return compiled
+	}
+	var matcher matchconditions.Matcher
+	if len(conditions) > 0 {
+		matcher = matchconditions.NewMatcher(evaluator(conditions, withAuthorizer), policy.Spec.FailurePolicy, "policy", "validate", policy.Name)
+	}
+	return validating.NewValidator(
+		evaluator(validations, withAuthorizer), matcher, evaluator(nil, withAuthorizer),
+		evaluator(messages, cel.OptionalVariableDeclarations{}), policy.Spec.FailurePolicy, nil)
+}
+
+// denial returns why the policy refuses a request; empty if it does not.
+func denial(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy, request request) string {
+	t.Helper()
+	convert := func(content object) runtime.Object {
+		if content == nil {
+			return nil
+		}
+		// Through JSON, for the types that the API server has.
+		encoded, err := yaml.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(encoded, &decoded.Object); err != nil {
+			t.Fatal(err)
+		}
+		return decoded
+	}
+	kind := schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Kind"}
+	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "kinds"}
+	info := &user.DefaultInfo{Name: request.user, Groups: request.groups}
+	before, after := convert(request.before), convert(request.after)
+	attributes := admission.NewAttributesRecord(after, before, kind, "shop", "web", resource, "", request.operation, nil, false, info)
+	versioned := &admission.VersionedAttributes{
+		Attributes: attributes, VersionedKind: kind,
+		VersionedObject: admission.NewLazyObject(after), VersionedOldObject: admission.NewLazyObject(before)}
+	authorizer := rights{request.rights}
+	result := compile(t, policy).Validate(
+		context.Background(), resource, versioned, nil, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, authorizer)
+	for _, decision := range result.Decisions {
+		if decision.Evaluation == validating.EvalError {
+			t.Fatalf("%s: %s", policy.Name, decision.Message)
+		}
+		if decision.Action == validating.ActionDeny {
+			return decision.Message
+		}
+	}
+	return ""
+}
+
+// rights authorizes updates of these resources in one namespace.
+type rights struct{ resources []string }
+
+func (r rights) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	name := attributes.GetAPIGroup() + "/" + attributes.GetResource() + "/" + attributes.GetSubresource()
+	if attributes.GetVerb() == "update" && attributes.GetNamespace() == "shop" && slices.Contains(r.resources, name) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// check expects the policy to admit or to refuse each request.
+func check(t *testing.T, name string, admitted bool, requests ...request) {
+	t.Helper()
+	policy, ok := policies(t, "policies.yaml")[name]
+	if !ok {
+		t.Fatalf("there is no policy %s", name)
+	}
+	for i, request := range requests {
+		message := denial(t, policy, request)
+		if (message == "") != admitted {
+			t.Errorf("%s, request %d, %s by %s: %q", name, i, request.operation, request.user, message)
+		}
+	}
+}
+
+func labelled(labels object, spec object) object {
+	return object{"metadata": object{"name": "web", "labels": labels}, "spec": spec}
+}
+
+func TestInternalObjectsAreWrittenByTheZeroScalerAlone(t *testing.T) {
+	claim := object{"metadata": object{"name": "web"}, "status": object{"ports": []object{{"activatorPort": 20000}}}}
+	for _, policy := range []string{"internal-objects", "internal-slices"} {
+		check(t, policy, true,
+			request{user: zeroScaler, operation: admission.Create, after: claim},
+			request{user: zeroScaler, operation: admission.Update, before: claim, after: claim},
+			request{user: collector, operation: admission.Delete, before: claim},
+			request{user: collector, operation: admission.Update, before: claim, after: claim},
+			request{user: namespaces, operation: admission.Delete, before: claim},
+			request{user: manager, operation: admission.Delete, before: claim},
+			request{user: "admin", groups: []string{"system:masters"}, operation: admission.Delete, before: claim})
+		check(t, policy, false,
+			request{user: tenant, groups: []string{"system:authenticated"}, operation: admission.Create, after: claim},
+			request{user: tenant, operation: admission.Update, before: claim, after: claim},
+			request{user: tenant, operation: admission.Delete, before: claim},
+			request{user: activator, operation: admission.Update, before: claim, after: claim},
+			request{user: "system:serviceaccount:shop:zero-scaler", operation: admission.Create, after: claim})
+	}
+}
+
+func TestActivatorScalesFromZeroToOneOnly(t *testing.T) {
+	size := func(replicas any) object { return object{"spec": object{"replicas": replicas}} }
+	// The API server leaves replicas out where it is 0, and spec with it.
+	for _, zero := range []object{size(0), {"spec": object{}}, {}} {
+		check(t, "activator-scale", true, request{user: activator, operation: admission.Update, before: zero, after: size(1)})
+		check(t, "activator-scale", false,
+			request{user: activator, operation: admission.Update, before: zero, after: size(2)},
+			request{user: activator, operation: admission.Update, before: size(1), after: zero},
+			request{user: activator, operation: admission.Update, before: zero, after: zero})
+	}
+	check(t, "activator-scale", false,
+		request{user: activator, operation: admission.Update, before: size(5), after: size(1)},
+		request{user: activator, operation: admission.Update, before: size(1), after: size(1)})
+	check(t, "activator-scale", true,
+		request{user: zeroScaler, operation: admission.Update, before: size(5), after: size(0)},
+		request{user: tenant, operation: admission.Update, before: size(1), after: size(9)})
+}
+
+func TestZeroScalerWritesItsOwnServicesOnly(t *testing.T) {
+	label := object{"autoscaling.rouse.dev/workload": "web"}
+	own := labelled(label, object{"clusterIP": "None", "selector": object{"app": "web"}})
+	users := labelled(object{"app": "web"}, object{"clusterIP": "10.96.0.1"})
+	bare := object{"metadata": object{"name": "web"}, "spec": object{}}
+	check(t, "zero-scaler-services", true,
+		request{user: zeroScaler, operation: admission.Create, after: own},
+		request{user: zeroScaler, operation: admission.Update, before: own, after: own},
+		request{user: zeroScaler, operation: admission.Delete, before: own},
+		request{user: tenant, operation: admission.Update, before: users, after: users})
+	check(t, "zero-scaler-services", false,
+		request{user: zeroScaler, operation: admission.Create, after: users},
+		request{user: zeroScaler, operation: admission.Create, after: labelled(label, object{"type": "LoadBalancer"})},
+		request{user: zeroScaler, operation: admission.Create,
+			after: labelled(label, object{"clusterIP": "None", "externalIPs": []string{"192.0.2.1"}})},
+		request{user: zeroScaler, operation: admission.Update, before: users, after: own},
+		request{user: zeroScaler, operation: admission.Update, before: bare, after: own},
+		request{user: zeroScaler, operation: admission.Update, before: own, after: users},
+		request{user: zeroScaler, operation: admission.Delete, before: users},
+		request{user: zeroScaler, operation: admission.Delete, before: bare})
+}
+
+func TestZeroScalerWritesItsOwnSlicesOnly(t *testing.T) {
+	of := func(manager string) object {
+		return object{"metadata": object{"name": "web-1", "labels": object{"endpointslice.kubernetes.io/managed-by": manager}}}
+	}
+	bare := object{"metadata": object{"name": "web-1"}}
+	check(t, "zero-scaler-slices", true,
+		request{user: zeroScaler, operation: admission.Create, after: of(ours)},
+		request{user: zeroScaler, operation: admission.Update, before: of(ours), after: of(ours)},
+		request{user: zeroScaler, operation: admission.Delete, before: of(ours)},
+		request{user: zeroScaler, operation: admission.Delete, before: of(kubernetes)},
+		request{user: tenant, operation: admission.Delete, before: of(another)})
+	check(t, "zero-scaler-slices", false,
+		request{user: zeroScaler, operation: admission.Create, after: of(kubernetes)},
+		request{user: zeroScaler, operation: admission.Create, after: bare},
+		request{user: zeroScaler, operation: admission.Update, before: of(kubernetes), after: of(ours)},
+		request{user: zeroScaler, operation: admission.Update, before: of(ours), after: of(kubernetes)},
+		request{user: zeroScaler, operation: admission.Delete, before: of(mirroring)},
+		request{user: zeroScaler, operation: admission.Delete, before: of(another)},
+		request{user: zeroScaler, operation: admission.Delete, before: bare})
+}
+
+func TestPodAutoscalerNeedsItsAuthorsRightToScaleTheTarget(t *testing.T) {
+	scaling := func(version, kind string, max int) object {
+		target := object{"apiVersion": version, "kind": kind, "name": "web"}
+		return object{"metadata": object{"name": "web"}, "spec": object{"scaleTargetRef": target, "maxReplicas": max}}
+	}
+	create := func(version, kind string, rights ...string) request {
+		return request{user: tenant, operation: admission.Create, after: scaling(version, kind, 1), rights: rights}
+	}
+	const policy = "podautoscaler-targets"
+	check(t, policy, true,
+		create("apps/v1", "Deployment", "apps/deployments/scale"),
+		create("apps/v1", "StatefulSet", "apps/statefulsets/scale"),
+		create("apps/v1", "ReplicaSet", "apps/replicasets/scale"),
+		create("argoproj.io/v1alpha1", "Rollout", "argoproj.io/*/scale"),
+		create("v1", "ReplicationController", "/*/scale"))
+	check(t, policy, false,
+		create("apps/v1", "Deployment"),
+		create("apps/v1", "Deployment", "apps/statefulsets/scale", "apps/deployments/", "/deployments/scale"),
+		create("argoproj.io/v1alpha1", "Rollout", "argoproj.io/rollouts/scale"),
+		create("example.com/v1", "Deployment", "apps/deployments/scale"))
+
+	before, after := scaling("apps/v1", "Deployment", 1), scaling("apps/v1", "Deployment", 9)
+	annotated, owned := scaling("apps/v1", "Deployment", 1), scaling("apps/v1", "Deployment", 1)
+	annotated["metadata"] = object{"name": "web", "annotations": object{"autoscaling.rouse.dev/min-scale": "9"}}
+	owned["metadata"] = object{"name": "web", "finalizers": []string{"foregroundDeletion"}}
+	right := []string{"apps/deployments/scale"}
+	check(t, policy, false,
+		request{user: tenant, operation: admission.Update, before: before, after: after},
+		request{user: tenant, operation: admission.Update, before: before, after: annotated},
+		request{user: tenant, operation: admission.Update, before: annotated, after: before})
+	check(t, policy, true,
+		request{user: tenant, operation: admission.Update, before: before, after: after, rights: right},
+		request{user: tenant, operation: admission.Update, before: before, after: annotated, rights: right},
+		request{user: tenant, operation: admission.Update, before: before, after: before},
+		request{user: collector, operation: admission.Update, before: before, after: owned},
+		request{user: zeroScaler, operation: admission.Create, after: before},
+		request{user: zeroScaler, operation: admission.Update, before: before, after: after})
+
+	denied := create("argoproj.io/v1alpha1", "Rollout")
+	message := denial(t, policies(t, "policies.yaml")[policy], denied)
+	if want := `you may not update the scale of Rollout web (*/scale in API group "argoproj.io")`; !strings.Contains(message, want) {
+		t.Errorf("the message is %q", message)
+	}
+}
+
+func TestSidecarIsAddedWithoutAnyOtherObject(t *testing.T) {
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/h", Port: intstr.FromInt32(8080)}}}
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "app", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}, ReadinessProbe: probe}}}}
+	pod = withSidecar(t, pod)
+	if len(pod.Spec.InitContainers) != 1 {
+		t.Fatalf("init containers: %v", pod.Spec.InitContainers)
+	}
+	sidecar := pod.Spec.InitContainers[0]
+	requests, limits := sidecar.Resources.Requests, sidecar.Resources.Limits
+	if !strings.HasPrefix(sidecar.Image, "rouse/queue-proxy:v") || requests.Cpu().String() != "25m" ||
+		requests.Memory().String() != "16Mi" || limits.Memory().String() != "128Mi" {
+		t.Errorf("the sidecar is %+v", sidecar)
+	}
+	if path := pod.Spec.Containers[0].ReadinessProbe.HTTPGet.Path; path != "/app-ready" {
+		t.Errorf("the app's probe is at %s", path)
+	}
+}
