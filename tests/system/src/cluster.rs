@@ -2,6 +2,7 @@
 //! test.
 
 pub mod account_token;
+pub mod impersonation;
 pub mod installation;
 pub mod lock;
 pub mod namespace;

@@ -8,6 +8,7 @@ mod hostile_pod;
 mod hpa_deletion;
 mod made_managed;
 mod metric_access;
+mod policies;
 mod redis;
 mod scale_to_zero;
 mod scale_to_zero_off;
