@@ -1,6 +1,7 @@
 //! Errors of a request that got no usable response.
 
 use std::io;
+use std::time::Duration;
 
 /// An error of a request body or of a service; only its text is used.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -11,6 +12,9 @@ pub enum Error {
     /// The connection could not be opened, or accepted no byte: nothing was sent.
     #[error("no connection: {0}")]
     Unreachable(#[source] io::Error),
+    /// There was no stream for it: nothing was sent.
+    #[error(transparent)]
+    NoFreeStream(#[from] NoFreeStream),
     /// The request was sent, at least in part, and the connection ended before the first byte of a
     /// response.
     #[error("connection closed before the response: {0}")]
@@ -25,6 +29,20 @@ pub enum Error {
     /// The request body failed, or its length differs from its head.
     #[error("request body failed: {0}")]
     RequestBody(#[source] BoxError),
+}
+
+/// Why a request got no HTTP/2 stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoFreeStream {
+    /// Too many requests wait for a stream.
+    #[error("all HTTP/2 streams to the server are in use, and too many requests wait for one")]
+    QueueFull,
+    /// It waited too long.
+    #[error("all HTTP/2 streams to the server were in use for {after:?}")]
+    TimedOut {
+        /// How long it waited.
+        after: Duration,
+    },
 }
 
 /// Why a response is not passed on.

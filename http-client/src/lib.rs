@@ -1,5 +1,5 @@
 //! The HTTP client of both proxies. Over HTTP/1.1 the task that sends the request drives the
-//! connection, one exchange at a time; over HTTP/2 all requests share one connection.
+//! connection, one exchange at a time; over HTTP/2 requests share a few connections.
 //!
 //! ```text
 //!  request ─► Pool ─► Upload ───────► Connection ─► ResponseHead ─► ResponseBody ─► the client's response
@@ -23,14 +23,15 @@ mod error;
 pub mod headers;
 mod http1;
 mod http2;
+mod open_stream;
 mod read_ahead;
 pub mod read_buffer;
 mod response;
 #[cfg(test)]
 mod tests;
 
-pub use error::{BoxError, Error, InvalidResponse};
+pub use error::{BoxError, Error, InvalidResponse, NoFreeStream};
 pub use http1::{Pool, PoolOptions, RequestBody, send_once};
-pub use http2::Http2Connection;
+pub use http2::{Http2Options, Http2Pool};
 pub use read_ahead::ReadAhead;
 pub use response::{BodyError, ResponseBody, SwitchedConnection};

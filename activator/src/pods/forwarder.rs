@@ -14,8 +14,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty, Limited};
-use http_client::InvalidResponse;
-use http_client::ResponseBody;
+use http_client::{InvalidResponse, NoFreeStream, ResponseBody};
 use hyper::body::Incoming;
 
 use crate::pods::connector::connect;
@@ -39,6 +38,9 @@ pub enum ForwardError {
     /// No connection: nothing was sent, so the request can be sent to another pod.
     #[error("no connection to the pod: {0}")]
     Unreachable(#[source] io::Error),
+    /// All streams to the pod are in use. Nothing was sent.
+    #[error(transparent)]
+    NoFreeStream(NoFreeStream),
     /// The connection ended before any byte of a response. The request is idempotent (RFC 9110,
     /// 9.2.2), so it can be sent to another pod.
     #[error("the pod closed the connection without a response: {0}")]
@@ -104,7 +106,7 @@ impl Forwarder {
         let sent = if head.version == Version::HTTP_2 {
             let request = Request::from_parts(head.clone(), body.lend());
             // Boxed: otherwise the future of every request would be larger.
-            Box::pin(pod.http2.send(request, || connect(to))).await
+            Box::pin(pod.http2.send(request, move || connect(to))).await
         } else {
             pod.http1.send(head, body.lend(), || connect(to)).await
         };
@@ -116,6 +118,7 @@ impl Forwarder {
             http_client::Error::Unreachable(cause)
             | http_client::Error::Unanswered(cause)
             | http_client::Error::Failed(cause) => ForwardError::Failed(cause),
+            http_client::Error::NoFreeStream(none) => ForwardError::NoFreeStream(none),
             http_client::Error::InvalidResponse(bad) => ForwardError::BadResponse(bad),
             http_client::Error::RequestBody(_) => ForwardError::RequestBodyFailed,
         })?;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use http_client::NoFreeStream;
 use proxy::gateway::MalformedRequest;
 
 use crate::pods::forwarder::ForwardError;
@@ -94,6 +95,12 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::MisroutedProbe => (StatusCode::BAD_REQUEST, "MisroutedProbe", None),
         RequestError::Forward(ForwardError::Unreachable(_) | ForwardError::OtherPod) => {
             (StatusCode::BAD_GATEWAY, "PodUnreachable", None)
+        }
+        RequestError::Forward(ForwardError::NoFreeStream(NoFreeStream::QueueFull)) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "PodStreamsFull", Some(QUEUE_RETRY_SECONDS))
+        }
+        RequestError::Forward(ForwardError::NoFreeStream(NoFreeStream::TimedOut { .. })) => {
+            (StatusCode::GATEWAY_TIMEOUT, "PodStreamsFull", None)
         }
         RequestError::Forward(ForwardError::Unanswered(_) | ForwardError::Failed(_)) => {
             (StatusCode::BAD_GATEWAY, "PodFailed", None)

@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::decoder::ResponseDecoder;
 use crate::http1::{Connection, Pool};
+use crate::open_stream::OpenStream;
 use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
 
@@ -48,7 +50,11 @@ enum BodyState {
     /// Failed; the next poll returns the error.
     Failed(BodyError),
     SwitchedConnection(Box<SwitchedConnection>),
-    Http2(Incoming),
+    /// The stream is free when the body is dropped.
+    Http2 {
+        body: Incoming,
+        _stream: Arc<OpenStream>,
+    },
 }
 
 /// A body that is not complete.
@@ -90,6 +96,11 @@ impl ResponseBody {
         Self(BodyState::SwitchedConnection(Box::new(switched)))
     }
 
+    /// The body of an HTTP/2 response on `stream`.
+    pub(crate) fn http2(body: Incoming, stream: Arc<OpenStream>) -> Self {
+        Self(BodyState::Http2 { body, _stream: stream })
+    }
+
     /// Takes the connection of a response with status 101. Such a response has no body.
     pub fn take_switched(&mut self) -> Option<SwitchedConnection> {
         if !matches!(self.0, BodyState::SwitchedConnection(_)) {
@@ -117,13 +128,6 @@ impl ResponseBody {
     }
 }
 
-impl From<Incoming> for ResponseBody {
-    /// The body of an HTTP/2 response.
-    fn from(body: Incoming) -> Self {
-        Self(BodyState::Http2(body))
-    }
-}
-
 impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyError;
@@ -143,7 +147,7 @@ impl Body for ResponseBody {
                 BodyState::Failed(error) => Poll::Ready(Some(Err(error))),
                 _ => Poll::Ready(None),
             },
-            BodyState::Http2(body) => Pin::new(body).poll_frame(cx).map_err(BodyError::Http2),
+            BodyState::Http2 { body, .. } => Pin::new(body).poll_frame(cx).map_err(BodyError::Http2),
             BodyState::Ended | BodyState::SwitchedConnection(_) => Poll::Ready(None),
         }
     }
@@ -152,7 +156,7 @@ impl Body for ResponseBody {
         match &self.0 {
             BodyState::Ended | BodyState::SwitchedConnection(_) => true,
             BodyState::ResponseStream(_) | BodyState::Failed(_) => false,
-            BodyState::Http2(body) => body.is_end_stream(),
+            BodyState::Http2 { body, .. } => body.is_end_stream(),
         }
     }
 
@@ -161,7 +165,7 @@ impl Body for ResponseBody {
             BodyState::Ended | BodyState::SwitchedConnection(_) => SizeHint::with_exact(0),
             BodyState::ResponseStream(streaming) => streaming.decoder.size_hint(),
             BodyState::Failed(_) => SizeHint::default(),
-            BodyState::Http2(body) => body.size_hint(),
+            BodyState::Http2 { body, .. } => body.size_hint(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! AppConnections: one worker's connections to the app.
 //!
-//! HTTP/1.1 requests use a pool, HTTP/2 requests share one connection. The app receives the
+//! HTTP/1.1 requests use a pool, HTTP/2 requests share a few connections. The app receives the
 //! protocol version of its client, so gRPC works without configuration. Each worker has its own
 //! connections, so that a request and its connection stay on one thread.
 
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::{Request, Response, Version};
-use http_client::{Http2Connection, Pool, PoolOptions, ResponseBody};
+use http_client::{Http2Options, Http2Pool, Pool, PoolOptions, ResponseBody};
 use tokio::net::TcpStream;
 
 use super::error_response::RequestError;
@@ -18,20 +18,27 @@ use super::request_body::RequestBody;
 /// Servers close idle connections after 2 s (gunicorn) or 5 s (Node.js), and a request sent at that
 /// moment may be lost. A new connection over loopback costs about 50 µs.
 const POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_millis(1500), max_idle: 1024 };
+/// Servers announce the close of an HTTP/2 connection, so the idle time need not be shorter than
+/// theirs. The app is on the same host, and needs no PING.
+const HTTP2: Http2Options = Http2Options {
+    ping: None,
+    idle_timeout: Duration::from_secs(60),
+    stream_timeout: Duration::from_secs(10),
+};
 
 /// A client of the app.
 #[derive(Debug)]
 pub(crate) struct AppConnections {
     app: SocketAddr,
     http1: Pool,
-    http2: Http2Connection<RequestBody>,
+    http2: Http2Pool<RequestBody>,
 }
 
 // === impl AppConnections ===
 
 impl AppConnections {
     pub(crate) fn new(app: SocketAddr) -> Self {
-        Self { app, http1: Pool::new(POOL), http2: Http2Connection::new(None) }
+        Self { app, http1: Pool::new(POOL), http2: Http2Pool::new(HTTP2) }
     }
 
     /// Sends `request` and returns after the head of the response.
@@ -39,7 +46,8 @@ impl AppConnections {
         &self,
         request: Box<Request<RequestBody>>,
     ) -> Result<Response<ResponseBody>, RequestError> {
-        let connect = || connect(self.app);
+        let app = self.app;
+        let connect = || connect(app);
         let sent = if request.version() == Version::HTTP_2 {
             // Boxed to keep this future small for HTTP/1.1 requests.
             Box::pin(self.http2.send(*request, connect)).await

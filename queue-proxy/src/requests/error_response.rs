@@ -5,7 +5,7 @@ use autoscaler::routing::breaker::QueueFull;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
-use http_client::InvalidResponse;
+use http_client::{InvalidResponse, NoFreeStream};
 use proxy::gateway::MalformedRequest;
 
 use super::timeouts::TimeoutExceeded;
@@ -25,6 +25,8 @@ pub(crate) enum RequestError {
     Unavailable(#[from] Unavailable),
     #[error("the app refuses connections; check that it listens on the configured port")]
     AppUnreachable,
+    #[error(transparent)]
+    NoFreeStream(NoFreeStream),
     #[error("the app closed the connection before it responded, or violated HTTP")]
     AppFailed,
     #[error("the request is for another pod, which may have had this address before")]
@@ -49,6 +51,7 @@ impl From<http_client::Error> for RequestError {
     fn from(error: http_client::Error) -> Self {
         match error {
             http_client::Error::Unreachable(_) => Self::AppUnreachable,
+            http_client::Error::NoFreeStream(none) => Self::NoFreeStream(none),
             http_client::Error::Unanswered(_) | http_client::Error::Failed(_) => Self::AppFailed,
             http_client::Error::InvalidResponse(invalid) => Self::InvalidResponse(invalid),
             http_client::Error::RequestBody(_) => Self::RequestBodyFailed,
@@ -64,14 +67,17 @@ impl RequestError {
             Self::Unavailable(Unavailable::ProbeForOtherComponent) | Self::RequestBodyFailed => {
                 StatusCode::BAD_REQUEST
             }
-            Self::QueueFull(_) | Self::Unavailable(_) | Self::TooManyTunnels => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::QueueFull(_)
+            | Self::Unavailable(_)
+            | Self::TooManyTunnels
+            | Self::NoFreeStream(NoFreeStream::QueueFull) => StatusCode::SERVICE_UNAVAILABLE,
             Self::OtherPod | Self::AppUsesHttp => StatusCode::MISDIRECTED_REQUEST,
             Self::NotATunnelRequest => StatusCode::UPGRADE_REQUIRED,
             Self::AppUnreachable | Self::AppFailed | Self::InvalidResponse(_) => StatusCode::BAD_GATEWAY,
             Self::MalformedRequest(malformed) => malformed.status(),
-            Self::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::TimedOut(_) | Self::NoFreeStream(NoFreeStream::TimedOut { .. }) => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
         }
     }
 

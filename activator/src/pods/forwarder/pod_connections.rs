@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_client::{Http2Connection, Pool, PoolOptions};
+use http_client::{Http2Options, Http2Pool, Pool, PoolOptions};
 use hyper::body::Incoming;
 
 use crate::pods::held_body::LentBody;
@@ -17,8 +17,11 @@ use parking_lot::Mutex;
 /// The idle time is shorter than the pods' own, so that no connection is used while the pod closes
 /// it.
 const POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_secs(15), max_idle: 1024 };
-/// How often a pod with open HTTP/2 streams is pinged.
-const PING: Duration = Duration::from_secs(10);
+const HTTP2: Http2Options = Http2Options {
+    ping: Some(Duration::from_secs(10)),
+    idle_timeout: Duration::from_secs(15),
+    stream_timeout: Duration::from_secs(10),
+};
 
 /// The connections to all pods.
 #[derive(Debug, Default)]
@@ -30,7 +33,7 @@ pub(super) struct PodConnections {
 #[derive(Debug)]
 pub(super) struct PodConnection {
     pub(super) http1: Pool,
-    pub(super) http2: Http2Connection<LentBody<Incoming>>,
+    pub(super) http2: Http2Pool<LentBody<Incoming>>,
 }
 
 // === impl PodConnections ===
@@ -51,12 +54,12 @@ impl PodConnections {
 
 impl PodConnection {
     fn is_used(&self) -> bool {
-        !self.http1.is_unused() || self.http2.is_open()
+        !(self.http1.is_unused() && self.http2.is_unused())
     }
 }
 
 impl Default for PodConnection {
     fn default() -> Self {
-        Self { http1: Pool::new(POOL), http2: Http2Connection::new(Some(PING)) }
+        Self { http1: Pool::new(POOL), http2: Http2Pool::new(HTTP2) }
     }
 }

@@ -1,0 +1,233 @@
+//! HTTP/2 connections to one server: streams that wait, stall and fail must not stop other
+//! requests.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use futures::stream;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use http_client::{Error, Http2Options, Http2Pool, NoFreeStream, ResponseBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+const OPTIONS: Http2Options = Http2Options {
+    ping: None,
+    idle_timeout: Duration::from_secs(60),
+    stream_timeout: Duration::from_millis(500),
+};
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+type Client = Http2Pool<Full<Bytes>>;
+
+/// A server that counts its open connections and its requests without a response.
+struct Server {
+    address: SocketAddr,
+    open: watch::Receiver<usize>,
+    hanging: watch::Receiver<usize>,
+}
+
+impl Server {
+    /// Serves `/endless`, which never ends, `/hang`, which never responds, and other paths.
+    async fn start(max_streams: u32) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (count, open) = watch::channel(0);
+        let (hang, hanging) = watch::channel(0);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (count, hang) = (count.clone(), hang.clone());
+                count.send_modify(|open| *open += 1);
+                tokio::spawn(async move {
+                    let mut server = http2::Builder::new(TokioExecutor::new());
+                    server.max_concurrent_streams(max_streams);
+                    // A client may disconnect at any time.
+                    let service = service_fn(move |request| answer(request, hang.clone()));
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                    count.send_modify(|open| *open -= 1);
+                });
+            }
+        });
+        Self { address, open, hanging }
+    }
+
+    /// Sends a request that gets no response, and waits until it has a stream.
+    async fn hang(self: &Arc<Self>, client: &Arc<Client>) {
+        let (server, client, mut hanging) = (self.clone(), client.clone(), self.hanging.clone());
+        let before = *hanging.borrow();
+        tokio::spawn(async move { server.send(&client, "/hang").await.map(drop) });
+        within(hanging.wait_for(|hanging| *hanging > before)).await.unwrap();
+    }
+
+    fn connections(&self) -> usize {
+        *self.open.borrow()
+    }
+
+    async fn send(&self, client: &Client, path: &str) -> Result<Response<ResponseBody>, Error> {
+        let request = Request::get(format!("http://a{path}")).body(Full::default()).unwrap();
+        let address = self.address;
+        client.send(request, move || TcpStream::connect(address)).await
+    }
+
+    async fn get(&self, client: &Client, path: &str) -> Response<ResponseBody> {
+        within(self.send(client, path)).await.unwrap()
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    hang: watch::Sender<usize>,
+) -> Result<Response<Body>, Infallible> {
+    let body = match request.uri().path() {
+        "/endless" => {
+            let piece = Bytes::from(vec![b'x'; 16 << 10]);
+            let pieces = stream::repeat_with(move || Ok(Frame::data(piece.clone())));
+            StreamBody::new(pieces).boxed_unsync()
+        }
+        "/hang" => {
+            hang.send_modify(|hanging| *hanging += 1);
+            std::future::pending().await
+        }
+        "/large" => Full::from(vec![b'x'; 1 << 20]).boxed_unsync(),
+        _ => Full::from("ok").boxed_unsync(),
+    };
+    Ok(Response::new(body))
+}
+
+async fn length(response: Response<ResponseBody>) -> usize {
+    within(response.into_body().collect()).await.unwrap().to_bytes().len()
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.expect("completed in time")
+}
+
+#[tokio::test]
+async fn callers_that_stop_reading_leave_window_to_others() {
+    let (server, client) = (Server::start(200).await, Client::new(OPTIONS));
+    let stopped = join_all((0..20).map(|_| server.get(&client, "/endless"))).await;
+    for mut response in stopped.into_iter().collect::<Vec<_>>() {
+        // One frame is read, so that the stream is known to flow; the rest fills its window.
+        within(response.body_mut().frame()).await.unwrap().unwrap();
+        std::mem::forget(response);
+    }
+    for _ in 0..10 {
+        assert_eq!(length(server.get(&client, "/large").await).await, 1 << 20);
+    }
+}
+
+#[tokio::test]
+async fn request_beyond_stream_limit_uses_another_connection() {
+    let (server, client) = (Server::start(2).await, Arc::new(Client::new(OPTIONS)));
+    let server = Arc::new(server);
+    // The server's limit is known after its first response.
+    assert_eq!(length(server.get(&client, "/").await).await, 2);
+    for _ in 0..5 {
+        server.hang(&client).await;
+    }
+    assert_eq!(length(server.get(&client, "/").await).await, 2);
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
+async fn ended_streams_are_used_again() {
+    let (server, client) = (Server::start(2).await, Client::new(OPTIONS));
+    for _ in 0..20 {
+        let (one, two) = tokio::join!(server.get(&client, "/"), server.get(&client, "/endless"));
+        assert_eq!(length(one).await, 2);
+        drop(two);
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_share_one_connect_and_its_failure() {
+    let client = Client::new(OPTIONS);
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let began = Instant::now();
+    let requests = (0..10).map(|_| {
+        let request = Request::get("http://a/").body(Full::default()).unwrap();
+        client.send(request, || {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            async {
+                tokio::time::sleep(Duration::from_millis(1200)).await;
+                Err::<TcpStream, _>(io::Error::new(io::ErrorKind::TimedOut, "no route"))
+            }
+        })
+    });
+    for result in join_all(requests).await {
+        let Err(Error::Unreachable(error)) = result else { panic!("{result:?}") };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+    assert_eq!(began.elapsed().as_millis() / 100, 12, "all fail at the same time");
+    assert_eq!(attempts.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn connect_outlives_the_request_that_began_it() {
+    let (server, client) = (Server::start(200).await, Client::new(OPTIONS));
+    let (release, released) = watch::channel(false);
+    let connect = || {
+        let (mut released, address) = (released.clone(), server.address);
+        async move {
+            let _ = released.wait_for(|released| *released).await;
+            TcpStream::connect(address).await
+        }
+    };
+    let request = || Request::get("http://a/").body(Full::default()).unwrap();
+    {
+        let first = client.send(request(), connect);
+        tokio::select! { biased; _ = first => panic!("not connected"), () = std::future::ready(()) => {} }
+    }
+    let second = client.send(request(), || async { Err(io::Error::other("a second connect")) });
+    let (_, response) = within(async { tokio::join!(async { release.send(true) }, second) }).await;
+    assert_eq!(length(response.unwrap()).await, 2);
+}
+
+#[tokio::test]
+async fn request_without_free_stream_fails_with_clear_error() {
+    let (server, client) = (Server::start(1).await, Arc::new(Client::new(OPTIONS)));
+    let server = Arc::new(server);
+    assert_eq!(length(server.get(&client, "/").await).await, 2);
+    for _ in 0..Client::MAX_CONNECTIONS {
+        server.hang(&client).await;
+    }
+    let mut requests: Vec<_> =
+        (0..=Client::MAX_WAITING).map(|_| Box::pin(server.send(&client, "/"))).collect();
+    let mut last = requests.pop().unwrap();
+    let waiting = join_all(requests.iter_mut());
+    tokio::select! { biased; _ = waiting => panic!("no stream is free"), () = std::future::ready(()) => {} }
+    let full = within(&mut last).await.unwrap_err();
+    assert!(matches!(full, Error::NoFreeStream(NoFreeStream::QueueFull)), "{full}");
+    for result in within(join_all(requests)).await {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::NoFreeStream(NoFreeStream::TimedOut { .. })), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn idle_connection_closes() {
+    let options = Http2Options { idle_timeout: Duration::from_millis(20), ..OPTIONS };
+    let (server, client) = (Server::start(200).await, Client::new(options));
+    assert_eq!(length(server.get(&client, "/").await).await, 2);
+    let mut open = server.open.clone();
+    within(open.wait_for(|open| *open == 0)).await.unwrap();
+    assert!(client.is_unused());
+    assert_eq!(length(server.get(&client, "/").await).await, 2);
+}
