@@ -5,6 +5,7 @@
 //! finish. [`handle_on_workers`] does the same for connections that are not HTTP.
 
 mod graceful;
+mod idle;
 mod protocol;
 
 use std::convert::Infallible;
@@ -27,22 +28,32 @@ use tokio_util::task::TaskTracker;
 
 use graceful::{DrainObserver, DrainSignal, GracefulConnection};
 
+use idle::{OpenRequests, end_when_idle};
+
 use crate::listener::{AcceptedConnection, Acceptor, ConnectionAddresses};
+use crate::tracked_body::TrackedBody;
 use crate::workers::Workers;
 
 pub use graceful::{close_connection, drain_connection};
 
+/// Streams of one HTTP/2 connection, at most.
+const HTTP2_STREAMS: u32 = 1024;
+/// Bytes of a response that wait in this process until the client reads them, at most.
+const HTTP2_SEND_BUFFER: usize = 64 << 10;
+
 /// Bounds of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
-    /// Time to receive a request's headers. Also the interval and the timeout of HTTP/2 PING.
+    /// Time to receive a request's headers, counted from the end of the previous request. Also the
+    /// idle timeout of HTTP/2 connections, and the interval and the timeout of PING.
     pub header_read_timeout: Duration,
     /// Open connections; more wait in the kernel's backlog.
     pub max_connections: usize,
     /// Largest header section, in bytes.
     pub max_header_bytes: usize,
     /// Initial HTTP/2 stream window, in bytes: what a client may send in one round trip before the
-    /// body is read.
+    /// body is read. The window of the connection fits all streams, so bodies that wait unread
+    /// never stop another one.
     pub http2_window: u32,
     /// Time for running requests to finish after the stop.
     pub drain_timeout: Duration,
@@ -65,8 +76,8 @@ pub trait RequestHandler: Clone + Send + 'static {
 struct Server {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
-    /// Timeout for the first bytes, which show the protocol.
-    first_bytes: Duration,
+    /// Timeout for the first bytes, which show the protocol, and of HTTP/2 without requests.
+    idle_timeout: Duration,
 }
 
 /// The open connections of a listener.
@@ -154,7 +165,7 @@ impl Default for ServerOptions {
             header_read_timeout: Duration::from_secs(30),
             max_connections: 65_536,
             max_header_bytes: 64 * 1024,
-            http2_window: 1024 * 1024,
+            http2_window: 64 * 1024,
             drain_timeout: Duration::from_secs(30),
         }
     }
@@ -228,9 +239,12 @@ impl Server {
             // for, for ever.
             .keep_alive_interval(options.header_read_timeout)
             .keep_alive_timeout(options.header_read_timeout)
+            .max_concurrent_streams(HTTP2_STREAMS)
             .initial_stream_window_size(options.http2_window)
+            .initial_connection_window_size(connection_window(options.http2_window))
+            .max_send_buf_size(HTTP2_SEND_BUFFER)
             .max_header_list_size(u32::try_from(options.max_header_bytes).unwrap_or(u32::MAX));
-        Self { http1, http2, first_bytes: options.header_read_timeout }
+        Self { http1, http2, idle_timeout: options.header_read_timeout }
     }
 
     /// Serves one connection to its end. After the stop it ends gracefully.
@@ -243,7 +257,7 @@ impl Server {
     ) -> Result<(), BoxError> {
         let detected = tokio::select! {
             biased;
-            detected = Protocol::detect(stream, self.first_bytes) => detected?,
+            detected = Protocol::detect(stream, self.idle_timeout) => detected?,
             _ = stopped.changed() => return Ok(()),
         };
         let Some((protocol, stream)) = detected else { return Ok(()) };
@@ -265,20 +279,26 @@ impl Server {
             Protocol::Http2 => {
                 let signal = Arc::new(DrainSignal::default());
                 let observed = signal.clone();
+                let requests = OpenRequests::new();
+                let opened = requests.clone();
                 let service = service_fn(move |request| {
-                    DrainObserver::new(handler.handle(request, &addresses), observed.clone())
+                    let open = opened.begin();
+                    let response = DrainObserver::new(handler.handle(request, &addresses), observed.clone());
+                    async move { response.await.map(|response| response.map(|body| TrackedBody::new(body, open))) }
                 });
+                let connection = self.http2.serve_connection(stream, service);
+                let connection = GracefulConnection::new(connection, stop, Some(signal.clone()));
                 // Boxed: otherwise each HTTP/1 connection's future would have space for it.
-                Box::pin(GracefulConnection::new(
-                    self.http2.serve_connection(stream, service),
-                    stop,
-                    Some(signal),
-                ))
-                .await?;
+                Box::pin(end_when_idle(connection, &requests, &signal, self.idle_timeout)).await?;
             }
         }
         Ok(())
     }
+}
+
+/// The largest window of HTTP/2 has 31 bits.
+fn connection_window(stream_window: u32) -> u32 {
+    stream_window.saturating_mul(HTTP2_STREAMS).min(i32::MAX.unsigned_abs())
 }
 
 #[cfg(test)]

@@ -86,11 +86,16 @@ impl DrainSignal {
     /// Called with each response.
     fn observe<B>(&self, response: &Response<B>) {
         if response.extensions().get::<LastResponse>().is_some() {
-            self.is_set.store(true, Ordering::Release);
-            let connection = self.connection.lock().take();
-            if let Some(connection) = connection {
-                connection.wake();
-            }
+            self.set();
+        }
+    }
+
+    /// Requests the drain.
+    pub(super) fn set(&self) {
+        self.is_set.store(true, Ordering::Release);
+        let connection = self.connection.lock().take();
+        if let Some(connection) = connection {
+            connection.wake();
         }
     }
 

@@ -464,12 +464,12 @@ fn floods() -> Vec<Http2Case> {
             .app_receives_any()
             .gets_goaway(ENHANCE_YOUR_CALM),
         case("each stream above the limit is rejected", "RFC 9113, 5.1.2")
-            .sends((0..201).map(|n| request(2 * n + 1, "POST", "/", &[])))
+            .sends((0..1025).map(|n| request(2 * n + 1, "POST", "/", &[])))
             .app_receives_any()
-            .is_reset(401, REFUSED_STREAM)
-            .sends((0..200).map(|n| data(2 * n + 1, "").ending()))
+            .is_reset(2049, REFUSED_STREAM)
+            .sends((0..1024).map(|n| data(2 * n + 1, "").ending()))
             .gets(1, ok())
-            .gets(399, ok()),
+            .gets(2047, ok()),
     ]
 }
 
