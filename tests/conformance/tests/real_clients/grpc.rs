@@ -3,6 +3,7 @@
 //! Messages are plain bytes, so no protobuf compiler is needed.
 
 mod codec;
+mod many_streams;
 mod service;
 
 use std::net::SocketAddr;
