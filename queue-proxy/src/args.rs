@@ -5,7 +5,7 @@
 //! annotation.
 
 use std::ffi::{OsStr, OsString};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -202,8 +202,9 @@ impl Args {
     }
 }
 
+/// All addresses, IPv6 and IPv4.
 fn any_address(port: u16) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
+    SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))
 }
 
 fn ignoring_empty_variables(
@@ -247,6 +248,9 @@ mod tests {
     fn uses_defaults_of_the_contract_without_flags() {
         let args = parse(&[]).unwrap();
         assert_eq!(args.listen.port(), 8012);
+        for listen in [args.listen, args.stats_listen, args.admin_listen] {
+            assert!(listen.ip().is_unspecified() && listen.is_ipv6(), "{listen}: both families");
+        }
         assert_eq!(args.app_address().to_string(), "127.0.0.1:8080");
         assert_eq!((args.limit(), args.queue_bound()), (ConcurrencyLimit::Unlimited, 0));
         assert_eq!(args.drain_quiet_period, Duration::from_secs(3));

@@ -33,12 +33,12 @@ pub async fn start_drain(admin: SocketAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The loopback address of the same family.
+/// The loopback address of the same family. A port of all addresses is one of IPv4 as well.
 fn over_loopback(listening: SocketAddr) -> SocketAddr {
     let ip = match listening.ip() {
         loopback if loopback.is_loopback() => loopback,
-        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if !ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        _ => Ipv4Addr::LOCALHOST.into(),
     };
     SocketAddr::new(ip, listening.port())
 }
@@ -49,9 +49,12 @@ mod tests {
 
     #[test]
     fn connects_over_loopback_of_the_same_family() {
-        for (listening, expected) in
-            [("0.0.0.0:8022", "127.0.0.1:8022"), ("[::]:8022", "[::1]:8022"), ("127.0.0.2:1", "127.0.0.2:1")]
-        {
+        for (listening, expected) in [
+            ("0.0.0.0:8022", "127.0.0.1:8022"),
+            ("[::]:8022", "127.0.0.1:8022"),
+            ("[fd00::1]:8022", "[::1]:8022"),
+            ("127.0.0.2:1", "127.0.0.2:1"),
+        ] {
             assert_eq!(over_loopback(listening.parse().unwrap()).to_string(), expected);
         }
     }

@@ -1,6 +1,6 @@
 //! Command line and environment of the process.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -22,8 +22,8 @@ pub struct Args {
     /// Namespace of the installation.
     #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     pub system_namespace: String,
-    /// Address to listen on.
-    #[arg(long, env = "ROUSE_LISTEN", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    /// Address to listen on. `::` is all addresses, IPv6 and IPv4.
+    #[arg(long, env = "ROUSE_LISTEN", default_value_t = IpAddr::V6(Ipv6Addr::UNSPECIFIED))]
     pub listen: IpAddr,
     /// Port for reports of activators.
     #[arg(long, env = "ROUSE_STATS_PORT", default_value_t = STATS_PORT)]
@@ -74,6 +74,12 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn listens_on_both_families_by_default() {
+        let args = Args::parse_from(["zero-scaler"]);
+        assert_eq!(args.listen, Ipv6Addr::UNSPECIFIED);
+    }
 
     #[test]
     fn accepts_command_line_definition() {
