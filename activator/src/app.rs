@@ -7,7 +7,7 @@
 //! Held requests are served until the end: watches, probes and pushes run as long as the last of
 //! them.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -82,7 +82,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let app = App::new(args.pod_name.clone(), args.limits, &args.health_check_agents, &registry)?
         .with_token(ProjectedToken::at(&args.token_file));
     let readiness = Readiness::default();
-    let admin = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.admin_port))).await;
+    let admin = proxy::listener::bind_port(args.admin_port);
     let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
     let admin_stop = CancellationToken::new();
     let _admin_stops = admin_stop.clone().drop_guard();

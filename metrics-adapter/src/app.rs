@@ -1,6 +1,6 @@
 //! Wiring: binds the sockets, starts the tasks, and stops them in order.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -55,9 +55,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, ?args, "metrics-adapter started");
     let signal = shutdown::on_signal()?;
-    let api_listener = bind(args.api_port).await?;
-    let stats_listener = bind(args.stats_port).await?;
-    let admin_listener = bind(args.admin_port).await?;
+    let api_listener = bind(args.api_port)?;
+    let stats_listener = bind(args.stats_port)?;
+    let admin_listener = bind(args.admin_port)?;
 
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
@@ -204,10 +204,6 @@ fn serving_certificate(
     resolver
 }
 
-async fn bind(port: u16) -> anyhow::Result<TcpListener> {
-    // Dual stack accepts IPv4 too; a node without IPv6 cannot bind it.
-    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
-        Ok(listener) => Ok(listener),
-        Err(_) => TcpListener::bind(("0.0.0.0", port)).await.with_context(|| format!("port {port}")),
-    }
+fn bind(port: u16) -> anyhow::Result<TcpListener> {
+    proxy::listener::bind_port(port).with_context(|| format!("port {port}"))
 }

@@ -33,6 +33,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 const NAME: &str = "metrics-adapter.rouse-system.svc";
@@ -93,8 +94,12 @@ fn api(front_proxy: FrontProxy) -> Arc<Api> {
     Api::new(values, LeaderForwarder::alone(), auth, Readiness::default(), metrics, false)
 }
 
-/// The status line of `GET /apis` as jane, or the handshake error.
-async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::Result<String> {
+/// A connection, or the handshake error.
+async fn connect(
+    port: u16,
+    ca: &str,
+    identity: Option<ClientIdentity>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
         roots.add(certificate.unwrap()).unwrap();
@@ -108,7 +113,12 @@ async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::
     };
     let stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let name = ServerName::try_from(NAME).unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// The status line of `GET /apis` as jane, or the handshake error.
+async fn get(port: u16, ca: &str, identity: Option<ClientIdentity>) -> std::io::Result<String> {
+    let mut stream = connect(port, ca, identity).await?;
     let request = "GET /apis HTTP/1.1\r\nhost: x\r\nx-remote-user: jane\r\nconnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await?;
     let mut response = String::new();
@@ -143,4 +153,44 @@ async fn serves_replaced_certificates_and_verifies_the_front_proxy() {
 
     stop.cancel();
     server.await.unwrap();
+}
+
+/// The status line of a probe over a connection that stays open.
+async fn probe(stream: &mut TlsStream<TcpStream>) -> String {
+    stream.write_all(b"GET /apis HTTP/1.1\r\nhost: x\r\nx-remote-user: jane\r\n\r\n").await.unwrap();
+    let mut response = Vec::new();
+    // The body is a JSON object, and ends with its brace.
+    while !response.ends_with(b"}") && !response.ends_with(b"}\n") {
+        assert_ne!(stream.read_buf(&mut response).await.unwrap(), 0, "closed");
+    }
+    String::from_utf8_lossy(&response).lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn idle_connections_leave_room_for_the_api_server() {
+    let (front_proxy, (certificate, key)) = front_proxy();
+    let identity = || Some((certificate.clone(), key.clone_key()));
+    let certificates = Arc::new(CertificateResolver::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = tls_server::config(certificates.clone()).unwrap();
+    let server =
+        tokio::spawn(tls_server::serve(listener, config, api(front_proxy), CancellationToken::new()));
+    let names = [NAME.to_owned()];
+    let material = CertificateMaterial::new(&names, runtime::clock::since_epoch()).unwrap();
+    certificates.set(material.certified_key().unwrap());
+    let ca = material.ca_bundle();
+
+    let mut api_server = connect(port, ca, identity()).await.unwrap();
+    assert_eq!(probe(&mut api_server).await, "HTTP/1.1 200 OK");
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    }
+    // The server closes those beyond the bound of a peer, at once.
+    let closed = tokio::time::timeout(Duration::from_secs(5), idle[0].read(&mut [0])).await;
+    assert_eq!(closed.expect("no bound").unwrap_or(0), 0);
+    assert_eq!(probe(&mut api_server).await, "HTTP/1.1 200 OK", "it came first, from the same address");
+    assert_eq!(get(port, ca, identity()).await.unwrap(), "HTTP/1.1 200 OK");
+    server.abort();
 }

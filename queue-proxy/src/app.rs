@@ -13,11 +13,11 @@ use http::Request;
 use hyper::body::Incoming;
 use prometheus::Registry;
 use proxy::health_checks::HealthChecks;
-use proxy::listener::ConnectionAddresses;
+use proxy::listener::{self, ConnectionAddresses};
 use proxy::server::{self, ServerOptions};
-use proxy::tcp::enable_keepalive;
 use proxy::workers::Workers;
-use tokio::net::{TcpListener, UdpSocket};
+use runtime::server::{ConnectionError, ConnectionSlot, ServerLimits};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -43,8 +43,6 @@ use crate::tcp::tcp_proxy::{TcpProxy, TcpProxyParts};
 
 /// Time for open connections to close after the drain, when no request is left.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bound of the stats and admin ports, which serve collectors and one kubelet.
-const FEW_CONNECTIONS: usize = 64;
 
 /// A sidecar with its sockets bound.
 #[derive(Debug)]
@@ -97,12 +95,12 @@ impl App {
     /// # Errors
     /// When an address is taken or does not belong to this host.
     pub async fn bind(args: Args) -> anyhow::Result<Self> {
-        let stats = listen(args.stats_listen).await?;
+        let stats = listen(args.stats_listen)?;
         Ok(Self {
-            traffic: listen(args.listen).await?,
-            datagrams: bind_datagrams(stats.local_addr()?).await,
+            traffic: listen(args.listen)?,
+            datagrams: bind_datagrams(stats.local_addr()?),
             stats,
-            admin: listen(args.admin_listen).await?,
+            admin: listen(args.admin_listen)?,
             args,
         })
     }
@@ -135,8 +133,8 @@ impl App {
             drain_timeout: CLOSE_TIMEOUT,
             ..ServerOptions::default()
         };
-        let stats_options = ServerOptions { max_connections: FEW_CONNECTIONS, ..options };
-        let mut admin_options = stats_options;
+        let stats_limits = ServerLimits { drain_timeout: CLOSE_TIMEOUT, ..ServerLimits::default() };
+        let mut admin_limits = stats_limits;
 
         let mut tasks = JoinSet::new();
         match components.traffic {
@@ -145,17 +143,17 @@ impl App {
                 tasks.spawn(serve_http(workers, traffic, options, close_traffic.clone()));
             }
             TrafficHandler::Tcp(proxy) => {
-                enable_keepalive(&traffic)?;
-                enable_keepalive(&admin)?;
-                // Tunnels wait on the admin port for a slot and must leave connections for the
-                // kubelet.
-                admin_options.max_connections = args.max_connections.saturating_add(FEW_CONNECTIONS);
+                // Tunnels wait on the admin port for a slot, all those of an activator with one
+                // address.
+                let bounds = &mut admin_limits.connections;
+                bounds.per_peer = bounds.per_peer.max(args.max_connections);
+                bounds.total = bounds.total.saturating_add(args.max_connections);
                 let workers = Workers::start(vec![(); args.workers()])?;
                 tasks.spawn(proxy.serve(workers, traffic, options));
             }
         }
-        tasks.spawn(serve_stats(stats, datagrams, Arc::new(components.stats), stats_options, close.clone()));
-        tasks.spawn(serve_admin(admin, Arc::new(components.admin), admin_options, close.clone()));
+        tasks.spawn(serve_stats(stats, datagrams, Arc::new(components.stats), stats_limits, close.clone()));
+        tasks.spawn(serve_admin(admin, Arc::new(components.admin), admin_limits, close.clone()));
         tasks.spawn({
             let drain = drain.clone();
             async move {
@@ -251,8 +249,8 @@ fn readiness_probe(args: &Args) -> anyhow::Result<ReadinessProbe> {
     ReadinessProbe::http(app, path).with_context(|| format!("--readiness-path {path:?}"))
 }
 
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    listener::bind(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 async fn serve_http(
@@ -272,8 +270,8 @@ async fn serve_http(
 }
 
 /// A failure is tolerated, because collectors fall back to HTTP.
-async fn bind_datagrams(address: SocketAddr) -> Option<UdpSocket> {
-    match UdpSocket::bind(address).await {
+fn bind_datagrams(address: SocketAddr) -> Option<UdpSocket> {
+    match listener::bind_datagrams(address) {
         Ok(socket) => Some(socket),
         Err(error) => {
             tracing::warn!(%address, %error, "UDP port unavailable, serving stats by HTTP only");
@@ -287,12 +285,12 @@ async fn serve_stats(
     listener: TcpListener,
     datagrams: Option<UdpSocket>,
     stats: Arc<StatsEndpoint>,
-    options: ServerOptions,
+    limits: ServerLimits,
     stop: CancellationToken,
 ) {
-    let service = {
+    let handler = {
         let stats = stats.clone();
-        move |request, _: &_| std::future::ready(Ok::<_, Infallible>(stats.handle(&request)))
+        move |request: Request<Incoming>| std::future::ready(stats.handle(&request))
     };
     let answer_datagrams = async {
         match &datagrams {
@@ -301,7 +299,7 @@ async fn serve_stats(
         }
     };
     tokio::select! {
-        () = server::serve(listener, service, options, stop) => {}
+        () = runtime::server::serve(listener, handler, limits, stop) => {}
         () = stats.report_periods() => {}
         () = answer_datagrams => {}
     }
@@ -310,12 +308,16 @@ async fn serve_stats(
 async fn serve_admin(
     listener: TcpListener,
     admin: Arc<AdminEndpoint>,
-    options: ServerOptions,
+    limits: ServerLimits,
     stop: CancellationToken,
 ) {
-    let service = move |request, addresses: &Arc<ConnectionAddresses>| {
-        let (admin, peer) = (admin.clone(), addresses.peer_ip());
-        async move { Ok::<_, Infallible>(admin.handle(request, peer).await) }
+    let open = move |stream: TcpStream, slot: Arc<ConnectionSlot>| {
+        let (admin, peer) = (admin.clone(), slot.peer());
+        let handler = move |request: Request<Incoming>| {
+            let admin = admin.clone();
+            async move { admin.handle(request, peer).await }
+        };
+        std::future::ready(Ok::<_, ConnectionError>((stream, handler)))
     };
-    server::serve(listener, service, options, stop).await;
+    runtime::server::serve_with(listener, open, limits, stop).await;
 }

@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use queue_proxy::start_drain;
 use support::app::TestApp;
 use support::{Sidecar, eventually, request, send, text, within};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 fn probe(of: &str) -> Request<Full<Bytes>> {
     let mut probe = request("/");
@@ -50,6 +50,21 @@ async fn holds_probe_readiness_and_early_requests_until_the_app_listens() {
     assert_eq!(within(ready).await.unwrap().status(), StatusCode::OK);
     assert_eq!(text(within(early).await.unwrap()).await, "ok");
     assert_eq!(sidecar.metric("rouse_queue_proxy_requests_total{code_class=\"2xx\"}").await, 1.0);
+}
+
+#[tokio::test]
+async fn idle_connections_of_another_pod_leave_room_for_probes() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[]).await;
+    for (port, path) in [(sidecar.at.admin, "/live"), (sidecar.at.stats, "/metrics")] {
+        let mut idle = Vec::new();
+        for _ in 0..150 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
+            idle.push(socket.connect(port).await.unwrap());
+        }
+        assert_eq!(within(send(port, request(path))).await.status(), StatusCode::OK);
+    }
 }
 
 #[tokio::test]

@@ -1,17 +1,15 @@
 //! The admin port: `/metrics` for Prometheus, `/ready` and `/live` for the kubelet.
 
-use std::convert::Infallible;
-
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use prometheus::{Encoder, Registry, TextEncoder};
-use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::readiness::Readiness;
+use crate::server::{self, ServerLimits};
 
 /// Serves the admin port until `stop`. Pass a token that outlives the rest of the process, so that
 /// a draining process can be scraped and probed.
@@ -22,23 +20,18 @@ pub async fn serve(listener: TcpListener, registry: Registry, readiness: Readine
 /// As [`serve`], with further endpoints. `extra` returns `None` for requests that it does not
 /// handle.
 pub async fn serve_with(
-    extra: impl Fn(&Method, &str) -> Option<Response<Full<Bytes>>> + Clone + Send + 'static,
+    extra: impl Fn(&Method, &str) -> Option<Response<Full<Bytes>>> + Clone + Send + Sync + 'static,
     listener: TcpListener,
     registry: Registry,
     readiness: Readiness,
     stop: CancellationToken,
 ) {
-    let service = move |request: Request<Incoming>, _: &_| {
+    let handler = move |request: Request<Incoming>| {
         let (method, path) = (request.method(), request.uri().path());
         let response = extra(method, path).unwrap_or_else(|| respond(method, path, &registry, &readiness));
-        std::future::ready(Ok::<_, Infallible>(response))
+        std::future::ready(response)
     };
-    let options = ServerOptions {
-        max_connections: 64,
-        drain_timeout: std::time::Duration::from_secs(1),
-        ..ServerOptions::default()
-    };
-    server::serve(listener, service, options, stop).await;
+    server::serve(listener, handler, ServerLimits::default(), stop).await;
 }
 
 /// The registry in Prometheus' text format.
@@ -87,6 +80,12 @@ fn ready(readiness: &Readiness) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpSocket, TcpStream};
+    use tokio::time::timeout;
+
     use super::*;
 
     fn status(path: &str, readiness: &Readiness) -> StatusCode {
@@ -101,6 +100,29 @@ mod tests {
         assert_eq!(status("/live", &readiness), StatusCode::OK);
         drop(latch);
         assert_eq!(status("/ready", &readiness), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn idle_http2_connections_leave_room_for_probes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(serve(listener, Registry::new(), Readiness::default(), stop));
+        let mut idle = Vec::new();
+        for _ in 0..150 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
+            let mut stream = socket.connect(address).await.unwrap();
+            stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+            idle.push(stream);
+        }
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        probe.write_all(b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut response = String::new();
+        // As long as a kubelet waits, by default.
+        let read = timeout(Duration::from_secs(1), probe.read_to_string(&mut response)).await;
+        assert!(read.is_ok() && response.starts_with("HTTP/1.1 200"), "{response}");
+        task.abort();
     }
 
     #[test]

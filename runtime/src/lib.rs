@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod readiness;
 #[cfg(feature = "websocket")]
 pub mod retry;
+pub mod server;
 pub mod shutdown;
 pub mod telemetry;
 #[cfg(feature = "websocket")]

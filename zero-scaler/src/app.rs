@@ -75,8 +75,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     runtime::metrics::register_build_info(&registry, crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::register(&registry)?;
     let readiness = Readiness::default();
-    let stats = bind(&args, args.stats_port).await?;
-    let admin = bind(&args, args.admin_port).await?;
+    let stats = bind(&args, args.stats_port)?;
+    let admin = bind(&args, args.admin_port)?;
     let client = runtime::kubernetes::client(crate::FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
 
     let mut tasks = JoinSet::new();
@@ -105,7 +105,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ended = tasks.join_next() => bail!("task ended unexpectedly: {ended:?}"),
     }
     readiness.drain();
-    pushes.await?.context("push server failed")?;
+    pushes.await.context("push server failed")?;
     context.wake.drain().await;
     leadership.released().await;
     Ok(())
@@ -140,9 +140,9 @@ fn token_guard(args: &Args, client: kube::Client) -> TokenGuard {
     TokenGuard::new(Arc::new(KubernetesReviewer::new(client)), &args.system_namespace, STATS_AUDIENCE)
 }
 
-async fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
+fn bind(args: &Args, port: u16) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(args.listen, port);
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+    proxy::listener::bind(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 fn context(

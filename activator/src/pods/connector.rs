@@ -37,3 +37,17 @@ pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     }
     Err(io::Error::new(io::ErrorKind::TimedOut, format!("connection attempts to {address} timed out")))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connection_to_pod_has_keepalive() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = connect(listener.local_addr().unwrap()).await.unwrap();
+        assert!(socket2::SockRef::from(&stream).keepalive().unwrap());
+    }
+}

@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use proxy::listener::Acceptor;
 use runtime::auth::ProjectedToken;
 use runtime::auth::TokenGuard;
 use runtime::clock;
+use runtime::server::{BoundedListener, ConnectionBounds};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -37,8 +37,8 @@ use crate::slots::slot_peers::SlotPeers;
 const RECEIVED: usize = 256;
 /// Activators connected at a time. More are rejected, and share no slots.
 const MAX_LINKS: usize = 256;
-/// Concurrent handshakes.
-const HANDSHAKES: usize = 64;
+/// Concurrent handshakes. One more closes that of another peer.
+const HANDSHAKES: ConnectionBounds = ConnectionBounds { total: 128, per_peer: 8, authenticated: 0 };
 
 /// What an activator needs to exchange slots.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ pub fn exchange(
             let _open = (peers, messages);
             return std::future::pending().await;
         };
-        let (events, receiver) = mpsc::channel(HANDSHAKES);
+        let (events, receiver) = mpsc::channel(HANDSHAKES.total);
         let exchange = SlotExchange {
             membership: Membership::new(own),
             token,
@@ -130,16 +130,18 @@ pub fn exchange(
 
 /// Accepts connections of other activators.
 async fn accept(listener: TcpListener, guard: TokenGuard, own: IpAddr, events: mpsc::Sender<LinkEvent>) {
-    let acceptor = Acceptor::new(listener, HANDSHAKES);
+    let listener = BoundedListener::new(listener, HANDSHAKES);
     let mut handshakes = JoinSet::new();
     loop {
-        let accepted = acceptor.accept().await;
+        let (stream, slot) = listener.accept().await;
         while handshakes.try_join_next().is_some() {}
         let (guard, events) = (guard.clone(), events.clone());
         handshakes.spawn(async move {
-            // Moved as a whole, so that it counts as a handshake until the end of this task.
-            let accepted = accepted;
-            match slot_link::accept(accepted.stream, &guard).await {
+            let accepted = tokio::select! {
+                accepted = slot_link::accept(stream, &guard) => accepted,
+                () = slot.evicted() => return tracing::debug!("handshake closed in favour of another"),
+            };
+            match accepted {
                 Ok((peer, socket)) if peer != own => {
                     let _ = events.send(LinkEvent::Connected { peer, dialed: false, socket }).await;
                 }

@@ -25,6 +25,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode, Uri};
 use runtime::auth::{AuthError, TokenGuard};
+use runtime::server::{self, ServerLimits};
 use runtime::websocket::{PeerError, PeerLimits, PeerSender, split};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -113,17 +114,20 @@ impl StatServer {
             .route(DECISIONS_PATH, get(decisions))
             .with_state(self)
             .merge(forward);
-        let service = move |request: http::Request<hyper::body::Incoming>, _: &_| {
+        let handler = move |request: http::Request<hyper::body::Incoming>| {
             let mut router = router.clone();
-            async move { Service::call(&mut router, request).await as Result<Response, Infallible> }
+            async move {
+                let Ok(response) = Service::call(&mut router, request).await as Result<Response, Infallible>;
+                response
+            }
         };
-        let options = proxy::server::ServerOptions {
+        // Websockets leave these bounds when their token is accepted, and have bounds of their own.
+        let limits = ServerLimits {
             header_read_timeout: Duration::from_secs(5),
-            max_connections: 2 * (MAX_ACTIVATORS + MAX_SUBSCRIBERS),
             drain_timeout: Duration::from_secs(2),
-            ..proxy::server::ServerOptions::default()
+            ..ServerLimits::default()
         };
-        proxy::server::serve(listener, service, options, stop).await;
+        server::serve(listener, handler, limits, stop).await;
     }
 
     /// Records one frame of an activator.

@@ -4,18 +4,14 @@
 //! client holds the key; each request verifies the certificate against the CA published at that
 //! time. So a rotated CA needs no restart and closes no connection.
 
-use std::convert::Infallible;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use runtime::server::{
+    self, ConnectionBounds, ConnectionError, ConnectionSlot, Http2Limits, HttpHandler, ServerLimits,
+};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -23,21 +19,22 @@ use rustls::server::{ResolvesServerCert, ServerConfig};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::external_metrics::Api;
 use crate::external_metrics::auth::PeerCertificates;
 
-/// Concurrent connections. Each kube-apiserver opens a few.
-const MAX_CONNECTIONS: usize = 1024;
-/// Timeout of a client's handshake, and then of its headers.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time that running requests have to finish at shutdown.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Delay after a failed accept.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// The connections of kube-apiservers are authenticated by the first request. Each opens a few, uses
+/// them for all queries, and is never idle for as long as this while there is an HPA.
+const LIMITS: ServerLimits = ServerLimits {
+    connections: ConnectionBounds { total: 512, per_peer: 128, authenticated: 512 },
+    header_read_timeout: Duration::from_secs(10),
+    idle_timeout: Duration::from_secs(120),
+    drain_timeout: Duration::from_secs(5),
+    http2: Some(Http2Limits { max_streams: 200, ping: Duration::from_secs(20) }),
+};
 
 /// The TLS configuration of the API.
 ///
@@ -56,68 +53,35 @@ pub fn config(resolver: Arc<dyn ResolvesServerCert>) -> Result<ServerConfig, rus
 /// Serves the API until `stop`, then lets running requests finish.
 pub async fn serve(listener: TcpListener, config: ServerConfig, api: Arc<Api>, stop: CancellationToken) {
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let graceful = GracefulShutdown::new();
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = accept(&listener, &connections) => accepted,
-        };
-        let (stream, peer, permit) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "accept failed, retrying");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-                continue;
-            }
-        };
-        let (acceptor, api, watcher) = (acceptor.clone(), api.clone(), graceful.watcher());
-        tokio::spawn(async move {
-            if let Err(error) = connection(stream, acceptor, api, watcher).await {
-                // Mostly clients that closed, or that do not trust the certificate yet.
-                tracing::debug!(%peer, %error, "connection ended with an error");
-            }
-            drop(permit);
-        });
-    }
-    drop(listener);
-    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await.is_err() {
-        tracing::warn!(timeout = ?DRAIN_TIMEOUT, "running requests aborted at shutdown");
-    }
+    let open = move |stream, slot| {
+        let (acceptor, api) = (acceptor.clone(), api.clone());
+        async move { open(stream, slot, acceptor, api).await }
+    };
+    server::serve_with(listener, open, LIMITS, stop).await;
 }
 
-async fn accept(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, Option<tokio::sync::OwnedSemaphorePermit>)> {
-    // The semaphore is never closed.
-    let permit = connections.clone().acquire_owned().await.ok();
-    let (stream, peer) = listener.accept().await?;
-    stream.set_nodelay(true)?;
-    Ok((stream, peer, permit))
-}
-
-async fn connection(
+/// Makes the handshake; returns the stream and the handler of its requests.
+async fn open(
     stream: TcpStream,
+    slot: Arc<ConnectionSlot>,
     acceptor: TlsAcceptor,
     api: Arc<Api>,
-    watcher: Watcher,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let stream = tokio::time::timeout(CLIENT_TIMEOUT, acceptor.accept(stream)).await??;
+) -> Result<(TlsStream<TcpStream>, impl HttpHandler), ConnectionError> {
+    let stream = acceptor.accept(stream).await.map_err(|error| ConnectionError::Failed(error.into()))?;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = PeerCertificates::new(chain.iter().map(|certificate| certificate.clone().into_owned()));
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (api, peer) = (api.clone(), peer.clone());
+    let handler = move |request: Request<Incoming>| {
+        let (api, peer, slot) = (api.clone(), peer.clone(), slot.clone());
         async move {
             let (parts, _body) = request.into_parts();
-            Ok::<_, Infallible>(api.serve(&parts, &peer).await)
+            let response = api.serve(&parts, &peer).await;
+            if peer.is_front_proxy() {
+                slot.authenticated();
+            }
+            response
         }
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(CLIENT_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).max_header_list_size(64 * 1024);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    watcher.watch(connection).await
+    };
+    Ok((stream, handler))
 }
 
 /// Accepts any client certificate whose key the client holds, and clients without one.

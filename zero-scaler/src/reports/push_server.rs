@@ -2,12 +2,13 @@
 //!
 //! Clients authenticate with an activator's token. Reports go to the wake path. A connection that
 //! breaks may show that the activator's process was killed: see [`ActivatorConnections`].
-//! Frame size and number of connections are bounded. A malformed frame is dropped and counted, and
+//! Frame size and number of connections are bounded; connections without a valid token have bounds
+//! of their own. A malformed frame is dropped and counted, and
 //! its connection stays open, so that the next report of the same activator can still wake a
 //! workload.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +20,14 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use hyper::body::Incoming;
 use runtime::auth::TokenGuard;
+use runtime::server::{self, ConnectionError, ConnectionSlot, ServerLimits};
 use runtime::websocket::{PeerError, PeerLimits, split};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tower_service::Service;
 
 use crate::activators::connections::ActivatorConnections;
 use crate::metrics::Metrics;
@@ -50,9 +54,6 @@ struct PushServer<S, W> {
 }
 
 /// Accepts connections of activators until `stop`.
-///
-/// # Errors
-/// When the listener fails.
 pub async fn serve<S: ScaleAccess, W: WorkloadsAtZero>(
     listener: TcpListener,
     wake: Arc<WakePath<S, W>>,
@@ -60,18 +61,29 @@ pub async fn serve<S: ScaleAccess, W: WorkloadsAtZero>(
     guard: TokenGuard,
     activators: ActivatorConnections,
     stop: CancellationToken,
-) -> std::io::Result<()> {
+) {
     let connection_permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let server =
         Arc::new(PushServer { wake, metrics, guard, activators, connection_permits, stop: stop.clone() });
     let router = Router::new().route(PUSH_PATH, any(upgrade::<S, W>)).with_state(server);
-    let router = router.into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
+    let open = move |stream: TcpStream, slot: Arc<ConnectionSlot>| {
+        let (router, peer) = (router.clone(), slot.peer());
+        let handler = move |mut request: axum::http::Request<Incoming>| {
+            let mut router = router.clone();
+            request.extensions_mut().insert(ConnectInfo(peer));
+            async move {
+                let Ok(response) = Service::call(&mut router, request).await as Result<Response, Infallible>;
+                response
+            }
+        };
+        std::future::ready(Ok::<_, ConnectionError>((stream, handler)))
+    };
+    server::serve_with(listener, open, ServerLimits::default(), stop).await;
 }
 
 async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
     State(server): State<Arc<PushServer<S, W>>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    ConnectInfo(peer): ConnectInfo<IpAddr>,
     headers: HeaderMap,
     request: WebSocketUpgrade,
 ) -> Response {
@@ -86,7 +98,7 @@ async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
     request
         .max_message_size(MAX_FRAME_BYTES)
         .max_frame_size(MAX_FRAME_BYTES)
-        .on_upgrade(move |socket| receive_reports(socket, peer.ip(), server, permit))
+        .on_upgrade(move |socket| receive_reports(socket, peer, server, permit))
 }
 
 async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
@@ -158,6 +170,8 @@ impl Drop for ConnectedActivator<'_> {
 mod tests {
     use futures::{SinkExt, StreamExt};
     use prometheus::Registry;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpSocket;
     use tokio::time::timeout;
     use tokio_tungstenite::tungstenite::Message as Frame;
 
@@ -169,6 +183,29 @@ mod tests {
     fn no_activators() -> ActivatorConnections {
         let (activators, cache) = activators_of(&Arc::new(FakeNetwork::default()), &[]);
         ActivatorConnections::new(activators, cache, Arc::new(WorkQueues::default()))
+    }
+
+    #[tokio::test]
+    async fn idle_connections_leave_room_for_activators() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let metrics = Metrics::register(&Registry::new()).unwrap();
+        let (target, _writes) = FakeTarget::new(Duration::ZERO);
+        let (wake, stop) = (wake(target, Some(workload("1"))), CancellationToken::new());
+        let serve = serve(listener, wake, metrics, TokenGuard::allow_all(), no_activators(), stop);
+        let server = tokio::spawn(serve);
+        let mut idle = Vec::new();
+        for _ in 0..150 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
+            idle.push(socket.connect(address).await.unwrap());
+        }
+        // The server closes those beyond the bound of a peer.
+        let closed = timeout(Duration::from_secs(5), idle[0].read(&mut [0])).await;
+        assert_eq!(closed.expect("no bound").unwrap_or(0), 0);
+        let url = format!("ws://{address}{PUSH_PATH}");
+        timeout(Duration::from_secs(5), tokio_tungstenite::connect_async(&url)).await.unwrap().unwrap();
+        server.abort();
     }
 
     #[tokio::test]
@@ -202,7 +239,7 @@ mod tests {
 
         stop.cancel();
         assert!(timeout(Duration::from_secs(5), socket.next()).await.is_ok());
-        timeout(Duration::from_secs(5), server).await.unwrap().unwrap().unwrap();
+        timeout(Duration::from_secs(5), server).await.unwrap().unwrap();
         assert_eq!(metrics.push_connections.get(), 0);
     }
 }

@@ -12,7 +12,7 @@ use http::header::AUTHORIZATION;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use prometheus::Registry;
 use runtime::auth::{Access, ReviewError, Reviewer, User};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message as Frame};
@@ -146,6 +146,21 @@ async fn rejects_connection_without_valid_address_header() {
             "{rejected:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn idle_connections_of_another_pod_leave_room_for_handshakes() {
+    let mut running = RunningExchange::start("127.0.8.10", &watch::Sender::default()).await;
+    let mut idle = Vec::new();
+    for _ in 0..150 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 9, 9], 0).into()).unwrap();
+        idle.push(socket.connect(running.address).await.unwrap());
+    }
+    // Less than two timeouts of a handshake.
+    let connected = tokio::time::timeout(Duration::from_secs(5), running.connect(Some("127.0.8.9"))).await;
+    let _socket = connected.expect("the idle connections have all places").unwrap();
+    running.linked_to(1).await;
 }
 
 #[tokio::test]

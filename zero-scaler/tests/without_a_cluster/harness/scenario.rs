@@ -247,7 +247,7 @@ impl Scenario {
         let (guard, stop) = (TokenGuard::allow_all(), CancellationToken::new());
         let activators = activator_connections(context);
         tasks.spawn(async move {
-            push_server::serve(listener, wake, metrics, guard, activators, stop).await.unwrap();
+            push_server::serve(listener, wake, metrics, guard, activators, stop).await;
         });
         address
     }
