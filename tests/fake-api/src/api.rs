@@ -1,6 +1,7 @@
 //! The objects of the API, its faults, and its log of requests, as tests set and read them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::watch as latest;
@@ -38,6 +39,8 @@ pub(crate) struct State {
     pub(crate) requests: Vec<String>,
     /// Number of writes until the simulated crash of the writing process.
     pub(crate) writes_left: Option<usize>,
+    /// Delay of the response to each write.
+    pub(crate) write_latency: Duration,
     /// The resource with paused watches.
     pub(crate) paused_watch: Option<String>,
     /// How often the watches were ended; a watch ends when this differs from its start.
@@ -123,6 +126,11 @@ impl FakeApi {
     /// ends it.
     pub fn crash_after(&self, writes: usize) {
         self.lock().writes_left = Some(writes);
+    }
+
+    /// Delays the response to each write.
+    pub fn set_write_latency(&self, latency: Duration) {
+        self.lock().write_latency = latency;
     }
 
     /// Whether requests get no response.

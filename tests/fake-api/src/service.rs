@@ -48,8 +48,14 @@ impl FakeApi {
         let object = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let applied = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == APPLY);
         let result = self.execute(&parts.method, parts.uri.path(), &query, object, applied);
-        if parts.method != Method::GET && self.is_last_write() {
-            return std::future::pending().await;
+        if parts.method != Method::GET {
+            if self.is_last_write() {
+                return std::future::pending().await;
+            }
+            let latency = self.lock().write_latency;
+            if !latency.is_zero() {
+                tokio::time::sleep(latency).await;
+            }
         }
         match result {
             Ok((status, value)) => json_response(status, &value),

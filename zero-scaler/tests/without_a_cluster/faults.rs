@@ -3,6 +3,7 @@
 mod activator_loss;
 mod concurrent_writers;
 mod crashes;
+mod many_workloads;
 mod rate_limit;
 mod settings;
 mod watches;
