@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 const POD: &str = "127.0.0.2";
 const OTHER_POD: &str = "127.0.0.3";
-const STRANGER: &str = "uid-of-another-pod";
+const OTHER_UID: &str = "uid-of-another-pod";
 
 fn request(harness: &Harness, method: Method) -> Request<Full<Bytes>> {
     Request::builder().method(method).uri(harness.url("/")).body(Full::from("all of it")).unwrap()
@@ -28,17 +28,17 @@ async fn pod_that_refuses_the_probe_gets_no_request() {
     let harness = Harness::start().await;
     let request = harness.get("/");
     harness.until_held(1).await;
-    let stranger = FakePod::with_uid(STRANGER, POD, harness.pod_port).await;
-    stranger.becomes_ready();
+    let other = FakePod::with_uid(OTHER_UID, POD, harness.pod_port).await;
+    other.becomes_ready();
     harness.pod_seen(POD, false).await;
-    eventually("it is probed twice", || async { stranger.refused() > 1 }).await;
+    eventually("it is probed twice", || async { other.refused() > 1 }).await;
     assert_eq!(harness.held(), 1);
 
     let _pod = FakePod::ready(OTHER_POD, harness.pod_port).await;
     harness.pod_seen(OTHER_POD, false).await;
     let answer = within("answer", request).await.unwrap();
     assert_eq!((answer.status(), answer.body.as_ref()), (200, OTHER_POD.as_bytes()));
-    assert_eq!(stranger.served(), 0);
+    assert_eq!(other.served(), 0);
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn request_that_a_stranger_refuses_is_sent_to_another_pod() {
     for (method, http2) in [(Method::GET, false), (Method::POST, false), (Method::GET, true)] {
         // With a limit of 1 the pod with the lowest address is tried first.
         let harness = Harness::with(LIMITS, |workload| workload.container_concurrency = 1).await;
-        let stranger = FakePod::with_uid(STRANGER, POD, harness.pod_port).await;
+        let other = FakePod::with_uid(OTHER_UID, POD, harness.pod_port).await;
         let pod = FakePod::ready(OTHER_POD, harness.pod_port).await;
         harness.pod_seen(POD, true).await;
         harness.pod_seen(OTHER_POD, true).await;
@@ -63,8 +63,8 @@ async fn request_that_a_stranger_refuses_is_sent_to_another_pod() {
         };
         let answer = ReceivedResponse::of(answer).await;
         assert_eq!(answer.status(), 200, "{method} {}", String::from_utf8_lossy(&answer.body));
-        assert_eq!((stranger.served(), pod.served()), (0, 1), "{method}");
-        assert!(stranger.refused() > 0, "{method}");
+        assert_eq!((other.served(), pod.served()), (0, 1), "{method}");
+        assert!(other.refused() > 0, "{method}");
     }
 }
 
@@ -75,7 +75,7 @@ async fn connection_that_a_stranger_refuses_goes_to_another_pod() {
         workload.ports[0].protocol = Protocol::Tcp;
     })
     .await;
-    let stranger = FakePod::with_uid(STRANGER, POD, harness.pod_port).await;
+    let other = FakePod::with_uid(OTHER_UID, POD, harness.pod_port).await;
     let _pod = FakePod::ready(OTHER_POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
     harness.pod_seen(OTHER_POD, true).await;
@@ -84,7 +84,7 @@ async fn connection_that_a_stranger_refuses_goes_to_another_pod() {
     client.write_all(b"PING").await.unwrap();
     let mut echo = [0; 4];
     within("an echo", client.read_exact(&mut echo)).await.unwrap();
-    assert_eq!((&echo, stranger.served()), (b"PING", 0));
+    assert_eq!((&echo, other.served()), (b"PING", 0));
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn internal_headers_of_clients_do_not_reach_pods() {
     let mut request = request(&harness, Method::GET);
     // The activator answers requests with the header of probes by itself.
     for name in INTERNAL_HEADERS.into_iter().filter(|name| *name != "rouse-probe") {
-        request.headers_mut().insert(name, STRANGER.parse().unwrap());
+        request.headers_mut().insert(name, OTHER_UID.parse().unwrap());
     }
     let answer = within("answer", harness.send(request)).await.unwrap();
     assert_eq!((answer.status(), pod.served()), (200, 1), "{}", String::from_utf8_lossy(&answer.body));

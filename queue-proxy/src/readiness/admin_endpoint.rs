@@ -207,9 +207,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_strangers_leave_a_place_for_the_kubelet() {
+    async fn waits_of_other_pods_leave_a_place_for_the_kubelet() {
         let endpoint = endpoint();
-        let strangers: Vec<_> = (0..100)
+        let others: Vec<_> = (0..100)
             .map(|_| {
                 let endpoint = endpoint.clone();
                 tokio::spawn(
@@ -220,8 +220,8 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(status(&endpoint, Method::GET, WAIT_FOR_DRAIN_PATH, KUBELET).await, StatusCode::OK);
         let mut refused = 0;
-        for stranger in strangers {
-            refused += usize::from(stranger.await.unwrap() == StatusCode::SERVICE_UNAVAILABLE);
+        for other in others {
+            refused += usize::from(other.await.unwrap() == StatusCode::SERVICE_UNAVAILABLE);
         }
         assert_eq!(refused, 100 - super::super::drain_waits::MAX_OF_PEER);
     }

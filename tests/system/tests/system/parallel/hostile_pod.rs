@@ -22,7 +22,7 @@ const POD_START: Duration = Duration::from_secs(60);
 const CLIENTS: u32 = 20;
 /// Longer than the window, and than the adapter needs to report it on a loaded machine.
 const LOAD: Duration = Duration::from_secs(40);
-const STRANGERS_UID: &str = "5e1b7c0a-1d2f-4c3b-8a97-0b2c7d5e8f43";
+const OTHER_UID: &str = "5e1b7c0a-1d2f-4c3b-8a97-0b2c7d5e8f43";
 
 /// A workload whose one pod serves requests, and the address of that pod.
 async fn victim(name: &str, namespace: &TestNamespace) -> Result<String> {
@@ -68,8 +68,8 @@ async fn metric_counts_requests_with_a_forged_proxied_header() -> Result<()> {
     let url = format!("http://{address}:{QUEUE_PROXY_PORT}/");
     let forged = |value: &str| Some(format!("{PROXIED_HEADER}:{value}"));
 
-    let stranger = Load { header: forged(STRANGERS_UID), ..Load::one_request(&url) };
-    let refused = stranger.run(&namespace).await?;
+    let other = Load { header: forged(OTHER_UID), ..Load::one_request(&url) };
+    let refused = other.run(&namespace).await?;
     ensure!(refused.iter().all(|response| response.status == 421), "{refused:?}");
 
     let load = Load::concurrency(&url, CLIENTS, Duration::from_millis(500), LOAD);
