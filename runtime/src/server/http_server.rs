@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::bounded_listener::BoundedListener;
-use super::connection_table::ConnectionSlot;
+use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::limits::ServerLimits;
 
 /// Largest head of a request, in bytes.
@@ -32,6 +32,9 @@ enum Protocols {
     Http1(http1::Builder),
     Both(auto::Builder<TokioExecutor>),
 }
+
+/// Closes the connections when dropped, so that none outlives the future of its server.
+struct EvictionGuard(ConnectionTable);
 
 /// Why a connection ended early.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +104,7 @@ pub async fn serve_with<O, F, S, H>(
     H: HttpHandler,
 {
     let listener = BoundedListener::new(listener, limits.connections);
-    let (connections, running) = (listener.connections().clone(), TaskTracker::new());
+    let (eviction, running) = (EvictionGuard(listener.connections().clone()), TaskTracker::new());
     let builder = Arc::new(Protocols::new(&limits));
     while let Some((stream, slot)) = stop.run_until_cancelled(listener.accept()).await {
         let slot = Arc::new(slot);
@@ -118,8 +121,8 @@ pub async fn serve_with<O, F, S, H>(
     running.close();
     if tokio::time::timeout(limits.drain_timeout, running.wait()).await.is_err() {
         tracing::debug!(after = ?limits.drain_timeout, "drain timeout, connections closed");
-        connections.evict_all();
     }
+    drop(eviction);
 }
 
 /// Serves one connection to its end.
@@ -192,6 +195,14 @@ where
 
 fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ConnectionError {
     ConnectionError::Failed(error.into())
+}
+
+// === impl EvictionGuard ===
+
+impl Drop for EvictionGuard {
+    fn drop(&mut self) {
+        self.0.evict_all();
+    }
 }
 
 // === impl Protocols ===

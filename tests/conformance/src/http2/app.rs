@@ -33,7 +33,10 @@ async fn run_actions(peer: &mut Http2Peer, shared: &AppState) -> anyhow::Result<
                 peer.send_all(&frames).await;
             }
             Http2Action::Stalls => std::future::pending().await,
-            Http2Action::Closes => return Ok(()),
+            Http2Action::Closes => {
+                peer.close().await;
+                return Ok(());
+            }
         }
     }
     while let Some(stream) = peer.request(shared, true).await? {

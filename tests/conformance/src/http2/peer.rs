@@ -71,6 +71,14 @@ impl Http2Peer {
         self.ignores_pings = true;
     }
 
+    /// Closes the sending direction and reads to the end. Without that, frames of the peer that are
+    /// in flight, such as an acknowledgement of SETTINGS, would turn the close into a reset, and a
+    /// reset discards what the peer has not read yet.
+    pub(super) async fn close(&mut self) {
+        self.wire.close_write().await;
+        let _ = self.wire.take(usize::MAX).await;
+    }
+
     pub(crate) async fn send(&mut self, frame: &Frame) {
         self.wire.send(&frame.bytes()).await;
     }
