@@ -13,7 +13,7 @@ use system_tests::wait;
 const SIDECAR_PATH: &str = "/app-ready";
 /// The period of the tests' probes. A pod that misses the first round becomes Ready one period
 /// later.
-const PERIOD: Duration = Duration::from_secs(20);
+const PERIOD: Duration = Duration::from_secs(10);
 
 fn pod(name: &str, annotations: &Value, readiness_probe: &Value) -> Result<Pod> {
     let pod = json!({
@@ -159,7 +159,7 @@ async fn sidecar_has_the_pods_uid_and_a_hook_of_its_own() -> Result<()> {
 }
 
 /// Within a probe's period after its start, a kubelet delays first probes by a random part of that
-/// period. A node is Ready only after its kubelet's start.
+/// period. A node is Ready about a second after its kubelet's start.
 async fn kubelets_are_older_than(namespace: &TestNamespace, age: Duration) -> Result<bool> {
     let nodes = Api::<Node>::all(namespace.client.clone()).list(&ListParams::default()).await?;
     let is_older = |node: &Node| {
@@ -178,8 +178,8 @@ async fn kubelets_are_older_than(namespace: &TestNamespace, age: Duration) -> Re
 async fn pod_is_ready_with_its_app_not_a_probe_period_later() -> Result<()> {
     let namespace = begin_shared("readiness").await?;
     let pods: Api<Pod> = namespace.api();
-    wait::until("kubelets older than a probe period", 3 * PERIOD, || async {
-        Ok(kubelets_are_older_than(&namespace, PERIOD).await?.then_some(()))
+    wait::until("kubelets older than a probe period", 4 * PERIOD, || async {
+        Ok(kubelets_are_older_than(&namespace, 2 * PERIOD).await?.then_some(()))
     })
     .await?;
     for i in 0..3 {
