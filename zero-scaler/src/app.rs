@@ -28,13 +28,13 @@ use crate::activators::directory::Activators;
 use crate::activators::path_probe::{NetworkProber, PathProber};
 use crate::activators::path_verification::PathVerifications;
 use crate::args::Args;
+use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::watches;
 use crate::cache::work_queue::WorkQueues;
 use crate::clock::Clock;
-use crate::controllers::context::Context;
+use crate::controllers::context::{Clients, Context, Reports, Routing, Scaling};
 use crate::controllers::{hpa, orphans, pod_autoscaler, reconciler, serverless_service};
 use crate::kubernetes::cluster_settings::ClusterSettings;
-use crate::kubernetes::event_deduplicator::EventDeduplicator;
 use crate::kubernetes::events::{self, Events};
 use crate::kubernetes::namespace_teardown;
 use crate::kubernetes::rate_limit::{RateLimit, UrgentClient};
@@ -96,7 +96,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn(keep_connected(client.clone()));
     let guard = token_guard(&args, client);
     let activators = activator_connections(&context);
-    let pushes = push_server::serve(stats, context.wake.clone(), metrics, guard, activators, stop.clone());
+    let pushes =
+        push_server::serve(stats, context.scaling.wake.clone(), metrics, guard, activators, stop.clone());
     let pushes = tokio::spawn(pushes);
     tracing::info!(?args, "started");
 
@@ -106,7 +107,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     readiness.drain();
     pushes.await.context("push server failed")?;
-    context.wake.drain().await;
+    context.scaling.wake.drain().await;
     leadership.released().await;
     Ok(())
 }
@@ -129,8 +130,8 @@ pub fn controllers(
 
 /// The push connections of activators, for [`push_server::serve`].
 pub fn activator_connections(context: &Context) -> ActivatorConnections {
-    let Context { activators, cache, queues, .. } = context;
-    ActivatorConnections::new(activators.clone(), cache.clone(), queues.clone())
+    let Context { routing, cache, queues, .. } = context;
+    ActivatorConnections::new(routing.activators.clone(), cache.clone(), queues.clone())
 }
 
 fn token_guard(args: &Args, client: kube::Client) -> TokenGuard {
@@ -167,10 +168,8 @@ fn context(
         tasks.spawn(watch);
     }
     let (events, queue) = Events::new(metrics.events_dropped.clone());
-    let rate_limit = RateLimit::new(args.rate(), metrics.rate_limited_seconds.clone());
-    let urgent = UrgentClient::new(client.clone());
-    let rate_limited = rate_limit.client(&urgent);
-    tasks.spawn(events::write(rate_limited.clone(), args.pod_name.clone(), queue));
+    let clients = clients(args, client.clone(), &metrics);
+    tasks.spawn(events::write(clients.rate_limited.clone(), args.pod_name.clone(), queue));
     let (config_writer, config) = watch::channel(Arc::new(AutoscalerConfig::default()));
     let scales = Arc::new(ScaleTargets::new(client.clone(), cache.clone()));
     let workloads_at_zero =
@@ -183,11 +182,7 @@ fn context(
         events.clone(),
         metrics.clone(),
     ));
-    let context = Context {
-        starts: StartWatches::new(client, queues.clone()),
-        urgent,
-        rate_limited,
-        rate_limit,
+    let scaling = Scaling {
         scales,
         wake,
         decisions: Arc::new(Decisions::new(
@@ -195,25 +190,43 @@ fn context(
             metrics.clone(),
             ProjectedToken::at(&args.token_file),
         )),
-        verifications: PathVerifications::new(
-            prober.clone(),
-            queues.autoscalers.clone(),
-            metrics.path_probes.clone(),
-        ),
-        activators: Arc::new(Activators::new(cache.clone(), args.system_namespace.clone(), prober)),
-        clock,
+        overrides: Overrides::default(),
+        starts: StartWatches::new(client, queues.clone()),
+    };
+    let routing = routing(args, &cache, prober, &queues, &metrics);
+    let context = Context {
+        clients,
         cache,
         config,
         custom_metrics: args.custom_metrics,
-        events,
+        clock,
+        scaling,
+        routing,
+        reports: Reports::new(events),
         metrics,
         queues,
-        overrides: Overrides::default(),
-        warnings: EventDeduplicator::default(),
-        advice: EventDeduplicator::default(),
-        modes: EventDeduplicator::default(),
     };
     (Arc::new(context), config_writer)
+}
+
+fn clients(args: &Args, client: kube::Client, metrics: &Metrics) -> Clients {
+    let rate_limit = RateLimit::new(args.rate(), metrics.rate_limited_seconds.clone());
+    let urgent = UrgentClient::new(client);
+    Clients { rate_limited: rate_limit.client(&urgent), urgent, rate_limit }
+}
+
+fn routing(
+    args: &Args,
+    cache: &Arc<ClusterCache>,
+    prober: Arc<dyn PathProber>,
+    queues: &WorkQueues,
+    metrics: &Metrics,
+) -> Routing {
+    let autoscalers = queues.autoscalers.clone();
+    Routing {
+        verifications: PathVerifications::new(prober.clone(), autoscalers, metrics.path_probes.clone()),
+        activators: Arc::new(Activators::new(cache.clone(), args.system_namespace.clone(), prober)),
+    }
 }
 
 fn follow_settings(
@@ -226,9 +239,9 @@ fn follow_settings(
     let shared = context.clone();
     let enqueue_everything = move || shared.queues.enqueue_everything(&shared.cache);
     let settings = ClusterSettings::new(
-        context.rate_limited.clone(),
+        context.clients.rate_limited.clone(),
         args.system_namespace.clone(),
-        context.events.clone(),
+        context.reports.events.clone(),
         config,
         leadership.clone(),
     );
@@ -238,18 +251,18 @@ fn follow_settings(
 fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
     let on_deletion = move || {
-        shared.activators.mark_leaving();
+        shared.routing.activators.mark_leaving();
         shared.queues.enqueue_everything(&shared.cache);
     };
-    namespace_teardown::follow(context.urgent.clone(), args.system_namespace.clone(), on_deletion)
+    namespace_teardown::follow(context.clients.urgent.clone(), args.system_namespace.clone(), on_deletion)
 }
 
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
-    let client = context.urgent.without_rate_limit().clone();
+    let client = context.clients.urgent.without_rate_limit().clone();
     let (adapters, watch) =
         runtime::kubernetes::watch_peers(client, &args.system_namespace, ADAPTER_SERVICE, STATS_PORT_NAME);
     tasks.spawn(watch);
-    tasks.spawn(context.decisions.clone().follow(adapters));
+    tasks.spawn(context.scaling.decisions.clone().follow(adapters));
 }
 
 fn reconcilers(
@@ -276,7 +289,7 @@ async fn reconcile_while_leading(context: Arc<Context>, mut leadership: Leadersh
             () = leadership.lost() => {
                 tracing::info!("leadership lost, reconcilers stopped");
                 // The next leader watches the pods that do not start.
-                context.starts.prune(&BTreeSet::new());
+                context.scaling.starts.prune(&BTreeSet::new());
             }
         }
     }
@@ -327,13 +340,13 @@ async fn keep_connected(client: kube::Client) {
 async fn prune(context: Arc<Context>) {
     loop {
         tokio::time::sleep(PRUNE_INTERVAL).await;
-        context.wake.prune();
-        context.activators.prune();
+        context.scaling.wake.prune();
+        context.routing.activators.prune();
         let exists = |key: &_| context.cache.autoscaler_meta(key).is_some();
-        context.rate_limit.prune(exists);
-        context.verifications.prune(exists);
-        context.overrides.prune(exists);
-        context.scales.prune();
-        context.starts.prune(&context.cache.workloads().into_iter().collect());
+        context.clients.rate_limit.prune(exists);
+        context.routing.verifications.prune(exists);
+        context.scaling.overrides.prune(exists);
+        context.scaling.scales.prune();
+        context.scaling.starts.prune(&context.cache.workloads().into_iter().collect());
     }
 }

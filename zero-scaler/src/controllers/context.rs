@@ -24,42 +24,66 @@ use crate::scaling::wake::{CachedWorkloads, WakePath};
 /// The wake path over real targets.
 pub type ClusterWake = WakePath<ScaleTargets, CachedWorkloads<ScaleTargets>>;
 
-/// Shared by all reconcilers.
+/// Shared by all reconcilers. Each group is what one concern of them needs.
 pub struct Context {
+    /// Clients of the API server.
+    pub clients: Clients,
+    /// Copies of cluster objects.
+    pub cache: Arc<ClusterCache>,
+    /// The cluster's settings.
+    pub config: watch::Receiver<Arc<AutoscalerConfig>>,
+    /// Whether the metrics-adapter serves custom.metrics.k8s.io.
+    pub custom_metrics: bool,
+    /// Wall-clock time, for fields of objects.
+    pub clock: Clock,
+    /// How many pods a workload has and should have.
+    pub scaling: Scaling,
+    /// Where requests of a Service go.
+    pub routing: Routing,
+    /// What users read.
+    pub reports: Reports,
+    /// Metrics of this process.
+    pub metrics: Metrics,
+    /// Objects to reconcile.
+    pub queues: Arc<WorkQueues>,
+}
+
+/// Clients of the API server, by the importance of what they write.
+pub struct Clients {
     /// For writes that held requests depend on.
     pub urgent: UrgentClient,
     /// For all other writes.
     pub rate_limited: RateLimitedClient,
     /// The limit of `rate_limited`.
     pub rate_limit: RateLimit,
-    /// Wall-clock time, for fields of objects.
-    pub clock: Clock,
-    /// Whether Services lead to activators.
-    pub verifications: PathVerifications,
-    /// Copies of cluster objects.
-    pub cache: Arc<ClusterCache>,
+}
+
+/// Sizes of workloads: what they are, what they should be, and how they are written.
+pub struct Scaling {
     /// The scale of targets.
     pub scales: Arc<ScaleTargets>,
     /// Decisions of the metrics-adapters.
     pub decisions: Arc<Decisions>,
     /// Wakes workloads for held requests.
     pub wake: Arc<ClusterWake>,
-    /// The ready activators.
-    pub activators: Arc<Activators>,
-    /// The cluster's settings.
-    pub config: watch::Receiver<Arc<AutoscalerConfig>>,
-    /// Whether the metrics-adapter serves custom.metrics.k8s.io.
-    pub custom_metrics: bool,
-    /// Events on the objects of users.
-    pub events: Events,
-    /// Metrics of this process.
-    pub metrics: Metrics,
-    /// Objects to reconcile.
-    pub queues: Arc<WorkQueues>,
-    /// Watches of pods that do not start.
-    pub starts: StartWatches,
     /// Sizes written ahead of the HPA.
     pub overrides: Overrides,
+    /// Watches of pods that do not start.
+    pub starts: StartWatches,
+}
+
+/// The route of requests, through activators or straight to pods.
+pub struct Routing {
+    /// The ready activators.
+    pub activators: Arc<Activators>,
+    /// Whether Services lead to activators.
+    pub verifications: PathVerifications,
+}
+
+/// Events on the objects of users, and the last ones, so that none is repeated.
+pub struct Reports {
+    /// Writes events.
+    pub events: Events,
     /// The last warning event of each HPA.
     pub warnings: EventDeduplicator,
     /// The last advice event of each workload.
@@ -80,5 +104,19 @@ impl Context {
     /// The cluster's settings in force.
     pub fn config(&self) -> Arc<AutoscalerConfig> {
         self.config.borrow().clone()
+    }
+}
+
+// === impl Reports ===
+
+impl Reports {
+    /// Nothing was reported yet.
+    pub fn new(events: Events) -> Self {
+        Self {
+            events,
+            warnings: EventDeduplicator::default(),
+            advice: EventDeduplicator::default(),
+            modes: EventDeduplicator::default(),
+        }
     }
 }

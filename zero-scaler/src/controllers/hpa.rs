@@ -90,7 +90,7 @@ async fn apply_pod_autoscaler(
     let uid = hpa.metadata.uid.as_deref();
     let existing = context.cache.autoscaler(key);
     if existing.is_none_or(|existing| differs(&existing, accepted) || !is_owned_by(&existing, uid)) {
-        apply::<PodAutoscaler>(&context.rate_limited, &desired(key, hpa, accepted)).await?;
+        apply::<PodAutoscaler>(&context.clients.rate_limited, &desired(key, hpa, accepted)).await?;
         tracing::info!(workload = %key, "PodAutoscaler applied for HPA");
     }
     Ok(())
@@ -110,13 +110,13 @@ fn is_written_for_hpa(key: &Key, context: &Context) -> bool {
 
 /// Deletes the PodAutoscaler of an HPA that has no metric of Rouse any more.
 async fn release(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
-    context.warnings.is_new(key, "");
+    context.reports.warnings.is_new(key, "");
     if let Some(existing) = context.cache.autoscaler(key)
         && is_owned_by(&existing, hpa.metadata.uid.as_deref())
     {
-        delete(&context.rate_limited, &existing).await?;
+        delete(&context.clients.rate_limited, &existing).await?;
         let note = format!("deleted PodAutoscaler {}: the HPA has no metric of Rouse any more", key.name);
-        context.events.normal(hpa, Reason::Released, note);
+        context.reports.events.normal(hpa, Reason::Released, note);
     }
     Ok(())
 }
@@ -131,10 +131,10 @@ fn report_problems(
     repeat_after: Duration,
 ) {
     let message = problems.iter().map(|p| p.message.as_str()).collect::<Vec<_>>().join("; ");
-    if context.warnings.is_due(key, &message, repeat_after)
+    if context.reports.warnings.is_due(key, &message, repeat_after)
         && let Some(first) = problems.first()
     {
-        context.events.warning(hpa, first.reason, message);
+        context.reports.events.warning(hpa, first.reason, message);
     }
 }
 

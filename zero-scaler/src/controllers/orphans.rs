@@ -84,7 +84,7 @@ async fn scale_if_orphan(target: &Target, context: &Context) -> Result<(), Recon
     tracing::info!(%namespace, %kind, %name, "scaled an orphan from 0 to 1");
     if let Some((_, hpa)) = hpas.first() {
         let note = format!("scaled from 0 to 1: {kind} {name:?} is no longer managed by Rouse");
-        context.events.normal(hpa.as_ref(), Reason::ScaledFromZero, note);
+        context.reports.events.normal(hpa.as_ref(), Reason::ScaledFromZero, note);
     }
     Ok(())
 }
@@ -105,7 +105,7 @@ fn is_acceptable(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) ->
 /// True if the size was written; false if the target is above zero, was scaled to zero by another
 /// writer, or is being deleted.
 async fn scale_to_one((namespace, target): &Target, context: &Context) -> Result<bool, ReconcileError> {
-    let scales = context.scales.as_ref();
+    let scales = context.scaling.scales.as_ref();
     let scale = match scales.cached(namespace, target) {
         Some(scale) => Ok(scale),
         None => scales.read(namespace, target).await,
@@ -128,7 +128,7 @@ async fn scale_to_one((namespace, target): &Target, context: &Context) -> Result
 
 /// Whether the namespace is being deleted, or is gone.
 async fn is_terminating(namespace: &str, context: &Context) -> Result<bool, ReconcileError> {
-    let object = Api::<Namespace>::all(context.urgent.without_rate_limit().clone())
+    let object = Api::<Namespace>::all(context.clients.urgent.without_rate_limit().clone())
         .get_metadata_opt(namespace)
         .await?;
     Ok(object.is_none_or(|object| object.metadata.deletion_timestamp.is_some()))

@@ -49,7 +49,7 @@ pub async fn reconcile(
     if autoscaler.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    if context.wake.is_waking(&key) {
+    if context.scaling.wake.is_waking(&key) {
         return Ok(Action::await_change());
     }
     let observed = observe::observe(&key, autoscaler, &context).await;
@@ -58,7 +58,7 @@ pub async fn reconcile(
     if plan.probe {
         verification = observe::verification(&observed, &context);
     } else {
-        context.verifications.cancel(&key);
+        context.routing.verifications.cancel(&key);
     }
     if let Some(result) = &verification.result {
         plan = decide::decide(&observed, Some(result.is_ok()));
@@ -66,7 +66,7 @@ pub async fn reconcile(
     watch_pod_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
     let due = apply::DueWrites::new(&observed, &plan, &written, verification.result.as_ref());
-    let limit = context.rate_limit.try_acquire(&key, due.requests());
+    let limit = context.clients.rate_limit.try_acquire(&key, due.requests());
     if limit.is_ok() {
         apply::write_due(&observed, &plan, due, &context).await?;
     }
@@ -90,8 +90,8 @@ fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, co
         Some(scale) => {
             let reported = observe::reported_failure(observed.serverless_service.as_ref());
             let patience = StartPatience::of_settings(&observed.settings);
-            context.starts.watch(&observed.key, &scale.selector, patience, reported);
+            context.scaling.starts.watch(&observed.key, &scale.selector, patience, reported);
         }
-        None => context.starts.stop(&observed.key),
+        None => context.scaling.starts.stop(&observed.key),
     }
 }

@@ -60,7 +60,7 @@ pub async fn reconcile(
     }
     let lessee = PortHolder { key: &key, uid: sks.metadata.uid.as_deref().unwrap_or_default() };
     let ListeningActivators { endpoints, all } =
-        context.activators.listening(lessee, &observed.ports, sks.spec.num_activators).await;
+        context.routing.activators.listening(lessee, &observed.ports, sks.spec.num_activators).await;
     let path = desired::ServingPath::new(&observed, endpoints);
     apply::private_service(&observed, &context).await?;
     let slices = desired::slices(&observed, &path);
@@ -72,5 +72,5 @@ pub async fn reconcile(
         return Err(error.into());
     }
     let again = if observed.unleased.is_some() { UNLEASED_RETRY } else { RESYNC };
-    Ok(Action::requeue(context.activators.retry_after(&key, all).unwrap_or(again)))
+    Ok(Action::requeue(context.routing.activators.retry_after(&key, all).unwrap_or(again)))
 }

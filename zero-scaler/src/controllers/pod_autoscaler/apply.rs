@@ -26,17 +26,17 @@ pub(super) async fn scale(
     context: &Context,
 ) -> Result<ScaleWriteResult, ScaleError> {
     if !observed.decision.as_ref().is_some_and(|d| d.panicking) {
-        context.overrides.end(&observed.key);
+        context.scaling.overrides.end(&observed.key);
     }
     let (Some(write), Ok(scale)) = (plan.write, &observed.scale) else {
         return Ok(ScaleWriteResult::NotNeeded);
     };
     let is_panic = write.cause == WriteCause::Panic;
-    if is_panic && !context.overrides.may_write(&observed.key, write.to, now()) {
+    if is_panic && !context.scaling.overrides.may_write(&observed.key, write.to, now()) {
         return Ok(ScaleWriteResult::Delayed);
     }
     let target = TargetScale {
-        scales: context.scales.as_ref(),
+        scales: context.scaling.scales.as_ref(),
         namespace: &observed.key.namespace,
         target: &observed.autoscaler.spec.scale_target_ref,
     };
@@ -48,7 +48,7 @@ pub(super) async fn scale(
     match written {
         Ok(Some(from)) => {
             report_size(observed, from, write, context);
-            if is_panic && context.overrides.wrote(&observed.key, write.to, now()) {
+            if is_panic && context.scaling.overrides.wrote(&observed.key, write.to, now()) {
                 report_scale_conflict(observed, context);
             }
             Ok(ScaleWriteResult::Written(write.to))
@@ -68,7 +68,7 @@ fn report_size(observed: &ObservedWorkload, from: i32, write: SizeToWrite, conte
         WriteCause::Direct => Reason::Scaled,
     };
     let note = format!("scaled from {from} to {}: {}", write.to, cause_text(observed, write.cause));
-    context.events.normal(&observed.autoscaler, reason, note);
+    context.reports.events.normal(&observed.autoscaler, reason, note);
 }
 
 fn report_scale_conflict(observed: &ObservedWorkload, context: &Context) {
@@ -78,7 +78,7 @@ fn report_scale_conflict(observed: &ObservedWorkload, context: &Context) {
         "another controller reverts the size of {kind} {name} during a panic; find it in the managed fields \
          (kubectl get {kind} {name} -o yaml --show-managed-fields), and stop it"
     );
-    context.events.warning(&observed.autoscaler, Reason::ScaleConflict, note);
+    context.reports.events.warning(&observed.autoscaler, Reason::ScaleConflict, note);
 }
 
 fn cause_text(observed: &ObservedWorkload, cause: WriteCause) -> String {
@@ -161,15 +161,15 @@ pub(super) async fn write_due(
     context: &Context,
 ) -> Result<(), ReconcileError> {
     if let Some(metric) = &due.metric {
-        apply::<Metric>(context.urgent.without_rate_limit(), metric).await?;
+        apply::<Metric>(context.clients.urgent.without_rate_limit(), metric).await?;
     }
     if let Some(sks) = &due.serverless_service {
-        apply::<ServerlessService>(context.urgent.without_rate_limit(), sks).await?;
+        apply::<ServerlessService>(context.clients.urgent.without_rate_limit(), sks).await?;
     }
     let Some(after) = due.status else { return Ok(()) };
     let before = observed.autoscaler.status.as_ref();
     apply_status::<PodAutoscaler, _>(
-        context.urgent.without_rate_limit(),
+        context.clients.urgent.without_rate_limit(),
         &observed.key.namespace,
         &observed.key.name,
         &after,
@@ -181,16 +181,16 @@ pub(super) async fn write_due(
     report_advice(observed, context);
     status::warnings(observed, before, &after)
         .into_iter()
-        .for_each(|(reason, note)| context.events.warning(&observed.autoscaler, reason, note));
+        .for_each(|(reason, note)| context.reports.events.warning(&observed.autoscaler, reason, note));
     Ok(())
 }
 
 fn report_advice(observed: &ObservedWorkload, context: &Context) {
     let advice = degraded::advice(observed);
-    if context.advice.is_new(&observed.key, advice.as_ref().map_or("", |(_, message)| message))
+    if context.reports.advice.is_new(&observed.key, advice.as_ref().map_or("", |(_, message)| message))
         && let Some((reason, message)) = advice
     {
-        context.events.warning(&observed.autoscaler, reason, message);
+        context.reports.events.warning(&observed.autoscaler, reason, message);
     }
 }
 
@@ -199,9 +199,9 @@ fn report_route(observed: &ObservedWorkload, plan: &Plan, mode: SksMode, context
         SksMode::Proxy => (Reason::RoutedToActivators, "requests now go through activators"),
         SksMode::Serve => (Reason::RoutedToPods, "requests now go to the pods"),
     };
-    if context.modes.is_new(&observed.key, reason.as_str()) {
+    if context.reports.modes.is_new(&observed.key, reason.as_str()) {
         let note = format!("{change}: {}", route_cause(observed, plan, mode));
-        context.events.normal(&observed.autoscaler, reason, note);
+        context.reports.events.normal(&observed.autoscaler, reason, note);
     }
 }
 

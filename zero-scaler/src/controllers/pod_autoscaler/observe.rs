@@ -117,11 +117,11 @@ impl ObservedWorkload {
 pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> ObservedWorkload {
     let (settings, bad_settings) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
     let target = &autoscaler.spec.scale_target_ref;
-    let cached = context.scales.cached(&key.namespace, target);
+    let cached = context.scaling.scales.cached(&key.namespace, target);
     let watched = cached.is_some();
     let scale = match cached {
         Some(scale) => Ok(scale),
-        None => context.scales.read(&key.namespace, target).await,
+        None => context.scaling.scales.read(&key.namespace, target).await,
     };
     let serverless_service = context.cache.serverless_service(key);
     let service = context.cache.service(&key.namespace, &autoscaler.spec.service);
@@ -138,17 +138,17 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         watched,
         decision: None,
         decision_received: None,
-        sidecar: context.scales.sidecar(&key.namespace, target),
+        sidecar: context.scaling.scales.sidecar(&key.namespace, target),
         last_requested: None,
         ready,
         service,
         metric: context.cache.metric(key),
-        start_failure: context.starts.failure(key, reported_failure(serverless_service.as_ref())),
+        start_failure: context.scaling.starts.failure(key, reported_failure(serverless_service.as_ref())),
         serverless_service,
-        pod_without_sidecar: context.starts.ready_pod_without_sidecar(key),
+        pod_without_sidecar: context.scaling.starts.ready_pod_without_sidecar(key),
         hpa: hpa(key, autoscaler, context),
         target_owner: other_owner_of_target(key, autoscaler, context),
-        without_activators: context.activators.absent_for(now()),
+        without_activators: context.routing.activators.absent_for(now()),
         now: context.clock.now(),
     };
     add_reports(&mut observed, context);
@@ -167,16 +167,16 @@ fn add_reports(observed: &mut ObservedWorkload, context: &Context) {
         let age = now.saturating_duration_since(at).as_millis();
         unix_now.saturating_sub(i64::try_from(age).unwrap_or(i64::MAX))
     };
-    let newest = context.decisions.newest(&observed.key, now);
+    let newest = context.scaling.decisions.newest(&observed.key, now);
     observed.decision_received = newest.as_ref().map(|received| unix(received.received_at));
-    observed.last_requested = context.wake.last_requested(&observed.key).map(unix);
+    observed.last_requested = context.scaling.wake.last_requested(&observed.key).map(unix);
     observed.decision = newest.map(|received| received.decision);
 }
 
 /// The result of the activator path probes, or the reason why none can be sent.
 pub(super) fn verification(observed: &ObservedWorkload, context: &Context) -> PathVerification {
     match verification_request(observed, context) {
-        Ok(request) => context.verifications.check(&observed.key, request),
+        Ok(request) => context.routing.verifications.check(&observed.key, request),
         // No retry: only a change of an object can remove the cause, and that triggers a reconcile.
         Err(error) => PathVerification { result: Some(Err(error)), retry_after: None },
     }
@@ -197,7 +197,7 @@ fn verification_request(
     if ips.is_empty() {
         return Err(PathError::NoClusterIp);
     }
-    let admin_addresses = context.activators.admin_addresses();
+    let admin_addresses = context.routing.activators.admin_addresses();
     let addresses = probed_addresses(&ips, service, observed.leases(), &admin_addresses)?;
     if addresses.is_empty() {
         return Err(PathError::NoTcpPort);

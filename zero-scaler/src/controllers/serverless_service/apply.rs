@@ -29,13 +29,16 @@ pub(super) async fn slices(
         let existing = observed.slices.iter().find(|existing| existing.metadata.name == slice.metadata.name);
         if existing.is_none_or(|existing| !is_as_desired(existing, slice)) {
             // Serialized, a slice brings its kind along.
-            apply::<EndpointSlice>(context.urgent.without_rate_limit(), &serde_json::to_value(slice)?)
-                .await?;
+            apply::<EndpointSlice>(
+                context.clients.urgent.without_rate_limit(),
+                &serde_json::to_value(slice)?,
+            )
+            .await?;
         }
     }
     for existing in &observed.slices {
         if !desired.iter().any(|slice| slice.metadata.name == existing.metadata.name) {
-            delete(context.urgent.without_rate_limit(), existing.as_ref()).await?;
+            delete(context.clients.urgent.without_rate_limit(), existing.as_ref()).await?;
         }
     }
     Ok(())
@@ -50,11 +53,11 @@ pub(super) async fn private_service(
 ) -> Result<(), ReconcileError> {
     if let Some(desired) = desired::private_service(observed) {
         let Some(existing) = &observed.private_service else {
-            apply_new::<Service>(&context.rate_limited, &desired).await?;
+            apply_new::<Service>(&context.clients.rate_limited, &desired).await?;
             return Ok(());
         };
         if !is_as_private(&serde_json::to_value(existing.as_ref())?, &desired) {
-            apply::<Service>(&context.rate_limited, &desired).await?;
+            apply::<Service>(&context.clients.rate_limited, &desired).await?;
         }
         return Ok(());
     }
@@ -94,7 +97,7 @@ async fn delete_slices(key: &Key, kept: Option<&str>, context: &Context) -> Resu
     {
         for slice in slices.of(&key.namespace, service) {
             if workload_of(&slice).as_ref() == Some(key) {
-                delete_unchanged(context.urgent.without_rate_limit(), slice.as_ref()).await?;
+                delete_unchanged(context.clients.urgent.without_rate_limit(), slice.as_ref()).await?;
             }
         }
     }
@@ -109,7 +112,7 @@ async fn delete_private(
 ) -> Result<(), ReconcileError> {
     let private = context.cache.service(&key.namespace, name);
     if let Some(private) = private.filter(|p| is_owned_by(p.as_ref(), sks.meta().uid.as_deref())) {
-        delete(&context.rate_limited, private.as_ref()).await?;
+        delete(&context.clients.rate_limited, private.as_ref()).await?;
     }
     Ok(())
 }
@@ -125,8 +128,13 @@ pub(super) async fn status(
     }
     let (namespace, name) = (sks.metadata.namespace.as_deref(), sks.metadata.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-    apply_status::<ServerlessService, _>(context.urgent.without_rate_limit(), namespace, name, &after)
-        .await?;
+    apply_status::<ServerlessService, _>(
+        context.clients.urgent.without_rate_limit(),
+        namespace,
+        name,
+        &after,
+    )
+    .await?;
     Ok(())
 }
 

@@ -100,7 +100,7 @@ async fn delete(
     if leftovers.is_empty() {
         return Ok(false);
     }
-    let client = context.urgent.without_rate_limit();
+    let client = context.clients.urgent.without_rate_limit();
     // A mirrored slice would be written again for as long as its Endpoints exist.
     for slice in leftovers.iter().filter(|slice| manager(slice) == Some(SLICE_CONTROLLER)) {
         delete_unchanged(client, slice.as_ref()).await?;

@@ -117,10 +117,11 @@ pub(super) fn observe(
         slices: ours,
         foreign_slices: if managed { others } else { Vec::new() },
         start_failure: context
+            .scaling
             .starts
             .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
-        activators: context.activators.ready(),
-        activators_leaving: context.activators.are_leaving(),
+        activators: context.routing.activators.ready(),
+        activators_leaving: context.routing.activators.are_leaving(),
         other_targets: other_targets(&service),
         nonstandard_ports,
         service,

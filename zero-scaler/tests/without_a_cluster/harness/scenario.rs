@@ -140,7 +140,7 @@ impl Scenario {
         let push =
             ActivatorReport { activator: "activator".to_owned(), messages, ..ActivatorReport::default() };
         for zero_scaler in &self.zero_scalers {
-            zero_scaler.context.wake.receive(push.clone(), Instant::now().into_std());
+            zero_scaler.context.scaling.wake.receive(push.clone(), Instant::now().into_std());
         }
     }
 
@@ -243,7 +243,7 @@ impl Scenario {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let ZeroScaler { context, _tasks: tasks } = &mut self.zero_scalers[0];
-        let (wake, metrics) = (context.wake.clone(), context.metrics.clone());
+        let (wake, metrics) = (context.scaling.wake.clone(), context.metrics.clone());
         let (guard, stop) = (TokenGuard::allow_all(), CancellationToken::new());
         let activators = activator_connections(context);
         tasks.spawn(async move {
@@ -272,7 +272,11 @@ impl Scenario {
 impl ZeroScaler {
     fn receive(&self, decision: Decision) {
         let adapter = SocketAddr::from(([10, 0, 8, 8], 8080));
-        self.context.decisions.receive(adapter, DecisionEvent::Decided(decision), Instant::now().into_std());
+        self.context.scaling.decisions.receive(
+            adapter,
+            DecisionEvent::Decided(decision),
+            Instant::now().into_std(),
+        );
     }
 }
 
