@@ -91,7 +91,7 @@ async fn apply_pod_autoscaler(
     let existing = context.cache.autoscaler(key);
     if existing.is_none_or(|existing| differs(&existing, accepted) || !is_owned_by(&existing, uid)) {
         apply::<PodAutoscaler>(&context.clients.rate_limited, &desired(key, hpa, accepted)).await?;
-        tracing::info!(workload = %key, "PodAutoscaler applied for HPA");
+        tracing::info!("PodAutoscaler applied for HPA");
     }
     Ok(())
 }

@@ -11,12 +11,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::api::key_of;
 use futures::{StreamExt, TryFutureExt};
 use kube::Resource;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config, Error as ApplierError};
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 use crate::cache::work_queue::WorkQueue;
 use crate::clock::now;
@@ -72,8 +74,11 @@ pub async fn run<K, R>(
     let timed = move |object: Arc<K>, context: Arc<Context>| {
         let seconds = context.metrics.reconcile_seconds.with_label_values(&[kind]);
         let started = now();
+        let workload = key_of(object.as_ref()).map(tracing::field::display);
+        let span = tracing::info_span!("reconcile", kind, workload);
         let reconciled = reconcile(object, context)
-            .inspect_ok(move |_| seconds.observe(now().saturating_duration_since(started).as_secs_f64()));
+            .inspect_ok(move |_| seconds.observe(now().saturating_duration_since(started).as_secs_f64()))
+            .instrument(span);
         // In a task of its own, so that a long computation does not delay the others.
         Box::pin(async move {
             AbortOnDropHandle::new(tokio::spawn(reconciled))
