@@ -9,7 +9,7 @@ import (
 	"rouse.dev/cluster/supervisor"
 )
 
-// supervise and init are internal commands: the tool runs itself as the supervisor and as pid 1.
+// These commands are internal: the tool runs itself as the supervisor, as pid 1, and as a component.
 
 func (c *cluster) supervise() *cobra.Command {
 	return &cobra.Command{
@@ -44,6 +44,17 @@ func (c *cluster) init() *cobra.Command {
 			}
 			node.Run(config, events, host)
 			return errors.New("start failed")
+		},
+	}
+}
+
+func enforceNetworkPolicies() *cobra.Command {
+	return &cobra.Command{
+		Use:    "enforce-network-policies CERTIFICATES",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return node.EnforceNetworkPolicies(command.Context(), args[0])
 		},
 	}
 }

@@ -75,7 +75,7 @@ func root() *cobra.Command {
 		c.kubeconfig(), c.kubectl(), c.kubectlPath(), c.exec(),
 		packImage(), c.load(),
 		build(),
-		c.supervise(), c.init(),
+		c.supervise(), c.init(), enforceNetworkPolicies(),
 	)
 	return command
 }

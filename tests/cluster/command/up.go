@@ -34,6 +34,9 @@ func (c *cluster) up() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if settings.NetworkPolicies && settings.ControlPlaneOnly {
+				return errors.New("--network-policies needs a node, which --control-plane-only leaves out")
+			}
 			if settings.FeatureGates, err = parseGates(gates); err != nil {
 				return err
 			}
@@ -47,8 +50,9 @@ func (c *cluster) up() *cobra.Command {
 	flags.BoolVar(&settings.ControlPlaneOnly, "control-plane-only", false, "start etcd, API server and controllers (including the HPA) without a node")
 	flags.DurationVar(&settings.HPASyncPeriod, "hpa-sync-period", 15*time.Second, "sync period of the HPA (default of Kubernetes: 15s)")
 	flags.DurationVar(&settings.KubeProxyMinSyncPeriod, "kube-proxy-min-sync-period", 20*time.Millisecond, "minimum time between two changes of Service rules (default of Kubernetes: 1s)")
+	flags.BoolVar(&settings.NetworkPolicies, "network-policies", false, "enforce NetworkPolicies")
 	flags.StringSliceVar(&gates, "feature-gates", nil, "NAME=true or NAME=false, for all Kubernetes components")
-	flags.StringArrayVar(&arguments, "component-arg", nil, "COMPONENT=ARGUMENT, such as kube-apiserver=--v=4 (repeatable); components: "+strings.Join(node.Components(), ", "))
+	flags.StringArrayVar(&arguments, "component-arg", nil, "COMPONENT=ARGUMENT, such as kube-apiserver=--v=4 (repeatable); components: "+strings.Join(node.Configurable(), ", "))
 	flags.DurationVar(&settings.Timeout, "timeout", 2*time.Minute, "timeout of the start, without builds")
 	return command
 }
@@ -247,8 +251,8 @@ func parseArguments(pairs []string) (map[string][]string, error) {
 	arguments := map[string][]string{}
 	for _, pair := range pairs {
 		component, argument, found := strings.Cut(pair, "=")
-		if !found || !slices.Contains(node.Components(), component) {
-			return nil, fmt.Errorf("component argument %q: use COMPONENT=ARGUMENT with one of %s", pair, strings.Join(node.Components(), ", "))
+		if !found || !slices.Contains(node.Configurable(), component) {
+			return nil, fmt.Errorf("component argument %q: use COMPONENT=ARGUMENT with one of %s", pair, strings.Join(node.Configurable(), ", "))
 		}
 		arguments[component] = append(arguments[component], argument)
 	}

@@ -2,12 +2,8 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"rouse.dev/cluster/host/state"
@@ -25,24 +21,14 @@ type api struct {
 
 // newAPI returns an api for the administrator, at an address (host and port).
 func newAPI(dir state.Dir, address string) (*api, error) {
-	pair, err := pki.ReadPair(dir.PKI(), "admin")
+	identity, err := pki.ClientConfig(dir.PKI(), "admin")
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		return nil, fmt.Errorf("use the administrator's certificate: %w", err)
-	}
-	authority, err := os.ReadFile(dir.PKI("ca.crt"))
-	if err != nil {
-		return nil, fmt.Errorf("read the CA: %w", err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority)
 	return &api{
 		client: http.Client{
 			Timeout:   2 * time.Second,
-			Transport: &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: roots}},
+			Transport: &http.Transport{TLSClientConfig: identity},
 		},
 		server: "https://" + address,
 	}, nil

@@ -94,7 +94,7 @@ func (n *node) start(ctx context.Context, host net.Listener) error {
 		return err
 	}
 	if !n.config.ControlPlaneOnly {
-		if err := n.launch(n.config.scheduler(), n.config.kubelet(), n.config.proxy()); err != nil {
+		if err := n.launch(n.config.worker()...); err != nil {
 			return err
 		}
 		if err := n.await(ctx, "kubelet", client.nodeReady); err != nil {

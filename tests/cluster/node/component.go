@@ -16,8 +16,16 @@ type component struct {
 	args    []string
 }
 
-// Components returns the names that --component-arg accepts.
+// enforcerName is the name of the process that enforces NetworkPolicies.
+const enforcerName = "network-policies"
+
+// Components returns the names of all components in the order of their start.
 func Components() []string {
+	return append(Configurable(), enforcerName)
+}
+
+// Configurable returns the names that --component-arg accepts.
+func Configurable() []string {
 	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "containerd", "kubelet", "kube-proxy"}
 }
 

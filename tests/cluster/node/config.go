@@ -35,6 +35,8 @@ type Settings struct {
 	// KubeProxyMinSyncPeriod is the minimum time between two changes of a node's rules; the default
 	// of Kubernetes is 1 s.
 	KubeProxyMinSyncPeriod time.Duration `json:"kubeProxyMinSyncPeriod"`
+	// NetworkPolicies enforces NetworkPolicies; without it they have no effect.
+	NetworkPolicies bool `json:"networkPolicies,omitempty"`
 	// FeatureGates are set on all Kubernetes components.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// Arguments are appended to those of a component and override them.

@@ -1,6 +1,23 @@
 package node
 
-import "rouse.dev/cluster/host/cgroup"
+import (
+	"context"
+	"net/http"
+
+	"rouse.dev/cluster/host/cgroup"
+	"rouse.dev/cluster/networkpolicy"
+	"rouse.dev/cluster/pki"
+)
+
+// worker returns the components that start when the API server is ready, those that the node needs
+// and the scheduler.
+func (c Config) worker() []component {
+	all := []component{c.scheduler(), c.kubelet(), c.proxy()}
+	if c.NetworkPolicies {
+		all = append(all, c.enforcer())
+	}
+	return all
+}
 
 func (c Config) containerd() component {
 	return component{"containerd", "containerd", append([]string{
@@ -23,6 +40,23 @@ func (c Config) proxy() component {
 	return component{"kube-proxy", c.Kubernetes, append([]string{
 		"--config=" + c.Dir.Components("kube-proxy.yaml"),
 	}, c.Arguments["kube-proxy"]...)}
+}
+
+// enforcer is this program itself.
+func (c Config) enforcer() component {
+	return component{enforcerName, "/proc/self/exe", []string{"enforce-network-policies", c.Dir.PKI()}}
+}
+
+// EnforceNetworkPolicies keeps the rules of the cluster's network equal to its NetworkPolicies, until
+// the context is done. It reads them as the administrator of these certificates.
+func EnforceNetworkPolicies(ctx context.Context, certificates string) error {
+	identity, err := pki.ClientConfig(certificates, "admin")
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: identity}}
+	networkpolicy.NewEnforcer(client, "https://"+API).Run(ctx)
+	return ctx.Err()
 }
 
 // cgroups returns the cgroups of the cluster.
