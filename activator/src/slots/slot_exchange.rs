@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 use crate::metrics::slot_exchange::SlotExchangeMetrics;
 use crate::reports::stat_reporter::{Addresses, changed};
@@ -136,7 +137,8 @@ async fn accept(listener: TcpListener, guard: TokenGuard, own: IpAddr, events: m
         let (stream, slot) = listener.accept().await;
         while handshakes.try_join_next().is_some() {}
         let (guard, events) = (guard.clone(), events.clone());
-        handshakes.spawn(async move {
+        let span = tracing::info_span!("handshake", from = %slot.peer());
+        let handshake = async move {
             let accepted = tokio::select! {
                 accepted = slot_link::accept(stream, &guard) => accepted,
                 () = slot.evicted() => return tracing::debug!("handshake closed in favour of another"),
@@ -153,7 +155,8 @@ async fn accept(listener: TcpListener, guard: TokenGuard, own: IpAddr, events: m
                 }
                 Err(error) => tracing::debug!(%error, "handshake on the slots port failed"),
             }
-        });
+        };
+        handshakes.spawn(handshake.instrument(span));
     }
 }
 
@@ -207,11 +210,12 @@ impl SlotExchange {
         // Before a message can be received.
         self.publish(Instant::now());
         let (events, messages, metrics) = (self.events.clone(), self.messages.clone(), self.metrics.clone());
-        let task = tokio::spawn(async move {
+        let link = async move {
             let error = slot_link::carry(*socket, &outbox, id, messages, metrics).await;
-            tracing::debug!(%peer, %error, "connection to activator ended");
+            tracing::debug!(%error, "connection to activator ended");
             let _ = events.send(LinkEvent::Ended { peer, id }).await;
-        });
+        };
+        let task = tokio::spawn(link.instrument(tracing::info_span!("activator", %peer)));
         if let Some(link) = self.links.get_mut(&peer) {
             link.task = Some(AbortOnDropHandle::new(task));
         }

@@ -32,6 +32,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
+use tracing::{Instrument, Span};
 
 use crate::collection::collector::{Collector, PushOutcome};
 use crate::decisions::decision_store::DecisionStore;
@@ -247,7 +248,8 @@ async fn push(State(server): State<StatServer>, headers: HeaderMap, upgrade: Web
         return (StatusCode::SERVICE_UNAVAILABLE, "too many activators connected\n").into_response();
     };
     let upgrade = upgrade.max_frame_size(MAX_FRAME).max_message_size(MAX_FRAME);
-    upgrade.on_upgrade(move |socket| server.receive(socket, permit))
+    let span = Span::current();
+    upgrade.on_upgrade(move |socket| server.receive(socket, permit).instrument(span))
 }
 
 async fn decisions(
@@ -262,7 +264,8 @@ async fn decisions(
         return (StatusCode::SERVICE_UNAVAILABLE, "too many subscribers connected\n").into_response();
     };
     let upgrade = upgrade.max_frame_size(MAX_SUBSCRIBER_FRAME).max_message_size(MAX_SUBSCRIBER_FRAME);
-    upgrade.on_upgrade(move |socket| server.publish(socket, permit))
+    let span = Span::current();
+    upgrade.on_upgrade(move |socket| server.publish(socket, permit).instrument(span))
 }
 
 async fn forwarded(

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span};
 
 use super::bounded_listener::BoundedListener;
 use super::connection_table::{ConnectionSlot, ConnectionTable};
@@ -110,11 +111,13 @@ pub async fn serve_with<O, F, S, H>(
         let slot = Arc::new(slot);
         let opened = open(stream, slot.clone());
         let (builder, stop) = (builder.clone(), stop.clone());
-        running.spawn(async move {
+        let span = tracing::info_span!("connection", peer = %slot.peer());
+        let connection = async move {
             if let Err(error) = carry(&builder, opened, slot, limits, stop).await {
                 tracing::debug!(%error, "connection ended");
             }
-        });
+        };
+        running.spawn(connection.instrument(span));
     }
     // Closes the port before the drain.
     drop(listener);
@@ -145,13 +148,16 @@ where
         () = slot.evicted() => return Err(ConnectionError::Evicted),
     };
     let activity = slot.activity().clone();
+    // Streams of HTTP/2 are tasks of their own, outside of the connection's span.
+    let span = Span::current();
     let service = service_fn(move |request| {
         let (running, response) = (activity.begin_request(), handler.handle(request));
-        async move {
+        let handled = async move {
             let response = response.await;
             drop(running);
             Ok::<_, Infallible>(response)
-        }
+        };
+        handled.instrument(span.clone())
     });
     let stream = TokioIo::new(stream);
     match builder {

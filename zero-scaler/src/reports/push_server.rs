@@ -28,6 +28,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
+use tracing::{Instrument, Span};
 
 use crate::activators::connections::ActivatorConnections;
 use crate::metrics::Metrics;
@@ -95,10 +96,11 @@ async fn upgrade<S: ScaleAccess, W: WorkloadsAtZero>(
     let Ok(permit) = server.connection_permits.clone().try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many connections\n").into_response();
     };
+    let span = Span::current();
     request
         .max_message_size(MAX_FRAME_BYTES)
         .max_frame_size(MAX_FRAME_BYTES)
-        .on_upgrade(move |socket| receive_reports(socket, peer, server, permit))
+        .on_upgrade(move |socket| receive_reports(socket, peer, server, permit).instrument(span))
 }
 
 async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
@@ -136,7 +138,7 @@ async fn receive_reports<S: ScaleAccess, W: WorkloadsAtZero>(
         },
     };
     let Err(error) = ended;
-    tracing::debug!(%peer, %error, "activator disconnected");
+    tracing::debug!(%error, "activator disconnected");
     drop((connected, permit));
     if !matches!(error, PeerError::Closed) {
         server.activators.broken(peer).await;
