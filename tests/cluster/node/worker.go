@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"rouse.dev/cluster/host/cgroup"
-	"rouse.dev/cluster/networkpolicy"
+	"rouse.dev/cluster/host/networkpolicy"
 	"rouse.dev/cluster/pki"
 )
 
