@@ -26,6 +26,14 @@ pub struct Report {
     pub refused: u64,
     /// Requests whose client timeout expired.
     pub timed_out: u64,
+    /// Requests that failed because their pod was killed.
+    pub killed: u64,
+    /// Requests that failed or took longer than the objective.
+    pub misses: u64,
+    /// Pods killed above their memory limit.
+    pub oom_kills: u64,
+    /// `status.replicas`, summed over all seconds.
+    pub pod_seconds: u64,
     /// Requests on pods at the end.
     pub running: usize,
     /// Requests held at the end, in activators and queue-proxies.
@@ -70,6 +78,11 @@ pub struct TimelineSample {
 // === impl Report ===
 
 impl Report {
+    /// Requests that failed.
+    pub fn errors(&self) -> u64 {
+        self.refused + self.timed_out + self.killed
+    }
+
     /// The size at the end.
     pub fn final_size(&self) -> u32 {
         self.timeline.last().map_or(0, |sample| sample.spec)

@@ -15,6 +15,7 @@ use crate::clock::Time;
 use crate::hpa::{Behavior, HpaSpec};
 use crate::load::Load;
 use crate::load::service_time::ServiceTime;
+use crate::workload::app::AppModel;
 
 /// All inputs of a run. Two runs of the same scenario have the same result.
 #[derive(Clone, Debug)]
@@ -25,6 +26,12 @@ pub struct Scenario {
     pub load: Load,
     /// Time for which a pod works on a request.
     pub service_time: ServiceTime,
+    /// What limits the requests inside a pod.
+    pub app: AppModel,
+    /// Changes of the app, in order of time.
+    pub app_changes: Vec<AppChange>,
+    /// Latency above which a response misses the objective.
+    pub objective: Option<Duration>,
     /// Client timeout: a request that no pod has started by then ends.
     pub client_timeout: Duration,
     /// Time from a pod's creation to its readiness; `None` is for ever.
@@ -59,6 +66,19 @@ pub struct Scenario {
     pub adapter_outages: Vec<Range<Time>>,
 }
 
+/// A change of the app during a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AppChange {
+    /// Time of the change.
+    pub at: Time,
+    /// The app from then on.
+    pub app: AppModel,
+    /// Service time of requests that arrive from then on.
+    pub service_time: ServiceTime,
+    /// Whether the change is a release: a new pod template.
+    pub new_template: bool,
+}
+
 /// The writer of sizes above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaler {
@@ -86,6 +106,9 @@ impl Default for Scenario {
             seed: 1,
             load: Load::none(),
             service_time: ServiceTime::Constant(Duration::from_secs(1)),
+            app: AppModel::Unlimited,
+            app_changes: Vec::new(),
+            objective: None,
             client_timeout: Duration::from_secs(60),
             pod_start: Some(Duration::from_secs(5)),
             container_concurrency: 100,

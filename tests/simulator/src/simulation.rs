@@ -4,6 +4,7 @@
 //! them and changes the number of pods. A handler applies the effects of one instant and schedules
 //! the events that follow from it.
 
+mod app;
 mod control;
 pub mod event_queue;
 mod traffic;
@@ -26,9 +27,11 @@ use crate::metrics_adapter::MetricsAdapter;
 use crate::report::Report;
 use crate::scenario::{HpaMetric, Scenario};
 use crate::simulation::event_queue::{EventQueue, EventQueueFull};
+use crate::workload::app::AppModel;
 use crate::workload::pod::{Pod, PodId};
 use crate::workload::replica_set::{ReplicaSet, Writer};
 use crate::workload::request::{ActivatorId, Request};
+use crate::workload::server_queue::ServerQueue;
 use crate::workload::service::{Backend, Slices};
 use crate::zero_scaler::ZeroScaler;
 
@@ -49,6 +52,10 @@ pub struct Simulation {
     /// the propagation delay.
     slices: Slices,
     seen_slices: Slices,
+    /// The app now: that of the scenario, or of its last change.
+    app: AppModel,
+    /// Slots of a dependency that all pods share.
+    dependency: ServerQueue<(PodId, Request)>,
     activators: Vec<Activator>,
     replicas: ReplicaSet,
     /// `None` during an outage.
@@ -67,6 +74,10 @@ enum Event {
     Arrived(Request),
     /// A pod finished a request.
     Finished(PodId, Request),
+    /// The CPU phase of a pod's request ends, if the version is still valid.
+    CpuEnded { pod: PodId, version: u64 },
+    /// The app changes: index into the scenario's changes.
+    AppChanged(usize),
     /// A message between activators is delivered.
     PeerMessage { from: ActivatorId, to: ActivatorId, message: SlotMessage<PodId> },
     /// The client timeout of a request expired.
@@ -144,6 +155,8 @@ impl Simulation {
             random: StdRng::seed_from_u64(seed),
             arrivals: Arrivals::new(scenario.load.clone(), service_time, client_timeout, seed),
             seen_slices: slices.clone(),
+            app: scenario.app,
+            dependency: ServerQueue::default(),
             slices,
             activators: activators(&scenario),
             replicas: ReplicaSet::new(scenario.initial_replicas, container_concurrency),
@@ -189,6 +202,9 @@ impl Simulation {
     fn begin(&mut self) {
         self.update_activators();
         self.begin_control();
+        for (index, change) in self.scenario.app_changes.iter().enumerate() {
+            self.events.schedule(change.at, Event::AppChanged(index));
+        }
         self.after(Duration::ZERO, Event::Second);
     }
 
@@ -197,6 +213,8 @@ impl Simulation {
             Event::Second => self.second(),
             Event::Arrived(request) => self.request_arrived(request),
             Event::Finished(pod, request) => self.finished(pod, request),
+            Event::CpuEnded { pod, version } => self.cpu_ended(pod, version),
+            Event::AppChanged(index) => self.app_changed(index),
             Event::PeerMessage { from, to, message } => self.peer_message(from, to, message),
             Event::DeadlineExpired(place, id) => self.deadline_expired(place, id),
             Event::PodReady(pod) => self.pod_ready(pod),

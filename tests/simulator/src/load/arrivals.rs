@@ -42,6 +42,11 @@ impl Arrivals {
         Self { load, service_time, client_timeout, random, next_id: 0, clients: 0, wanted: 0, owed: 0.0 }
     }
 
+    /// Changes the service time of requests that arrive from now on.
+    pub fn set_service_time(&mut self, service_time: ServiceTime) {
+        self.service_time = service_time;
+    }
+
     /// The requests that arrive in the second from `now`.
     pub fn second(&mut self, now: Time) -> Vec<Request> {
         let noise = self.random.random_range(-1.0..=1.0);
@@ -110,6 +115,7 @@ impl Arrivals {
             deadline: arrived + self.client_timeout,
             repeats,
             activator: None,
+            started: arrived,
             lender: None,
         }
     }

@@ -37,6 +37,25 @@ impl Latencies {
         bucket.map_or(Duration::ZERO, |(micros, _)| Duration::from_micros(*micros))
     }
 
+    /// As [`quantile`](Self::quantile), with this number of requests in addition that are slower than
+    /// all others. `None` if the quantile is one of them.
+    pub fn quantile_with_failed(&self, share: f64, failed: u64) -> Option<Duration> {
+        let rank = ((self.total + failed) as f64 * share).ceil();
+        let answered = self.total as f64;
+        if answered == 0.0 && failed == 0 {
+            return Some(Duration::ZERO);
+        }
+        (rank <= answered).then(|| self.quantile(rank / answered))
+    }
+
+    /// The latencies that were recorded since `earlier`, an older state of this histogram.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = |micros| earlier.counts.get(micros).copied().unwrap_or(0);
+        let counts = self.counts.iter().map(|(micros, count)| (*micros, count - before(micros)));
+        Self { counts: counts.collect(), total: self.total - earlier.total, longest: self.longest }
+    }
+
     /// The longest latency.
     pub fn longest(&self) -> Duration {
         self.longest

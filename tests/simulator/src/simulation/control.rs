@@ -187,7 +187,7 @@ impl Simulation {
         }
     }
 
-    fn pods_changed(&mut self) {
+    pub(super) fn pods_changed(&mut self) {
         self.update_activators();
         self.after(RECONCILE_DELAY, Event::Reconcile);
     }

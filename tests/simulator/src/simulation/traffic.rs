@@ -20,7 +20,8 @@ impl Simulation {
     /// Reports the past second and schedules the requests of the next one.
     pub(super) fn second(&mut self) {
         let now = self.now;
-        for pod in self.replicas.pods_mut() {
+        self.report.pod_seconds += self.replicas.alive() as u64;
+        for (_, pod) in self.replicas.pods_mut() {
             pod.end_period(now);
         }
         let peer_message: Vec<_> =
@@ -92,7 +93,7 @@ impl Simulation {
         // Routing to a deleted pod is a defect of the loop. It shows as a refused request.
         let Some(pod) = self.replicas.pod_mut(id) else { return false };
         match pod.accept(request, self.now) {
-            Admission::Running => self.after(request.work, Event::Finished(id, request)),
+            Admission::Running => self.begin_work(id, request),
             Admission::Waiting => {
                 self.events.schedule(request.deadline, Event::DeadlineExpired(Backend::Pod(id), request.id));
             }
@@ -102,9 +103,12 @@ impl Simulation {
     }
 
     pub(super) fn finished(&mut self, id: PodId, request: Request) {
+        if !self.leave_app(id, &request) {
+            return;
+        }
         let next = self.replicas.pod_mut(id).and_then(|pod| pod.finish(&request, self.now));
         if let Some(next) = next {
-            self.after(next.work, Event::Finished(id, next));
+            self.begin_work(id, next);
         }
         self.leave_pod(id, request, RequestResult::Served);
         self.settle_for(&request);
@@ -131,14 +135,14 @@ impl Simulation {
     }
 
     /// Ends a request that was sent to a pod, and frees its slot.
-    fn leave_pod(&mut self, id: PodId, request: Request, outcome: RequestResult) {
+    pub(super) fn leave_pod(&mut self, id: PodId, request: Request, outcome: RequestResult) {
         self.end(request, outcome);
         if let Some(activator) = request.activator.and_then(|index| self.activators.get_mut(index)) {
             activator.release(id, &request, self.now);
         }
     }
 
-    fn settle_for(&mut self, request: &Request) {
+    pub(super) fn settle_for(&mut self, request: &Request) {
         if let Some(index) = request.activator {
             self.settle(index);
         }
@@ -152,6 +156,15 @@ impl Simulation {
             }
             RequestResult::Refused => self.report.refused += 1,
             RequestResult::TimedOut => self.report.timed_out += 1,
+            RequestResult::Killed => self.report.killed += 1,
+        }
+        let late = |objective| self.now.saturating_sub(request.arrived) > objective;
+        if self
+            .scenario
+            .objective
+            .is_some_and(|objective| outcome != RequestResult::Served || late(objective))
+        {
+            self.report.misses += 1;
         }
         if let Some(activator) = request.activator.and_then(|index| self.activators.get_mut(index)) {
             activator.request_out(self.now);

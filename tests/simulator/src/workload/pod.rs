@@ -7,6 +7,7 @@ use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::stats::{RequestStats, Stat};
 
 use crate::clock::{Time, instant, whole_second};
+use crate::workload::app::App;
 use crate::workload::hold_queue::HoldQueue;
 use crate::workload::request::Request;
 
@@ -28,6 +29,7 @@ pub struct Pod {
     idle_since: Option<Time>,
     stats: RequestStats,
     last_stat: Option<Stat>,
+    app: App,
 }
 
 /// Phase of a pod's life cycle.
@@ -69,6 +71,7 @@ impl Pod {
             idle_since: None,
             stats: RequestStats::new(instant(now)),
             last_stat: None,
+            app: App::default(),
         }
     }
 
@@ -99,6 +102,9 @@ impl Pod {
 
     /// Admits, queues or refuses a request.
     pub fn accept(&mut self, request: Request, now: Time) -> Admission {
+        if self.phase == PodPhase::Starting {
+            return Admission::Refused;
+        }
         let accepted = if self.has_room() {
             self.run();
             Admission::Running
@@ -121,6 +127,27 @@ impl Pod {
         let next = self.queue.pop()?;
         self.run();
         Some(next)
+    }
+
+    /// Kills the app. Returns the requests that fail with it, those in the queue included. The pod
+    /// is not ready until it becomes so again.
+    pub fn kill(&mut self, now: Time) -> Vec<Request> {
+        let mut failed = self.app.kill(now);
+        failed.extend(std::iter::from_fn(|| self.queue.pop()));
+        for request in &failed {
+            self.stats.request_out(instant(now), request.activator.is_some());
+        }
+        self.running = 0;
+        self.idle_since = None;
+        if self.is_ready() {
+            self.phase = PodPhase::Starting;
+        }
+        failed
+    }
+
+    /// The app in the pod.
+    pub fn app_mut(&mut self) -> &mut App {
+        &mut self.app
     }
 
     /// Removes and returns a queued request, after its client timeout.

@@ -127,8 +127,8 @@ impl ReplicaSet {
     }
 
     /// All pods, terminating ones included.
-    pub fn pods_mut(&mut self) -> impl Iterator<Item = &mut Pod> {
-        self.pods.values_mut()
+    pub fn pods_mut(&mut self) -> impl Iterator<Item = (PodId, &mut Pod)> {
+        self.pods.iter_mut().map(|(id, pod)| (*id, pod))
     }
 
     /// The ready pods.

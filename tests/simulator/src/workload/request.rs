@@ -22,6 +22,8 @@ pub struct Request {
     pub repeats: bool,
     /// The activator on its path, if any.
     pub activator: Option<ActivatorId>,
+    /// When it entered the app.
+    pub started: Time,
     /// The activator that lent the slot, if it is not the carrier's own.
     pub lender: Option<ActivatorId>,
 }
@@ -35,4 +37,6 @@ pub enum RequestResult {
     Refused,
     /// The client timeout expired.
     TimedOut,
+    /// The pod was killed.
+    Killed,
 }

@@ -7,6 +7,7 @@ mod invariants;
 mod missing_data;
 mod oscillation;
 mod scale_to_zero;
+mod scenario_files;
 mod slot_lending;
 mod wake;
 

@@ -1,0 +1,123 @@
+//! The app of a scenario file, and how a change is merged into it.
+
+use serde::Deserialize;
+use serde_yaml_ng::{Mapping, Value};
+
+use super::units::{Bytes, Time};
+use crate::load::service_time::ServiceTime;
+use crate::workload::app::AppModel;
+
+/// `app` of the file.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(tag = "model", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum AppSpec {
+    /// Requests beyond `servers` in a pod wait inside the app.
+    Queue {
+        /// Requests that a pod serves at a time.
+        servers: usize,
+        /// Time of a request on a server.
+        service: ServiceSpec,
+    },
+    /// Processor sharing, then a wait.
+    Cpu {
+        /// Cores of a pod.
+        cores: f64,
+        /// CPU time of a request.
+        cpu: Time,
+        /// Wait of a request after its CPU time.
+        wait: Time,
+    },
+    /// Killed above the limit, ready again after `podStart`.
+    Memory {
+        /// Memory without requests.
+        base: Bytes,
+        /// Memory of a request.
+        per_request: Bytes,
+        /// Limit of the container.
+        limit: Bytes,
+        /// Time of a request.
+        service: ServiceSpec,
+    },
+    /// One pool of slots for all pods.
+    Dependency {
+        /// Slots of all pods together.
+        slots: usize,
+        /// Time of a request in a slot.
+        service: ServiceSpec,
+    },
+}
+
+/// A service time with its variation.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceSpec {
+    /// Mean.
+    pub mean: Time,
+    /// Coefficient of variation; 1 is exponential, 0 constant.
+    #[serde(default)]
+    pub cv: f64,
+}
+
+// === impl AppSpec ===
+
+impl AppSpec {
+    /// The model of the simulation.
+    pub fn model(&self) -> AppModel {
+        match *self {
+            Self::Queue { servers, .. } => AppModel::Queue { servers },
+            Self::Cpu { cores, wait, .. } => AppModel::Cpu { cores, wait: wait.0 },
+            Self::Memory { base, per_request, limit, .. } => {
+                AppModel::Memory { base: base.0, per_request: per_request.0, limit: limit.0 }
+            }
+            Self::Dependency { slots, .. } => AppModel::Dependency { slots },
+        }
+    }
+
+    /// Service time of a request; its CPU time in the CPU model.
+    pub fn service_time(&self) -> ServiceTime {
+        match self {
+            Self::Cpu { cpu, .. } => ServiceTime::Constant(cpu.0),
+            Self::Queue { service, .. } | Self::Memory { service, .. } | Self::Dependency { service, .. } => {
+                ServiceTime::Varying(service.mean.0, service.cv)
+            }
+        }
+    }
+
+    /// Mean seconds of a request in an app without load.
+    pub fn mean_seconds(&self) -> f64 {
+        match self {
+            Self::Cpu { cpu, wait, .. } => (cpu.0 + wait.0).as_secs_f64(),
+            Self::Queue { service, .. } | Self::Memory { service, .. } | Self::Dependency { service, .. } => {
+                service.mean.0.as_secs_f64()
+            }
+        }
+    }
+
+    /// Why the values make no app, if they do not.
+    pub fn fault(&self) -> Option<&'static str> {
+        let cv = match self {
+            Self::Queue { servers: 0, .. } => return Some("servers must be at least 1"),
+            Self::Dependency { slots: 0, .. } => return Some("slots must be at least 1"),
+            Self::Cpu { cores, .. } if !(cores.is_finite() && *cores > 0.0) => {
+                return Some("cores must be above 0");
+            }
+            Self::Cpu { .. } => 0.0,
+            Self::Queue { service, .. } | Self::Memory { service, .. } | Self::Dependency { service, .. } => {
+                service.cv
+            }
+        };
+        (!(0.0..=100.0).contains(&cv)).then_some("cv must be from 0 to 100")
+    }
+}
+
+/// Merges `change` into `base`: mappings field by field, other values by replacement.
+pub fn merge(base: &mut Mapping, change: &Mapping) {
+    for (key, value) in change {
+        match (base.get_mut(key), value) {
+            (Some(Value::Mapping(base)), Value::Mapping(change)) => merge(base, change),
+            _ => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The fields of a scenario file, and the [`Scenario`] that they select.
+
+use std::time::Duration;
+
+use autoscaler::settings::Settings;
+use serde::Deserialize;
+use serde_yaml_ng::{Mapping, Value};
+
+use super::app_spec::{AppSpec, merge};
+use super::units::{Objective, Time};
+use crate::load::{Load, Profile};
+use crate::scenario::{AppChange, Scenario};
+
+/// Longest run.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
+/// Bound of the load: the simulation keeps a second of arrivals in memory.
+const MAX_RPS: f64 = 100_000.0;
+
+/// A scenario file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScenarioFile {
+    /// Name in the output.
+    pub name: String,
+    /// Seed of all randomness.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// Length of the run.
+    pub duration: Time,
+    /// The app, as an [`AppSpec`].
+    pub app: Mapping,
+    /// Changes of the app.
+    #[serde(default)]
+    pub changes: Vec<ChangeSpec>,
+    /// Requests per second over time.
+    pub load: Vec<LoadPoint>,
+    /// Time from a pod's creation to its readiness.
+    #[serde(default = "five_seconds")]
+    pub pod_start: Time,
+    /// Requests that a pod takes at a time; 0 is no limit.
+    #[serde(default)]
+    pub container_concurrency: u32,
+    /// `maxReplicas`.
+    #[serde(default = "two_hundred")]
+    pub max_pods: u32,
+    /// The user's `averageValue`.
+    pub target: f64,
+    /// Latency objective.
+    pub objective: Option<Objective>,
+    /// Whether a target is learned.
+    #[serde(default)]
+    pub learn: Learn,
+}
+
+/// The annotation `learn-target`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub enum Learn {
+    /// No target is learned.
+    #[default]
+    Off,
+}
+
+/// A change of the app.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChangeSpec {
+    /// Time of the change.
+    pub at: Time,
+    /// Fields that replace those of the app.
+    pub app: Mapping,
+    /// Whether the change is a release.
+    #[serde(default)]
+    pub new_template: bool,
+}
+
+/// A corner of the load, which is linear between two of them.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadPoint {
+    /// Time of the corner.
+    pub at: Time,
+    /// Requests per second.
+    pub rps: f64,
+}
+
+/// Why a file is not a scenario.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioFileError {
+    /// Not YAML, or not these fields.
+    #[error("{0}")]
+    Format(#[from] serde_yaml_ng::Error),
+    /// A value out of its range.
+    #[error("{field}: {fault}")]
+    Value {
+        /// The field.
+        field: &'static str,
+        /// What is wrong.
+        fault: &'static str,
+    },
+}
+
+// === impl ScenarioFile ===
+
+impl ScenarioFile {
+    /// Parses a file and checks its values.
+    ///
+    /// # Errors
+    /// See [`ScenarioFileError`].
+    pub fn parse(text: &str) -> Result<Self, ScenarioFileError> {
+        let file: Self = serde_yaml_ng::from_str(text)?;
+        file.check()?;
+        file.apps()?;
+        Ok(file)
+    }
+
+    /// The scenario with this target.
+    ///
+    /// # Errors
+    /// If a merged app is invalid.
+    pub fn scenario(&self, target: f64) -> Result<Scenario, ScenarioFileError> {
+        let (app, changes) = self.apps()?;
+        let initial = self.load.first().map_or(0.0, |point| point.rps) * app.mean_seconds() / target;
+        Ok(Scenario {
+            seed: self.seed,
+            load: Load::poisson(self.profile()),
+            service_time: app.service_time(),
+            app: app.model(),
+            app_changes: changes,
+            objective: self.objective.map(|objective| objective.latency),
+            pod_start: Some(self.pod_start.0),
+            container_concurrency: self.container_concurrency,
+            // `as` saturates.
+            initial_replicas: (initial.ceil() as u32).clamp(1, self.max_pods),
+            max_replicas: self.max_pods,
+            target,
+            settings: crate::scenario::settings(|_: &mut Settings| ()),
+            ..Scenario::default()
+        })
+    }
+
+    fn check(&self) -> Result<(), ScenarioFileError> {
+        let value = |field, fault| Err(ScenarioFileError::Value { field, fault });
+        let ordered = self.load.is_sorted_by_key(|point| point.at.0);
+        match self {
+            _ if self.duration.0 > MAX_DURATION => value("duration", "must be at most 24h"),
+            _ if self.load.is_empty() || !ordered => value("load", "must have points in order of time"),
+            _ if !self.load.iter().all(|point| (0.0..=MAX_RPS).contains(&point.rps)) => {
+                value("load", "rps must be from 0 to 100000")
+            }
+            _ if !(0.001..=1e6).contains(&self.target) => value("target", "must be from 0.001 to 1000000"),
+            _ if self.max_pods == 0 => value("maxPods", "must be at least 1"),
+            _ if !self.changes.is_sorted_by_key(|change| change.at.0) => {
+                value("changes", "must be in order of time")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn profile(&self) -> Profile {
+        let first = self.load.first().map_or(0.0, |point| point.rps);
+        let corners = self.load.iter().zip(self.load.iter().skip(1));
+        corners.fold(Profile::constant(first), |profile, (from, to)| profile.ramp(from.at.0, to.at.0, to.rps))
+    }
+
+    /// The first app, and each later one.
+    fn apps(&self) -> Result<(AppSpec, Vec<AppChange>), ScenarioFileError> {
+        let first = app_spec(&self.app)?;
+        let (mut merged, mut changes) = (self.app.clone(), Vec::new());
+        for change in &self.changes {
+            merge(&mut merged, &change.app);
+            let app = app_spec(&merged)?;
+            if std::mem::discriminant(&app) != std::mem::discriminant(&first) {
+                return Err(ScenarioFileError::Value {
+                    field: "changes",
+                    fault: "must keep the app's model",
+                });
+            }
+            changes.push(AppChange {
+                at: change.at.0,
+                app: app.model(),
+                service_time: app.service_time(),
+                new_template: change.new_template,
+            });
+        }
+        Ok((first, changes))
+    }
+}
+
+fn app_spec(app: &Mapping) -> Result<AppSpec, ScenarioFileError> {
+    let app: AppSpec = serde_yaml_ng::from_value(Value::Mapping(app.clone()))?;
+    match app.fault() {
+        Some(fault) => Err(ScenarioFileError::Value { field: "app", fault }),
+        None => Ok(app),
+    }
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+fn five_seconds() -> Time {
+    Time(Duration::from_secs(5))
+}
+
+fn two_hundred() -> u32 {
+    200
+}
