@@ -179,9 +179,10 @@ bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haprox
 	  --queue-proxy $(PROFILE)/$(HOST)/proxy/queue-proxy --activator $(PROFILE)/$(HOST)/proxy/activator \
 	  --profile $(or $(PROXY),queue-proxy)
 
+# The tests with a cluster run alone: they check that it leaves nothing on the machine.
 .PHONY: test-cluster
 test-cluster: cluster-ready ## Test the cluster tool and the admission policies
-	cd tests/cluster && CLUSTER_TEST=1 go test ./...
+	cd tests/cluster && CLUSTER_TEST=1 go test . && CLUSTER_TEST=1 go test $$(go list ./... | sed 1d)
 	cd tests/cluster/policies && go test ./...
 
 # Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs.

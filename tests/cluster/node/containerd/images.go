@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"rouse.dev/cluster/build/image"
 )
@@ -68,7 +69,10 @@ func (i Images) present(ctx context.Context, tarball string) (bool, error) {
 
 func (i Images) client(ctx context.Context, args ...string) *exec.Cmd {
 	// The kubelet uses the namespace k8s.io.
-	return exec.CommandContext(ctx, "ctr", append([]string{"--address", i.Socket, "--namespace", "k8s.io"}, args...)...)
+	command := exec.CommandContext(ctx, "ctr", append([]string{"--address", i.Socket, "--namespace", "k8s.io"}, args...)...)
+	// Without its parent ctr would wait for a containerd that has ended, for ever.
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return command
 }
 
 func run(command *exec.Cmd) error {
