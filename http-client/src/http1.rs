@@ -8,4 +8,3 @@ mod upload;
 pub(crate) use connection::Connection;
 pub use exchange::send_once;
 pub use pool::{Pool, PoolOptions};
-pub use upload::RequestBody;

@@ -1,13 +1,20 @@
 //! HTTP/2 to one server, over as few connections as its streams need.
 //!
 //! ```text
-//!  request ─► Http2Pool ─┬─ a free stream ─────────────► Connection ─► ResponseBody
-//!                        ├─ none ─► ConnectAttempt ────► Connection    (holds the OpenStream)
+//!  request ─► Http2Pool ─┬─ a free stream ─────────────► Connection ─► Exchange ─► Http2Body
+//!                        ├─ none ─► ConnectAttempt ────► Connection    (Upload)    (holds the OpenStream)
 //!                        └─ bound reached ─► wait, with a bound and a timeout
 //! ```
+//!
+//! The task of the request sends its body; the task of the connection only moves frames.
 
 mod connect_attempt;
 mod connection;
+mod exchange;
+mod open_stream;
 mod pool;
+mod upload;
+
+pub(crate) use open_stream::OpenStream;
 
 pub use pool::{Http2Options, Http2Pool};

@@ -14,7 +14,8 @@
 //! hyper's HTTP/1.1 client has a task, a channel and two buffers for each connection. Here an idle
 //! connection is a socket and the capacity of one request head, and reads pass through one buffer
 //! per thread. With a thousand connections that buffer memory is most of a proxy's memory. HTTP/2
-//! is hyper's.
+//! is h2, the crate below hyper: its client would add a channel and a task to each request, and has
+//! no way to end an upload that the server stopped reading.
 //!
 //! A response that two peers could read differently is an error ([`InvalidResponse`]), never passed
 //! on.
@@ -23,15 +24,17 @@ mod error;
 pub mod headers;
 mod http1;
 mod http2;
-mod open_stream;
+mod late_upload;
 mod read_ahead;
 pub mod read_buffer;
+mod request_body;
 mod response;
 #[cfg(test)]
 mod tests;
 
 pub use error::{BoxError, Error, InvalidResponse, NoFreeStream};
-pub use http1::{Pool, PoolOptions, RequestBody, send_once};
+pub use http1::{Pool, PoolOptions, send_once};
 pub use http2::{Http2Options, Http2Pool};
 pub use read_ahead::ReadAhead;
+pub use request_body::RequestBody;
 pub use response::{BodyError, ResponseBody, SwitchedConnection};

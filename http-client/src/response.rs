@@ -4,8 +4,10 @@ mod body;
 mod decoder;
 mod framing;
 mod head;
+mod http2_body;
 
 pub use body::{BodyError, ResponseBody, SwitchedConnection};
 pub(crate) use body::{ResponseStream, StreamSource};
 pub(crate) use framing::check_framing;
 pub(crate) use head::ResponseHead;
+pub(crate) use http2_body::Http2Body;

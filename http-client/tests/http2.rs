@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::channel::mpsc;
 use futures::future::join_all;
 use futures::stream;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use http_client::{Error, Http2Options, Http2Pool, NoFreeStream, ResponseBody};
+use http_client::{Error, Http2Options, Http2Pool, NoFreeStream, RequestBody, ResponseBody};
 use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -34,7 +35,7 @@ const OPTIONS: Http2Options = Http2Options {
 };
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
-type Client = Http2Pool<Full<Bytes>>;
+type Client = Http2Pool;
 
 /// A server that counts its open connections and its requests without a response.
 struct Server {
@@ -44,7 +45,8 @@ struct Server {
 }
 
 impl Server {
-    /// Serves `/endless`, which never ends, `/hang`, which never responds, and other paths.
+    /// Serves `/endless`, which never ends, `/hang`, which never responds, `/unread`, which does not
+    /// read the request, and other paths.
     async fn start(max_streams: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -80,7 +82,16 @@ impl Server {
     }
 
     async fn send(&self, client: &Client, path: &str) -> Result<Response<ResponseBody>, Error> {
-        let request = Request::get(format!("http://a{path}")).body(Full::default()).unwrap();
+        self.upload(client, path, Full::<Bytes>::default()).await
+    }
+
+    async fn upload(
+        &self,
+        client: &Client,
+        path: &str,
+        body: impl RequestBody,
+    ) -> Result<Response<ResponseBody>, Error> {
+        let request = Request::post(format!("http://a{path}")).body(body).unwrap();
         let address = self.address;
         client.send(request, move || TcpStream::connect(address)).await
     }
@@ -103,6 +114,16 @@ async fn answer(
         "/hang" => {
             hang.send_modify(|hanging| *hanging += 1);
             std::future::pending().await
+        }
+        "/unread" => {
+            // Its stream stays open, and is never read.
+            std::mem::forget(request);
+            Full::from("ok").boxed_unsync()
+        }
+        "/short" => {
+            let response = Response::builder().header("content-length", 9);
+            let body = StreamBody::new(stream::iter([Ok(Frame::data(Bytes::from_static(b"short")))]));
+            return Ok(response.body(body.boxed_unsync()).unwrap());
         }
         "/large" => Full::from(vec![b'x'; 1 << 20]).boxed_unsync(),
         _ => Full::from("ok").boxed_unsync(),
@@ -230,4 +251,43 @@ async fn idle_connection_closes() {
     within(open.wait_for(|open| *open == 0)).await.unwrap();
     assert!(client.is_unused());
     assert_eq!(length(server.get(&client, "/").await).await, 2);
+}
+
+#[tokio::test]
+async fn ends_unread_upload_some_seconds_after_its_early_response() {
+    let (server, client) = (Server::start(1).await, Client::new(OPTIONS));
+    let (more, body) = mpsc::unbounded::<Result<Frame<Bytes>, Infallible>>();
+    // The first fills the server's window, and the second waits for it.
+    for _ in 0..2 {
+        more.unbounded_send(Ok(Frame::data(vec![b'x'; 4 << 20].into()))).unwrap();
+    }
+    let response = within(server.upload(&client, "/unread", StreamBody::new(body))).await.unwrap();
+    assert_eq!(length(response).await, 2);
+    tokio::time::pause();
+    let released = async {
+        while !more.is_closed() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(15), released).await.expect("upload ended");
+}
+
+#[tokio::test]
+async fn reports_failed_request_body_and_keeps_connection() {
+    let (server, client) = (Server::start(1).await, Client::new(OPTIONS));
+    let body = stream::iter([
+        Ok(Frame::data(Bytes::from_static(b"begin"))),
+        Err::<Frame<Bytes>, _>(io::Error::other("client disconnected")),
+    ]);
+    let failed = within(server.upload(&client, "/hang", StreamBody::new(body))).await;
+    assert!(matches!(failed, Err(Error::RequestBody(_))), "{failed:?}");
+    assert_eq!(length(server.get(&client, "/").await).await, 2);
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn response_shorter_than_its_length_is_incomplete() {
+    let (server, client) = (Server::start(1).await, Client::new(OPTIONS));
+    let response = server.get(&client, "/short").await;
+    within(response.into_body().collect()).await.expect_err("the body is cut");
 }

@@ -4,7 +4,6 @@
 //! that outlives its response's head gets a task of its own.
 
 use std::borrow::Borrow;
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -14,19 +13,16 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 
 use super::connection::Connection;
 use super::pool::{Pool, PoolOptions};
-use super::upload::{RequestBody, Upload};
+use super::upload::Upload;
 use crate::error::Error;
+use crate::late_upload::{self, LateUpload};
 use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
+use crate::request_body::RequestBody;
 use crate::response::{ResponseBody, ResponseHead, ResponseStream, StreamSource};
-
-/// Time that an upload has after the end of its response, on a persistent connection. Go's client
-/// closes such a connection after 50 ms, nginx after 5 s to 30 s.
-const UPLOAD_LINGER: Duration = Duration::from_secs(10);
 
 /// A request on a connection, until the head of its response is complete.
 struct Exchange<B> {
@@ -181,35 +177,24 @@ impl<B: RequestBody> Exchange<B> {
     }
 }
 
-/// The server responds before the upload is complete. The upload goes on in a task. The task ends
-/// with the response; on a persistent connection (`outlives_response`) some seconds later, because
-/// the server may still read.
+/// The upload goes on in a task. It ends with the response; on a persistent connection
+/// (`outlives_response`) some seconds later, because the server may still read.
 fn continue_upload<B: RequestBody>(
     mut upload: Upload<B>,
     stream: TcpStream,
     outlives_response: bool,
 ) -> StreamSource {
     let (read, mut write) = stream.into_split();
-    let linger = if outlives_response { UPLOAD_LINGER } else { Duration::ZERO };
-    let (response, response_ended) = oneshot::channel();
-    tokio::spawn(async move {
-        let uploaded = tokio::select! {
-            uploaded = std::future::poll_fn(|cx| upload.poll(cx, &mut write)) => uploaded,
-            () = lapse(response_ended, linger) => Err(Error::Failed(io::ErrorKind::TimedOut.into())),
-        };
-        match uploaded {
+    let linger = if outlives_response { late_upload::LINGER } else { Duration::ZERO };
+    let late = LateUpload::start(
+        async move {
+            std::future::poll_fn(|cx| upload.poll(cx, &mut write)).await?;
             // Dropping the half would shut down writing, which some servers take for a client that
             // is gone.
-            Ok(()) => write.forget(),
-            Err(error) => tracing::debug!(%error, "upload ended after its response"),
-        }
-    });
-    StreamSource::Uploading { half: read, _response: response }
-}
-
-/// Waits for the end of the response, then `linger`.
-async fn lapse(response_ended: oneshot::Receiver<Infallible>, linger: Duration) {
-    // The sender is dropped with the response.
-    let _ = response_ended.await;
-    tokio::time::sleep(linger).await;
+            write.forget();
+            Ok::<_, Error>(())
+        },
+        linger,
+    );
+    StreamSource::Uploading { half: read, _upload: late }
 }

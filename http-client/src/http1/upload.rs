@@ -18,11 +18,6 @@ use crate::error::{BoxError, Error};
 /// it.
 const MAX_COPIED: usize = 16 * 1024;
 
-/// A request body that [`Pool::send`](crate::Pool::send) accepts.
-pub trait RequestBody: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static {}
-
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> RequestBody for B {}
-
 /// A request that is being written.
 #[derive(Debug)]
 pub(crate) struct Upload<B> {

@@ -1,22 +1,17 @@
 //! Connection: one HTTP/2 connection, its windows, and its free streams.
 
-use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
 use std::time::Duration;
 
-use http_body::Body;
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use parking_lot::Mutex;
+use bytes::Bytes;
+use h2::client::{self, SendRequest};
+use h2::{Ping, PingPong};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::error::BoxError;
-use crate::open_stream::{OpenStream, StreamBody, StreamCount};
+use super::open_stream::{OpenStream, StreamCount};
 
 /// Streams of one connection, at most.
 const MAX_STREAMS: u32 = 1024;
@@ -26,31 +21,18 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = MAX_STREAMS * STREAM_WINDOW;
 /// Bytes of a request that wait in this process until the server reads them, at most.
 const SEND_BUFFER: usize = 64 << 10;
+/// Bytes of the headers of a response, at most; as over HTTP/1.1.
+const MAX_HEADER_LIST: u32 = 64 << 10;
 
-/// An open connection.
-pub(super) struct Connection<B> {
-    sender: SendRequest<StreamBody<B>>,
+/// An open connection. It closes when its last sender and stream are dropped.
+pub(super) struct Connection {
+    sender: SendRequest<Bytes>,
     streams: Arc<StreamCount>,
-    limit: Arc<dyn StreamLimit>,
 }
-
-/// The server's limit of streams.
-trait StreamLimit: Send + Sync {
-    /// Before the server's SETTINGS it is 100, which RFC 9113 (6.5.2) recommends as the least.
-    fn max_streams(&self) -> usize;
-}
-
-/// hyper's half of a connection, polled by a task until it ends.
-type Driver<B> = Mutex<Option<http2::Connection<TokioIo<TcpStream>, StreamBody<B>, TokioExecutor>>>;
 
 // === impl Connection ===
 
-impl<B> Connection<B>
-where
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
+impl Connection {
     /// Begins HTTP/2 on `stream`. With `ping`, a server that does not reply to PING while there are
     /// streams loses them. `freed` is notified when a stream ends.
     pub(super) async fn start(
@@ -58,30 +40,29 @@ where
         ping: Option<Duration>,
         freed: Arc<Notify>,
     ) -> io::Result<Self> {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
+        let handshake = client::Builder::new()
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(SEND_BUFFER);
-        if let Some(ping) = ping {
-            builder.keep_alive_interval(ping).keep_alive_timeout(ping);
-        }
-        let handshake = builder.handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = handshake.map_err(io::Error::other)?;
-        let driver = Arc::new(Mutex::new(Some(connection)));
-        tokio::spawn(drive(driver.clone()));
-        Ok(Self { sender, streams: StreamCount::new(freed), limit: driver })
+            .max_header_list_size(MAX_HEADER_LIST)
+            .max_send_buffer_size(SEND_BUFFER)
+            .handshake(stream);
+        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
+        let streams = StreamCount::new(freed);
+        tokio::spawn(drive(connection, ping, streams.clone()));
+        Ok(Self { sender, streams })
     }
 
     /// A free stream, and the sender to use it with.
-    pub(super) fn open_stream(&self) -> Option<(SendRequest<StreamBody<B>>, Arc<OpenStream>)> {
-        let bound = self.limit.max_streams().min(MAX_STREAMS as usize);
+    pub(super) fn open_stream(&self) -> Option<(SendRequest<Bytes>, Arc<OpenStream>)> {
+        // Before the server's SETTINGS its limit is 100, which RFC 9113 (6.5.2) recommends as the
+        // least.
+        let bound = self.sender.current_max_send_streams().min(MAX_STREAMS as usize);
         Some((self.sender.clone(), self.streams.open(bound)?))
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.sender.is_closed()
+        self.streams.is_closed()
     }
 
     /// Since when it has no stream; `None` if it has one.
@@ -90,33 +71,41 @@ where
     }
 }
 
-// === impl StreamLimit ===
-
-impl<B> StreamLimit for Driver<B>
-where
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
-    fn max_streams(&self) -> usize {
-        self.lock().as_ref().map_or(0, http2::Connection::current_max_send_streams)
+/// Reads and writes the connection until it ends. Streams that are open then fail.
+async fn drive(
+    mut connection: client::Connection<TcpStream, Bytes>,
+    ping: Option<Duration>,
+    streams: Arc<StreamCount>,
+) {
+    let pings = ping.zip(connection.ping_pong());
+    let keep_alive = async {
+        match pings {
+            Some((interval, pings)) => keep_alive(pings, interval, &streams).await,
+            None => std::future::pending().await,
+        }
+    };
+    let ended = tokio::select! {
+        biased;
+        ended = connection => ended.map_err(io::Error::other),
+        error = keep_alive => Err(error),
+    };
+    streams.close();
+    if let Err(error) = ended {
+        tracing::debug!(%error, "HTTP/2 connection ended");
     }
 }
 
-async fn drive<B>(driver: Arc<Driver<B>>)
-where
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
-    let ended = poll_fn(|cx| {
-        let mut driver = driver.lock();
-        let Some(connection) = driver.as_mut() else { return Poll::Ready(Ok(())) };
-        let ended = ready!(Pin::new(connection).poll(cx));
-        *driver = None;
-        Poll::Ready(ended)
-    });
-    if let Err(error) = ended.await {
-        tracing::debug!(%error, "HTTP/2 connection ended");
+/// Sends a PING at each `interval` in which there are streams. Returns if there is no reply.
+async fn keep_alive(mut pings: PingPong, interval: Duration, streams: &StreamCount) -> io::Error {
+    loop {
+        sleep(interval).await;
+        if streams.idle_since().is_some() {
+            continue;
+        }
+        match timeout(interval, pings.ping(Ping::opaque())).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return io::Error::other(error),
+            Err(elapsed) => return elapsed.into(),
+        }
     }
 }

@@ -4,16 +4,15 @@
 //! of a burst become idle and close. If none has, one more connection is opened, up to a bound.
 //! Beyond that, requests wait for a stream, in order; their number and their time are bounded.
 
-use std::error::Error as _;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
+use h2::client::SendRequest;
 use http::{Request, Response};
-use http_body::Body;
-use hyper::client::conn::http2::SendRequest;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -21,9 +20,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connect_attempt::ConnectAttempt;
 use super::connection::Connection;
-use crate::error::{BoxError, Error, NoFreeStream};
-use crate::open_stream::{OpenStream, StreamBody};
-use crate::response::{ResponseBody, check_framing};
+use super::exchange::Exchange;
+use super::open_stream::OpenStream;
+use crate::error::{Error, NoFreeStream};
+use crate::request_body::RequestBody;
+use crate::response::ResponseBody;
 
 /// Timeouts of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -38,18 +39,18 @@ pub struct Http2Options {
 }
 
 /// HTTP/2 connections to one server, which all requests share.
-pub struct Http2Pool<B>(Arc<Shared<B>>);
+pub struct Http2Pool(Arc<Shared>);
 
-struct Shared<B> {
+struct Shared {
     options: Http2Options,
-    state: Mutex<State<B>>,
+    state: Mutex<State>,
     /// Notified when a stream ends.
     freed: Arc<Notify>,
 }
 
-struct State<B> {
+struct State {
     /// Oldest first.
-    connections: Vec<Connection<B>>,
+    connections: Vec<Connection>,
     attempt: Option<ConnectAttempt>,
     /// Requests that wait for a stream.
     waiting: usize,
@@ -58,70 +59,59 @@ struct State<B> {
 }
 
 /// What a request does next.
-enum Next<B> {
-    Send(SendRequest<StreamBody<B>>, Arc<OpenStream>),
+enum Next {
+    Send(SendRequest<Bytes>, Arc<OpenStream>),
     Connect(ConnectAttempt),
     Wait,
 }
 
 /// Counts one waiting request until dropped.
-struct WaitingRequest<'a, B>(&'a Shared<B>);
+struct WaitingRequest<'a>(&'a Shared);
 
 // === impl Http2Pool ===
 
-impl<B> Http2Pool<B> {
+impl Http2Pool {
     /// Connections of one pool, at most.
     pub const MAX_CONNECTIONS: usize = 32;
     /// Requests that wait for a stream while all connections are full, at most.
     pub const MAX_WAITING: usize = 1024;
 
-    /// True if no connection is open or being opened.
-    pub fn is_unused(&self) -> bool {
-        let state = self.0.state.lock();
-        state.connections.is_empty() && !state.attempt.as_ref().is_some_and(ConnectAttempt::is_running)
-    }
-}
-
-impl<B> Http2Pool<B>
-where
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
     /// Without a connection; the first request opens it.
     pub fn new(options: Http2Options) -> Self {
         let state = State { connections: Vec::new(), attempt: None, waiting: 0, has_sweeper: false };
         Self(Arc::new(Shared { options, state: Mutex::new(state), freed: Arc::default() }))
     }
 
+    /// True if no connection is open or being opened.
+    pub fn is_unused(&self) -> bool {
+        let state = self.0.state.lock();
+        state.connections.is_empty() && !state.attempt.as_ref().is_some_and(ConnectAttempt::is_running)
+    }
+
     /// Sends over an open connection, or over one that `connect` opens. Servers close connections
-    /// by age: a request that was not yet written to a reused connection goes out again.
+    /// by age: a request that finds a reused connection closed uses another.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn send<F>(
+    pub async fn send<B, F>(
         &self,
         request: Request<B>,
         connect: impl Fn() -> F,
     ) -> Result<Response<ResponseBody>, Error>
     where
+        B: RequestBody,
         F: Future<Output = io::Result<TcpStream>> + Send + 'static,
     {
-        let mut unsent = request;
         loop {
             let (mut sender, stream, is_new) = self.open_stream(&connect).await?;
-            let counted = unsent.map(|body| StreamBody::new(body, stream.clone()));
-            let mut failed = match sender.try_send_request(counted).await {
-                Ok(mut response) => {
-                    check_framing(response.headers_mut())?;
-                    return Ok(response.map(|body| ResponseBody::http2(body, stream)));
+            match poll_fn(|cx| sender.poll_ready(cx)).await {
+                Ok(()) => return Exchange::begin(request, &mut sender, stream)?.response().await,
+                Err(error) => {
+                    stream.close_connection();
+                    if is_new {
+                        return Err(Error::Unreachable(io::Error::other(error)));
+                    }
                 }
-                Err(failed) => failed,
-            };
-            match failed.take_message() {
-                Some(again) if !is_new => unsent = again.map(StreamBody::into_inner),
-                Some(_) => return Err(Error::Unreachable(io::Error::other(failed.into_error()))),
-                None => return Err(failed.into_error().into()),
             }
         }
     }
@@ -130,7 +120,7 @@ where
     async fn open_stream<F>(
         &self,
         connect: &impl Fn() -> F,
-    ) -> Result<(SendRequest<StreamBody<B>>, Arc<OpenStream>, bool), Error>
+    ) -> Result<(SendRequest<Bytes>, Arc<OpenStream>, bool), Error>
     where
         F: Future<Output = io::Result<TcpStream>> + Send + 'static,
     {
@@ -157,7 +147,7 @@ where
     }
 
     /// `has_waited`: its turn has come, if there is a free stream.
-    fn next<F>(&self, connect: &impl Fn() -> F, has_waited: bool) -> Next<B>
+    fn next<F>(&self, connect: &impl Fn() -> F, has_waited: bool) -> Next
     where
         F: Future<Output = io::Result<TcpStream>> + Send + 'static,
     {
@@ -201,7 +191,7 @@ where
     }
 }
 
-impl<B> fmt::Debug for Http2Pool<B> {
+impl fmt::Debug for Http2Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http2Pool").field("options", &self.0.options).finish_non_exhaustive()
     }
@@ -209,13 +199,8 @@ impl<B> fmt::Debug for Http2Pool<B> {
 
 // === impl Shared ===
 
-impl<B> Shared<B>
-where
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
-    fn add(self: &Arc<Self>, connection: Connection<B>) {
+impl Shared {
+    fn add(self: &Arc<Self>, connection: Connection) {
         let mut state = self.state.lock();
         state.connections.push(connection);
         if !state.has_sweeper {
@@ -229,7 +214,7 @@ where
     fn close_idle(&self) -> bool {
         let idle_timeout = self.options.idle_timeout;
         let mut state = self.state.lock();
-        let is_expired = |connection: &Connection<B>| {
+        let is_expired = |connection: &Connection| {
             connection.idle_since().is_some_and(|since| since.elapsed() >= idle_timeout)
         };
         state.connections.retain(|connection| !connection.is_closed() && !is_expired(connection));
@@ -238,12 +223,7 @@ where
     }
 }
 
-async fn sweep<B>(pool: Weak<Shared<B>>, idle_timeout: Duration)
-where
-    B: Body + Send + Unpin + 'static,
-    B::Data: Send,
-    B::Error: Into<BoxError>,
-{
+async fn sweep(pool: Weak<Shared>, idle_timeout: Duration) {
     loop {
         tokio::time::sleep(idle_timeout / 4).await;
         if !pool.upgrade().is_some_and(|pool| pool.close_idle()) {
@@ -254,10 +234,10 @@ where
 
 // === impl WaitingRequest ===
 
-impl<'a, B> WaitingRequest<'a, B> {
-    fn enter(shared: &'a Shared<B>) -> Result<Self, NoFreeStream> {
+impl<'a> WaitingRequest<'a> {
+    fn enter(shared: &'a Shared) -> Result<Self, NoFreeStream> {
         let mut state = shared.state.lock();
-        if state.waiting >= Http2Pool::<B>::MAX_WAITING {
+        if state.waiting >= Http2Pool::MAX_WAITING {
             return Err(NoFreeStream::QueueFull);
         }
         state.waiting += 1;
@@ -265,7 +245,7 @@ impl<'a, B> WaitingRequest<'a, B> {
     }
 }
 
-impl<B> Drop for WaitingRequest<'_, B> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         let still_waiting = {
             let mut state = self.0.state.lock();
@@ -276,20 +256,5 @@ impl<B> Drop for WaitingRequest<'_, B> {
         if still_waiting {
             self.0.freed.notify_one();
         }
-    }
-}
-
-// === impl Error ===
-
-impl From<hyper::Error> for Error {
-    fn from(error: hyper::Error) -> Self {
-        // hyper calls errors of the request body errors of the user.
-        if error.is_user() {
-            return Self::RequestBody(error.into());
-        }
-        // Any other cause is an error of the protocol and concerns this request alone.
-        let ended = error.is_canceled() || error.source().is_some_and(|cause| cause.is::<io::Error>());
-        let error = io::Error::other(error);
-        if ended { Self::Unanswered(error) } else { Self::Failed(error) }
     }
 }

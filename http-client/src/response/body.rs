@@ -2,23 +2,20 @@
 //!
 //! Reads only when the body is polled, so a slow client holds back the server.
 
-use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::sync::oneshot;
 
 use super::decoder::ResponseDecoder;
+use super::http2_body::Http2Body;
 use crate::http1::{Connection, Pool};
-use crate::open_stream::OpenStream;
+use crate::late_upload::LateUpload;
 use crate::read_ahead::ReadAhead;
 use crate::read_buffer;
 
@@ -40,7 +37,7 @@ pub enum BodyError {
     InvalidCoding,
     /// An HTTP/2 stream failed.
     #[error(transparent)]
-    Http2(hyper::Error),
+    Http2(h2::Error),
 }
 
 #[derive(Debug)]
@@ -50,11 +47,7 @@ enum BodyState {
     /// Failed; the next poll returns the error.
     Failed(BodyError),
     SwitchedConnection(Box<SwitchedConnection>),
-    /// The stream is free when the body is dropped.
-    Http2 {
-        body: Incoming,
-        _stream: Arc<OpenStream>,
-    },
+    Http2(Http2Body),
 }
 
 /// A body that is not complete.
@@ -74,8 +67,8 @@ pub(crate) enum StreamSource {
     /// A connection whose request is complete.
     Connection(Connection),
     /// A connection whose request is still being sent. It closes after both, or some time after the
-    /// response, whose end is the drop of the sender.
-    Uploading { half: OwnedReadHalf, _response: oneshot::Sender<Infallible> },
+    /// response.
+    Uploading { half: OwnedReadHalf, _upload: LateUpload },
 }
 
 type FramePoll = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
@@ -96,9 +89,8 @@ impl ResponseBody {
         Self(BodyState::SwitchedConnection(Box::new(switched)))
     }
 
-    /// The body of an HTTP/2 response on `stream`.
-    pub(crate) fn http2(body: Incoming, stream: Arc<OpenStream>) -> Self {
-        Self(BodyState::Http2 { body, _stream: stream })
+    pub(crate) fn http2(body: Http2Body) -> Self {
+        Self(BodyState::Http2(body))
     }
 
     /// Takes the connection of a response with status 101. Such a response has no body.
@@ -147,7 +139,7 @@ impl Body for ResponseBody {
                 BodyState::Failed(error) => Poll::Ready(Some(Err(error))),
                 _ => Poll::Ready(None),
             },
-            BodyState::Http2 { body, .. } => Pin::new(body).poll_frame(cx).map_err(BodyError::Http2),
+            BodyState::Http2(body) => body.poll_frame(cx),
             BodyState::Ended | BodyState::SwitchedConnection(_) => Poll::Ready(None),
         }
     }
@@ -156,7 +148,7 @@ impl Body for ResponseBody {
         match &self.0 {
             BodyState::Ended | BodyState::SwitchedConnection(_) => true,
             BodyState::ResponseStream(_) | BodyState::Failed(_) => false,
-            BodyState::Http2 { body, .. } => body.is_end_stream(),
+            BodyState::Http2(body) => body.is_end_stream(),
         }
     }
 
@@ -165,7 +157,7 @@ impl Body for ResponseBody {
             BodyState::Ended | BodyState::SwitchedConnection(_) => SizeHint::with_exact(0),
             BodyState::ResponseStream(streaming) => streaming.decoder.size_hint(),
             BodyState::Failed(_) => SizeHint::default(),
-            BodyState::Http2 { body, .. } => body.size_hint(),
+            BodyState::Http2(body) => body.size_hint(),
         }
     }
 }

@@ -31,7 +31,7 @@ const HTTP2: Http2Options = Http2Options {
 pub(crate) struct AppConnections {
     app: SocketAddr,
     http1: Pool,
-    http2: Http2Pool<RequestBody>,
+    http2: Http2Pool,
 }
 
 // === impl AppConnections ===

@@ -9,9 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_client::{Http2Options, Http2Pool, Pool, PoolOptions};
-use hyper::body::Incoming;
-
-use crate::pods::held_body::LentBody;
 use parking_lot::Mutex;
 
 /// The idle time is shorter than the pods' own, so that no connection is used while the pod closes
@@ -33,7 +30,7 @@ pub(super) struct PodConnections {
 #[derive(Debug)]
 pub(super) struct PodConnection {
     pub(super) http1: Pool,
-    pub(super) http2: Http2Pool<LentBody<Incoming>>,
+    pub(super) http2: Http2Pool,
 }
 
 // === impl PodConnections ===

@@ -1,0 +1,75 @@
+//! OpenStream: counts one stream of a connection until its request and its response have ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The streams of one connection that are in use.
+#[derive(Debug)]
+pub(super) struct StreamCount {
+    open: AtomicUsize,
+    /// True if the connection accepts no more streams.
+    is_closed: AtomicBool,
+    /// End of the last stream.
+    last_end: Mutex<Instant>,
+    /// Notified at the end of each stream; shared by the connections of a pool.
+    freed: Arc<Notify>,
+}
+
+/// A stream in use. The upload and the response body share it: HTTP/2 counts a stream until both
+/// have ended.
+#[derive(Debug)]
+pub(crate) struct OpenStream(Arc<StreamCount>);
+
+// === impl StreamCount ===
+
+impl StreamCount {
+    pub(super) fn new(freed: Arc<Notify>) -> Arc<Self> {
+        Arc::new(Self {
+            open: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+            last_end: Mutex::new(Instant::now()),
+            freed,
+        })
+    }
+
+    /// Opens a stream, unless `bound` are open.
+    pub(super) fn open(self: &Arc<Self>, bound: usize) -> Option<Arc<OpenStream>> {
+        let below = |open| (open < bound).then_some(open + 1);
+        self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, below).ok()?;
+        Some(Arc::new(OpenStream(self.clone())))
+    }
+
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Since when there is no stream; `None` if there is one.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        (self.open.load(Ordering::Acquire) == 0).then(|| *self.last_end.lock())
+    }
+}
+
+// === impl OpenStream ===
+
+impl OpenStream {
+    /// Closes its connection for further streams.
+    pub(super) fn close_connection(&self) {
+        self.0.close();
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        *self.0.last_end.lock() = Instant::now();
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.0.freed.notify_one();
+    }
+}

@@ -1,0 +1,86 @@
+//! Http2Body: the body of an HTTP/2 response.
+//!
+//! The server's window grows as the body is polled, so a slow client holds back the server.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream};
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use http_body::{Frame, SizeHint};
+
+use super::body::BodyError;
+use crate::http2::OpenStream;
+use crate::late_upload::LateUpload;
+
+/// A body and the stream on which it comes.
+#[derive(Debug)]
+pub(crate) struct Http2Body {
+    frames: RecvStream,
+    /// Bytes that are missing, if the head named a length.
+    left: Option<u64>,
+    /// The stream is free when the body is dropped.
+    _stream: Arc<OpenStream>,
+    _upload: Option<LateUpload>,
+}
+
+// === impl Http2Body ===
+
+impl Http2Body {
+    pub(crate) fn new(
+        headers: &HeaderMap,
+        frames: RecvStream,
+        stream: Arc<OpenStream>,
+        upload: Option<LateUpload>,
+    ) -> Self {
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        // A response to HEAD has a length and no body.
+        let left = if frames.is_end_stream() { Some(0) } else { length };
+        Self { frames, left, _stream: stream, _upload: upload }
+    }
+
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match ready!(self.frames.poll_data(cx)) {
+            Some(Ok(data)) => Poll::Ready(Some(self.receive(data).map(Frame::data))),
+            Some(Err(error)) => Poll::Ready(self.at_reset(error).map(Err)),
+            None => match ready!(self.frames.poll_trailers(cx)) {
+                Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
+                Err(error) => Poll::Ready(self.at_reset(error).map(Err)),
+            },
+        }
+    }
+
+    pub(crate) fn is_end_stream(&self) -> bool {
+        self.frames.is_end_stream()
+    }
+
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+
+    fn receive(&mut self, data: Bytes) -> Result<Bytes, BodyError> {
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(data.len() as u64);
+        }
+        self.frames.flow_control().release_capacity(data.len()).map_err(BodyError::Http2)?;
+        Ok(data)
+    }
+
+    /// A server that needs no more of the request resets the stream after a complete response
+    /// (RFC 9113, 8.1). Some use CANCEL for it.
+    fn at_reset(&self, error: h2::Error) -> Option<BodyError> {
+        match error.reason() {
+            Some(Reason::NO_ERROR | Reason::CANCEL) if error.is_reset() => {
+                let is_cut = self.left.is_some_and(|left| left > 0);
+                is_cut.then(|| BodyError::Cut(io::ErrorKind::UnexpectedEof.into()))
+            }
+            _ => Some(BodyError::Http2(error)),
+        }
+    }
+}
