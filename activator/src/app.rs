@@ -21,7 +21,7 @@ use proxy::workers::Workers;
 use runtime::auth::KubernetesReviewer;
 use runtime::auth::ProjectedToken;
 use runtime::auth::TokenGuard;
-use runtime::kubernetes::ApiResources;
+use runtime::kubernetes::{ApiResources, DecodeErrors};
 use runtime::readiness::Readiness;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -93,7 +93,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Some(path) => follow_file(path, &readiness)?,
         None => {
             let client = runtime::kubernetes::client("activator", env!("CARGO_PKG_VERSION")).await?;
-            watch_cluster(client, &args, &readiness).await?
+            watch_cluster(client, &args, &readiness, &app.throttlers.metrics.decode_errors).await?
         }
     };
     tracing::info!(?args, "activator started");
@@ -113,16 +113,21 @@ fn follow_file(path: &std::path::Path, readiness: &Readiness) -> anyhow::Result<
     })
 }
 
-async fn watch_cluster(client: kube::Client, args: &Args, readiness: &Readiness) -> anyhow::Result<Sources> {
+async fn watch_cluster(
+    client: kube::Client,
+    args: &Args,
+    readiness: &Readiness,
+    errors: &DecodeErrors,
+) -> anyhow::Result<Sources> {
     let (sender, changes) = mpsc::channel(CHANGES);
     let workloads = readiness.latch("serverlessservices watch");
     let pods = readiness.latch("pods watch");
     let state = args.state_directory.as_deref();
-    tokio::spawn(kubernetes::follow_workloads(client.clone(), state, sender.clone(), workloads));
-    tokio::spawn(kubernetes::follow_pods(client.clone(), state, sender, pods));
+    tokio::spawn(kubernetes::follow_workloads(client.clone(), state, errors, sender.clone(), workloads));
+    tokio::spawn(kubernetes::follow_pods(client.clone(), state, errors, sender, pods));
     let peers = |service, port| {
         let (addresses, follow) =
-            runtime::kubernetes::watch_peers(client.clone(), &args.system_namespace, service, port);
+            runtime::kubernetes::watch_peers(client.clone(), &args.system_namespace, service, port, errors);
         tokio::spawn(follow);
         addresses
     };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use prometheus::Registry;
+use runtime::kubernetes::DecodeErrors;
 use runtime::metrics::MetricDescription;
 
 use crate::metrics::fallback_waker::FallbackWakerMetrics;
@@ -27,6 +28,7 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     runtime::metrics::register_build_info(&registry, "activator", env!("CARGO_PKG_VERSION"))?;
     let metrics = Metrics::register(&registry)?;
     metrics.of_workload(&Key::new("namespace", "name")).touch_all();
+    metrics.decode_errors.of("Pod");
     Ok(registry)
 }
 
@@ -40,6 +42,8 @@ pub struct Metrics {
     pub slot_exchange: SlotExchangeMetrics,
     /// Wakes by the fallback waker.
     pub fallback_waker: FallbackWakerMetrics,
+    /// Watched objects that could not be decoded.
+    pub decode_errors: DecodeErrors,
 }
 
 // === impl Metrics ===
@@ -55,6 +59,7 @@ impl Metrics {
             push: PushMetrics::register(registry)?,
             slot_exchange: SlotExchangeMetrics::register(registry)?,
             fallback_waker: FallbackWakerMetrics::register(registry)?,
+            decode_errors: DecodeErrors::register(registry, "activator")?,
         }))
     }
 
@@ -79,6 +84,6 @@ mod tests {
         for name in ["cold_start_seconds", "fallback_wakes_total", "held_requests", "requests_total"] {
             assert!(names.contains(&format!("rouse_activator_{name}")), "{names:?}");
         }
-        assert_eq!(names.len(), 11, "{names:?}");
+        assert_eq!(names.len(), 12, "{names:?}");
     }
 }

@@ -91,7 +91,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
     let metric_watch = MetricWatch::new(&client, &args.system_namespace, &readiness, table, metrics.clone());
     tasks.spawn(metric_watch.run());
-    tasks.spawn(pods.clone().watch(client.clone(), readiness.latch("pods")));
+    tasks.spawn(pods.clone().watch(client.clone(), metrics.decode_errors.clone(), readiness.latch("pods")));
     let latch = readiness.latch("configmap extension-apiserver-authentication");
     tasks.spawn(auth::watch_front_proxy(client.clone(), front_proxy.clone(), latch));
     let collector_thread = workers::start_thread("collector", end.clone())?;

@@ -6,6 +6,7 @@
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use runtime::kubernetes::DecodeErrors;
 use runtime::kubernetes::lease::Leadership;
 use runtime::metrics::MetricDescription;
 
@@ -20,6 +21,7 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     runtime::metrics::register_build_info(&registry, "metrics-adapter", env!("CARGO_PKG_VERSION"))?;
     Leadership::always_leading().register(&registry, "metrics-adapter")?;
     let metrics = Metrics::register(&registry)?;
+    metrics.decode_errors.of("Pod");
     metrics.api_responses.with_label_values(&["200"]).inc();
     metrics.api_service_owned.with_label_values(&["v1beta1.external.metrics.k8s.io"]).set(1);
     Ok(registry)
@@ -48,6 +50,8 @@ pub struct Metrics {
     pub pokes: IntCounter,
     /// Invalid settings.
     pub setting_errors: IntCounter,
+    /// Watched objects that could not be decoded.
+    pub decode_errors: DecodeErrors,
     /// Responses of the metrics API, by status code.
     pub api_responses: IntCounterVec,
     /// Token and access reviews, by outcome.
@@ -127,6 +131,7 @@ impl Metrics {
                 "Decisions made before the next tick for an urgent workload.",
             )?,
             setting_errors: counter(registry, "setting_errors_total", "Invalid settings.")?,
+            decode_errors: DecodeErrors::register(registry, "metrics-adapter")?,
             api_responses: counters(
                 registry,
                 "api_responses_total",

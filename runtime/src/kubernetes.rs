@@ -1,16 +1,20 @@
-//! Access to the Kubernetes API that several binaries share: client, discovery, scale, peers,
-//! leases.
+//! Access to the Kubernetes API that several binaries share: client, discovery, watches, scale,
+//! peers, leases.
 
 mod accepted_settings;
 mod api_resources;
 mod client;
+mod decoded;
 pub mod lease;
+mod object_watch;
 mod peers;
 mod scale;
 
 pub use accepted_settings::{ObservedSettings, watch_settings};
 pub use api_resources::ApiResources;
 pub use client::{ClientError, client};
+pub use decoded::{Decoded, UndecodableObject};
+pub use object_watch::{DecodeErrorLog, DecodeErrors, watch_objects};
 pub use peers::watch_peers;
 pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, scale_from_zero, write_scale,

@@ -161,7 +161,7 @@ fn context(
         &args.system_namespace,
         args.ports_per_namespace,
         queues.clone(),
-        &metrics.watch_errors,
+        &metrics,
         readiness,
     );
     for watch in watches {
@@ -191,7 +191,7 @@ fn context(
             ProjectedToken::at(&args.token_file),
         )),
         overrides: Overrides::default(),
-        starts: StartWatches::new(client, queues.clone()),
+        starts: StartWatches::new(client, queues.clone(), &metrics.decode_errors),
     };
     let routing = routing(args, &cache, prober, &queues, &metrics);
     let context = Context {
@@ -259,8 +259,9 @@ fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output =
 
 fn follow_adapters(args: &Args, context: &Context, tasks: &mut JoinSet<()>) {
     let client = context.clients.urgent.without_rate_limit().clone();
+    let (namespace, errors) = (&args.system_namespace, &context.metrics.decode_errors);
     let (adapters, watch) =
-        runtime::kubernetes::watch_peers(client, &args.system_namespace, ADAPTER_SERVICE, STATS_PORT_NAME);
+        runtime::kubernetes::watch_peers(client, namespace, ADAPTER_SERVICE, STATS_PORT_NAME, errors);
     tasks.spawn(watch);
     tasks.spawn(context.scaling.decisions.clone().follow(adapters));
 }

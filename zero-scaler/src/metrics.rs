@@ -6,6 +6,7 @@ use prometheus::core::Collector;
 use prometheus::{
     Counter, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
 };
+use runtime::kubernetes::DecodeErrors;
 use runtime::kubernetes::lease::Leadership;
 use runtime::metrics::{MetricDescription, metric_name};
 
@@ -36,6 +37,7 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
         family.with_label_values(&[label]);
     }
     metrics.reconcile_seconds.with_label_values(&["HPA"]);
+    metrics.decode_errors.of("HorizontalPodAutoscaler");
     Ok(registry)
 }
 
@@ -68,6 +70,8 @@ pub struct Metrics {
     pub rate_limited_seconds: Counter,
     /// Failures of watches, by kind.
     pub watch_errors: IntCounterVec,
+    /// Watched objects that could not be decoded.
+    pub decode_errors: DecodeErrors,
     /// Duration of the reconciles of one object, by kind.
     pub reconcile_seconds: HistogramVec,
     /// Failed reconciles, by kind.
@@ -130,6 +134,7 @@ impl Metrics {
                 ))?,
             )?,
             watch_errors: counters("watch_errors_total", "Failures of watches, by kind", "kind")?,
+            decode_errors: DecodeErrors::register(registry, FIELD_MANAGER)?,
             reconcile_seconds: registered(
                 registry,
                 HistogramVec::new(
@@ -166,7 +171,7 @@ mod tests {
             let family = families.iter().find(|family| family.name == name);
             family.unwrap_or_else(|| panic!("{name}: {families:?}")).labels.join(",")
         };
-        assert_eq!(families.len(), 17, "{families:?}");
+        assert_eq!(families.len(), 18, "{families:?}");
         assert_eq!(labels("wakes_total"), "outcome");
         assert_eq!(labels("reconcile_seconds"), "kind");
         assert_eq!(labels("leader"), "");

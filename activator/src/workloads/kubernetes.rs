@@ -3,17 +3,19 @@
 //!
 //! Of a pod only labels, address and state are kept; the rest is dropped while it is decoded. After
 //! a broken watch, all objects are listed again, and those that are missing are reported as
-//! deleted. The objects can be persisted in files, so that an activator that restarts while the API
+//! deleted. An object that can no longer be decoded stays as it was last decoded, so its requests
+//! are still served. The objects can be persisted in files, so that an activator that restarts while the API
 //! server is unavailable continues with its last state.
 
+mod listed_keys;
 mod persisted_objects;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
-use autoscaler::api::{self, PortLease, ServerlessService, SksMode};
+use autoscaler::api::{PortLease, ServerlessService, SksMode};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT};
 use autoscaler::{Key, Protocol};
@@ -21,10 +23,12 @@ use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::api::ApiResource;
 use kube::core::{NotUsed, Object};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource};
+use listed_keys::ListedKeys;
 use persisted_objects::PersistedObjects;
+use runtime::kubernetes::{DecodeErrors, Decoded, watch_objects};
 use runtime::readiness::ReadinessLatch;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -57,32 +61,33 @@ struct PodCondition {
 pub fn follow_workloads(
     client: Client,
     state_directory: Option<&Path>,
+    errors: &DecodeErrors,
     changes: mpsc::Sender<ClusterChange>,
     synced: ReadinessLatch,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let api = Api::<ServerlessService>::all(client);
-    let events = watch(api, watcher::Config::default()).default_backoff().modify(trim);
+    let api = Api::<Decoded<ServerlessService>>::all(client);
+    let errors = errors.of(&ServerlessService::kind(&()));
+    let events = watch_objects(api, watcher::Config::default(), errors).modify(trim);
     let persisted = PersistedObjects::new(state_directory, "serverlessservices");
-    let read = |service: &ServerlessService| Some((api::key_of(service)?, workload(service)));
     let span = tracing::info_span!("watch", resource = "serverlessservices");
-    follow(events, read, ClusterChange::Workload, persisted, |_| {}, changes, synced).instrument(span)
+    follow(events, workload, ClusterChange::Workload, persisted, |_| {}, changes, synced).instrument(span)
 }
 
 /// Sends every pod with a queue-proxy as a change, like [`follow_workloads`].
 pub fn follow_pods(
     client: Client,
     state_directory: Option<&Path>,
+    errors: &DecodeErrors,
     changes: mpsc::Sender<ClusterChange>,
     synced: ReadinessLatch,
 ) -> impl Future<Output = ()> + Send + use<> {
     let resource = ApiResource::erase::<CorePod>(&());
-    let api = Api::<TrimmedPod>::all_with(client, &resource);
+    let api = Api::<Decoded<TrimmedPod>>::all_with(client, &resource);
     let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
-    let events = watch(api, config).default_backoff().modify(trim);
+    let events = watch_objects(api, config, errors.of(&resource.kind)).modify(trim);
     let persisted = PersistedObjects::new(state_directory, "pods");
-    let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
     let span = tracing::info_span!("watch", resource = "pods");
-    follow(events, read, ClusterChange::Pod, persisted, clear_conditions, changes, synced).instrument(span)
+    follow(events, pod, ClusterChange::Pod, persisted, clear_conditions, changes, synced).instrument(span)
 }
 
 /// Drops what this process does not read; managed fields are large.
@@ -99,9 +104,9 @@ fn clear_conditions(pod: &mut TrimmedPod) {
 }
 
 /// Turns watch events into changes.
-async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
-    events: impl Stream<Item = Result<Event<K>, watcher::Error>>,
-    read: impl Fn(&K) -> Option<(Key, T)>,
+async fn follow<K: Resource + Clone + Debug + DeserializeOwned + Serialize, T>(
+    events: impl Stream<Item = Result<Event<Decoded<K>>, watcher::Error>>,
+    read: impl Fn(&K) -> T,
     change: impl Fn(Key, Option<T>) -> ClusterChange,
     mut persisted: PersistedObjects<K>,
     restore: impl Fn(&mut K),
@@ -113,7 +118,7 @@ async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
     let mut keys = ListedKeys::default();
     for mut object in persisted.load() {
         restore(&mut object);
-        for (key, value) in keys.apply(Event::Apply(object), &read) {
+        for (key, value) in keys.apply(Event::Apply(object.into()), &read) {
             if changes.send(change(key, value)).await.is_err() {
                 return;
             }
@@ -135,7 +140,7 @@ async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
             }
             None => break,
         };
-        persisted.apply(&event, |object| Some(read(object)?.0));
+        persisted.apply(&event);
         let listed = matches!(event, Event::InitDone);
         for (key, value) in keys.apply(event, &read) {
             if changes.send(change(key, value)).await.is_err() {
@@ -147,46 +152,6 @@ async fn follow<K: Clone + Debug + DeserializeOwned + Serialize, T>(
         }
     }
     drop(synced);
-}
-
-/// The keys of all objects, so that a new list shows which objects were deleted meanwhile.
-#[derive(Debug, Default)]
-struct ListedKeys {
-    current: BTreeSet<Key>,
-    listing: BTreeSet<Key>,
-}
-
-impl ListedKeys {
-    fn apply<K, T>(
-        &mut self,
-        event: Event<K>,
-        read: impl Fn(&K) -> Option<(Key, T)>,
-    ) -> Vec<(Key, Option<T>)> {
-        let (object, is_deleted) = match event {
-            Event::Init => {
-                self.listing.clear();
-                return Vec::new();
-            }
-            Event::InitDone => {
-                let listing = std::mem::take(&mut self.listing);
-                let before = std::mem::replace(&mut self.current, listing);
-                return before.difference(&self.current).map(|key| (key.clone(), None)).collect();
-            }
-            Event::InitApply(object) => {
-                self.listing.extend(read(&object).map(|(key, _)| key));
-                (object, false)
-            }
-            Event::Apply(object) => (object, false),
-            Event::Delete(object) => (object, true),
-        };
-        let Some((key, value)) = read(&object) else { return Vec::new() };
-        if is_deleted {
-            self.current.remove(&key);
-            return vec![(key, None)];
-        }
-        self.current.insert(key.clone());
-        vec![(key, Some(value))]
-    }
 }
 
 fn workload(service: &ServerlessService) -> Workload {
@@ -224,10 +189,6 @@ fn lease(lease: &PortLease) -> LeasedPort {
     LeasedPort { activator_port: lease.activator_port, pod_port, protocol: lease.protocol }
 }
 
-fn pod_key(object: &TrimmedPod) -> Option<Key> {
-    Some(Key::new(object.metadata.namespace.clone()?, object.metadata.name.clone()?))
-}
-
 fn pod(object: &TrimmedPod) -> Pod {
     let status = object.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
@@ -245,9 +206,16 @@ fn pod(object: &TrimmedPod) -> Pod {
 
 #[cfg(test)]
 mod tests {
+    use fake_api::FakeApi;
+    use prometheus::Registry;
+    use runtime::readiness::Readiness;
     use serde_json::json;
 
     use super::*;
+
+    fn listed(name: &str) -> Decoded<TrimmedPod> {
+        object(name).into()
+    }
 
     fn object(name: &str) -> TrimmedPod {
         serde_json::from_value(json!({
@@ -260,10 +228,6 @@ mod tests {
             }
         }))
         .unwrap()
-    }
-
-    fn names(changes: Vec<(Key, Option<Pod>)>) -> Vec<(String, bool)> {
-        changes.into_iter().map(|(key, pod)| (key.name, pod.is_some())).collect()
     }
 
     #[test]
@@ -282,33 +246,18 @@ mod tests {
         assert_eq!(pod(&waiting).ip, None);
     }
 
-    #[test]
-    fn new_list_reports_objects_deleted_meanwhile() {
-        let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
-        let mut keys = ListedKeys::default();
-        keys.apply(Event::Init, read);
-        keys.apply(Event::InitApply(object("a")), read);
-        assert_eq!(names(keys.apply(Event::InitDone, read)), []);
-        assert_eq!(names(keys.apply(Event::Apply(object("b")), read)), [("b".to_owned(), true)]);
-        keys.apply(Event::Init, read);
-        keys.apply(Event::InitApply(object("b")), read);
-        assert_eq!(names(keys.apply(Event::InitDone, read)), [("a".to_owned(), false)]);
-        assert_eq!(names(keys.apply(Event::Delete(object("b")), read)), [("b".to_owned(), false)]);
-    }
-
     /// The changes from the persisted objects and these events, and whether the watch is synced.
     async fn changes(
         directory: &Path,
-        events: Vec<Event<TrimmedPod>>,
+        events: Vec<Event<Decoded<TrimmedPod>>>,
     ) -> (Vec<(String, Option<bool>)>, bool) {
         let (sender, mut changes) = mpsc::channel(16);
-        let readiness = runtime::readiness::Readiness::default();
+        let readiness = Readiness::default();
         let events = futures::stream::iter(events.into_iter().map(Ok)).chain(futures::stream::pending());
-        let read = |object: &TrimmedPod| Some((pod_key(object)?, pod(object)));
         let persisted = PersistedObjects::new(Some(directory), "pods");
         let follow = follow(
             events,
-            read,
+            pod,
             ClusterChange::Pod,
             persisted,
             clear_conditions,
@@ -329,17 +278,48 @@ mod tests {
     async fn persisted_objects_are_used_until_the_first_list() {
         let directory = std::env::temp_dir().join(format!("activator-state-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        let listed =
-            vec![Event::Init, Event::InitApply(object("a")), Event::InitDone, Event::Apply(object("b"))];
+        let events =
+            vec![Event::Init, Event::InitApply(listed("a")), Event::InitDone, Event::Apply(listed("b"))];
         let pod = |name: &str, ready| (name.to_owned(), Some(ready));
-        assert_eq!(changes(&directory, listed).await, (vec![pod("a", true), pod("b", true)], true));
+        assert_eq!(changes(&directory, events).await, (vec![pod("a", true), pod("b", true)], true));
         assert_eq!(changes(&directory, vec![]).await, (vec![pod("a", false), pod("b", false)], false));
         let (news, _) =
-            changes(&directory, vec![Event::Init, Event::InitApply(object("b")), Event::InitDone]).await;
+            changes(&directory, vec![Event::Init, Event::InitApply(listed("b")), Event::InitDone]).await;
         assert_eq!(news[2..], [pod("b", true), ("a".to_owned(), None)]);
         std::fs::write(directory.join("pods.json"), "[{").unwrap();
         assert_eq!(changes(&directory, vec![]).await, (vec![], false));
         std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn follows_workloads_beside_an_undecodable_one() {
+        let api = FakeApi::default();
+        let put = |name: &str, depth: u64| {
+            let path =
+                format!("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/{name}");
+            let spec = json!({"service": name, "selector": "app=web", "mode": "Proxy", "numActivators": 1,
+                "wakeQueueDepth": depth});
+            api.put(&path, json!({"spec": spec}));
+        };
+        put("a", 1);
+        put("bad", 5_000_000_000);
+        put("c", 3);
+        let errors = DecodeErrors::register(&Registry::new(), "activator").unwrap();
+        let (readiness, (sender, mut changes)) = (Readiness::default(), mpsc::channel(16));
+        tokio::spawn(follow_workloads(api.client(), None, &errors, sender, readiness.latch("workloads")));
+        let mut next = async || {
+            let change = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+            let Ok(Some(ClusterChange::Workload(key, workload))) = change else { panic!("no change") };
+            (key.name, workload.and_then(|workload| workload.queue_depth))
+        };
+        assert_eq!(next().await, ("a".to_owned(), Some(1)));
+        assert_eq!(next().await, ("c".to_owned(), Some(3)));
+        put("a", 6_000_000_000);
+        put("c", 4);
+        assert_eq!(next().await, ("c".to_owned(), Some(4)), "the last version of the other one stays");
+        assert!(readiness.is_ready());
+        api.remove("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/a");
+        assert_eq!(next().await, ("a".to_owned(), None));
     }
 
     #[test]

@@ -146,6 +146,8 @@ impl StatsScraper {
             return Ok((ScrapeResult::NoPods, RoundResult::default()));
         }
         let addresses: Vec<IpAddr> = ready.iter().filter_map(|pod| pod.ip).collect();
+        // An undecodable pod has no address, and may be busy.
+        let addressed = addresses.len() == ready.len();
         let (outliers, others): (Vec<_>, Vec<_>) =
             ready.into_iter().partition(|pod| pod.ip.is_some_and(|ip| last.outliers.contains(&ip)));
         let population = others.len();
@@ -162,7 +164,7 @@ impl StatsScraper {
             sampled = sampled.and(self.read_more(due).await);
         }
         let covered = sampled.cover(&addresses, &mut idle_reads, now, stable_window);
-        let idle = covered && sampled.is_idle();
+        let idle = addressed && covered && sampled.is_idle();
         let result = RoundResult { failing: false, outliers: sampled.outliers(), idle_reads };
         Ok((ScrapeResult::Complete { total, idle }, result))
     }
@@ -230,7 +232,7 @@ impl StatsScraper {
         if population == 0 || answered > 0 && answered + sampled.too_young >= sample {
             return Ok(sampled);
         }
-        // Without a scrape error, the candidates had no addresses, which a ready pod always has.
+        // Without a scrape error, the candidates had no addresses: undecodable pods.
         let last = last.unwrap_or(ScrapeError::Timeout);
         Err(Shortfall::Pods { answered, wanted: sample, population, last })
     }
@@ -420,6 +422,15 @@ mod tests {
         assert_eq!((idle[0], &idle[4..]), (false, [true; 2].as_slice()), "{idle:?}");
         let (scraper, pods) = loaded(12, 12, |_| 0.0).await;
         assert_eq!(idle_rounds(&scraper, &pods, 2).await, [true; 2]);
+    }
+
+    #[tokio::test]
+    async fn pod_without_address_keeps_workload_from_being_idle() {
+        let (scraper, mut pods) = loaded(50, 50, |_| 0.0).await;
+        let mut undecodable = Pod::clone(&pods[0]);
+        undecodable.ip = None;
+        pods.push(Arc::new(undecodable));
+        assert_eq!(idle_rounds(&scraper, &pods, 8).await, [false; 8]);
     }
 
     #[tokio::test]

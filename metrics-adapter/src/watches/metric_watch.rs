@@ -2,8 +2,8 @@
 //! ConfigMap.
 //!
 //! A workload is in the table if its Metric and its PodAutoscaler both exist and are valid; an
-//! invalid one is logged once. An invalid ConfigMap changes nothing: the accepted copy stays in
-//! force.
+//! invalid one is logged once. A workload with an object that can no longer be decoded stays as it
+//! is. An invalid ConfigMap changes nothing: the accepted copy stays in force.
 //!
 //! Changes are batched briefly, so that a start with thousands of objects builds a few tables and
 //! not thousands. Only changed workloads are rebuilt, because PodAutoscaler statuses change all the
@@ -23,11 +23,11 @@ use autoscaler::settings::{AutoscalerConfig, Settings};
 use autoscaler::stats::collection::WindowSpec;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, ResourceExt};
-use runtime::kubernetes::{ObservedSettings, watch_settings};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, Resource, ResourceExt};
+use runtime::kubernetes::{Decoded, ObservedSettings, watch_objects, watch_settings};
 use runtime::readiness::{Readiness, ReadinessLatch};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -40,8 +40,8 @@ const BATCH_DELAY: Duration = Duration::from_millis(20);
 
 /// Watches the three API resources and builds the table.
 pub struct MetricWatch {
-    metrics: Store<Metric>,
-    pod_autoscalers: Store<PodAutoscaler>,
+    metrics: Store<Decoded<Metric>>,
+    pod_autoscalers: Store<Decoded<PodAutoscaler>>,
     events: BoxStream<'static, WatchEvent>,
     /// Workloads to rebuild.
     dirty: DirtyWorkloads,
@@ -101,16 +101,20 @@ impl MetricWatch {
         let (metrics, metric_writer) = reflector::store();
         let (pod_autoscalers, pod_autoscaler_writer) = reflector::store();
         let all = watcher::Config::default;
-        let metric_events = watcher(Api::<Metric>::all(client.clone()), all())
-            .default_backoff()
-            .modify(|metric| metric.metadata.managed_fields = None)
+        let metric_api = Api::<Decoded<Metric>>::all(client.clone());
+        let metric_errors = counters.decode_errors.of(&Metric::kind(&()));
+        let metric_events = watch_objects(metric_api, all(), metric_errors)
+            .modify(|metric| metric.meta_mut().managed_fields = None)
             .reflect(metric_writer)
             .map(|event| watch_event(WatchedResource::Metric, event));
-        let pod_autoscaler_events = watcher(Api::<PodAutoscaler>::all(client.clone()), all())
-            .default_backoff()
+        let pod_autoscaler_api = Api::<Decoded<PodAutoscaler>>::all(client.clone());
+        let pod_autoscaler_errors = counters.decode_errors.of(&PodAutoscaler::kind(&()));
+        let pod_autoscaler_events = watch_objects(pod_autoscaler_api, all(), pod_autoscaler_errors)
             .modify(|autoscaler| {
-                autoscaler.metadata.managed_fields = None;
-                autoscaler.status = None;
+                autoscaler.meta_mut().managed_fields = None;
+                if let Ok(autoscaler) = &mut autoscaler.0 {
+                    autoscaler.status = None;
+                }
             })
             .reflect(pod_autoscaler_writer)
             .map(|event| watch_event(WatchedResource::PodAutoscaler, event));
@@ -199,8 +203,9 @@ impl MetricWatch {
         };
         let mut changes = Vec::new();
         for key in keys {
-            let new = self.build(&key);
-            if current.get(&key).map(Arc::as_ref) != new.as_ref() {
+            let before = current.get(&key).map(Arc::as_ref);
+            let new = self.build(&key, before);
+            if before != new.as_ref() {
                 changes.push((key, new));
             }
         }
@@ -228,17 +233,19 @@ impl MetricWatch {
             .collect()
     }
 
-    /// The workload of this name, if it exists and is valid.
-    fn build(&mut self, key: &Key) -> Option<Workload> {
+    /// The workload of this name, if it exists and is valid. Without both objects decoded it is
+    /// `before`.
+    fn build(&mut self, key: &Key, before: Option<&Workload>) -> Option<Workload> {
         let autoscaler = self.pod_autoscalers.get(&ObjectRef::new(&key.name).within(&key.namespace));
         let metric = self.metrics.get(&ObjectRef::new(&key.name).within(&key.namespace));
         let (Some(autoscaler), Some(metric)) = (autoscaler, metric) else {
             self.errors.remove(key);
             return None;
         };
+        let (Ok(autoscaler), Ok(metric)) = (&autoscaler.0, &metric.0) else { return before.cloned() };
         let (settings, errors) = autoscaler.spec.settings(&self.config, autoscaler.annotations());
         let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let workload = workload(key, &metric.spec, &autoscaler, &settings);
+        let workload = workload(key, &metric.spec, autoscaler, &settings);
         messages.extend(workload.as_ref().err().map(ToString::to_string));
         self.log_errors(key, messages.join("; "));
         workload.ok()
@@ -316,75 +323,4 @@ fn workload(
 }
 
 #[cfg(test)]
-mod tests {
-    use autoscaler::contract::metric_name::MetricName;
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn objects(spec: Value, annotations: Value, selector: &str) -> (MetricSpec, PodAutoscaler) {
-        let metric = serde_json::from_value(json!({
-            "service": "web", "selector": selector,
-        }));
-        let mut autoscaler = json!({
-            "metadata": {"namespace": "shop", "name": "web", "annotations": annotations},
-            "spec": {
-                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-                "service": "web",
-            },
-        });
-        autoscaler["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-        (metric.unwrap(), serde_json::from_value(autoscaler).unwrap())
-    }
-
-    fn build_of(spec: Value, annotations: Value, selector: &str) -> Result<Workload, InvalidWorkload> {
-        let (metric, autoscaler) = objects(spec, annotations, selector);
-        let (settings, errors) =
-            autoscaler.spec.settings(&AutoscalerConfig::default(), autoscaler.annotations());
-        assert_eq!(errors, []);
-        workload(&Key::new("shop", "web"), &metric, &autoscaler, &settings)
-    }
-
-    fn build(target: &str, selector: &str) -> Result<Workload, InvalidWorkload> {
-        let spec = json!({"metric": "requests-per-second", "target": target, "maxReplicas": 5});
-        build_of(spec, json!({}), selector)
-    }
-
-    #[test]
-    fn builds_workload_from_metric_and_pod_autoscaler() {
-        let workload = build("0.7", "app=web").unwrap();
-        assert_eq!((workload.target_milli, workload.spec.target), (700, 0.7));
-        assert_eq!(workload.spec.total, 1.0);
-        assert!(workload.spec.reachable);
-        assert_eq!(workload.measure, MetricName::RequestsPerSecond);
-        assert_eq!(workload.windows.panic, Duration::from_secs(6));
-    }
-
-    #[test]
-    fn takes_metric_and_target_from_annotations() {
-        let annotations = json!({
-            "autoscaling.rouse.dev/metric": "rps", "autoscaling.rouse.dev/target": "300",
-            "autoscaling.rouse.dev/reachability": "Unreachable",
-        });
-        let workload = build_of(json!({}), annotations, "app=web").unwrap();
-        assert_eq!(workload.measure, MetricName::RequestsPerSecond);
-        assert_eq!((workload.target_milli, workload.spec.total), (210_000, 300.0));
-        assert!(!workload.spec.reachable);
-        let plain = build_of(json!({"containerConcurrency": 10}), json!({}), "app=web").unwrap();
-        assert_eq!(plain.measure, MetricName::Concurrency);
-        assert_eq!((plain.target_milli, plain.spec.total), (7000, 10.0));
-    }
-
-    #[test]
-    fn rejects_invalid_target_or_selector_with_the_reason() {
-        for (target, selector, part) in [
-            ("0", "app=web", "above 0"),
-            ("-1", "", "above 0"),
-            ("x", "", "quantity"),
-            ("1", "=", "selector"),
-        ] {
-            let error = build(target, selector).unwrap_err().to_string();
-            assert!(error.contains(part), "{error}");
-        }
-    }
-}
+mod tests;

@@ -4,6 +4,10 @@
 //! here. The scraper and the multi-scaler query it each second for each workload, so pods are
 //! indexed by label instead of searched. Until the first list has come, queries return `None`,
 //! which is not the same as no pods.
+//!
+//! A pod that can no longer be decoded stays as it was last decoded. One that never could counts as
+//! ready without an address: it may serve requests that no scrape counts, so its workload is
+//! neither idle nor without pods.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,10 +18,11 @@ use autoscaler::contract::INJECT_LABEL;
 use autoscaler::contract::selector::{Requirement, Selector};
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, ResourceExt};
+use kube::api::ObjectMeta;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::RwLock;
+use runtime::kubernetes::{DecodeErrors, Decoded, watch_objects};
 use runtime::readiness::ReadinessLatch;
 
 /// The fields of a pod that are used here.
@@ -66,9 +71,10 @@ struct Namespace {
 
 impl ReadyPods {
     /// Fills the index; opens `latch` after the first list. Ends only when the watch does.
-    pub async fn watch(self, client: Client, latch: ReadinessLatch) {
+    pub async fn watch(self, client: Client, errors: DecodeErrors, latch: ReadinessLatch) {
         let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
-        let events = watcher(Api::<KubernetesPod>::all(client), config).default_backoff();
+        let api = Api::<Decoded<KubernetesPod>>::all(client);
+        let events = watch_objects(api, config, errors.of(&KubernetesPod::kind(&())));
         pin_mut!(events);
         let mut latch = Some(latch);
         while let Some(event) = events.next().await {
@@ -86,7 +92,7 @@ impl ReadyPods {
     }
 
     /// Applies one event of the watch.
-    pub fn apply(&self, event: Event<KubernetesPod>) {
+    pub fn apply(&self, event: Event<Decoded<KubernetesPod>>) {
         self.index.write().apply(event);
     }
 
@@ -113,16 +119,32 @@ impl ReadyPods {
 // === impl Index ===
 
 impl Index {
-    fn apply(&mut self, event: Event<KubernetesPod>) {
+    fn apply(&mut self, event: Event<Decoded<KubernetesPod>>) {
         match event {
             Event::Init => self.listing.0.clear(),
-            Event::InitApply(pod) => self.listing.insert(&pod),
+            Event::InitApply(pod) => {
+                let newest = self.newest(&pod);
+                self.listing.insert(pod.namespace(), newest);
+            }
             Event::InitDone => {
                 self.namespaces = std::mem::take(&mut self.listing);
                 self.synced = true;
             }
-            Event::Apply(pod) => self.namespaces.insert(&pod),
+            Event::Apply(pod) => {
+                let newest = self.newest(&pod);
+                self.namespaces.insert(pod.namespace(), newest);
+            }
             Event::Delete(pod) => self.namespaces.remove(&pod),
+        }
+    }
+
+    fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
+        match &pod.0 {
+            Ok(pod) => Arc::new(Pod::from(pod)),
+            Err(undecodable) => {
+                let last = self.namespaces.get(pod).cloned();
+                last.unwrap_or_else(|| Arc::new(Pod::undecodable(&undecodable.metadata)))
+            }
         }
     }
 }
@@ -130,12 +152,15 @@ impl Index {
 // === impl Namespaces ===
 
 impl Namespaces {
-    fn insert(&mut self, pod: &KubernetesPod) {
-        let namespace = self.0.entry(pod.namespace().unwrap_or_default()).or_default();
-        namespace.insert(Arc::new(Pod::from(pod)));
+    fn get(&self, pod: &Decoded<KubernetesPod>) -> Option<&Arc<Pod>> {
+        self.0.get(&pod.namespace().unwrap_or_default())?.by_name.get(&pod.name_any())
     }
 
-    fn remove(&mut self, pod: &KubernetesPod) {
+    fn insert(&mut self, namespace: Option<String>, pod: Arc<Pod>) {
+        self.0.entry(namespace.unwrap_or_default()).or_default().insert(pod);
+    }
+
+    fn remove(&mut self, pod: &Decoded<KubernetesPod>) {
         let name = pod.namespace().unwrap_or_default();
         if let Some(namespace) = self.0.get_mut(&name) {
             namespace.remove(&pod.name_any());
@@ -213,6 +238,19 @@ fn indexed(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
 
 // === impl Pod ===
 
+impl Pod {
+    fn undecodable(metadata: &ObjectMeta) -> Self {
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            ip: None,
+            ready: metadata.deletion_timestamp.is_none(),
+            exists: true,
+            started: None,
+            labels: metadata.labels.clone().unwrap_or_default(),
+        }
+    }
+}
+
 impl From<&KubernetesPod> for Pod {
     fn from(pod: &KubernetesPod) -> Self {
         let status = pod.status.as_ref();
@@ -237,7 +275,7 @@ impl From<&KubernetesPod> for Pod {
 mod tests {
     use super::*;
 
-    fn pod(name: &str, phase: &str, ready: &str, deleted: bool) -> KubernetesPod {
+    fn pod(name: &str, phase: &str, ready: &str, deleted: bool) -> Decoded<KubernetesPod> {
         let mut metadata = serde_json::json!({"name": name, "namespace": "shop", "labels": {"app": "web"}});
         if deleted {
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -278,13 +316,42 @@ mod tests {
     }
 
     #[test]
+    fn undecodable_pod_stays_or_counts_as_ready_without_address() {
+        let (pods, selector) = (ReadyPods::default(), Selector::parse("app=web").unwrap());
+        let bad = |name: &str| -> Decoded<KubernetesPod> {
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}}, "spec": 5,
+            }))
+            .unwrap()
+        };
+        pods.apply(Event::Init);
+        pods.apply(Event::InitApply(pod("a", "Running", "False", false)));
+        pods.apply(Event::InitApply(bad("b")));
+        pods.apply(Event::InitDone);
+        for _ in 0..2 {
+            let mut seen = pods.select("shop", &selector).unwrap();
+            seen.sort_by(|a, b| a.name.cmp(&b.name));
+            let seen: Vec<_> = seen.iter().map(|pod| (pod.ready, pod.exists, pod.ip.is_some())).collect();
+            assert_eq!(seen, [(false, true, true), (true, true, false)]);
+            pods.apply(Event::Apply(bad("a")));
+            pods.apply(Event::Init);
+            pods.apply(Event::InitApply(bad("a")));
+            pods.apply(Event::InitApply(bad("b")));
+            pods.apply(Event::InitDone);
+        }
+        pods.apply(Event::Delete(bad("a")));
+        pods.apply(Event::Delete(bad("b")));
+        assert!(pods.select("shop", &selector).unwrap().is_empty());
+    }
+
+    #[test]
     fn selects_pods_after_label_changes() {
         let pods = ReadyPods::default();
         pods.apply(Event::Init);
         pods.apply(Event::InitDone);
         let labelled = |name: &str, labels: serde_json::Value| {
             let mut pod = pod(name, "Running", "True", false);
-            pod.metadata.labels = serde_json::from_value(labels).unwrap();
+            pod.meta_mut().labels = serde_json::from_value(labels).unwrap();
             pod
         };
         let inject = INJECT_LABEL;

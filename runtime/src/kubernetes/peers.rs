@@ -9,10 +9,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, ResourceExt};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
+
+use super::decoded::Decoded;
+use super::object_watch::{DecodeErrors, watch_objects};
 
 /// The label that names a slice's Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -26,13 +28,15 @@ pub fn watch_peers(
     namespace: &str,
     service: &str,
     port: &str,
+    errors: &DecodeErrors,
 ) -> (watch::Receiver<BTreeSet<SocketAddr>>, impl Future<Output = ()> + Send + use<>) {
     let (sender, receiver) = watch::channel(BTreeSet::new());
-    let api = Api::namespaced(client, namespace);
+    let api = Api::<Decoded<EndpointSlice>>::namespaced(client, namespace);
     let config = watcher::Config::default().labels(&format!("{SERVICE_NAME}={service}"));
+    let errors = errors.of(&EndpointSlice::kind(&()));
     let (service, port) = (service.to_owned(), port.to_owned());
     let follow = async move {
-        let events = watcher(api, config).default_backoff();
+        let events = watch_objects(api, config, errors);
         pin_mut!(events);
         let mut slices = Slices::default();
         while let Some(event) =
@@ -74,18 +78,20 @@ struct Slices {
 
 impl Slices {
     /// Applies an event; true if the addresses may have changed.
-    fn apply(&mut self, event: Event<EndpointSlice>, port: &str) -> bool {
+    fn apply(&mut self, event: Event<Decoded<EndpointSlice>>, port: &str) -> bool {
         match event {
             Event::Init => self.listing.clear(),
             Event::InitApply(slice) => {
-                self.listing.insert(slice.name_any(), ready_addresses(&slice, port));
+                let addresses = self.addresses_of(&slice, port);
+                self.listing.extend(addresses.map(|addresses| (slice.name_any(), addresses)));
             }
             Event::InitDone => {
                 self.current = std::mem::take(&mut self.listing);
                 return true;
             }
             Event::Apply(slice) => {
-                self.current.insert(slice.name_any(), ready_addresses(&slice, port));
+                let addresses = self.addresses_of(&slice, port);
+                self.current.extend(addresses.map(|addresses| (slice.name_any(), addresses)));
                 return true;
             }
             Event::Delete(slice) => {
@@ -94,6 +100,14 @@ impl Slices {
             }
         }
         false
+    }
+
+    /// The addresses of a slice; of an undecodable one, those of its last decoded version.
+    fn addresses_of(&self, slice: &Decoded<EndpointSlice>, port: &str) -> Option<BTreeSet<SocketAddr>> {
+        match &slice.0 {
+            Ok(slice) => Some(ready_addresses(slice, port)),
+            Err(_) => self.current.get(&slice.name_any()).cloned(),
+        }
     }
 
     fn addresses(&self) -> BTreeSet<SocketAddr> {
@@ -122,7 +136,7 @@ fn ready_addresses(slice: &EndpointSlice, port: &str) -> BTreeSet<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn slice(name: &str, ready: Option<bool>, address: &str) -> EndpointSlice {
+    fn slice(name: &str, ready: Option<bool>, address: &str) -> Decoded<EndpointSlice> {
         serde_json::from_value(serde_json::json!({
             "metadata": {"name": name},
             "addressType": "IPv4",
@@ -153,5 +167,21 @@ mod tests {
         assert!(!slices.apply(Event::InitApply(slice("new", None, "10.0.0.2")), "stats"));
         assert!(slices.apply(Event::InitDone, "stats"));
         assert_eq!(slices.addresses(), BTreeSet::from(["10.0.0.2:8080".parse().unwrap()]));
+    }
+
+    #[test]
+    fn undecodable_slice_keeps_its_addresses() {
+        let bad =
+            || serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}, "ports": 5})).unwrap();
+        let (mut slices, kept) = (Slices::default(), BTreeSet::from(["10.0.0.1:8080".parse().unwrap()]));
+        slices.apply(Event::Apply(slice("a", None, "10.0.0.1")), "stats");
+        slices.apply(Event::Apply(bad()), "stats");
+        assert_eq!(slices.addresses(), kept);
+        slices.apply(Event::Init, "stats");
+        slices.apply(Event::InitApply(bad()), "stats");
+        slices.apply(Event::InitDone, "stats");
+        assert_eq!(slices.addresses(), kept, "also after a new list");
+        slices.apply(Event::Delete(bad()), "stats");
+        assert_eq!(slices.addresses(), BTreeSet::new());
     }
 }

@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
-use prometheus::{IntCounterVec, Opts};
+use prometheus::Registry;
 use runtime::readiness::Readiness;
 use serde_json::json;
 
@@ -21,6 +21,7 @@ use crate::activators::directory::Activators;
 use crate::activators::path_probe::{PathProber, ProbeError, ProbedAddress};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::work_queue::WorkQueues;
+use crate::metrics::Metrics;
 
 /// Addresses in neither set are unreachable: probes and connections time out.
 #[derive(Debug, Default)]
@@ -86,14 +87,14 @@ pub(crate) fn activators_of(
     addresses: &[&str],
 ) -> (Arc<Activators>, Arc<ClusterCache>) {
     let (queues, readiness) = (Arc::new(WorkQueues::default()), Readiness::default());
-    let errors = IntCounterVec::new(Opts::new("errors", "errors"), &["kind"]).unwrap();
+    let metrics = Metrics::register(&Registry::new()).unwrap();
     let client = FakeApi::default().client();
     let (cache, _) = crate::cache::watches::watches(
         &client,
         "rouse-system",
         std::num::NonZeroU32::MAX,
         queues,
-        &errors,
+        &metrics,
         &readiness,
     );
     let endpoints: Vec<_> = addresses.iter().map(|address| json!({"addresses": [address]})).collect();
@@ -103,7 +104,7 @@ pub(crate) fn activators_of(
         "endpoints": endpoints,
     }))
     .unwrap();
-    cache.slices.apply(&Event::Apply(slice));
+    cache.slices.apply(&Event::Apply(slice.into()));
     let activators = Activators::new(cache.clone(), "rouse-system".to_owned(), network.clone());
     (Arc::new(activators), cache)
 }

@@ -1,9 +1,9 @@
 //! ClusterCache: copies of all watched objects, and the indexes between them.
 //!
 //! Filled by the watches of this folder, read by the controllers. Objects with a reconciler are in
-//! stores of kube, of the others only the used fields are kept ([`TrimmedStore`]). A custom
-//! resource that does not match the types here (one of another version of Rouse, for example) is
-//! skipped; the others stay visible.
+//! stores of kube, of the others only the used fields are kept ([`TrimmedStore`]). An object that
+//! does not match the types here (one of another version of Rouse, for example) is kept as
+//! undecodable: it exists, and nothing is written that would follow from it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use autoscaler::Key;
 use autoscaler::api::{MetricSpec, PodAutoscaler, ServerlessService, key_of};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::Resource;
-use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
+use runtime::kubernetes::Decoded;
 
 use crate::cache::abandoned_targets::AbandonedTargets;
 use crate::cache::cached_target::CachedTarget;
@@ -24,9 +24,6 @@ use crate::cache::service::Service;
 use crate::cache::slice_index::SliceIndex;
 use crate::cache::trimmed_store::TrimmedStore;
 use crate::clock::now;
-
-/// A custom resource, or the error of its deserialization.
-pub type Guarded<K> = DeserializeGuard<K>;
 
 /// The kind of a Service.
 const SERVICE: &str = "Service";
@@ -43,13 +40,13 @@ pub struct CollectedMetric {
 /// Copies of all watched objects.
 pub struct ClusterCache {
     /// All HPAs, managed by Rouse or not.
-    pub hpas: Store<HorizontalPodAutoscaler>,
+    pub hpas: Store<Decoded<HorizontalPodAutoscaler>>,
     /// All PodAutoscalers.
-    pub autoscalers: Store<Guarded<PodAutoscaler>>,
+    pub autoscalers: Store<Decoded<PodAutoscaler>>,
     /// All Metrics.
     pub metrics: TrimmedStore<CollectedMetric>,
     /// All ServerlessServices.
-    pub serverless_services: Store<Guarded<ServerlessService>>,
+    pub serverless_services: Store<Decoded<ServerlessService>>,
     /// All Services.
     pub services: TrimmedStore<Service>,
     /// All EndpointSlices.
@@ -80,8 +77,14 @@ impl std::fmt::Debug for ClusterCache {
 
 impl ClusterCache {
     /// The HPA of a workload.
-    pub fn hpa(&self, key: &Key) -> Option<Arc<HorizontalPodAutoscaler>> {
-        get(&self.hpas, &key.namespace, &key.name)
+    pub fn hpa(&self, key: &Key) -> Option<HorizontalPodAutoscaler> {
+        get(&self.hpas, &key.namespace, &key.name)?.0.as_ref().ok().cloned()
+    }
+
+    /// Why the HPA of a workload could not be decoded, if it exists and could not.
+    pub fn hpa_error(&self, key: &Key) -> Option<String> {
+        let hpa = get(&self.hpas, &key.namespace, &key.name)?;
+        hpa.0.as_ref().err().map(|undecodable| undecodable.error.clone())
     }
 
     /// The PodAutoscaler of a workload.
@@ -89,7 +92,7 @@ impl ClusterCache {
         get(&self.autoscalers, &key.namespace, &key.name)?.0.as_ref().ok().cloned()
     }
 
-    /// The metadata of a PodAutoscaler, valid or not.
+    /// The metadata of a PodAutoscaler, decodable or not.
     pub fn autoscaler_meta(&self, key: &Key) -> Option<kube::api::ObjectMeta> {
         Some(get(&self.autoscalers, &key.namespace, &key.name)?.meta().clone())
     }
@@ -110,11 +113,7 @@ impl ClusterCache {
     }
 
     /// The other HPAs with the same target.
-    pub fn sibling_hpas(
-        &self,
-        key: &Key,
-        hpa: &HorizontalPodAutoscaler,
-    ) -> Vec<Arc<HorizontalPodAutoscaler>> {
+    pub fn sibling_hpas(&self, key: &Key, hpa: &HorizontalPodAutoscaler) -> Vec<HorizontalPodAutoscaler> {
         let target = &hpa.spec.scale_target_ref;
         let all = self.hpas_of_target(&key.namespace, &target.kind, &target.name);
         all.into_iter().filter(|(other, _)| other != key).map(|(_, hpa)| hpa).collect()
@@ -126,17 +125,17 @@ impl ClusterCache {
         namespace: &str,
         kind: &str,
         name: &str,
-    ) -> Vec<(Key, Arc<HorizontalPodAutoscaler>)> {
+    ) -> Vec<(Key, HorizontalPodAutoscaler)> {
         let all = self.hpas_by_target.of(&ObjectName::new(namespace, kind, name));
         all.into_iter().filter_map(|key| Some((key.clone(), self.hpa(&key)?))).collect()
     }
 
-    /// Whether a PodAutoscaler of this namespace is invalid.
-    pub fn has_invalid_autoscaler(&self, namespace: &str) -> bool {
+    /// Whether a PodAutoscaler of this namespace is undecodable.
+    pub fn has_undecodable_autoscaler(&self, namespace: &str) -> bool {
         let all = self.autoscalers.state();
         all.iter()
             .filter_map(|object| object.0.as_ref().err())
-            .any(|invalid| invalid.metadata.namespace.as_deref() == Some(namespace))
+            .any(|undecodable| undecodable.metadata.namespace.as_deref() == Some(namespace))
     }
 
     /// All workloads.
@@ -175,9 +174,9 @@ impl ClusterCache {
     /// Indexes all HPAs, after a new list.
     pub(crate) fn index_hpas(&self) {
         let all = self.hpas.state();
-        let named = |hpa: &Arc<HorizontalPodAutoscaler>| {
+        let named = |hpa: &Arc<Decoded<HorizontalPodAutoscaler>>| {
             let key = key_of(hpa.as_ref())?;
-            Some((key.clone(), target_of(&key, hpa)))
+            Some((key.clone(), target_of(&key, hpa.0.as_ref().ok()?)))
         };
         self.hpas_by_target.replace(all.iter().filter_map(named));
     }
@@ -185,7 +184,7 @@ impl ClusterCache {
     /// Indexes all PodAutoscalers, after a new list.
     pub(crate) fn index_autoscalers(&self) {
         let all = self.autoscalers.state();
-        let named = |object: &Arc<Guarded<PodAutoscaler>>| {
+        let named = |object: &Arc<Decoded<PodAutoscaler>>| {
             let key = key_of(object.as_ref())?;
             Some((key.clone(), scaled_by(&key, object.0.as_ref().ok()?)))
         };
@@ -195,7 +194,7 @@ impl ClusterCache {
     /// Indexes all ServerlessServices, after a new list.
     pub(crate) fn index_serverless_services(&self) {
         let listed = self.serverless_services.state();
-        let created = |sks: &Guarded<ServerlessService>| {
+        let created = |sks: &Decoded<ServerlessService>| {
             sks.meta().creation_timestamp.as_ref().map_or(i64::MAX, |time| time.0.as_second())
         };
         // From the oldest on: of two that claim a port, the first has it.

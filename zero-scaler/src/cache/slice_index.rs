@@ -3,7 +3,8 @@
 //! Filled by one watch over all namespaces. The reconcilers read one Service at a time, so a scan
 //! over all slices would grow with the square of the cluster. Slices that the zero-scaler wrote are
 //! also indexed by workload, because a workload may have moved to another Service. The leased ports
-//! in them are counted: a port is not leased again while a slice leads to it.
+//! in them are counted: a port is not leased again while a slice leads to it. A slice that can no
+//! longer be decoded stays as it was last decoded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +12,11 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::contract::{LEASED_PORTS, SLICE_MANAGER, WORKLOAD_LABEL};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Resource;
+use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, MutexGuard};
+use runtime::kubernetes::Decoded;
 
 /// Label of a slice with the name of its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -67,19 +71,27 @@ impl SliceIndex {
     }
 
     /// Applies a watch event. Returns the leased ports to which no slice of ours leads any more.
-    pub fn apply(&self, event: &Event<EndpointSlice>) -> Vec<u16> {
+    pub fn apply(&self, event: &Event<Decoded<EndpointSlice>>) -> Vec<u16> {
         let mut inner = self.lock();
         let before: Vec<u16> = match event {
             Event::Init | Event::InitApply(_) => Vec::new(),
             Event::InitDone => inner.current.leased_ports.keys().copied().collect(),
-            Event::Apply(slice) | Event::Delete(slice) => inner.current.leased_ports_of(slice),
+            Event::Apply(slice) | Event::Delete(slice) => inner.current.leased_ports_of(slice.meta()),
         };
         match event {
             Event::Init => inner.listing = Slices::default(),
-            Event::InitApply(slice) => inner.listing.insert(slice),
+            Event::InitApply(slice) => {
+                if let Some(newest) = inner.current.newest(slice) {
+                    inner.listing.insert(newest);
+                }
+            }
             Event::InitDone => inner.current = std::mem::take(&mut inner.listing),
-            Event::Apply(slice) => inner.current.insert(slice),
-            Event::Delete(slice) => inner.current.remove(slice),
+            Event::Apply(slice) => {
+                if let Some(newest) = inner.current.newest(slice) {
+                    inner.current.insert(newest);
+                }
+            }
+            Event::Delete(slice) => inner.current.remove(slice.meta()),
         }
         before.into_iter().filter(|port| !inner.current.leased_ports.contains_key(port)).collect()
     }
@@ -90,9 +102,9 @@ impl SliceIndex {
 }
 
 /// The Service a slice belongs to.
-pub fn service_of(slice: &EndpointSlice) -> Option<ServiceName> {
-    let service = slice.metadata.labels.as_ref()?.get(SERVICE_NAME)?;
-    Some((slice.metadata.namespace.clone()?, service.clone()))
+pub fn service_of(slice: &ObjectMeta) -> Option<ServiceName> {
+    let service = slice.labels.as_ref()?.get(SERVICE_NAME)?;
+    Some((slice.namespace.clone()?, service.clone()))
 }
 
 /// Whether the zero-scaler wrote a slice.
@@ -116,31 +128,30 @@ pub fn workload_of(slice: &EndpointSlice) -> Option<Key> {
 // === impl Slices ===
 
 impl Slices {
-    fn insert(&mut self, slice: &EndpointSlice) {
-        let Some(service) = service_of(slice) else { return };
+    fn insert(&mut self, slice: Arc<EndpointSlice>) {
+        let Some(service) = service_of(&slice.metadata) else { return };
         // The previous version may belong to another workload.
-        self.remove(slice);
-        if let Some(workload) = workload_of(slice) {
+        self.remove(&slice.metadata);
+        if let Some(workload) = workload_of(&slice) {
             let services = self.services.entry(workload).or_default();
             if !services.contains(&service.1) {
                 services.reserve_exact(1);
                 services.push(service.1.clone());
             }
         }
-        for port in leased_ports(slice) {
+        for port in leased_ports(&slice) {
             *self.leased_ports.entry(port).or_default() += 1;
         }
         let of_service = self.by_service.entry(service).or_default();
         let place = of_service.partition_point(|other| other.metadata.name < slice.metadata.name);
         of_service.reserve_exact(1);
-        of_service.insert(place, Arc::new(slice.clone()));
+        of_service.insert(place, slice);
     }
 
-    fn remove(&mut self, slice: &EndpointSlice) {
+    fn remove(&mut self, slice: &ObjectMeta) {
         let Some(service) = service_of(slice) else { return };
         let Some(of_service) = self.by_service.get_mut(&service) else { return };
-        let Some(place) = of_service.iter().position(|other| other.metadata.name == slice.metadata.name)
-        else {
+        let Some(place) = of_service.iter().position(|other| other.metadata.name == slice.name) else {
             return;
         };
         let removed = of_service.remove(place);
@@ -171,12 +182,22 @@ impl Slices {
         u32::try_from(leading.count()).unwrap_or(u32::MAX)
     }
 
-    /// The leased ports in the stored version of a slice.
-    fn leased_ports_of(&self, slice: &EndpointSlice) -> Vec<u16> {
-        let of_service = service_of(slice).and_then(|service| self.by_service.get(&service));
-        let mut stored = of_service.into_iter().flatten();
-        let stored = stored.find(|other| other.metadata.name == slice.metadata.name);
-        stored.map(|slice| leased_ports(slice).collect()).unwrap_or_default()
+    /// The slice; of an undecodable one the last decoded version, if there is one.
+    fn newest(&self, slice: &Decoded<EndpointSlice>) -> Option<Arc<EndpointSlice>> {
+        match &slice.0 {
+            Ok(slice) => Some(Arc::new(slice.clone())),
+            Err(undecodable) => self.stored(&undecodable.metadata).cloned(),
+        }
+    }
+
+    /// The stored version of a slice.
+    fn stored(&self, slice: &ObjectMeta) -> Option<&Arc<EndpointSlice>> {
+        let of_service = self.by_service.get(&service_of(slice)?)?;
+        of_service.iter().find(|other| other.metadata.name == slice.name)
+    }
+
+    fn leased_ports_of(&self, slice: &ObjectMeta) -> Vec<u16> {
+        self.stored(slice).map(|slice| leased_ports(slice).collect()).unwrap_or_default()
     }
 
     fn leaves(&mut self, workload: &Key, service: &str) {
@@ -192,7 +213,7 @@ impl Slices {
 mod tests {
     use super::*;
 
-    fn slice(name: &str, service: &str) -> EndpointSlice {
+    fn slice(name: &str, service: &str) -> Decoded<EndpointSlice> {
         serde_json::from_value(serde_json::json!({
             "metadata": {"name": name, "namespace": "shop", "labels": {SERVICE_NAME: service}},
             "addressType": "IPv4", "endpoints": [],
@@ -222,7 +243,7 @@ mod tests {
     fn finds_previous_services_of_a_workload() {
         let written = |name: &str, service: &str, workload: &str| {
             let mut slice = slice(name, service);
-            let labels = slice.metadata.labels.get_or_insert_default();
+            let labels = slice.meta_mut().labels.get_or_insert_default();
             labels.insert(MANAGED_BY.into(), SLICE_MANAGER.into());
             labels.insert(WORKLOAD_LABEL.into(), workload.into());
             slice
@@ -249,11 +270,11 @@ mod tests {
     fn reports_leased_port_when_the_last_slice_leaves_it() {
         let leading = |name: &str, ports: &[u16]| {
             let mut slice = slice(name, "web");
-            let labels = slice.metadata.labels.get_or_insert_default();
+            let labels = slice.meta_mut().labels.get_or_insert_default();
             labels.insert(MANAGED_BY.into(), SLICE_MANAGER.into());
             labels.insert(WORKLOAD_LABEL.into(), "web".into());
             let ports: Vec<_> = ports.iter().map(|port| serde_json::json!({"port": port})).collect();
-            slice.ports = serde_json::from_value(ports.into()).unwrap();
+            slice.0.as_mut().unwrap().ports = serde_json::from_value(ports.into()).unwrap();
             slice
         };
         let (index, none) = (SliceIndex::default(), Vec::<u16>::new());
@@ -264,7 +285,7 @@ mod tests {
         assert!(!index.leads_to(20_001, &own), "its own slices");
         // Slices of other managers do not count.
         let mut foreign = leading("web-x", &[20_003]);
-        foreign.metadata.labels = slice("web-x", "web").metadata.labels;
+        foreign.meta_mut().labels = slice("web-x", "web").meta().labels.clone();
         index.apply(&Event::Apply(foreign));
         assert!(!index.leads_to(20_003, &other));
 
@@ -273,5 +294,27 @@ mod tests {
         assert_eq!(index.apply(&Event::Init), none);
         assert_eq!(index.apply(&Event::InitDone), [20_001]);
         assert!(!index.leads_to(20_001, &other));
+    }
+
+    #[test]
+    fn undecodable_slice_stays_until_it_is_deleted() {
+        let bad = |name: &str| -> Decoded<EndpointSlice> {
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": name, "namespace": "shop", "labels": {SERVICE_NAME: "web"}},
+                "addressType": "IPv4", "endpoints": 5,
+            }))
+            .unwrap()
+        };
+        let index = SliceIndex::default();
+        index.apply(&Event::Apply(slice("web-1", "web")));
+        index.apply(&Event::Apply(bad("web-1")));
+        assert_eq!(index.of("shop", "web").len(), 1);
+        index.apply(&Event::Init);
+        index.apply(&Event::InitApply(bad("web-1")));
+        index.apply(&Event::InitApply(bad("web-2")));
+        index.apply(&Event::InitDone);
+        assert_eq!(index.of("shop", "web").len(), 1, "one was never decoded");
+        index.apply(&Event::Delete(bad("web-1")));
+        assert!(index.of("shop", "web").is_empty());
     }
 }

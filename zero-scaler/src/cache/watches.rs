@@ -2,7 +2,7 @@
 //!
 //! Each fills a store of [`ClusterCache`] and enqueues the objects that a change affects. Objects
 //! are trimmed to the fields that are read. A new list (at the start or after a broken watch) may
-//! hide deletions, so it enqueues every object.
+//! hide deletions, so it enqueues every object. An undecodable object is stored as such.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -10,23 +10,23 @@ use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use autoscaler::Key;
 use autoscaler::api::{Metric, PodAutoscaler, ServerlessService, key_of};
 use autoscaler::contract::GROUP;
 use futures::{StreamExt, pin_mut};
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::ObjectMeta;
 use kube::runtime::reflector::{self, store::Writer};
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource};
-use prometheus::IntCounterVec;
+use runtime::kubernetes::{Decoded, watch_objects};
 use runtime::readiness::Readiness;
 use serde::de::DeserializeOwned;
 
 use crate::cache::abandoned_targets::AbandonedTargets;
 use crate::cache::cached_target::CachedTarget;
-use crate::cache::cluster_cache::{ClusterCache, CollectedMetric, Guarded};
+use crate::cache::cluster_cache::{ClusterCache, CollectedMetric};
 use crate::cache::port_leases::PortLeases;
 use crate::cache::reverse_index::ReverseIndex;
 use crate::cache::service::Service;
@@ -36,6 +36,7 @@ use crate::cache::work_queue::WorkQueues;
 use crate::clock::now;
 use crate::controllers::hpa::is_ambiguous;
 use crate::kubernetes::server_side_apply::controller_of;
+use crate::metrics::Metrics;
 
 /// The Service whose endpoints are the activators.
 pub const ACTIVATOR_SERVICE: &str = "activator";
@@ -60,7 +61,7 @@ pub fn watches(
     system_namespace: &str,
     ports_per_namespace: NonZeroU32,
     queues: Arc<WorkQueues>,
-    errors: &IntCounterVec,
+    metrics: &Metrics,
     readiness: &Readiness,
 ) -> (Arc<ClusterCache>, Vec<Watch>) {
     let (hpas, hpa_writer) = reflector::store();
@@ -83,7 +84,7 @@ pub fn watches(
     });
     let links =
         Arc::new(Links { cache: cache.clone(), queues, system_namespace: system_namespace.to_owned() });
-    let kinds = Kinds { client, links, errors, readiness };
+    let kinds = Kinds { client, links, metrics, readiness };
     let watches = vec![
         kinds.reconciled("HPAs", hpa_writer, trim_hpa, Links::hpa, Links::all_hpas),
         kinds.reconciled(
@@ -123,7 +124,7 @@ pub fn watches(
 struct Kinds<'a> {
     client: &'a Client,
     links: Arc<Links>,
-    errors: &'a IntCounterVec,
+    metrics: &'a Metrics,
     readiness: &'a Readiness,
 }
 
@@ -134,15 +135,15 @@ impl Kinds<'_> {
     fn reconciled<K>(
         &self,
         name: &'static str,
-        mut writer: Writer<K>,
-        trim: fn(&mut K),
-        one: fn(&Links, &K),
+        mut writer: Writer<Decoded<K>>,
+        trim: fn(&mut Decoded<K>),
+        one: fn(&Links, &Decoded<K>),
         all: fn(&Links),
     ) -> Watch
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        self.follow(name, move |links, mut event| {
+        self.follow(name, move |links, mut event: Event<Decoded<K>>| {
             if let Event::Apply(object) | Event::InitApply(object) = &mut event {
                 trim(object);
             }
@@ -161,16 +162,16 @@ impl Kinds<'_> {
         name: &'static str,
         store: fn(&ClusterCache) -> &TrimmedStore<T>,
         read: fn(&K) -> Option<T>,
-        one: fn(&Links, &K),
+        one: fn(&Links, &ObjectMeta),
     ) -> Watch
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         T: 'static,
     {
-        self.follow(name, move |links, event| {
+        self.follow(name, move |links, event: Event<Decoded<K>>| {
             store(&links.cache).apply(&event, read);
             match &event {
-                Event::Apply(object) | Event::Delete(object) => one(links, object),
+                Event::Apply(object) | Event::Delete(object) => one(links, object.meta()),
                 Event::InitDone => links.everything(),
                 Event::Init | Event::InitApply(_) => {}
             }
@@ -178,29 +179,34 @@ impl Kinds<'_> {
     }
 
     fn slices(&self) -> Watch {
-        self.follow("EndpointSlices", |links, mut event: Event<EndpointSlice>| {
+        self.follow("EndpointSlices", |links, mut event: Event<Decoded<EndpointSlice>>| {
             if let Event::Apply(slice) | Event::InitApply(slice) = &mut event {
                 trim_slice(slice);
             }
             let left = links.cache.slices.apply(&event);
             links.cache.leases.left_by_slices(&left, now());
             match &event {
-                Event::Apply(slice) | Event::Delete(slice) => links.slice(slice),
+                Event::Apply(slice) | Event::Delete(slice) => links.slice(slice.meta()),
                 Event::InitDone => links.everything(),
                 Event::Init | Event::InitApply(_) => {}
             }
         })
     }
 
-    fn follow<K>(&self, name: &'static str, mut take: impl FnMut(&Links, Event<K>) + Send + 'static) -> Watch
+    fn follow<K>(
+        &self,
+        name: &'static str,
+        mut take: impl FnMut(&Links, Event<Decoded<K>>) + Send + 'static,
+    ) -> Watch
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let mut latch = Some(self.readiness.latch(name));
         let config = watcher::Config::default().page_size(PAGE_SIZE);
-        let events = watch(Api::<K>::all(self.client.clone()), config).default_backoff();
+        let api = Api::<Decoded<K>>::all(self.client.clone());
+        let events = watch_objects(api, config, self.metrics.decode_errors.of(&K::kind(&())));
         let links = self.links.clone();
-        let failures = self.errors.with_label_values(&[name]);
+        let failures = self.metrics.watch_errors.with_label_values(&[name]);
         Box::pin(async move {
             pin_mut!(events);
             while let Some(event) = events.next().await {
@@ -245,7 +251,7 @@ impl Links {
         self.everything();
     }
 
-    fn hpa(&self, hpa: &HorizontalPodAutoscaler) {
+    fn hpa(&self, hpa: &Decoded<HorizontalPodAutoscaler>) {
         let Some(key) = key_of(hpa) else { return };
         for sibling in self.cache.index_hpa(&key) {
             self.queues.hpas.enqueue(sibling.clone());
@@ -255,11 +261,7 @@ impl Links {
         self.queues.hpas.enqueue(key);
     }
 
-    fn autoscaler(&self, autoscaler: &Guarded<PodAutoscaler>) {
-        if let Err(invalid) = &autoscaler.0 {
-            let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
-            tracing::warn!(?namespace, ?name, error = invalid.error, "invalid PodAutoscaler skipped");
-        }
+    fn autoscaler(&self, autoscaler: &Decoded<PodAutoscaler>) {
         let Some(key) = key_of(autoscaler) else { return };
         for rival in self.cache.index_autoscaler(&key) {
             self.queues.autoscalers.enqueue(rival);
@@ -278,11 +280,12 @@ impl Links {
         self.queues.autoscalers.enqueue(key);
     }
 
-    fn metric(&self, metric: &Guarded<Metric>) {
-        key_of(metric).into_iter().for_each(|key| self.queues.autoscalers.enqueue(key));
+    fn metric(&self, metric: &ObjectMeta) {
+        let (Some(namespace), Some(name)) = (&metric.namespace, &metric.name) else { return };
+        self.queues.autoscalers.enqueue(Key::new(namespace, name));
     }
 
-    fn serverless_service(&self, sks: &Guarded<ServerlessService>) {
+    fn serverless_service(&self, sks: &Decoded<ServerlessService>) {
         let Some(key) = key_of(sks) else { return };
         for rival in self.cache.index_serverless_service(&key) {
             self.queues.serverless_services.enqueue(rival);
@@ -291,12 +294,12 @@ impl Links {
         self.queues.serverless_services.enqueue(key);
     }
 
-    fn service(&self, service: &Service) {
-        let Some(key) = key_of(service) else { return };
-        self.through_service(&key.namespace, &key.name);
+    fn service(&self, service: &ObjectMeta) {
+        let (Some(namespace), Some(name)) = (&service.namespace, &service.name) else { return };
+        self.through_service(namespace, name);
     }
 
-    fn slice(&self, slice: &EndpointSlice) {
+    fn slice(&self, slice: &ObjectMeta) {
         let Some((namespace, service)) = service_of(slice) else { return };
         if namespace == self.system_namespace && service == ACTIVATOR_SERVICE {
             self.queues.serverless_services.enqueue_all(&self.cache.serverless_services);
@@ -311,15 +314,15 @@ impl Links {
         }
     }
 
-    fn deployment(&self, deployment: &Deployment) {
-        self.target("Deployment", &deployment.metadata);
+    fn deployment(&self, deployment: &ObjectMeta) {
+        self.target("Deployment", deployment);
     }
 
-    fn stateful_set(&self, stateful_set: &StatefulSet) {
-        self.target("StatefulSet", &stateful_set.metadata);
+    fn stateful_set(&self, stateful_set: &ObjectMeta) {
+        self.target("StatefulSet", stateful_set);
     }
 
-    fn target(&self, kind: &str, meta: &kube::api::ObjectMeta) {
+    fn target(&self, kind: &str, meta: &ObjectMeta) {
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { return };
         for key in self.cache.workloads_of_target(namespace, kind, name) {
             self.queues.autoscalers.enqueue(key);
@@ -329,26 +332,26 @@ impl Links {
 
 /// Annotations of other components may be as large as the object (kubectl stores all of it). The
 /// status changes with every sync of the HPA controller, and little of it is read.
-fn trim_hpa(hpa: &mut HorizontalPodAutoscaler) {
+fn trim_hpa(hpa: &mut Decoded<HorizontalPodAutoscaler>) {
     trim_own(hpa);
-    if let Some(status) = &mut hpa.status {
+    if let Ok(hpa) = &mut hpa.0
+        && let Some(status) = &mut hpa.status
+    {
         status.current_metrics = None;
         let conditions = status.conditions.take().unwrap_or_default();
         status.conditions = Some(conditions.into_iter().filter(is_ambiguous).collect());
     }
-    if let Some(annotations) = &mut hpa.metadata.annotations {
+    if let Some(annotations) = &mut hpa.meta_mut().annotations {
         annotations.retain(|key, _| key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP));
     }
 }
 
-fn trim_slice(slice: &mut EndpointSlice) {
+fn trim_slice(slice: &mut Decoded<EndpointSlice>) {
     trim(slice);
-    slice.metadata.annotations = None;
+    slice.meta_mut().annotations = None;
 }
 
-/// The trimmed Metric; `None` for an invalid one.
-fn read_metric(metric: &Guarded<Metric>) -> Option<CollectedMetric> {
-    let metric = metric.0.as_ref().ok()?;
+fn read_metric(metric: &Metric) -> Option<CollectedMetric> {
     Some(CollectedMetric {
         spec: metric.spec.clone(),
         owner: controller_of(metric).map(|owner| owner.uid.clone()),

@@ -3,7 +3,8 @@
 //! Input: HPAs. Output: PodAutoscalers of their names, owned by them, and Warning events on HPAs
 //! that cannot be followed. The HPA itself is never written. If the HPA is deleted, garbage
 //! collection deletes its PodAutoscaler; if it loses its metric of Rouse, this controller does. A
-//! PodAutoscaler of that name with another owner stays as it is.
+//! PodAutoscaler of that name with another owner stays as it is, and so does one of an HPA that
+//! can no longer be decoded.
 
 mod acceptance;
 mod advice;
@@ -21,6 +22,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
+use runtime::kubernetes::Decoded;
 use serde_json::{Value, json};
 
 use crate::controllers::context::Context;
@@ -37,24 +39,26 @@ pub use problem::HpaProblem;
 /// # Errors
 /// If the API server rejects a write.
 pub async fn reconcile(
-    hpa: Arc<HorizontalPodAutoscaler>,
+    object: Arc<Decoded<HorizontalPodAutoscaler>>,
     context: Arc<Context>,
 ) -> Result<Action, ReconcileError> {
-    let Some(key) = key_of(hpa.as_ref()) else { return Ok(Action::await_change()) };
+    let (Ok(hpa), Some(key)) = (&object.0, key_of(object.as_ref())) else {
+        return Ok(Action::await_change());
+    };
     if hpa.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    match evaluate(&key, &hpa, &context) {
+    match evaluate(&key, hpa, &context) {
         HpaAcceptance::Foreign => {
-            release(&key, &hpa, &context).await?;
+            release(&key, hpa, &context).await?;
             Ok(Action::await_change())
         }
         HpaAcceptance::Rejected(problem) => {
-            report_problems(&key, &hpa, &context, &[problem], RESYNC);
+            report_problems(&key, hpa, &context, &[problem], RESYNC);
             Ok(Action::requeue(RESYNC))
         }
         HpaAcceptance::Accepted(accepted) => {
-            apply_pod_autoscaler(&key, &hpa, &context, &accepted).await?;
+            apply_pod_autoscaler(&key, hpa, &context, &accepted).await?;
             Ok(Action::requeue(RESYNC))
         }
     }
@@ -63,7 +67,7 @@ pub async fn reconcile(
 /// Evaluates an HPA together with the other HPAs of its namespace, from the cache.
 pub fn evaluate(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> HpaAcceptance {
     let siblings = context.cache.sibling_hpas(key, hpa);
-    accept(hpa, siblings.iter().map(AsRef::as_ref), &context.config(), context.custom_metrics)
+    accept(hpa, &siblings, &context.config(), context.custom_metrics)
 }
 
 async fn apply_pod_autoscaler(

@@ -84,16 +84,16 @@ async fn scale_if_orphan(target: &Target, context: &Context) -> Result<(), Recon
     tracing::info!(%namespace, %kind, %name, "scaled an orphan from 0 to 1");
     if let Some((_, hpa)) = hpas.first() {
         let note = format!("scaled from 0 to 1: {kind} {name:?} is no longer managed by Rouse");
-        context.reports.events.normal(hpa.as_ref(), Reason::ScaledFromZero, note);
+        context.reports.events.normal(hpa, Reason::ScaledFromZero, note);
     }
     Ok(())
 }
 
-/// Whether a PodAutoscaler names the target, or an unreadable PodAutoscaler may do so.
+/// Whether a PodAutoscaler names the target, or an undecodable PodAutoscaler may do so.
 fn is_managed((namespace, target): &Target, context: &Context) -> bool {
     let cache = &context.cache;
     !cache.workloads_of_target(namespace, &target.kind, &target.name).is_empty()
-        || cache.has_invalid_autoscaler(namespace)
+        || cache.has_undecodable_autoscaler(namespace)
 }
 
 /// Whether the HPA is about to get a PodAutoscaler.

@@ -25,9 +25,9 @@ use autoscaler::api::{PodAutoscaler, key_of};
 use autoscaler::scaling::pod_start::StartPatience;
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 use kube::runtime::controller::Action;
+use runtime::kubernetes::Decoded;
 
 use crate::activators::path_verification::PathVerification;
-use crate::cache::cluster_cache::Guarded;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 use crate::scaling::overrides;
@@ -40,7 +40,7 @@ const CONFLICT_RETRY: Duration = Duration::from_millis(100);
 /// # Errors
 /// If the API server rejects a write.
 pub async fn reconcile(
-    object: Arc<Guarded<PodAutoscaler>>,
+    object: Arc<Decoded<PodAutoscaler>>,
     context: Arc<Context>,
 ) -> Result<Action, ReconcileError> {
     let (Ok(autoscaler), Some(key)) = (&object.0, key_of(object.as_ref())) else {

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use autoscaler::api::{ServerlessService, key_of};
 use kube::runtime::controller::Action;
+use runtime::kubernetes::Decoded;
 
 use crate::activators::directory::{ListeningActivators, PortHolder};
-use crate::cache::cluster_cache::Guarded;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
 
@@ -37,13 +37,17 @@ const UNLEASED_RETRY: Duration = Duration::from_secs(30);
 /// # Errors
 /// When the API server rejects a write.
 pub async fn reconcile(
-    object: Arc<Guarded<ServerlessService>>,
+    object: Arc<Decoded<ServerlessService>>,
     context: Arc<Context>,
 ) -> Result<Action, ReconcileError> {
     let (Ok(sks), Some(key)) = (&object.0, key_of(object.as_ref())) else {
         return Ok(Action::await_change());
     };
     if sks.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change());
+    }
+    if context.cache.services.is_undecodable(&key.namespace, &sks.spec.service) {
+        // Its endpoints stay as they are: it exists, and what it needs is unknown.
         return Ok(Action::await_change());
     }
     let observed = match observe::observe(&key, sks, &context) {

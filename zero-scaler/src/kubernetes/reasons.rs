@@ -159,6 +159,7 @@ reasons! {
 
     // The HPA.
     Accepted: "PodAutoscaler/HPAAccepted", "The HPA is followed.", "";
+    HPAUndecodable: "PodAutoscaler/HPAAccepted", "The HPA of this name does not fit the types of this version of Rouse; nothing of it is applied.", "Correct the field that the message names, or upgrade Rouse.";
     HPANotFound: "PodAutoscaler/HPAAccepted", "No HPA of this name writes sizes above zero.", "Create one, or set spec.scaler to Direct.";
     NoMetric: "PodAutoscaler/HPAAccepted", "The HPA of this name has no metric of Rouse.", "Add the metric, or delete the PodAutoscaler.";
     MultipleMetrics: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA has several metrics of Rouse.", "Keep one of concurrency, requests-per-second and desired-replicas.";

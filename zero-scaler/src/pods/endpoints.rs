@@ -139,6 +139,7 @@ fn collect(slices: &[Arc<EndpointSlice>], filter: impl Fn(&EndpointSlice) -> boo
 mod tests {
     use autoscaler::contract::SLICE_MANAGER;
     use kube::runtime::watcher::Event;
+    use runtime::kubernetes::Decoded;
 
     use super::*;
     use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
@@ -149,7 +150,7 @@ mod tests {
         manager: &str,
         port: u16,
         endpoints: &serde_json::Value,
-    ) -> EndpointSlice {
+    ) -> Decoded<EndpointSlice> {
         serde_json::from_value(serde_json::json!({
             "metadata": {"name": name, "namespace": "shop", "labels": {SERVICE_NAME: service, MANAGED_BY: manager}},
             "addressType": "IPv4", "endpoints": endpoints, "ports": [{"name": "http", "port": port}],

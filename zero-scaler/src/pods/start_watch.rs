@@ -21,9 +21,9 @@ use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use parking_lot::{Mutex, MutexGuard};
+use runtime::kubernetes::{DecodeErrors, Decoded, watch_objects};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -40,6 +40,7 @@ const MAX_WATCHES: usize = 256;
 pub struct StartWatches {
     client: Client,
     queues: Arc<WorkQueues>,
+    errors: DecodeErrors,
     workloads: Mutex<HashMap<Key, WatchedWorkload>>,
 }
 
@@ -90,8 +91,8 @@ impl fmt::Debug for StartWatches {
 
 impl StartWatches {
     /// Starts without watches.
-    pub fn new(client: Client, queues: Arc<WorkQueues>) -> Self {
-        Self { client, queues, workloads: Mutex::default() }
+    pub fn new(client: Client, queues: Arc<WorkQueues>, errors: &DecodeErrors) -> Self {
+        Self { client, queues, errors: errors.clone(), workloads: Mutex::default() }
     }
 
     /// Watches the pods that `selector` selects. `reported` is the failure in the workload's
@@ -159,11 +160,11 @@ impl StartWatches {
         finder: StartProblemFinder,
         observed: ObservedProblem,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let pods = Api::<Pod>::namespaced(self.client.clone(), &key.namespace);
-        let queues = self.queues.clone();
+        let pods = Api::<Decoded<Pod>>::namespaced(self.client.clone(), &key.namespace);
+        let (queues, errors) = (self.queues.clone(), self.errors.of("Pod"));
         async move {
             tokio::time::sleep(WATCH_DELAY).await;
-            let events = watch(pods, watcher::Config::default().labels(&selector)).default_backoff();
+            let events = watch_objects(pods, watcher::Config::default().labels(&selector), errors);
             let report = |problem: &Option<StartProblem>| {
                 *observed.lock() = Some(problem.clone());
                 queues.autoscalers.enqueue(key.clone());
@@ -212,7 +213,7 @@ impl StartProblemFinder {
     /// Calls `report` once when all pods are listed, and on each change of the problem.
     async fn run(
         mut self,
-        events: impl Stream<Item = Result<Event<Pod>, watcher::Error>>,
+        events: impl Stream<Item = Result<Event<Decoded<Pod>>, watcher::Error>>,
         report: impl Fn(&Option<StartProblem>),
     ) {
         pin_mut!(events);
@@ -238,19 +239,20 @@ impl StartProblemFinder {
         }
     }
 
-    fn apply(&mut self, event: Event<Pod>) {
+    fn apply(&mut self, event: Event<Decoded<Pod>>) {
         match event {
             Event::Init => {
                 self.pods.clear();
                 self.listed = false;
             }
             Event::InitDone => self.listed = true,
+            // An undecodable pod changes nothing: why it does not start is unknown.
             Event::InitApply(pod) | Event::Apply(pod) => {
-                let name = pod.metadata.name.clone().unwrap_or_default();
-                self.pods.insert(name, pod_readiness(&pod));
+                let decoded = pod.0.as_ref().ok().map(|decoded| (pod.name_any(), pod_readiness(decoded)));
+                self.pods.extend(decoded);
             }
             Event::Delete(pod) => {
-                self.pods.remove(pod.metadata.name.as_deref().unwrap_or_default());
+                self.pods.remove(&pod.name_any());
             }
         }
     }
@@ -324,7 +326,7 @@ mod tests {
     const PATIENCE: StartPatience =
         StartPatience { start: Duration::from_secs(10), unschedulable: Duration::from_secs(60) };
 
-    fn pod(name: &str, reason: &str) -> Pod {
+    fn pod(name: &str, reason: &str) -> Decoded<Pod> {
         let ready = if reason == "Ready" { "True" } else { "False" };
         let spec = json!({"containers": [{"name": "app"}, {"name": "queue-proxy"}]});
         serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec, "status": {
@@ -337,7 +339,7 @@ mod tests {
 
     /// A running finder with its input and output channels.
     struct FinderTest {
-        events: mpsc::UnboundedSender<Event<Pod>>,
+        events: mpsc::UnboundedSender<Event<Decoded<Pod>>>,
         reports: mpsc::UnboundedReceiver<Option<StartProblem>>,
     }
 
@@ -354,13 +356,13 @@ mod tests {
             Self { events, reports }
         }
 
-        fn list(&self, pods: &[Pod]) {
+        fn list(&self, pods: &[Decoded<Pod>]) {
             self.send(Event::Init);
             pods.iter().for_each(|pod| self.send(Event::InitApply(pod.clone())));
             self.send(Event::InitDone);
         }
 
-        fn send(&self, event: Event<Pod>) {
+        fn send(&self, event: Event<Decoded<Pod>>) {
             self.events.send(event).unwrap();
         }
 
@@ -404,7 +406,7 @@ mod tests {
     async fn reports_ready_pod_without_sidecar_unless_others_are_starting() {
         let mut test = FinderTest::start(None);
         let mut old = pod("a", "Ready");
-        old.spec.as_mut().unwrap().containers.truncate(1);
+        old.0.as_mut().unwrap().spec.as_mut().unwrap().containers.truncate(1);
         test.list(&[old]);
         assert_eq!(test.next_problem().await, Some(StartProblem::NoSidecar("a".into())));
         test.send(Event::Apply(pod("b", "ContainerCreating")));

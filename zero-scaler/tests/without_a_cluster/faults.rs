@@ -6,4 +6,5 @@ mod crashes;
 mod many_workloads;
 mod rate_limit;
 mod settings;
+mod undecodable_objects;
 mod watches;

@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::api::key_of;
+use kube::Resource;
 use kube::runtime::watcher::Event;
+use runtime::kubernetes::Decoded;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -34,7 +37,7 @@ pub(super) struct PersistedObjects<K> {
 
 // === impl PersistedObjects ===
 
-impl<K: Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
+impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
     /// For objects of this kind, in this directory; without one nothing is persisted.
     pub(super) fn new(directory: Option<&Path>, kind: &str) -> Self {
         let path = directory.map(|directory| directory.join(format!("{kind}.json")));
@@ -54,24 +57,27 @@ impl<K: Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
         }
     }
 
-    /// Applies an event of the watch.
-    pub(super) fn apply(&mut self, event: &Event<K>, key: impl Fn(&K) -> Option<Key>) {
+    /// Applies an event of the watch. Of an undecodable object the last decoded version stays.
+    pub(super) fn apply(&mut self, event: &Event<Decoded<K>>) {
         if self.path.is_none() {
             return;
         }
         match event {
             Event::Init => return self.listing.clear(),
-            Event::InitApply(object) => {
-                self.listing.extend(key(object).map(|key| (key, object.clone())));
-                return;
-            }
+            Event::InitApply(object) => return self.listing.extend(self.newest(object)),
             Event::InitDone => self.objects = std::mem::take(&mut self.listing),
-            Event::Apply(object) => self.objects.extend(key(object).map(|key| (key, object.clone()))),
+            Event::Apply(object) => self.objects.extend(self.newest(object)),
             Event::Delete(object) => {
-                key(object).and_then(|key| self.objects.remove(&key));
+                key_of(object).and_then(|key| self.objects.remove(&key));
             }
         }
         self.due.get_or_insert_with(|| Instant::now() + WRITE_INTERVAL);
+    }
+
+    fn newest(&self, object: &Decoded<K>) -> Option<(Key, K)> {
+        let key = key_of(object)?;
+        let newest = object.0.as_ref().ok().or_else(|| self.objects.get(&key))?.clone();
+        Some((key, newest))
     }
 
     /// Completes when changes are due to be written.

@@ -230,6 +230,11 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
     if autoscaler.spec.scaler == Scaler::Direct {
         return None;
     }
+    if let Some(error) = context.cache.hpa_error(key) {
+        let message =
+            format!("the HPA of this name cannot be decoded: {error}; correct it, or upgrade Rouse");
+        return Some(HpaState::Rejected(HpaProblem::new(Reason::HPAUndecodable, message)));
+    }
     let Some(hpa) = context.cache.hpa(key) else {
         let message =
             "no HPA of this name exists to write sizes above 0; create one, or set spec.scaler to Direct";
