@@ -37,3 +37,32 @@ pub fn key_of<K: kube::Resource>(object: &K) -> Option<Key> {
 pub fn condition<'a>(conditions: &'a [Condition], r#type: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == r#type)
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The paths of integers that may exceed 32 bits.
+    fn unbounded(path: &str, schema: &Value) -> Vec<String> {
+        let is_integer = schema["type"] == "integer" && schema["format"] != "int64";
+        let is_bounded = schema["minimum"].as_f64() >= Some(0.0) && schema["maximum"].is_f64();
+        let own = (is_integer && !is_bounded).then(|| path.to_owned());
+        let fields = schema["properties"].as_object().into_iter().flatten();
+        let fields = fields.flat_map(|(name, schema)| unbounded(&format!("{path}.{name}"), schema));
+        let items = schema.get("items").map(|items| unbounded(&format!("{path}[]"), items));
+        own.into_iter().chain(fields).chain(items.into_iter().flatten()).collect()
+    }
+
+    #[test]
+    fn schemas_accept_no_integer_that_cannot_be_decoded() {
+        for crd in [Metric::crd(), PodAutoscaler::crd(), ServerlessService::crd()] {
+            let crd = serde_json::to_value(crd).unwrap();
+            let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            assert!(schema["properties"]["spec"].is_object());
+            assert_eq!(unbounded("", schema), Vec::<String>::new());
+        }
+    }
+}

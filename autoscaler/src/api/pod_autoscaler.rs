@@ -80,12 +80,12 @@ pub struct PodAutoscalerSpec {
     /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default: the
     /// annotation `min-scale`, else the ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 2_147_483_647))]
     pub min_replicas: Option<i32>,
     /// Maximum number of replicas. Default: the annotation `max-scale`, else the ConfigMap, in
     /// both of which 0 means no maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 2_147_483_647))]
     pub max_replicas: Option<i32>,
     /// Whether an idle workload is scaled to zero.
     #[serde(default)]
@@ -156,9 +156,11 @@ pub struct PodAutoscalerStatus {
     pub state: Option<WorkloadState>,
     /// `spec.replicas` of the scale target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2_147_483_647))]
     pub replicas: Option<i32>,
     /// Replicas that the load needs, before bounds are applied; absent without data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2_147_483_647))]
     pub desired_replicas: Option<i32>,
     /// State of the workload, as a single value.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -49,10 +49,11 @@ pub struct ServerlessServiceSpec {
     /// Desired destination of requests: Proxy is through activators, Serve directly to pods.
     pub mode: SksMode,
     /// Desired number of activators in the request path in Proxy mode.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     pub num_activators: u32,
     /// Maximum number of concurrent requests per pod; 0 means no limit.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
     pub container_concurrency: u32,
     /// Whether a writer other than Rouse set the replicas to 0. Activators then respond with 503
     /// instead of waking the workload.
@@ -65,7 +66,7 @@ pub struct ServerlessServiceSpec {
     pub wake_timeout_seconds: Option<u32>,
     /// Number of requests that each activator may hold. Default: the flag of the activators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 2_147_483_647))]
     pub wake_queue_depth: Option<u32>,
     /// The object that activators may scale from 0 to 1 while no zero-scaler is reachable. Absent
     /// if scale-to-zero is off for the workload.
@@ -86,6 +87,7 @@ pub struct ServerlessServiceStatus {
     pub mode: Option<SksMode>,
     /// Number of activators in the EndpointSlices.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 4_294_967_295_u32))]
     pub activators: u32,
     /// Name of the second Service, which selects the pods. Set only if the Service of the spec has
     /// no selector.
