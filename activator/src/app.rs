@@ -1,7 +1,8 @@
 //! Wiring: which tasks run, what they share, and in which order they end.
 //!
 //! ```text
-//! SIGTERM ─► not ready, "Connection: close" ─► grace: still accepting ─► listeners close, requests end ─► exit
+//! SIGTERM ─► not ready, "Connection: close" ─► no new connection for the grace period ─► listeners
+//!   close, requests end ─► exit
 //! ```
 //!
 //! Held requests are served until the end: watches, probes and pushes run as long as the last of
@@ -36,6 +37,7 @@ use crate::queue::context::ThrottlerContext;
 use crate::queue::hold_budget::{self, HoldBudget};
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
 use crate::reports::stat_reporter::{Addresses, StatReporter};
+use crate::requests::connection_arrivals::ConnectionArrivals;
 use crate::requests::context::RequestContext;
 use crate::requests::listeners::Listeners;
 use crate::requests::tcp_probes::TcpProbes;
@@ -189,6 +191,7 @@ impl App {
             health_checks: HealthChecks::new(health_check_agents),
             idle_timeouts: limits.idle_timeouts(),
             tcp_probes: TcpProbes::default(),
+            arrivals: ConnectionArrivals::default(),
             draining: AtomicBool::new(false),
             workers: limits.workers(),
         });
@@ -257,7 +260,8 @@ impl App {
     async fn drain(&self, readiness: &Readiness, close: &CancellationToken, connections: &TaskTracker) {
         readiness.drain();
         self.requests.draining.store(true, Ordering::Relaxed);
-        tokio::time::sleep(self.limits.drain_grace).await;
+        let Limits { drain_grace, longest_drain_grace, .. } = self.limits;
+        self.requests.arrivals.wait_for_quiet(drain_grace, longest_drain_grace).await;
         close.cancel();
         connections.close();
         // Each listener bounds its own end.

@@ -131,12 +131,17 @@ pub struct Limits {
     #[arg(long, default_value = "900s", value_parser = parse_duration)]
     pub tcp_answer_time: Duration,
 
-    /// How long to accept new connections after SIGTERM, until clients have stopped to connect to
-    /// this pod.
+    /// After SIGTERM, new connections are accepted until none has arrived for this time: by then
+    /// this pod is in no EndpointSlice, and all nodes have read them.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub drain_grace: Duration,
 
-    /// How long requests may take to end after the grace period.
+    /// How long new connections are accepted after SIGTERM, whatever arrives. Together with
+    /// --drain-timeout less than terminationGracePeriodSeconds.
+    #[arg(long, default_value = "50s", value_parser = parse_duration)]
+    pub longest_drain_grace: Duration,
+
+    /// How long requests may take to end after that.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     pub drain_timeout: Duration,
 }

@@ -5,6 +5,7 @@
 //! and forward it through [`pods`](crate::pods).
 
 pub mod activator_probe;
+pub mod connection_arrivals;
 pub mod context;
 pub mod error_response;
 pub mod fair_scheduler;

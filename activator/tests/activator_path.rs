@@ -6,7 +6,9 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use activator::args::Limits;
 use autoscaler::contract::{PROBE_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
 use http::Request;
@@ -14,7 +16,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use support::pod::FakePod;
 use support::receiver::Receiver;
-use support::{Harness, eventually, key, within};
+use support::{Harness, LIMITS, eventually, key, within};
 use tokio::net::TcpStream;
 
 const POD: &str = "127.0.0.2";
@@ -325,5 +327,31 @@ async fn drain_serves_held_requests() {
     harness.pod_seen(POD, false).await;
     let answer = within("answer", request).await.unwrap();
     assert_eq!((answer.status(), answer.header("connection")), (200, "close"));
+    within("the end", harness.running).await.unwrap();
+}
+
+#[tokio::test]
+async fn drain_accepts_connections_until_none_arrives() {
+    let limits = Limits { drain_grace: Duration::from_secs(1), ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    harness.stop.cancel();
+    // Twice as long as the grace period.
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
+    }
+    within("the end", harness.running).await.unwrap();
+}
+
+#[tokio::test]
+async fn drain_ends_while_connections_still_arrive() {
+    let longest_drain_grace = Duration::from_millis(600);
+    let limits = Limits { drain_grace: Duration::from_millis(500), longest_drain_grace, ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    harness.stop.cancel();
+    eventually("the port is closed", || async {
+        TcpStream::connect(("127.0.0.1", harness.port)).await.is_err()
+    })
+    .await;
     within("the end", harness.running).await.unwrap();
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use proxy::health_checks::HealthChecks;
 use proxy::tcp::IdleTimeouts;
 
+use crate::requests::connection_arrivals::ConnectionArrivals;
 use crate::requests::tcp_probes::TcpProbes;
 
 /// Shared by every handler of the process.
@@ -16,6 +17,8 @@ pub struct RequestContext {
     pub idle_timeouts: IdleTimeouts,
     /// Probes that the zero-scaler has announced for TCP ports.
     pub tcp_probes: TcpProbes,
+    /// Connections of clients on all leased ports.
+    pub arrivals: ConnectionArrivals,
     /// Set when the process stops. Responses then carry the signal to reconnect.
     pub draining: AtomicBool,
     /// Worker threads of the data path.

@@ -89,6 +89,11 @@ impl HttpHandler {
         Self { context, workload, pod_port, schedulers }
     }
 
+    /// Counts a new connection, whose requests this handler will get.
+    pub fn connection_arrived(&self) {
+        self.context.arrivals.record();
+    }
+
     /// The response to a request on the connection with these `addresses`, forwarded by the
     /// `forwarder` of its thread.
     ///

@@ -167,6 +167,7 @@ async fn listen(
         PortHandler::Tcp(handler) => return handler.serve(socket, workers, options, stop).await,
     };
     let service = move |forwarder: Arc<Forwarder>| {
+        handler.connection_arrived();
         let handler = handler.clone();
         move |request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>| {
             let (handler, forwarder, addresses) = (handler.clone(), forwarder.clone(), addresses.clone());

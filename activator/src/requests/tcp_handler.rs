@@ -87,6 +87,7 @@ impl TcpHandler {
                 // task.
                 let accepted = accepted;
                 if let Some(client) = port.filter(accepted.stream).await {
+                    handler.context.arrivals.record();
                     handler.handle(client, stop).await;
                 }
             }

@@ -48,6 +48,7 @@ pub const LIMITS: Limits = Limits {
     tcp_silence: Duration::from_millis(200),
     tcp_answer_time: Duration::from_secs(60),
     drain_grace: Duration::from_millis(50),
+    longest_drain_grace: Duration::from_secs(10),
     drain_timeout: Duration::from_secs(10),
 };
 

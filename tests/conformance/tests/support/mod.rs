@@ -79,6 +79,7 @@ impl Activator {
             slow_wake: Duration::ZERO,
             fallback_wake_after: Duration::from_secs(30),
             drain_grace: Duration::ZERO,
+            longest_drain_grace: Duration::ZERO,
             drain_timeout: Duration::ZERO,
             tcp_silence: Duration::from_secs(5),
             tcp_answer_time: Duration::from_secs(5),
