@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // component is a long-running process of the cluster.
@@ -14,6 +15,8 @@ type component struct {
 	// program is the file to run, with the component's name as argv[0].
 	program string
 	args    []string
+	// group is the group id of the process; root's if it is 0.
+	group uint32
 }
 
 // enforcerName is the name of the process that enforces NetworkPolicies.
@@ -35,7 +38,7 @@ func (c Config) kubernetes(name string, args ...string) component {
 	if gates := c.featureGates(); gates != "" {
 		args = append(args, "--feature-gates="+gates)
 	}
-	return component{name, c.Kubernetes, append(args, c.Arguments[name]...)}
+	return component{name: name, program: c.Kubernetes, args: append(args, c.Arguments[name]...)}
 }
 
 func (c Config) featureGates() string {
@@ -60,5 +63,8 @@ func (c component) command(log *os.File) *exec.Cmd {
 	command.Args[0] = c.name
 	command.Env = Environment()
 	command.Stdout, command.Stderr = log, log
+	if c.group != 0 {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Gid: c.group}}
+	}
 	return command
 }

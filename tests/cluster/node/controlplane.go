@@ -1,9 +1,11 @@
 package node
 
+import "rouse.dev/cluster/host/networkpolicy"
+
 const etcdURL = "http://127.0.0.1:2379"
 
 func (c Config) etcd() component {
-	return component{"etcd", c.Kubernetes, append([]string{
+	return component{name: "etcd", program: c.Kubernetes, args: append([]string{
 		"--data-dir=" + c.Dir.Etcd(),
 		"--listen-client-urls=" + etcdURL,
 		"--advertise-client-urls=" + etcdURL,
@@ -16,7 +18,7 @@ func (c Config) etcd() component {
 
 func (c Config) apiServer() component {
 	pki := c.Dir.PKI
-	return c.kubernetes("kube-apiserver",
+	server := c.kubernetes("kube-apiserver",
 		"--etcd-servers="+etcdURL,
 		"--secure-port=6443",
 		"--bind-address=0.0.0.0",
@@ -50,6 +52,10 @@ func (c Config) apiServer() component {
 		"--proxy-client-cert-file="+pki("front-proxy-client.crt"),
 		"--proxy-client-key-file="+pki("front-proxy-client.key"),
 	)
+	if c.NetworkPolicies {
+		server.group = networkpolicy.APIServerGroup
+	}
+	return server
 }
 
 func (c Config) controllerManager() component {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"rouse.dev/cluster/host/networkpolicy"
 	"rouse.dev/cluster/host/state"
 )
 
@@ -42,6 +43,18 @@ func TestUsersArgumentsComeLast(t *testing.T) {
 	}
 	if args := c.kubelet().args; args[len(args)-1] != "--feature-gates=A=true,B=false" {
 		t.Errorf("kubelet: %v", args)
+	}
+}
+
+// Without root, processes cannot change their groups.
+func TestAPIServerHasGroupOfItsOwnWithNetworkPolicies(t *testing.T) {
+	c := config(t)
+	if attributes := c.apiServer().command(nil).SysProcAttr; attributes != nil {
+		t.Errorf("without: %v", attributes)
+	}
+	c.NetworkPolicies = true
+	if attributes := c.apiServer().command(nil).SysProcAttr; attributes == nil || attributes.Credential.Gid != networkpolicy.APIServerGroup {
+		t.Errorf("with: %v", attributes)
 	}
 }
 

@@ -20,7 +20,7 @@ func (c Config) worker() []component {
 }
 
 func (c Config) containerd() component {
-	return component{"containerd", "containerd", append([]string{
+	return component{name: "containerd", program: "containerd", args: append([]string{
 		"--config=" + c.Dir.Components("containerd.toml"),
 		"--log-level=info",
 	}, c.Arguments["containerd"]...)}
@@ -37,14 +37,14 @@ func (c Config) kubelet() component {
 
 // proxy has its feature gates in its file, because kube-proxy ignores most flags with a file.
 func (c Config) proxy() component {
-	return component{"kube-proxy", c.Kubernetes, append([]string{
+	return component{name: "kube-proxy", program: c.Kubernetes, args: append([]string{
 		"--config=" + c.Dir.Components("kube-proxy.yaml"),
 	}, c.Arguments["kube-proxy"]...)}
 }
 
 // enforcer is this program itself.
 func (c Config) enforcer() component {
-	return component{enforcerName, "/proc/self/exe", []string{"enforce-network-policies", c.Dir.PKI()}}
+	return component{name: enforcerName, program: "/proc/self/exe", args: []string{"enforce-network-policies", c.Dir.PKI()}}
 }
 
 // EnforceNetworkPolicies keeps the rules of the cluster's network equal to its NetworkPolicies, until

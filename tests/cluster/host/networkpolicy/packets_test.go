@@ -17,6 +17,8 @@ import (
 
 const (
 	gateway = "10.244.0.1"
+	// apiServer is a process of the node in the API server's group.
+	apiServer = "api-server"
 	// blockedAfter is long compared with a connection in this network, and short for a test.
 	blockedAfter = 300 * time.Millisecond
 )
@@ -81,6 +83,10 @@ func (n network) addPod(address, node string) {
 // namespace in which it was created.
 func (n network) in(address string, then func()) {
 	n.Helper()
+	group := os.Getegid()
+	if address == apiServer {
+		address, group = gateway, APIServerGroup
+	}
 	entered := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
@@ -90,6 +96,9 @@ func (n network) in(address string, then func()) {
 		if err == nil {
 			defer namespace.Close()
 			err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
+		}
+		if err == nil {
+			err = unix.Setfsgid(group) // of this thread alone, unlike syscall.Setfsgid
 		}
 		entered <- err
 		if err == nil {
@@ -203,7 +212,7 @@ func TestPacketsFollowThePolicies(t *testing.T) {
 	}
 	n.serve(gateway, []string{"6443"})
 	all := map[string]bool{}
-	for _, from := range []string{web, db, prometheus, other} {
+	for _, from := range []string{web, db, prometheus, other, apiServer} {
 		for _, to := range []string{"tcp " + web + ":80", "tcp " + db + ":81", "udp " + db + ":53", "tcp " + gateway + ":6443"} {
 			all[from+" "+to] = true
 		}
@@ -219,7 +228,8 @@ func TestPacketsFollowThePolicies(t *testing.T) {
 		`{"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}`,
 		`{"podSelector": {"matchLabels": {"app": "db"}}, "policyTypes": ["Ingress"], "ingress": [
 			{"from": [{"podSelector": {"matchLabels": {"app": "web"}}}], "ports": [{"port": 80}, {"port": "http"}, {"port": "dns", "protocol": "UDP"}]},
-			{"from": [{"ipBlock": {"cidr": "10.244.0.4/31", "except": ["10.244.0.5/32"]}}], "ports": [{"port": 80, "endPort": 81}]}]}`,
+			{"from": [{"ipBlock": {"cidr": "10.244.0.4/31", "except": ["10.244.0.5/32"]}}], "ports": [{"port": 80, "endPort": 81}]},
+			{"from": [{"ipBlock": {"cidr": "10.244.0.1/32"}}], "ports": [{"port": 81}]}]}`,
 		`{"podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Egress"], "egress": [
 			{"to": [{"podSelector": {"matchLabels": {"app": "db"}}}]},
 			{"to": [{"ipBlock": {"cidr": "10.244.0.1/32"}}], "ports": [{"port": 6443}]}]}`,
@@ -239,6 +249,10 @@ func TestPacketsFollowThePolicies(t *testing.T) {
 		prometheus + " tcp " + other + ":80":     true,  // not isolated
 		gateway + " tcp " + db + ":8080":         true,  // a probe of the node
 		gateway + " tcp " + web + ":80":          true,
+		apiServer + " tcp " + web + ":80":        false, // no probe, and no ingress
+		apiServer + " tcp " + db + ":80":         false,
+		apiServer + " tcp " + db + ":81":         true,
+		apiServer + " tcp " + prometheus + ":80": true,
 		db + " tcp " + db + ":81":                true, // a pod itself
 		prometheus + " tcp " + gateway + ":6443": true,
 	})

@@ -9,6 +9,10 @@ import (
 // Table is the nftables table with the rules.
 const Table = "network-policies"
 
+// APIServerGroup is the group of the API server's process. By it the rules recognize connections of
+// the API server among those of the node.
+const APIServerGroup = 6443
+
 // Cluster has the objects from which the rules follow, in any order that equal clusters share.
 type Cluster struct {
 	Policies   []Policy
@@ -42,7 +46,8 @@ type chain struct {
 //
 // The chains have the hooks of packets that the node forwards, and of those to the node itself. A
 // packet between two pods passes the first one behind the rules of kube-proxy, so its destination is
-// a pod and not a Service. Packets from the node, such as the kubelet's probes, pass no hook.
+// a pod and not a Service. Of the packets from the node only those of the API server are checked, as
+// if it ran on another node; the kubelet's probes pass.
 func (c Cluster) Ruleset() string {
 	in, out := c.chains(ingress), c.chains(egress)
 	var text strings.Builder
@@ -51,8 +56,9 @@ func (c Cluster) Ruleset() string {
 	for _, chain := range append(slices.Clone(out), in...) {
 		chain.write(&text)
 	}
-	writeHook(&text, "forward", dispatch(egress, out), dispatch(ingress, in))
-	writeHook(&text, "input", dispatch(egress, out))
+	writeHook(&text, "forward", dispatch("", egress, out), dispatch("", ingress, in))
+	writeHook(&text, "input", dispatch("", egress, out))
+	writeHook(&text, "output", dispatch(fmt.Sprintf("meta skgid %d", APIServerGroup), ingress, in))
 	text.WriteString("}\n")
 	return text.String()
 }
@@ -74,8 +80,9 @@ func writeHook(text *strings.Builder, hook string, rules ...string) {
 	text.WriteString("  }\n")
 }
 
-// dispatch returns the rule that leads packets of isolated pods to their chains, by one lookup.
-func dispatch(d direction, chains []chain) string {
+// dispatch returns the rule that leads packets of isolated pods to their chains, by one lookup; the
+// condition restricts it.
+func dispatch(condition string, d direction, chains []chain) string {
 	if len(chains) == 0 {
 		return ""
 	}
@@ -83,7 +90,7 @@ func dispatch(d direction, chains []chain) string {
 	for _, chain := range chains {
 		elements = append(elements, chain.address+" : jump "+chain.name)
 	}
-	return fmt.Sprintf("    %s vmap { %s }\n", d.own, strings.Join(elements, ", "))
+	return fmt.Sprintf("    %s vmap { %s }\n", join(condition, d.own), strings.Join(elements, ", "))
 }
 
 // chains returns the chains of all pods that are isolated in this direction: those that a policy

@@ -208,6 +208,8 @@ func TestRulesetHasOneLookupPerDirection(t *testing.T) {
 			"    ip daddr vmap { 10.244.0.2 : jump ingress-10.244.0.2, 10.244.0.3 : jump ingress-10.244.0.3 }\n",
 		"  chain input {\n    type filter hook input priority filter; policy accept;\n    ct state established,related accept\n" +
 			"    ip saddr vmap { 10.244.0.2 : jump egress-10.244.0.2, 10.244.0.3 : jump egress-10.244.0.3 }\n  }\n",
+		"  chain output {\n    type filter hook output priority filter; policy accept;\n    ct state established,related accept\n" +
+			"    meta skgid 6443 ip daddr vmap { 10.244.0.2 : jump ingress-10.244.0.2, 10.244.0.3 : jump ingress-10.244.0.3 }\n  }\n",
 		`counter drop comment "shop/web"`,
 	} {
 		if !strings.Contains(text, want) {
