@@ -189,7 +189,7 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 .PHONY: test-system
 test-system: images cluster-ready ## Run the system tests on a cluster of their own
 	cargo test $(ALL) --test system --no-run
-	tests/system/on-cluster rouse-test --hpa-sync-period 5s -- \
+	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies -- \
 	  cargo test $(ALL) --test system -- --ignored --nocapture --test-threads 4
 
 # A minute for each attack on each port. Unoptimized, because the load comes from a pod.

@@ -1,9 +1,10 @@
 //! The cluster of the tests: the installation of Rouse on it, its API, and a namespace for each
-//! test.
+//! test with its NetworkPolicies.
 
 pub mod account_token;
 pub mod impersonation;
 pub mod installation;
 pub mod lock;
 pub mod namespace;
+pub mod network_policies;
 pub mod scale;

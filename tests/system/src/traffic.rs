@@ -1,6 +1,7 @@
 //! Load, and the metric that results: requests of a client pod, reports of a simulated activator,
-//! queries as an HPA sends them.
+//! queries as an HPA sends them, requests through forwarded ports.
 
+pub mod forwarded_port;
 pub mod load;
 pub mod metric;
 pub mod simulated_activator;

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::cluster::lock::{self, ClusterGuard};
 use crate::cluster::namespace::{TestNamespace, is_ready};
+use crate::cluster::network_policies;
 use crate::cluster::scale::write_scale;
 use crate::wait;
 
@@ -48,7 +49,9 @@ async fn begin(name: &str, guard: ClusterGuard) -> Result<TestNamespace> {
     let client = runtime::kubernetes::client("system-tests", env!("CARGO_PKG_VERSION")).await?;
     until_ready(&client, AVAILABLE).await?;
     set_grace_period(&client, SHORT_GRACE).await?;
-    Ok(TestNamespace::create(client, &format!("rouse-test-{name}")).await?.with_guard(guard))
+    let namespace = TestNamespace::create(client, &format!("rouse-test-{name}")).await?.with_guard(guard);
+    network_policies::isolate(&namespace).await?;
+    Ok(namespace)
 }
 
 /// Waits until every component is available and the metrics API is served.

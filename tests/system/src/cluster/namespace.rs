@@ -86,7 +86,7 @@ impl TestNamespace {
     async fn start_client(&self) -> Result<()> {
         let pods: Api<Pod> = self.api();
         let pod: Pod = serde_json::from_value(json!({
-            "metadata": {"name": CLIENT_POD},
+            "metadata": {"name": CLIENT_POD, "labels": {"app.kubernetes.io/name": "client"}},
             "spec": {
                 "automountServiceAccountToken": false,
                 "terminationGracePeriodSeconds": 0,

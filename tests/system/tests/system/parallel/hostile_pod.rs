@@ -1,5 +1,5 @@
-//! What a pod without credentials can do to a pod of another workload: the client pod sends requests
-//! straight to the victim's address.
+//! What a pod without credentials can do to a pod of another workload, where no NetworkPolicy keeps
+//! it away: the client pod sends requests straight to the victim's address.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use autoscaler::contract::{
 use k8s_openapi::api::core::v1::Pod;
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{TestNamespace, is_ready, pods_of};
+use system_tests::cluster::network_policies;
 use system_tests::traffic::load::{Load, Response, ensure_all_ok, until_first_response};
 use system_tests::traffic::metric::service_metric_milli;
 use system_tests::wait;
@@ -26,6 +27,7 @@ const OTHER_UID: &str = "5e1b7c0a-1d2f-4c3b-8a97-0b2c7d5e8f43";
 
 /// A workload whose one pod serves requests, and the address of that pod.
 async fn victim(name: &str, namespace: &TestNamespace) -> Result<String> {
+    network_policies::open(namespace).await?;
     let workload = Workload { max_replicas: 1, ..Workload::new(name) }.annotated("scale-to-zero", "false");
     workload.create(namespace).await?;
     until_first_response(&workload.url(namespace).await?, namespace, POD_START).await?;

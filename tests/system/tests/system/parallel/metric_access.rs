@@ -1,15 +1,17 @@
-//! Access to the metric API by users, and to the adapters' port for reports by pods.
+//! Access to the metric API by users, and to the adapters' port for reports without a token.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
+use autoscaler::contract::STATS_PORT;
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
-use system_tests::cluster::installation::{begin_shared, component_selector, system_api};
-use system_tests::cluster::namespace::{TestNamespace, is_ready};
-use system_tests::traffic::load::Load;
+use system_tests::cluster::installation::{self, begin_shared};
+use system_tests::cluster::namespace::TestNamespace;
+use system_tests::traffic::forwarded_port;
 use system_tests::wait;
 use system_tests::workloads::workload::Workload;
 
@@ -54,15 +56,12 @@ async fn raw_metric(namespace: &TestNamespace, user: &str) -> Result<String> {
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn stats_port_rejects_requests_without_token() -> Result<()> {
     let namespace = begin_shared("stats-port").await?;
-    let pods: Vec<Pod> =
-        system_api(&namespace.client).list(&component_selector("metrics-adapter")).await?.items;
-    let ready: Vec<_> = pods.iter().filter(|pod| is_ready(pod)).collect();
+    let ready = installation::ready_pods(&namespace.client, "metrics-adapter").await?;
     ensure!(ready.len() == 2, "{} adapters are ready", ready.len());
+    let pods: Api<Pod> = installation::system_api(&namespace.client);
     for pod in ready {
-        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).context("no address")?;
-        let responses =
-            Load::one_request(&format!("http://{ip}:8080/forward/why/a/b")).run(&namespace).await?;
-        ensure!(responses.iter().all(|response| response.status == 401), "not rejected: {responses:?}");
+        let response = forwarded_port::get(&pods, &pod, STATS_PORT, "/forward/why/a/b").await?;
+        ensure!(response.status() == StatusCode::UNAUTHORIZED, "not rejected: {response:?}");
     }
     namespace.delete().await
 }

@@ -1,0 +1,89 @@
+//! The NetworkPolicies of a test's namespace: default-deny, and beside it what a user applies.
+//!
+//! ```text
+//! docs/reference/ports.md              pods with a sidecar, and their clients
+//! network-policies/namespace.yaml      DNS, and the commands to the client pod
+//! network-policies/default-deny.yaml   all else; `on-cluster` applies it to rouse-system as well
+//! ```
+//!
+//! The documented policies are read from the page, so that the tests run with the text that users
+//! copy. On a cluster that does not enforce NetworkPolicies none of them has an effect.
+
+use anyhow::{Context, Result, ensure};
+use docs::page::{pages, root};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::ResourceExt;
+use kube::api::PostParams;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cluster::namespace::TestNamespace;
+
+const PAGE: &str = "docs/reference/ports.md";
+const MANIFEST: &str = "deploy/network-policies.yaml";
+const DEFAULT_DENY: &str = include_str!("../../network-policies/default-deny.yaml");
+const NAMESPACE: &str = include_str!("../../network-policies/namespace.yaml");
+
+/// The policies that the documents tell users to apply to a namespace of theirs.
+///
+/// # Errors
+/// When the page has none, or one that is not YAML.
+pub fn documented() -> Result<Vec<Value>> {
+    let pages = pages(&root())?;
+    let page = pages.iter().find(|page| page.path.ends_with(PAGE)).with_context(|| PAGE)?;
+    let blocks = page.blocks().into_iter().filter(|block| block.language == "yaml");
+    let all: Vec<Vec<Value>> = blocks.map(|block| objects(&block.text)).collect::<Result<_>>()?;
+    let policies: Vec<Value> = all.into_iter().flatten().filter(is_policy).collect();
+    ensure!(!policies.is_empty(), "{PAGE} has no NetworkPolicy");
+    Ok(policies)
+}
+
+/// The policies of Rouse's own pods.
+///
+/// # Errors
+/// When the manifest cannot be read.
+pub fn deployed() -> Result<Vec<Value>> {
+    objects(&std::fs::read_to_string(root().join(MANIFEST)).context(MANIFEST)?)
+}
+
+/// Closes the namespace to all connections but those that its policies allow. Default-deny comes
+/// last, so that none of these is dropped meanwhile.
+///
+/// # Errors
+/// When the API refuses a policy.
+pub async fn isolate(namespace: &TestNamespace) -> Result<()> {
+    let policies = [documented()?, objects(NAMESPACE)?, objects(DEFAULT_DENY)?];
+    for policy in policies.into_iter().flatten() {
+        create(namespace, policy).await?;
+    }
+    Ok(())
+}
+
+/// Opens the namespace again, for tests of what pods can do to each other without NetworkPolicies.
+///
+/// # Errors
+/// When the API refuses the policy.
+pub async fn open(namespace: &TestNamespace) -> Result<()> {
+    let spec =
+        json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [{}], "egress": [{}]});
+    create(namespace, json!({"metadata": {"name": "open"}, "spec": spec})).await
+}
+
+/// Applies one policy to the namespace.
+///
+/// # Errors
+/// When the API refuses it.
+pub async fn create(namespace: &TestNamespace, policy: Value) -> Result<()> {
+    let policy: NetworkPolicy = serde_json::from_value(policy)?;
+    let created = namespace.api().create(&PostParams::default(), &policy).await;
+    created.with_context(|| format!("the NetworkPolicy {}", policy.name_any()))?;
+    Ok(())
+}
+
+fn is_policy(object: &Value) -> bool {
+    object.get("kind").is_some_and(|kind| kind == "NetworkPolicy")
+}
+
+fn objects(text: &str) -> Result<Vec<Value>> {
+    serde_yaml_ng::Deserializer::from_str(text).map(|document| Ok(Value::deserialize(document)?)).collect()
+}
