@@ -8,4 +8,5 @@ mod aggregation;
 mod hpa;
 mod hpa_vectors;
 mod leaders;
+mod network_policies;
 mod wake_latency;
