@@ -15,6 +15,8 @@ use system_tests::workloads::workload::{Workload, replicas, state, until_replica
 
 /// Longer than the lease, the watch on it and a pod's start.
 const TAKE_OVER: Duration = Duration::from_secs(40);
+/// The stable window of the tests' workloads.
+const WINDOW: Duration = Duration::from_secs(6);
 /// Enough for a new workload to become reachable.
 const UP: Duration = Duration::from_secs(60);
 
@@ -63,9 +65,12 @@ async fn size_stays_when_leading_adapter_is_deleted_or_killed() -> Result<()> {
     until_first_response(&url, &namespace, UP).await?;
     let load = Load::concurrency(&url, 20, Duration::from_millis(100), Duration::from_secs(240));
     let _running = load.start(&namespace).await?;
+    let began = tokio::time::Instant::now();
     until_replicas(&namespace, "steady", |n| n == 4, Duration::from_secs(45)).await?;
-    wait::until("the metric to reach the load", Duration::from_secs(20), || async {
-        Ok((metric(&namespace).await? > 17_000).then_some(()))
+    // One second with less load is half of an average over two. Both adapters' windows must be full.
+    wait::until("windows full of the load", UP, || async {
+        let are_full = began.elapsed() > 2 * WINDOW;
+        Ok((are_full && metric(&namespace).await? > 17_000).then_some(()))
     })
     .await?;
 
