@@ -1,4 +1,4 @@
-//! Errors of a request that got no usable response.
+//! Errors of a request that got no usable response, and of a response that is cut.
 
 use std::io;
 use std::time::Duration;
@@ -29,6 +29,20 @@ pub enum Error {
     /// The request body failed, or its length differs from its head.
     #[error("request body failed: {0}")]
     RequestBody(#[source] BoxError),
+}
+
+/// Why a body is incomplete.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The connection closed or failed before the end of the body.
+    #[error("connection failed within the response body: {0}")]
+    Cut(#[from] io::Error),
+    /// The bytes are not of the coding that the head names.
+    #[error("the response body has an invalid coding")]
+    InvalidCoding,
+    /// An HTTP/2 stream failed.
+    #[error(transparent)]
+    Http2(h2::Error),
 }
 
 /// Why a request got no HTTP/2 stream.

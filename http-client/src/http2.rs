@@ -11,10 +11,7 @@
 mod connect_attempt;
 mod connection;
 mod exchange;
-mod open_stream;
 mod pool;
 mod upload;
-
-pub(crate) use open_stream::OpenStream;
 
 pub use pool::{Http2Options, Http2Pool};

@@ -25,6 +25,7 @@ pub mod headers;
 mod http1;
 mod http2;
 mod late_upload;
+mod open_stream;
 mod read_ahead;
 pub mod read_buffer;
 mod request_body;
@@ -32,9 +33,9 @@ mod response;
 #[cfg(test)]
 mod tests;
 
-pub use error::{BoxError, Error, InvalidResponse, NoFreeStream};
+pub use error::{BodyError, BoxError, Error, InvalidResponse, NoFreeStream};
 pub use http1::{Pool, PoolOptions, send_once};
 pub use http2::{Http2Options, Http2Pool};
 pub use read_ahead::ReadAhead;
 pub use request_body::RequestBody;
-pub use response::{BodyError, ResponseBody, SwitchedConnection};
+pub use response::{ResponseBody, SwitchedConnection};

@@ -6,7 +6,7 @@ mod framing;
 mod head;
 mod http2_body;
 
-pub use body::{BodyError, ResponseBody, SwitchedConnection};
+pub use body::{ResponseBody, SwitchedConnection};
 pub(crate) use body::{ResponseStream, StreamSource};
 pub(crate) use framing::check_framing;
 pub(crate) use head::ResponseHead;

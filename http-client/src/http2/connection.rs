@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::open_stream::{OpenStream, StreamCount};
+use crate::open_stream::{OpenStream, StreamCount};
 
 /// Streams of one connection, at most.
 const MAX_STREAMS: u32 = 1024;

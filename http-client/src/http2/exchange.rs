@@ -13,10 +13,10 @@ use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
 use http::{Request, Response};
 
-use super::open_stream::OpenStream;
 use super::upload::Upload;
 use crate::error::Error;
 use crate::late_upload::{self, LateUpload};
+use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
 use crate::response::{Http2Body, ResponseBody, check_framing};
 

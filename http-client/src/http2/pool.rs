@@ -21,8 +21,8 @@ use tokio::time::{Instant, timeout_at};
 use super::connect_attempt::ConnectAttempt;
 use super::connection::Connection;
 use super::exchange::Exchange;
-use super::open_stream::OpenStream;
 use crate::error::{Error, NoFreeStream};
+use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
 use crate::response::ResponseBody;
 

@@ -14,6 +14,7 @@ use tokio::net::tcp::OwnedReadHalf;
 
 use super::decoder::ResponseDecoder;
 use super::http2_body::Http2Body;
+use crate::error::BodyError;
 use crate::http1::{Connection, Pool};
 use crate::late_upload::LateUpload;
 use crate::read_ahead::ReadAhead;
@@ -25,20 +26,6 @@ pub struct ResponseBody(BodyState);
 
 /// A connection behind a response with status 101, from its first byte in the new protocol.
 pub type SwitchedConnection = ReadAhead<TcpStream>;
-
-/// Why a body is incomplete.
-#[derive(Debug, thiserror::Error)]
-pub enum BodyError {
-    /// The connection closed or failed before the end of the body.
-    #[error("connection failed within the response body: {0}")]
-    Cut(#[from] io::Error),
-    /// The bytes are not of the coding that the head names.
-    #[error("the response body has an invalid coding")]
-    InvalidCoding,
-    /// An HTTP/2 stream failed.
-    #[error(transparent)]
-    Http2(h2::Error),
-}
 
 #[derive(Debug)]
 enum BodyState {

@@ -12,9 +12,9 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::{Frame, SizeHint};
 
-use super::body::BodyError;
-use crate::http2::OpenStream;
+use crate::error::BodyError;
 use crate::late_upload::LateUpload;
+use crate::open_stream::OpenStream;
 
 /// A body and the stream on which it comes.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// The streams of one connection that are in use.
 #[derive(Debug)]
-pub(super) struct StreamCount {
+pub(crate) struct StreamCount {
     open: AtomicUsize,
     /// True if the connection accepts no more streams.
     is_closed: AtomicBool,
@@ -27,7 +27,7 @@ pub(crate) struct OpenStream(Arc<StreamCount>);
 // === impl StreamCount ===
 
 impl StreamCount {
-    pub(super) fn new(freed: Arc<Notify>) -> Arc<Self> {
+    pub(crate) fn new(freed: Arc<Notify>) -> Arc<Self> {
         Arc::new(Self {
             open: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
@@ -37,22 +37,22 @@ impl StreamCount {
     }
 
     /// Opens a stream, unless `bound` are open.
-    pub(super) fn open(self: &Arc<Self>, bound: usize) -> Option<Arc<OpenStream>> {
+    pub(crate) fn open(self: &Arc<Self>, bound: usize) -> Option<Arc<OpenStream>> {
         let below = |open| (open < bound).then_some(open + 1);
         self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, below).ok()?;
         Some(Arc::new(OpenStream(self.clone())))
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 
     /// Since when there is no stream; `None` if there is one.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
         (self.open.load(Ordering::Acquire) == 0).then(|| *self.last_end.lock())
     }
 }
@@ -61,7 +61,7 @@ impl StreamCount {
 
 impl OpenStream {
     /// Closes its connection for further streams.
-    pub(super) fn close_connection(&self) {
+    pub(crate) fn close_connection(&self) {
         self.0.close();
     }
 }
