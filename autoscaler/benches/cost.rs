@@ -20,12 +20,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use autoscaler::contract::metric_name::MetricName;
+use autoscaler::learning::{AppSecond, Learner, LearningSpec, MissBudget, PodSecond};
 use autoscaler::routing::breaker::{Breaker, ConcurrencyLimit};
 use autoscaler::routing::endpoint_subset::endpoint_subset;
 use autoscaler::scaling::decider::{Decider, DeciderSpec};
 use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::{Aggregation, Settings};
-use autoscaler::stats::collection::{Collection, WindowSpec};
+use autoscaler::stats::collection::{Collection, WindowAverages, WindowSpec};
 use autoscaler::stats::{RequestStats, Stat};
 use criterion::{Bencher, Criterion};
 
@@ -83,6 +84,7 @@ const CASES: &[Case] = &[
         bound: Some(1000.0),
         run: |b| decide(b, Aggregation::WeightedExponential, 3, 0),
     },
+    Case { name: "learn from a second of one pod, and decide", bound: Some(2000.0), run: learn },
     Case { name: "a request in and out", bound: Some(100.0), run: request },
     Case {
         name: "a request in and out, with a lock and the clock",
@@ -175,6 +177,28 @@ fn decide(bencher: &mut Bencher<'_>, aggregation: Aggregation, silence: u64, del
     bencher.iter(|| {
         let averages = black_box(&collection).averages(MetricName::Concurrency, black_box(now));
         decider.decide(black_box(&spec), averages, 1, now)
+    });
+}
+
+/// The steps at the end of a block are included: one in ten seconds.
+fn learn(bencher: &mut Bencher<'_>) {
+    let objective = Some(MissBudget(0.05));
+    let mut learner = Learner::new(LearningSpec { user_target: 8.0, limit: None, objective }, 0);
+    let app = AppSecond { completions: 80.0, seconds: 8.0, misses: 1.0, errors: 0.0 };
+    let pod = PodSecond {
+        age: Duration::from_secs(600),
+        concurrency: 8.0,
+        arrivals: 80.0,
+        app: Some(app),
+        ..PodSecond::default()
+    };
+    let spec = DeciderSpec { target: 8.0, ..DeciderSpec::default() };
+    let averages = Some(WindowAverages { stable: 8.0, panic: 8.0 });
+    let mut second = 0;
+    bencher.iter(|| {
+        second += 1;
+        learner.observe(at(second), black_box(&[pod]));
+        learner.decide(&spec, averages, 1, at(second))
     });
 }
 

@@ -18,6 +18,7 @@
 //! | [`settings`] | the ConfigMap `config-autoscaler` and the annotations of a workload |
 //! | [`stats`] | what a process reports about its requests, and the windows over these reports |
 //! | [`scaling`] | how many pods a workload should have, zero included |
+//! | [`learning`] | how many concurrent requests one pod should carry |
 //! | [`routing`] | which pods and activators a request may use, and how many at a time |
 //! | `api` | the custom resources (feature `api`) |
 //!
@@ -32,6 +33,7 @@
 #[cfg(feature = "api")]
 pub mod api;
 pub mod contract;
+pub mod learning;
 pub mod routing;
 pub mod scaling;
 pub mod settings;

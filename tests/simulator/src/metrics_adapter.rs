@@ -3,6 +3,7 @@
 //! The decisions are those of `autoscaler`; this module models the process around them. After an
 //! outage it starts with empty windows and a new decider.
 
+pub mod learning;
 pub mod stats_scraper;
 
 use autoscaler::contract::metric_name::MetricName;
@@ -14,6 +15,7 @@ use autoscaler::{Decision, Key};
 
 use crate::clock::{Time, unix, unix_millis};
 use crate::hpa::NoMetric;
+use crate::metrics_adapter::learning::Learning;
 use crate::scenario::{HpaMetric, Scenario};
 
 /// The adapter's state for the workload.
@@ -25,6 +27,7 @@ pub struct MetricsAdapter {
     collection: Collection,
     decider: Option<Decider>,
     decision: Option<Decision>,
+    learning: Option<Learning>,
 }
 
 // === impl MetricsAdapter ===
@@ -45,6 +48,7 @@ impl MetricsAdapter {
             collection: Collection::new(windows),
             decider: None,
             decision: None,
+            learning: Learning::new(scenario),
         }
     }
 
@@ -72,6 +76,11 @@ impl MetricsAdapter {
     /// there is none.
     pub fn decide(&mut self, ready: u32, now: Time) -> Option<Decision> {
         let averages = self.averages(now);
+        if let Some(learning) = &mut self.learning
+            && let Some(spec) = learning.decide(averages, ready, now)
+        {
+            self.spec = spec;
+        }
         let idle_since = self.idle_since(now);
         let decider = self.decider.get_or_insert_with(|| Decider::new(&self.spec, ready, unix(now)));
         // An empty window means no requests only if a source reported.
@@ -86,6 +95,11 @@ impl MetricsAdapter {
             None => self.decision.take().map(|old| Decision { idle_since, ..old }),
         };
         self.decision.clone()
+    }
+
+    /// What learns the target, unless it is off.
+    pub fn learning_mut(&mut self) -> Option<&mut Learning> {
+        self.learning.as_mut()
     }
 
     /// The newest decision.
@@ -104,7 +118,10 @@ impl MetricsAdapter {
             HpaMetric::Average => {
                 let Some(averages) = self.averages(now) else { return at_zero() };
                 let floor = held.map_or(0, |decision| decision.metric_floor(self.target_milli));
-                milli_from_f64(averages.stable.max(0.0)).map(|stable| stable.max(floor)).ok_or(NoMetric)
+                let scale = self.learning.as_ref().map_or(1.0, Learning::metric_scale);
+                milli_from_f64(averages.stable.max(0.0) * scale)
+                    .map(|stable| stable.max(floor))
+                    .ok_or(NoMetric)
             }
             HpaMetric::Desired => held.map_or_else(at_zero, |d| Ok(i64::from(d.desired) * 1000)),
         }

@@ -6,6 +6,7 @@ pub mod latencies;
 use std::fmt;
 use std::time::Duration;
 
+use autoscaler::learning::Phase;
 use autoscaler::routing::sks_mode::SksMode;
 
 use crate::clock::Time;
@@ -32,6 +33,12 @@ pub struct Report {
     pub misses: u64,
     /// Pods killed above their memory limit.
     pub oom_kills: u64,
+    /// Each learned target with its time and phase.
+    pub targets: Vec<(Time, f64, Phase)>,
+    /// Changes of the learned target, and those of them that restored an earlier one.
+    pub target_changes: u64,
+    /// Changes of the learned target that restored an earlier one.
+    pub target_reverts: u64,
     /// `status.replicas`, summed over all seconds.
     pub pod_seconds: u64,
     /// Requests on pods at the end.

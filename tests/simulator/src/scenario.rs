@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::quantity::milli_from_f64;
+use autoscaler::learning::{LearningSpec, MissBudget};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::Settings;
+use serde::Deserialize;
 
 use crate::clock::Time;
 use crate::hpa::{Behavior, HpaSpec};
@@ -32,6 +34,10 @@ pub struct Scenario {
     pub app_changes: Vec<AppChange>,
     /// Latency above which a response misses the objective.
     pub objective: Option<Duration>,
+    /// Share of requests that may miss the objective.
+    pub miss_budget: Option<f64>,
+    /// Whether a target is learned.
+    pub learn: Learn,
     /// Client timeout: a request that no pod has started by then ends.
     pub client_timeout: Duration,
     /// Time from a pod's creation to its readiness; `None` is for ever.
@@ -64,6 +70,18 @@ pub struct Scenario {
     pub settings: Settings,
     /// Outages of the metrics-adapter. It restarts without state.
     pub adapter_outages: Vec<Range<Time>>,
+}
+
+/// The annotation `learn-target`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub enum Learn {
+    /// No target is learned.
+    Off,
+    /// The target is learned and reported.
+    #[default]
+    Recommend,
+    /// The learned target is in force.
+    Apply,
 }
 
 /// A change of the app during a run.
@@ -109,6 +127,8 @@ impl Default for Scenario {
             app: AppModel::Unlimited,
             app_changes: Vec::new(),
             objective: None,
+            miss_budget: None,
+            learn: Learn::Off,
             client_timeout: Duration::from_secs(60),
             pod_start: Some(Duration::from_secs(5)),
             container_concurrency: 100,
@@ -132,7 +152,20 @@ impl Default for Scenario {
 impl Scenario {
     /// The decider's settings.
     pub(crate) fn decider_spec(&self) -> DeciderSpec {
-        let target = MetricTarget::of(self.target, self.measure, self.container_concurrency, &self.settings);
+        self.spec_with_target(self.target)
+    }
+
+    /// The settings of learning; `None` if it is off.
+    pub(crate) fn learning_spec(&self) -> Option<LearningSpec> {
+        let limit = (self.container_concurrency > 0)
+            .then(|| f64::from(self.container_concurrency) * self.settings.utilization(self.measure));
+        let objective = self.miss_budget.map(MissBudget);
+        (self.learn != Learn::Off).then_some(LearningSpec { user_target: self.target, limit, objective })
+    }
+
+    /// The decider's settings with another target.
+    pub(crate) fn spec_with_target(&self, target: f64) -> DeciderSpec {
+        let target = MetricTarget::of(target, self.measure, self.container_concurrency, &self.settings);
         DeciderSpec::new(&self.settings, target)
     }
 

@@ -54,6 +54,8 @@ pub struct Simulation {
     seen_slices: Slices,
     /// The app now: that of the scenario, or of its last change.
     app: AppModel,
+    /// Mean service time of the app now.
+    mean_work: Time,
     /// Slots of a dependency that all pods share.
     dependency: ServerQueue<(PodId, Request)>,
     activators: Vec<Activator>,
@@ -156,6 +158,7 @@ impl Simulation {
             arrivals: Arrivals::new(scenario.load.clone(), service_time, client_timeout, seed),
             seen_slices: slices.clone(),
             app: scenario.app,
+            mean_work: service_time.mean(),
             dependency: ServerQueue::default(),
             slices,
             activators: activators(&scenario),

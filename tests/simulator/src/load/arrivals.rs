@@ -112,6 +112,7 @@ impl Arrivals {
             id: self.next_id,
             arrived,
             work: self.service_time.draw(&mut self.random),
+            mean_work: self.service_time.mean(),
             deadline: arrived + self.client_timeout,
             repeats,
             activator: None,

@@ -19,6 +19,13 @@ pub enum ServiceTime {
 // === impl ServiceTime ===
 
 impl ServiceTime {
+    /// The mean.
+    pub fn mean(self) -> Duration {
+        match self {
+            Self::Constant(mean) | Self::Exponential(mean) | Self::Varying(mean, _) => mean,
+        }
+    }
+
     /// Draws the time of one request.
     pub fn draw(self, random: &mut impl Rng) -> Duration {
         match self {

@@ -89,10 +89,18 @@ impl ScenarioFile {
             objective_kept: self.objective.is_none_or(|Objective { latency, share }| {
                 latencies.quantile_with_failed(share, errors).is_some_and(|at_share| at_share <= latency)
             }),
-            targets: vec![(0, target, "Off".to_owned())],
-            changes: 0,
-            reverts: 0,
+            targets: targets(target, report),
+            changes: report.target_changes,
+            reverts: report.target_reverts,
             oom_kills: report.oom_kills,
         }
     }
+}
+
+/// The learned targets; the static one if learning is off.
+fn targets(user: f64, report: &Report) -> Vec<(u64, f64, String)> {
+    if report.targets.is_empty() {
+        return vec![(0, user, "Off".to_owned())];
+    }
+    report.targets.iter().map(|(at, target, phase)| (at.as_secs(), *target, phase.to_string())).collect()
 }

@@ -9,7 +9,7 @@ use serde_yaml_ng::{Mapping, Value};
 use super::app_spec::{AppSpec, merge};
 use super::units::{Objective, Time};
 use crate::load::{Load, Profile};
-use crate::scenario::{AppChange, Scenario};
+use crate::scenario::{AppChange, Learn, Scenario};
 
 /// Longest run.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
@@ -50,14 +50,6 @@ pub struct ScenarioFile {
     /// Whether a target is learned.
     #[serde(default)]
     pub learn: Learn,
-}
-
-/// The annotation `learn-target`.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-pub enum Learn {
-    /// No target is learned.
-    #[default]
-    Off,
 }
 
 /// A change of the app.
@@ -127,6 +119,8 @@ impl ScenarioFile {
             app: app.model(),
             app_changes: changes,
             objective: self.objective.map(|objective| objective.latency),
+            miss_budget: self.objective.map(|objective| 1.0 - objective.share),
+            learn: self.learn,
             pod_start: Some(self.pod_start.0),
             container_concurrency: self.container_concurrency,
             // `as` saturates.

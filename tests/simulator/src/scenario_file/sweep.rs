@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::outcome::{Outcome, ScenarioRunError};
-use super::spec::{Learn, ScenarioFile};
+use super::spec::ScenarioFile;
+use crate::scenario::Learn;
 
 /// Largest static target.
 pub const LAST_TARGET: u32 = 64;

@@ -2,6 +2,7 @@
 
 use super::{Event, Simulation};
 use crate::clock::Time;
+use crate::metrics_adapter::MetricsAdapter;
 use crate::workload::app::AppModel;
 use crate::workload::pod::PodId;
 use crate::workload::processor_sharing::NextEnd;
@@ -20,7 +21,7 @@ impl Simulation {
             AppModel::Unlimited => self.finish_after(request.work, id, request),
             AppModel::Queue { servers } => {
                 if let Some(next) = pod.app_mut().servers.enter(request, servers) {
-                    self.finish_after(next.work, id, next);
+                    self.finish_after(self.work_of(&next), id, next);
                 }
             }
             AppModel::Cpu { cores, .. } => {
@@ -30,6 +31,9 @@ impl Simulation {
             AppModel::Memory { .. } => {
                 pod.app_mut().reside(request);
                 let requests = pod.running();
+                if let Some((used, limit)) = model.memory(requests).zip(model.memory_limit()) {
+                    pod.record_memory(used as f64 / limit as f64);
+                }
                 self.finish_after(request.work, id, request);
                 if model.exceeds_memory(requests) {
                     self.kill(id);
@@ -53,7 +57,7 @@ impl Simulation {
             AppModel::Queue { servers } => {
                 let next = self.replicas.pod_mut(id).and_then(|pod| pod.app_mut().servers.leave(servers));
                 if let Some(next) = next {
-                    self.finish_after(next.work, id, next);
+                    self.finish_after(self.work_of(&next), id, next);
                 }
             }
             AppModel::Dependency { slots } => {
@@ -79,6 +83,12 @@ impl Simulation {
     pub(super) fn app_changed(&mut self, index: usize) {
         let Some(change) = self.scenario.app_changes.get(index).copied() else { return };
         self.app = change.app;
+        if change.new_template
+            && let Some(learning) = self.adapter.as_mut().and_then(MetricsAdapter::learning_mut)
+        {
+            learning.begin_epoch(index as u64 + 1);
+        }
+        self.mean_work = change.service_time.mean();
         self.arrivals.set_service_time(change.service_time);
         match self.app {
             AppModel::Queue { servers } => self.fill_servers(servers),
@@ -99,14 +109,23 @@ impl Simulation {
                 .extend(std::iter::from_fn(|| pod.app_mut().servers.serve(servers)).map(|next| (id, next)));
         }
         for (id, next) in started {
-            self.finish_after(next.work, id, next);
+            self.finish_after(self.work_of(&next), id, next);
         }
     }
 
     fn start_in_dependency(&mut self, next: Option<(PodId, Request)>) {
         if let Some((id, request)) = next {
-            self.finish_after(request.work, id, request);
+            self.finish_after(self.work_of(&request), id, request);
         }
+    }
+
+    /// Service time of a request that a server starts now. A change of the app also applies to the
+    /// requests that wait.
+    fn work_of(&self, request: &Request) -> Time {
+        if request.mean_work == self.mean_work || request.mean_work.is_zero() {
+            return request.work;
+        }
+        request.work.mul_f64(self.mean_work.as_secs_f64() / request.mean_work.as_secs_f64())
     }
 
     fn schedule_cpu(&mut self, pod: PodId, next: Option<NextEnd>) {
@@ -124,6 +143,10 @@ impl Simulation {
         let Some(pod) = self.replicas.pod_mut(id) else { return };
         let failed = pod.kill(self.now);
         self.report.oom_kills += 1;
+        let now = self.now;
+        if let Some(learning) = self.adapter.as_mut().and_then(MetricsAdapter::learning_mut) {
+            learning.out_of_memory(now);
+        }
         if let Some(start) = self.scenario.pod_start {
             self.after(start, Event::PodReady(id));
         }

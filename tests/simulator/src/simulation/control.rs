@@ -217,5 +217,17 @@ impl Simulation {
             mode: self.seen_slices.mode,
         };
         self.report.timeline.push(sample);
+        self.record_target();
+    }
+
+    fn record_target(&mut self) {
+        let learning = self.adapter.as_mut().and_then(MetricsAdapter::learning_mut);
+        let Some(learned) = learning.map(|learning| learning.learned()) else { return };
+        self.report.target_changes = learned.changes;
+        self.report.target_reverts = learned.reverts;
+        let newest = self.report.targets.last().map(|(_, target, phase)| (*target, *phase));
+        if newest != Some((learned.target, learned.phase)) {
+            self.report.targets.push((self.now, learned.target, learned.phase));
+        }
     }
 }

@@ -4,6 +4,7 @@ use autoscaler::routing::slot_lending::SlotMessage;
 
 use super::{Event, Simulation};
 use crate::clock::Time;
+use crate::metrics_adapter::MetricsAdapter;
 use crate::workload::pod::{Admission, PodId};
 use crate::workload::request::{ActivatorId, Request, RequestResult};
 use crate::workload::service::Backend;
@@ -23,6 +24,10 @@ impl Simulation {
         self.report.pod_seconds += self.replicas.alive() as u64;
         for (_, pod) in self.replicas.pods_mut() {
             pod.end_period(now);
+        }
+        let seconds: Vec<_> = self.replicas.pods().filter_map(|(_, pod)| pod.last_second()).collect();
+        if let Some(learning) = self.adapter.as_mut().and_then(MetricsAdapter::learning_mut) {
+            learning.observe(&seconds, now);
         }
         let peer_message: Vec<_> =
             self.activators.iter_mut().filter_map(|activator| activator.end_period(now)).collect();
@@ -106,7 +111,12 @@ impl Simulation {
         if !self.leave_app(id, &request) {
             return;
         }
-        let next = self.replicas.pod_mut(id).and_then(|pod| pod.finish(&request, self.now));
+        let time = self.now.saturating_sub(request.started);
+        let missed = self.scenario.objective.is_some_and(|objective| time > objective);
+        let next = self.replicas.pod_mut(id).and_then(|pod| {
+            pod.record_end(time, missed);
+            pod.finish(&request, self.now)
+        });
         if let Some(next) = next {
             self.begin_work(id, next);
         }

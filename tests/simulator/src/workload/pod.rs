@@ -3,6 +3,7 @@
 //! Requests come from clients (Serve) and from activators (Proxy). A terminating pod finishes its
 //! requests, and those that still arrive until the new slices have reached all nodes.
 
+use autoscaler::learning::{AppSecond, PodSecond};
 use autoscaler::routing::breaker::ConcurrencyLimit;
 use autoscaler::stats::{RequestStats, Stat};
 
@@ -30,6 +31,10 @@ pub struct Pod {
     stats: RequestStats,
     last_stat: Option<Stat>,
     app: App,
+    /// Ends of requests in the present second, and the highest memory in it.
+    ended: AppSecond,
+    memory: Option<f64>,
+    last_second: Option<PodSecond>,
 }
 
 /// Phase of a pod's life cycle.
@@ -72,6 +77,9 @@ impl Pod {
             stats: RequestStats::new(instant(now)),
             last_stat: None,
             app: App::default(),
+            ended: AppSecond::default(),
+            memory: None,
+            last_second: None,
         }
     }
 
@@ -137,12 +145,31 @@ impl Pod {
         for request in &failed {
             self.stats.request_out(instant(now), request.activator.is_some());
         }
+        self.ended.completions += failed.len() as f64;
+        self.ended.errors += failed.len() as f64;
         self.running = 0;
         self.idle_since = None;
         if self.is_ready() {
             self.phase = PodPhase::Starting;
         }
         failed
+    }
+
+    /// Counts the end of a request that was in the app for `time`.
+    pub fn record_end(&mut self, time: Time, missed: bool) {
+        self.ended.completions += 1.0;
+        self.ended.seconds += time.as_secs_f64();
+        self.ended.misses += f64::from(u8::from(missed));
+    }
+
+    /// Records the share of the memory limit in use.
+    pub fn record_memory(&mut self, share: f64) {
+        self.memory = Some(self.memory.map_or(share, |highest| highest.max(share)));
+    }
+
+    /// The last whole second, for learning; `None` in the first, and while the pod is not ready.
+    pub fn last_second(&self) -> Option<PodSecond> {
+        self.last_second.filter(|_| self.is_ready())
     }
 
     /// The app in the pod.
@@ -165,6 +192,16 @@ impl Pod {
         let report = self.stats.report(instant(now));
         let seconds = report.period.as_secs_f64();
         let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let age =
+            if let PodPhase::Ready { since } = self.phase { now.saturating_sub(since) } else { Time::ZERO };
+        self.last_second = Some(PodSecond {
+            age,
+            concurrency: report.average_concurrency,
+            arrivals: per_second(report.request_count),
+            app: Some(std::mem::take(&mut self.ended)),
+            memory: self.memory.take(),
+            throttled: None,
+        });
         self.last_stat = Some(Stat {
             average_concurrent_requests: report.average_concurrency,
             average_proxied_concurrent_requests: report.average_proxied_concurrency,

@@ -16,6 +16,8 @@ pub struct Request {
     pub arrived: Time,
     /// Service time.
     pub work: Duration,
+    /// Mean of the distribution that it is drawn from.
+    pub mean_work: Duration,
     /// End of the client timeout: the latest start in a pod.
     pub deadline: Time,
     /// Whether the client sends another request when this one has ended.

@@ -4,6 +4,7 @@
 
 mod hpa_and_kpa;
 mod invariants;
+mod learned_target;
 mod missing_data;
 mod oscillation;
 mod scale_to_zero;

@@ -115,7 +115,7 @@ fn change_is_merged_into_the_app() {
 
 #[test]
 fn sweep_selects_the_cheapest_target_that_keeps_the_objective() {
-    let text = include_str!("../../scenarios/eight-servers.yaml").replace("40m", "5m");
+    let text = include_str!("../../scenarios/eight-servers-cv-1.yaml").replace("40m", "5m");
     let best = sweep(&ScenarioFile::parse(&text).unwrap(), Duration::ZERO).unwrap().unwrap();
     let (_, target, _) = &best.targets[0];
     assert!((6.0..=8.0).contains(target) && best.objective_kept, "{best:?}");

@@ -1,0 +1,69 @@
+//! Bracket: the largest target that is known to be good, and the smallest that is known to be bad.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Time after which a bad target may be tried again.
+const FORGET: Duration = Duration::from_secs(3600);
+/// A bad target this far above another one does not replace it.
+const NARROW: f64 = 1.15;
+
+/// A target with its result.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Tried {
+    /// The target.
+    pub(super) target: f64,
+    /// Its measure divided by the limit: above 1 is bad.
+    pub(super) severity: f64,
+    /// Time of the result.
+    pub(super) at: Duration,
+}
+
+/// What is known about targets in this epoch and regime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Bracket {
+    pub(super) good: Option<Tried>,
+    pub(super) bad: Option<Tried>,
+}
+
+// === impl Bracket ===
+
+impl Bracket {
+    /// Records a good target. A bad one below it was bad luck.
+    pub(super) fn record_good(&mut self, tried: Tried) {
+        if self.good.is_none_or(|good| tried.target >= good.target || good.severity > 1.0) {
+            self.good = Some(tried);
+        }
+        self.bad = self.bad.filter(|bad| bad.target > tried.target);
+    }
+
+    /// Records a bad target. A good one above it is not good any more.
+    pub(super) fn record_bad(&mut self, tried: Tried) {
+        if self.bad.is_none_or(|bad| tried.target <= bad.target * NARROW) {
+            self.bad = Some(tried);
+        }
+        self.good = self.good.filter(|good| good.target < tried.target);
+    }
+
+    /// The bad target, unless its result is too old.
+    pub(super) fn fresh_bad(&self, now: Duration) -> Option<f64> {
+        self.bad.filter(|bad| now.saturating_sub(bad.at) < FORGET).map(|bad| bad.target)
+    }
+
+    /// The next smaller target after a bad one. Between good and bad it is where the severity
+    /// would be `aim`; without a good one the severity is taken to fall as between the last two
+    /// bad targets, or with the square of the target.
+    pub(super) fn below(&self, tried: Tried, aim: f64) -> f64 {
+        if let Some(good) = self.good.filter(|good| good.target < tried.target) {
+            let floor = good.severity.max(1e-3);
+            let span = (tried.severity / floor).ln().max(0.1);
+            let share = ((aim / floor).ln() / span).clamp(0.1, 0.9);
+            return good.target * (tried.target / good.target).powf(share);
+        }
+        let slope = self.bad.filter(|bad| bad.target > tried.target * 1.05).map_or(2.0, |bad| {
+            ((bad.severity / tried.severity).ln() / (bad.target / tried.target).ln()).clamp(1.0, 6.0)
+        });
+        tried.target * (aim / tried.severity).powf(1.0 / slope).clamp(0.5, 0.93)
+    }
+}

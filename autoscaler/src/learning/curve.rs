@@ -1,0 +1,185 @@
+//! Load curve: throughput, time in the app and misses of a pod at each load.
+//!
+//! Bins of the load are logarithmic. The load of a second is the mean of all pods: that of a single
+//! pod in a single second is high because its requests happen to be long, and shows nothing about
+//! what the load does to them.
+
+use serde::{Deserialize, Serialize};
+
+/// Bins in an octave of the load.
+const PER_OCTAVE: f64 = 4.0;
+/// Upper edge of the first bin.
+const FIRST: f64 = 0.25;
+/// Number of bins; the last one begins above 800.
+const BINS: usize = 48;
+/// Requests from which on a bin counts as known.
+const KNOWN: f64 = 300.0;
+/// Load that divides.
+const LEAST_LOAD: f64 = 1e-3;
+/// Requests of a reference at low load.
+const FLAT: f64 = 2000.0;
+/// Span of the loads of a reference.
+const SPAN: f64 = 1.4;
+/// Increase of the time in the app that counts as none, and standard deviations of a mean.
+const SAME: f64 = 0.05;
+const NOISE: f64 = 1.5;
+
+/// Sums of seconds of pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sums {
+    /// Seconds of pods.
+    pub(super) seconds: f64,
+    /// Concurrency, summed over the seconds.
+    pub(super) load: f64,
+    /// Requests that ended.
+    pub(super) completions: f64,
+    /// Seconds of these requests in the app.
+    pub(super) time: f64,
+    /// Requests that missed the objective or failed.
+    pub(super) misses: f64,
+}
+
+/// The curve of one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct LoadCurve {
+    bins: Vec<Sums>,
+}
+
+// === impl Sums ===
+
+impl Sums {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        self.load += other.load;
+        self.completions += other.completions;
+        self.time += other.time;
+        self.misses += other.misses;
+    }
+
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.seconds *= factor;
+        self.load *= factor;
+        self.completions *= factor;
+        self.time *= factor;
+        self.misses *= factor;
+    }
+
+    /// Mean load of a pod.
+    pub(super) fn mean_load(&self) -> f64 {
+        ratio(self.load, self.seconds)
+    }
+
+    /// Requests a second of one pod.
+    pub(super) fn throughput(&self) -> f64 {
+        ratio(self.completions, self.seconds)
+    }
+
+    /// Mean seconds of a request in the app.
+    pub(super) fn mean_time(&self) -> f64 {
+        ratio(self.time, self.completions)
+    }
+
+    /// Share of requests that missed the objective.
+    pub(super) fn miss_rate(&self) -> f64 {
+        ratio(self.misses, self.completions)
+    }
+
+    fn is_known(&self) -> bool {
+        self.completions >= KNOWN
+    }
+}
+
+// === impl LoadCurve ===
+
+impl Default for LoadCurve {
+    fn default() -> Self {
+        Self { bins: vec![Sums::default(); BINS] }
+    }
+}
+
+impl LoadCurve {
+    /// Adds one second of all pods.
+    pub(super) fn add(&mut self, second: &Sums) {
+        if let Some(bin) = self.bins.get_mut(index(second.mean_load())) {
+            bin.add(second);
+        }
+    }
+
+    /// Adds all seconds of another curve and empties it.
+    pub(super) fn absorb(&mut self, other: &mut Self) {
+        for (bin, from) in self.bins.iter_mut().zip(&mut other.bins) {
+            bin.add(from);
+            *from = Sums::default();
+        }
+    }
+
+    /// Multiplies the weight of all seconds.
+    pub(super) fn decay(&mut self, factor: f64) {
+        for bin in &mut self.bins {
+            bin.scale(factor);
+        }
+    }
+
+    /// Removes all seconds.
+    pub(super) fn clear(&mut self) {
+        self.bins.fill(Sums::default());
+    }
+
+    /// Whether the restored bins are usable.
+    pub(super) fn is_valid(&self) -> bool {
+        let finite = |bin: &Sums| {
+            [bin.seconds, bin.load, bin.completions, bin.time, bin.misses]
+                .iter()
+                .all(|sum| (0.0..1e15).contains(sum))
+        };
+        self.bins.len() == BINS && self.bins.iter().all(finite)
+    }
+
+    /// The seconds at loads at which requests do not wait for each other: the lowest known bins, as
+    /// long as the time in the app stays the same. `None` unless they span half an octave, because
+    /// one bin alone may already be above the knee.
+    pub(super) fn flat(&self) -> Option<Sums> {
+        let mut bins = self.bins.iter().filter(|bin| bin.is_known());
+        let first = *bins.next()?;
+        let (mut pool, mut last) = (first, first);
+        for bin in bins {
+            let noise = NOISE / bin.completions.min(pool.completions).sqrt();
+            if bin.mean_time() > pool.mean_time() * (1.0 + SAME + noise) {
+                break;
+            }
+            pool.add(bin);
+            last = *bin;
+        }
+        let spans = last.mean_load() >= first.mean_load() * SPAN;
+        (spans && pool.completions >= FLAT).then_some(pool)
+    }
+
+    /// Bounds of the throughput of a pod at a load: exact in a known bin; elsewhere it does not fall
+    /// with the load, and does not grow faster than it.
+    pub(super) fn expected_throughput(&self, load: f64) -> Option<(f64, f64)> {
+        let place = index(load);
+        let scaled = |bin: &Sums| bin.throughput() * load / bin.mean_load().max(LEAST_LOAD);
+        if let Some(bin) = self.bins.get(place).filter(|bin| bin.is_known()) {
+            return Some((scaled(bin), scaled(bin)));
+        }
+        let lower = self.bins.iter().take(place).rev().find(|bin| bin.is_known());
+        let upper = self.bins.iter().skip(place + 1).find(|bin| bin.is_known());
+        match (lower, upper) {
+            (Some(low), Some(high)) => {
+                Some((low.throughput(), high.throughput().max(low.throughput()).min(scaled(low))))
+            }
+            (Some(low), None) => Some((low.throughput(), scaled(low))),
+            (None, Some(high)) => Some((scaled(high), high.throughput())),
+            (None, None) => None,
+        }
+    }
+}
+
+fn index(load: f64) -> usize {
+    // `as` saturates, and is 0 for NaN.
+    (((load / FIRST).log2() * PER_OCTAVE).ceil().max(0.0) as usize).min(BINS - 1)
+}
+
+fn ratio(sum: f64, count: f64) -> f64 {
+    if count > 0.0 { sum / count } else { 0.0 }
+}

@@ -1,0 +1,82 @@
+//! Feed: whether the seconds arrive in order and complete.
+
+use std::time::Duration;
+
+use super::observation::PodSecond;
+use super::phase::FreezeReason;
+
+/// Seconds without data that are a gap.
+const GAP: Duration = Duration::from_secs(5);
+/// A step of the clock that no gap explains.
+const JUMP: Duration = Duration::from_secs(300);
+/// Time of complete data after a fault.
+const PROBATION: Duration = Duration::from_secs(60);
+/// Share of pods without the ends of requests that is accepted.
+const OLD_SHARE: f64 = 0.2;
+
+/// State of the feed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Feed {
+    last: Option<Duration>,
+    fault: Option<(Duration, FreezeReason)>,
+}
+
+/// Result of the check of one second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FeedCheck {
+    /// The second counts.
+    Usable,
+    /// The second is late or a duplicate.
+    Late,
+    /// Earlier seconds of the trial do not continue into this one.
+    Broken,
+}
+
+// === impl Feed ===
+
+impl Feed {
+    /// Checks the second `at`.
+    pub(super) fn check(&mut self, at: Duration, pods: &[PodSecond], needs_app: bool) -> FeedCheck {
+        let Some(last) = self.last else {
+            self.last = Some(at);
+            return self.check_pods(at, pods, needs_app);
+        };
+        if at <= last && last - at <= GAP {
+            return FeedCheck::Late;
+        }
+        self.last = Some(at);
+        if at < last || at - last > JUMP {
+            return self.fail(at, FreezeReason::ClockJump);
+        }
+        if at - last > GAP {
+            return self.fail(at, FreezeReason::Gap);
+        }
+        self.check_pods(at, pods, needs_app)
+    }
+
+    /// The fault whose probation still lasts. A feed that stopped is a gap.
+    pub(super) fn fault(&self, now: Duration) -> Option<FreezeReason> {
+        match self.last {
+            Some(last) if now.saturating_sub(last) > GAP => Some(FreezeReason::Gap),
+            Some(last) if last.saturating_sub(now) > GAP => Some(FreezeReason::ClockJump),
+            _ => self.fault.filter(|(at, _)| now.saturating_sub(*at) < PROBATION).map(|(_, reason)| reason),
+        }
+    }
+
+    fn check_pods(&mut self, at: Duration, pods: &[PodSecond], needs_app: bool) -> FeedCheck {
+        let usable = pods.iter().filter(|pod| pod.is_plausible()).count();
+        if usable * 2 < pods.len() {
+            return self.fail(at, FreezeReason::Gap);
+        }
+        let old = pods.iter().filter(|pod| pod.app.is_none()).count();
+        if needs_app && old as f64 > OLD_SHARE * pods.len() as f64 {
+            return self.fail(at, FreezeReason::OldSidecars);
+        }
+        FeedCheck::Usable
+    }
+
+    fn fail(&mut self, at: Duration, reason: FreezeReason) -> FeedCheck {
+        self.fault = Some((at, reason));
+        FeedCheck::Broken
+    }
+}

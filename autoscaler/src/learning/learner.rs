@@ -1,0 +1,378 @@
+//! Learner: the state of one workload, and the order of its rules.
+//!
+//! The caller gives every second of the pods to [`observe`](Learner::observe), and calls
+//! [`decide`](Learner::decide) with each decision. Steps happen at the end of a block of ten
+//! seconds; the child module `steps` has them.
+
+mod steps;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::bounds::LearningSpec;
+use super::bracket::Bracket;
+use super::curve::{LoadCurve, Sums};
+use super::feed::{Feed, FeedCheck};
+use super::observation::PodSecond;
+use super::phase::{FreezeReason, LearnedTarget, Phase};
+use super::regime::{BlockResult, Regime};
+use super::shadow::Shadow;
+use super::trial::{ResourcePressure, Trial};
+use crate::scaling::decider::DeciderSpec;
+use crate::stats::collection::WindowAverages;
+
+/// Length of a block.
+const BLOCK: Duration = Duration::from_secs(10);
+/// Weight of the curve's past after a block: a half-life of 30 minutes.
+const FADING: f64 = 0.996;
+/// Younger pods still fill up.
+const YOUNG: Duration = Duration::from_secs(10);
+/// Seconds at less than this share of the target are not at load, unless no pod could be spared.
+const AT_LOAD: f64 = 0.6;
+/// Age after which a stored state is of no use.
+const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Factor on the target at an out-of-memory kill.
+const AFTER_KILL: f64 = 0.7;
+
+/// Time after a change in which its pods start or end.
+const SETTLING: Duration = Duration::from_secs(20);
+/// First pause of raises after a breach, in seconds. It doubles up to an hour.
+const FIRST_PAUSE: u64 = 60;
+/// Requests of a trial for full confidence.
+const FULL_CONFIDENCE: f64 = 5000.0;
+
+/// Load over the target that is an overload.
+const OVERLOAD: f64 = 2.0;
+
+/// What learns one workload's target.
+#[derive(Clone, Debug)]
+pub struct Learner {
+    spec: LearningSpec,
+    epoch: u64,
+    target: f64,
+    /// Upper bound after an out-of-memory kill, for the epoch.
+    memory_cap: Option<f64>,
+    phase: Phase,
+    feed: Feed,
+    regime: Regime,
+    curve: LoadCurve,
+    trial: Trial,
+    /// All seconds since the last change, at load or not.
+    aftermath: Trial,
+    /// Those of them in which the pods were overloaded.
+    overloaded: u32,
+    bracket: Bracket,
+    shadow: Shadow,
+    /// Start of the epoch's data.
+    began_at: Option<Duration>,
+    block_since: Option<Duration>,
+    last_change: Option<Change>,
+    frozen_until: Duration,
+    /// Seconds for which raises rest after the next breach.
+    pause: u64,
+    raise_after: Duration,
+    changes: u64,
+    reverts: u64,
+}
+
+/// A change of the target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Change {
+    at: Duration,
+    from: f64,
+    kind: ChangeKind,
+    /// Load and time of a request before it.
+    load: f64,
+    time: f64,
+    misses: f64,
+    /// Relative standard deviation of the time.
+    deviation: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChangeKind {
+    Raise,
+    Lower,
+    Restore,
+}
+
+/// The part of the state that outlives a restart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LearnerState {
+    epoch: u64,
+    target: f64,
+    user_target: f64,
+    memory_cap: Option<f64>,
+    settled: bool,
+    reverted: bool,
+    bracket: Bracket,
+    curve: LoadCurve,
+    saved_at: Duration,
+}
+
+// === impl Learner ===
+
+impl Learner {
+    /// A learner without evidence. `epoch` identifies the pod template with its resources.
+    pub fn new(spec: LearningSpec, epoch: u64) -> Self {
+        Self {
+            spec,
+            epoch,
+            target: spec.start(),
+            memory_cap: None,
+            phase: Phase::Observing,
+            feed: Feed::default(),
+            regime: Regime::default(),
+            curve: LoadCurve::default(),
+            trial: Trial::default(),
+            aftermath: Trial::default(),
+            overloaded: 0,
+            bracket: Bracket::default(),
+            shadow: Shadow::default(),
+            began_at: None,
+            block_since: None,
+            last_change: None,
+            frozen_until: Duration::ZERO,
+            pause: FIRST_PAUSE,
+            raise_after: Duration::ZERO,
+            changes: 0,
+            reverts: 0,
+        }
+    }
+
+    /// A learner with a stored state. It keeps the target, and measures it anew. A state of another
+    /// epoch, of another user's target, or that is damaged or old is not used.
+    pub fn restore(spec: LearningSpec, epoch: u64, state: LearnerState, now: Duration) -> Self {
+        let mut learner = Self::new(spec, epoch);
+        let age = now.saturating_sub(state.saved_at);
+        let same = state.epoch == epoch && state.user_target == spec.user_target;
+        if same && age <= STORED_FOR && state.curve.is_valid() && state.target.is_finite() {
+            learner.target = spec.clamp(state.target);
+            learner.memory_cap = state.memory_cap;
+            learner.bracket = state.bracket;
+            learner.curve = state.curve;
+            if state.reverted {
+                learner.phase = Phase::Reverted;
+            } else if state.settled {
+                learner.phase = Phase::Settled;
+            }
+        }
+        learner
+    }
+
+    /// The state to store for a restart.
+    pub fn state(&self, now: Duration) -> LearnerState {
+        LearnerState {
+            epoch: self.epoch,
+            target: self.target,
+            user_target: self.spec.user_target,
+            memory_cap: self.memory_cap,
+            settled: self.phase == Phase::Settled,
+            reverted: self.phase == Phase::Reverted,
+            bracket: self.bracket,
+            curve: self.curve.clone(),
+            saved_at: now,
+        }
+    }
+
+    /// Begins a new epoch: all evidence of another template is discarded. The target stays until
+    /// there is evidence for another, unless it was only a reaction to the old template.
+    pub fn begin_epoch(&mut self, epoch: u64) {
+        if epoch != self.epoch {
+            let target = if self.phase == Phase::Reverted { self.spec.start() } else { self.target };
+            let (changes, reverts, feed) = (self.changes, self.reverts, self.feed);
+            *self = Self { target, changes, reverts, feed, ..Self::new(self.spec, epoch) };
+        }
+    }
+
+    /// Applies other settings. Another target of the user starts anew.
+    pub fn set_spec(&mut self, spec: LearningSpec) {
+        if spec.user_target != self.spec.user_target || spec.objective != self.spec.objective {
+            *self = Self { changes: self.changes, reverts: self.reverts, ..Self::new(spec, self.epoch) };
+        }
+        self.spec = spec;
+        self.target = spec.clamp(self.target);
+    }
+
+    /// Adds the second `at`, in Unix time, of all pods.
+    pub fn observe(&mut self, at: Duration, pods: &[PodSecond]) {
+        match self.feed.check(at, pods, self.spec.objective.is_some()) {
+            FeedCheck::Late => return,
+            FeedCheck::Broken => return self.discard_trial(at),
+            FeedCheck::Usable => {}
+        }
+        self.began_at.get_or_insert(at);
+        let mut all = Sums::default();
+        let mut pressure = ResourcePressure::default();
+        for pod in pods.iter().filter(|pod| pod.age >= YOUNG && pod.is_plausible()) {
+            let second = sums(pod);
+            self.regime.compare(&second, &self.curve);
+            all.add(&second);
+            pressure.include(pod);
+        }
+        if all.seconds > 0.0 {
+            self.regime.add(&all);
+        }
+        self.shadow.add_requests(all.completions, all.misses);
+        if all.seconds > 0.0 {
+            self.aftermath.add(&all, pressure);
+            self.overloaded += u32::from(all.mean_load() > OVERLOAD * self.target);
+        }
+        if self.is_at_load(&all) && self.is_past_settling(at) {
+            self.trial.add(&all, pressure);
+        }
+        self.restore_after_breach(at);
+        let since = *self.block_since.get_or_insert(at);
+        if at.saturating_sub(since) >= BLOCK {
+            self.block_since = Some(at);
+            self.end_block(at);
+        }
+    }
+
+    /// Reports that a pod was killed for its memory.
+    pub fn out_of_memory(&mut self, at: Duration) {
+        let cap = self.target * AFTER_KILL;
+        // Kills of the same moment have the same cause.
+        let recent = self.last_change.is_some_and(|change| at.saturating_sub(change.at) < BLOCK);
+        if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {
+            self.memory_cap = Some(self.memory_cap.map_or(cap, |old| old.min(cap)));
+            self.change_to(cap, ChangeKind::Lower, at);
+        }
+    }
+
+    /// The target at `now`, in Unix time. `averages` and `ready` are those of the workload's decision,
+    /// and `user_spec` is the decider's with the user's target: both serve the comparison of costs.
+    pub fn decide(
+        &mut self,
+        user_spec: &DeciderSpec,
+        averages: Option<WindowAverages>,
+        ready: u32,
+        now: Duration,
+    ) -> LearnedTarget {
+        let budget = self.spec.objective.map_or(1.0, |budget| budget.0);
+        if let Some(hour) = self.shadow.tick(user_spec, averages, ready, budget, now) {
+            self.compare_with_user(hour, now);
+        }
+        self.refresh_phase(now);
+        self.learned()
+    }
+
+    /// The target with its evidence.
+    pub fn learned(&self) -> LearnedTarget {
+        let sums = &self.trial.sums;
+        LearnedTarget {
+            target: self.target,
+            phase: self.phase,
+            confidence: self.confidence(),
+            changes: self.changes,
+            reverts: self.reverts,
+            load: sums.mean_load(),
+            time: sums.mean_time(),
+            misses: sums.miss_rate(),
+            requests: sums.completions,
+        }
+    }
+
+    fn confidence(&self) -> f64 {
+        let part = match self.phase {
+            Phase::Settled => 1.0,
+            Phase::Exploring => 0.5,
+            Phase::Observing | Phase::Frozen(_) | Phase::Reverted => 0.0,
+        };
+        part * (self.trial.sums.completions / FULL_CONFIDENCE).min(1.0)
+    }
+
+    /// Whether the pods are as loaded as the target wants: more pods than that, after a panic or
+    /// before the HPA removes them, look healthy at any target.
+    fn is_at_load(&self, all: &Sums) -> bool {
+        let needed = (all.load / self.target).ceil().max(1.0);
+        all.seconds > 0.0 && (all.mean_load() >= AT_LOAD * self.target || all.seconds <= needed)
+    }
+
+    fn is_past_settling(&self, at: Duration) -> bool {
+        self.last_change.is_none_or(|change| at.saturating_sub(change.at) >= SETTLING)
+    }
+
+    fn end_block(&mut self, at: Duration) {
+        self.curve.decay(FADING);
+        let good = self.bracket.good.map(|_| self.target);
+        let result = self.regime.end_block(&mut self.curve, good, at);
+        if result != BlockResult::Agrees {
+            self.undo_recent_raise(at);
+            self.trial = Trial::default();
+        }
+        if result == BlockResult::Rebased {
+            self.bracket = Bracket::default();
+            self.last_change = None;
+            self.began_at = Some(at);
+        }
+        self.refresh_phase(at);
+        if result == BlockResult::Agrees && !matches!(self.phase, Phase::Frozen(_) | Phase::Reverted) {
+            self.step(at);
+        }
+    }
+
+    fn refresh_phase(&mut self, now: Duration) {
+        let reason = match self.feed.fault(now) {
+            Some(fault) => Some(fault),
+            None if self.regime.is_unstable(now) => Some(FreezeReason::ServiceTimeChanged),
+            None if now < self.frozen_until => Some(FreezeReason::NotConcurrency),
+            None => None,
+        };
+        if matches!(self.phase, Phase::Frozen(_)) && reason.is_none() {
+            self.trial = Trial::default();
+        }
+        self.phase = match (self.phase, reason) {
+            (Phase::Reverted, _) => Phase::Reverted,
+            (_, Some(reason)) => Phase::Frozen(reason),
+            (Phase::Frozen(_), None) => Phase::Observing,
+            (phase, None) => phase,
+        };
+    }
+
+    fn discard_trial(&mut self, at: Duration) {
+        self.trial = Trial::default();
+        self.regime.drop_block();
+        self.block_since = Some(at);
+        self.began_at = Some(at);
+        self.refresh_phase(at);
+    }
+
+    fn change_to(&mut self, target: f64, kind: ChangeKind, at: Duration) {
+        let capped = target.min(self.memory_cap.unwrap_or(f64::INFINITY));
+        let target = self.spec.clamp(capped);
+        if capped.is_nan() || target == self.target {
+            return;
+        }
+        let sums = &self.trial.sums;
+        self.last_change = Some(Change {
+            at,
+            from: self.target,
+            kind,
+            load: sums.mean_load(),
+            time: sums.mean_time(),
+            misses: sums.miss_rate(),
+            deviation: self.trial.time_deviation(),
+        });
+        self.target = target;
+        self.trial = Trial::default();
+        self.aftermath = Trial::default();
+        self.overloaded = 0;
+        self.changes += 1;
+        self.reverts += u64::from(kind == ChangeKind::Restore);
+    }
+}
+
+fn sums(pod: &PodSecond) -> Sums {
+    // Without ends of requests the time follows from Little's law.
+    let (completions, time, misses) =
+        pod.app.map_or((pod.arrivals, pod.concurrency, 0.0), |app| (app.completions, app.seconds, app.bad()));
+    Sums { seconds: 1.0, load: pod.concurrency, completions, time, misses }
+}
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Laws for any numbers, times and orders of calls.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::learning::{AppSecond, MissBudget};
+
+/// Bound of a learner's memory.
+const MEMORY: usize = 16 * 1024;
+/// Sums of one bin of a curve: five floats.
+const CURVE: usize = 48 * 5 * size_of::<f64>();
+
+/// One call.
+#[derive(Clone, Debug)]
+enum Call {
+    Observe(Duration, Vec<PodSecond>),
+    Decide(Duration, Option<WindowAverages>, u32),
+    OutOfMemory(Duration),
+    BeginEpoch(u64),
+    SetSpec(LearningSpec),
+    Restart(Duration),
+}
+
+fn floats() -> impl Strategy<Value = f64> {
+    let special = prop::sample::select(vec![0.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300]);
+    prop_oneof![12 => 0.0..200.0, 1 => special, 1 => prop::num::f64::ANY]
+}
+
+fn times() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        20 => (0..4000_u64).prop_map(|second| Duration::from_secs(1_600_000_000 + second)),
+        1 => any::<u64>().prop_map(Duration::from_secs),
+        1 => Just(Duration::ZERO),
+        1 => Just(Duration::MAX),
+    ]
+}
+
+fn pods() -> impl Strategy<Value = Vec<PodSecond>> {
+    let app = prop::option::of((floats(), floats(), floats(), floats()));
+    let pod = (0..100_u64, floats(), floats(), app, prop::option::of(floats()));
+    let pod = pod.prop_map(|(age, concurrency, arrivals, app, memory)| PodSecond {
+        age: Duration::from_secs(age),
+        concurrency,
+        arrivals,
+        app: app.map(|(completions, seconds, misses, errors)| AppSecond {
+            completions,
+            seconds,
+            misses,
+            errors,
+        }),
+        memory,
+        throttled: None,
+    });
+    prop::collection::vec(pod, 0..5)
+}
+
+fn specs() -> impl Strategy<Value = LearningSpec> {
+    (floats(), prop::option::of(floats()), prop::option::of(0.001..0.5)).prop_map(
+        |(user_target, limit, objective)| LearningSpec {
+            user_target,
+            limit,
+            objective: objective.map(MissBudget),
+        },
+    )
+}
+
+fn calls() -> impl Strategy<Value = Vec<Call>> {
+    let averages = prop::option::of((floats(), floats()))
+        .prop_map(|averages| averages.map(|(stable, panic)| WindowAverages { stable, panic }));
+    let call = prop_oneof![
+        20 => (times(), pods()).prop_map(|(at, pods)| Call::Observe(at, pods)),
+        8 => (times(), averages, any::<u32>()).prop_map(|(at, a, ready)| Call::Decide(at, a, ready)),
+        1 => times().prop_map(Call::OutOfMemory),
+        1 => any::<u64>().prop_map(Call::BeginEpoch),
+        1 => specs().prop_map(Call::SetSpec),
+        1 => times().prop_map(Call::Restart),
+    ];
+    prop::collection::vec(call, 0..200)
+}
+
+fn apply(learner: &mut Learner, call: Call) {
+    match call {
+        Call::Observe(at, pods) => learner.observe(at, &pods),
+        Call::Decide(at, averages, ready) => {
+            learner.decide(&DeciderSpec::default(), averages, ready, at);
+        }
+        Call::OutOfMemory(at) => learner.out_of_memory(at),
+        Call::BeginEpoch(epoch) => learner.begin_epoch(epoch),
+        Call::SetSpec(spec) => learner.set_spec(spec),
+        Call::Restart(at) => {
+            *learner = Learner::restore(learner.spec, learner.epoch, learner.state(at), at);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn target_stays_within_bounds_for_any_input(spec in specs(), calls in calls()) {
+        let mut learner = Learner::new(spec, 0);
+        for call in calls {
+            apply(&mut learner, call);
+            let LearnedTarget { target, confidence, .. } = learner.learned();
+            prop_assert!(learner.spec.bounds().contains(&target), "{target} of {:?}", learner.spec);
+            prop_assert!((0.0..=1.0).contains(&confidence));
+            prop_assert!(learner.curve.is_valid(), "a damaged curve would not be restored");
+        }
+    }
+
+    #[test]
+    fn target_stays_without_enough_requests(
+        user in 0.1..100.0f64,
+        seconds in prop::collection::vec((0.0..2.0f64, 0..2u32, any::<bool>()), 0..74),
+    ) {
+        let spec = LearningSpec { user_target: user, limit: None, objective: Some(MissBudget(0.05)) };
+        let mut learner = Learner::new(spec, 0);
+        for (second, (concurrency, completions, missed)) in (1_600_000_000..).zip(seconds) {
+            let completions = f64::from(completions);
+            let misses = if missed { completions } else { 0.0 };
+            let app = AppSecond { completions, seconds: completions, misses, errors: 0.0 };
+            let pod = PodSecond { age: Duration::from_secs(600), concurrency, arrivals: completions, app: Some(app), ..PodSecond::default() };
+            learner.observe(Duration::from_secs(second), &[pod, pod]);
+            prop_assert_eq!(learner.learned().target, user);
+        }
+    }
+}
+
+#[test]
+fn memory_is_bounded() {
+    // The learner's own curve and the block of its regime are its only heap memory; `is_valid`
+    // in the law above checks that they keep their number of bins.
+    let total = size_of::<Learner>() + 2 * CURVE;
+    assert!(total <= MEMORY, "{total} bytes");
+}

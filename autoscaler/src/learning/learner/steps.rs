@@ -1,0 +1,301 @@
+//! Steps: what follows from a trial at the end of a block.
+
+use std::time::Duration;
+
+use super::{Change, ChangeKind, Learner};
+use crate::learning::bracket::Tried;
+use crate::learning::phase::Phase;
+use crate::learning::pressure::{Assessment, Pressure};
+use crate::learning::shadow::HourResult;
+use crate::learning::trial::Trial;
+
+/// Longest pause of raises after a breach, in seconds.
+const LONGEST_PAUSE: u64 = 3600;
+/// Requests below which a trial shows nothing.
+const LEAST_REQUESTS: f64 = 150.0;
+/// Seconds of a trial before a step while exploring.
+const LEAST_SECONDS: f64 = 20.0;
+/// Seconds of a trial before a step away from a severe breach.
+const LEAST_SEVERE_SECONDS: f64 = 5.0;
+/// No raise before this: a mix of requests may change in the first minutes.
+const BEFORE_RAISES: Duration = Duration::from_secs(240);
+/// No lower target before this.
+const BEFORE_LOWERS: Duration = Duration::from_secs(60);
+/// Time between two changes when settled.
+const BETWEEN_CHANGES: Duration = Duration::from_secs(600);
+/// Seconds of a trial after which it fades when settled.
+const FADE_AFTER: f64 = 600.0;
+/// Factors of a raise; the first allowed one is taken.
+const RAISES: [f64; 2] = [1.25, 1.12];
+const SETTLED_RAISES: [f64; 1] = [1.08];
+/// Elasticity from which on more load pays.
+const ELASTIC: f64 = 0.78;
+/// Growth of the load, as a logarithm, that shows an elasticity.
+const LEAST_GROWTH: f64 = 0.05;
+/// Without an elasticity: increase of the time over that at low load.
+const SLOWER: f64 = 0.03;
+/// Severity that a raise or a lower target aims at.
+const AIM: f64 = 0.85;
+/// Severity of a settled target that needs no patience.
+const SEVERE: f64 = 2.0;
+/// Severity of an unsure result that ends a raise.
+const SLIGHTLY_BAD: f64 = 1.05;
+/// Time after a raise in which a breach restores the last good target.
+const WATCHED: Duration = Duration::from_secs(900);
+/// Time in which an overload ends.
+const RECOVERY: Duration = Duration::from_secs(60);
+/// Factor on a restored target that still overloads the pods.
+const BACK: f64 = 0.88;
+/// Seconds of overload that are a breach.
+const MOST_OVERLOADED: u32 = 3;
+/// Standard deviations of a sure breach, and the excess over the budget that is none.
+const SURE: f64 = 2.0;
+const SLIGHT: f64 = 0.025;
+/// Share of throttled CPU periods from which on there is no raise.
+const MOST_THROTTLED: f64 = 0.1;
+/// Load over that of a bad target.
+const DISTANCE: f64 = 0.95;
+/// Part of the load's decrease that must show in the time or the misses.
+const SHOWS: f64 = 0.4;
+/// Factor of a step without any reference.
+const PROBE: f64 = 0.8;
+/// Share of the memory limit above which there is no raise.
+const MEMORY_FULL: f64 = 0.85;
+
+// === impl Learner ===
+
+impl Learner {
+    /// Makes at most one change.
+    pub(super) fn step(&mut self, at: Duration) {
+        let assessment = Assessment::new(&self.spec, &self.trial, &self.curve);
+        if self.trial.sums.completions < LEAST_REQUESTS {
+            return;
+        }
+        let severe = assessment.pressure == Pressure::High && assessment.severity > SEVERE;
+        if self.trial.seconds < if severe { LEAST_SEVERE_SECONDS } else { LEAST_SECONDS } {
+            return;
+        }
+        if self.phase == Phase::Observing {
+            self.phase = Phase::Exploring;
+        }
+        if self.phase == Phase::Settled {
+            return self.step_settled(&assessment, at);
+        }
+        match assessment.pressure {
+            Pressure::High if self.raised_last() => self.restore_good(assessment.severity, at),
+            Pressure::High => self.lower(&assessment, at),
+            Pressure::Unknown if self.spec.objective.is_some() => self.raise(&assessment, at, &RAISES),
+            Pressure::Unknown => self.probe(at),
+            Pressure::Fine => self.settle(&assessment, at),
+            Pressure::Low => {
+                self.record_good(&assessment, at);
+                self.raise(&assessment, at, &RAISES);
+            }
+        }
+    }
+
+    /// Restores the last good target at once if a raise overloads the pods or breaks the objective.
+    /// An overload after that lowers the restored target as well.
+    pub(super) fn restore_after_breach(&mut self, at: Duration) {
+        let Some(change) = self.last_change else { return };
+        let passed = at.saturating_sub(change.at);
+        if passed > WATCHED || self.phase == Phase::Reverted {
+            return;
+        }
+        let overloaded = self.overloaded >= MOST_OVERLOADED;
+        match change.kind {
+            ChangeKind::Raise if overloaded || self.breaks_objective() => self.restore_good(SEVERE, at),
+            ChangeKind::Restore if passed < RECOVERY => self.overloaded = 0,
+            ChangeKind::Restore if overloaded && matches!(self.phase, Phase::Exploring | Phase::Settled) => {
+                self.bracket.record_bad(Tried { target: self.target, severity: SEVERE, at });
+                self.change_to(self.target * BACK, ChangeKind::Restore, at);
+            }
+            ChangeKind::Raise | ChangeKind::Restore | ChangeKind::Lower => {}
+        }
+    }
+
+    fn breaks_objective(&self) -> bool {
+        let least = self.aftermath.miss_rate_bounds(SURE).0;
+        let enough = self.aftermath.sums.completions >= LEAST_REQUESTS;
+        enough && self.spec.objective.is_some_and(|budget| least > budget.0 * (1.0 + SLIGHT))
+    }
+
+    /// Restores the target before a raise if the service time changed right after it.
+    pub(super) fn undo_recent_raise(&mut self, at: Duration) {
+        if let Some(Change { at: raised_at, from, kind: ChangeKind::Raise, .. }) = self.last_change
+            && at.saturating_sub(raised_at) < 2 * BEFORE_LOWERS
+        {
+            self.bracket.record_bad(Tried { target: self.target, severity: SEVERE, at });
+            self.change_to(from, ChangeKind::Restore, at);
+        }
+    }
+
+    /// Returns to the user's target if the learned one was worse for an hour.
+    pub(super) fn compare_with_user(&mut self, hour: HourResult, at: Duration) {
+        let user = self.spec.start();
+        let user_is_bad = self.bracket.bad.is_some_and(|bad| bad.target <= user * 1.05);
+        let costs_more = hour.costs_more && self.target < user && !user_is_bad;
+        let misses_more = hour.misses_more && self.target > user && self.spec.objective.is_some();
+        if (costs_more || misses_more) && self.memory_cap.is_none() {
+            self.change_to(user, ChangeKind::Restore, at);
+            self.phase = Phase::Reverted;
+        }
+    }
+
+    fn step_settled(&mut self, assessment: &Assessment, at: Duration) {
+        if self.trial.seconds > FADE_AFTER {
+            self.trial.fade();
+        }
+        let patient = self.last_change.is_none_or(|c| at.saturating_sub(c.at) >= BETWEEN_CHANGES);
+        match assessment.pressure {
+            Pressure::High if patient || assessment.severity > SEVERE => self.lower(assessment, at),
+            Pressure::Low if patient && self.trial.seconds >= FADE_AFTER / 2.0 => {
+                self.record_good(assessment, at);
+                self.raise(assessment, at, &SETTLED_RAISES);
+            }
+            _ => {}
+        }
+    }
+
+    fn lower(&mut self, assessment: &Assessment, at: Duration) {
+        let tried = self.tried(assessment, at);
+        let early = self.began_at.is_none_or(|began| at.saturating_sub(began) < BEFORE_LOWERS);
+        if early {
+            return;
+        }
+        if self.lowered_in_vain() {
+            return self.freeze(at);
+        }
+        let target = self.bracket.below(tried, AIM);
+        self.bracket.record_bad(tried);
+        if self.has_effect(self.spec.clamp(target)) {
+            self.phase = Phase::Exploring;
+            self.change_to(target, ChangeKind::Lower, at);
+        } else {
+            self.phase = Phase::Settled;
+        }
+    }
+
+    /// A lower target without any reference: its result shows where the knee is.
+    fn probe(&mut self, at: Duration) {
+        let lowered = self.last_change.is_some_and(|change| change.kind == ChangeKind::Lower);
+        let target = self.target * PROBE;
+        match () {
+            () if lowered && self.lowered_in_vain() => self.freeze(at),
+            () if self.began_at.is_some_and(|began| at.saturating_sub(began) < BEFORE_RAISES) => {}
+            () if self.has_effect(self.spec.clamp(target)) => self.change_to(target, ChangeKind::Lower, at),
+            () => self.phase = Phase::Settled,
+        }
+    }
+
+    /// Restores the target before a lower one that did not help, and waits.
+    fn freeze(&mut self, at: Duration) {
+        if let Some(change) = self.last_change {
+            self.change_to(change.from, ChangeKind::Restore, at);
+        }
+        self.frozen_until = at.saturating_add(BETWEEN_CHANGES.max(Duration::from_secs(self.pause)));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    fn settle(&mut self, assessment: &Assessment, at: Duration) {
+        if self.raised_last() && assessment.severity > SLIGHTLY_BAD {
+            return self.restore_good(assessment.severity, at);
+        }
+        self.record_good(assessment, at);
+        self.phase = Phase::Settled;
+    }
+
+    fn raise(&mut self, assessment: &Assessment, at: Duration, factors: &[f64]) {
+        let early = self.began_at.is_none_or(|began| at.saturating_sub(began) < BEFORE_RAISES);
+        if early || at < self.raise_after {
+            return;
+        }
+        let mut targets = factors.iter().map(|factor| self.spec.clamp(self.target * factor));
+        match targets.find(|target| self.may_raise_to(assessment, *target, at)) {
+            Some(target) => {
+                self.phase = Phase::Exploring;
+                self.change_to(target, ChangeKind::Raise, at);
+            }
+            None => self.phase = Phase::Settled,
+        }
+    }
+
+    fn may_raise_to(&self, assessment: &Assessment, target: f64, at: Duration) -> bool {
+        let factor = target / self.target;
+        let within_memory =
+            self.trial.memory * factor <= MEMORY_FULL && self.memory_cap.is_none_or(|cap| target <= cap);
+        within_memory
+            && self.trial.throttled() < MOST_THROTTLED
+            && self.bracket.fresh_bad(at).is_none_or(|bad| self.differs(target, bad))
+            && self.has_effect(target)
+            && self.is_below_knee(assessment)
+    }
+
+    /// Whether more load still brings throughput: by the last change of the load, or else by the
+    /// time at low load.
+    fn is_below_knee(&self, assessment: &Assessment) -> bool {
+        match (self.elasticity(), assessment.slowdown) {
+            (Some((elasticity, deviation)), _) => elasticity + deviation >= ELASTIC,
+            // The load of a long trial varies, so its deviation is not one of the mean.
+            (None, Some(slowdown)) if self.phase == Phase::Settled => slowdown <= 1.0 + SLOWER / 2.0,
+            (None, Some(slowdown)) => slowdown <= 1.0 + SLOWER + self.trial.time_deviation(),
+            (None, None) => true,
+        }
+    }
+
+    /// Relative growth of a pod's throughput over that of its load, from before the last change to
+    /// now, with its standard deviation. 1 below the knee, 0 above.
+    pub(super) fn elasticity(&self) -> Option<(f64, f64)> {
+        let change = self.last_change.filter(|change| change.kind == ChangeKind::Raise)?;
+        let load = (self.trial.sums.mean_load() / change.load).ln();
+        let time = (self.trial.sums.mean_time() / change.time).ln();
+        let deviation = change.deviation.hypot(self.trial.time_deviation());
+        (load > LEAST_GROWTH).then(|| (1.0 - time / load, deviation / load))
+    }
+
+    /// Whether a target stays away from a bad one, also in the number of pods.
+    fn differs(&self, target: f64, bad: f64) -> bool {
+        target < bad && self.trial.load_at(target) <= self.trial.load_at(bad) * DISTANCE
+    }
+
+    /// Whether another target changes the number of pods.
+    fn has_effect(&self, target: f64) -> bool {
+        let (now, then) = (self.trial.load_at(self.target), self.trial.load_at(target));
+        target != self.target && (then / now - 1.0).abs() > 0.01
+    }
+
+    /// Restores the last good target after a raise, and lets raises rest.
+    fn restore_good(&mut self, severity: f64, at: Duration) {
+        let tried = Tried { target: self.target, severity, at };
+        let from = self.last_change.map_or(self.target, |change| change.from);
+        self.bracket.record_bad(tried);
+        self.raise_after = at.saturating_add(Duration::from_secs(self.pause));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.change_to(from, ChangeKind::Restore, at);
+    }
+
+    fn record_good(&mut self, assessment: &Assessment, at: Duration) {
+        let tried = self.tried(assessment, at);
+        self.bracket.record_good(tried);
+    }
+
+    fn tried(&self, assessment: &Assessment, at: Duration) -> Tried {
+        Tried { target: self.target, severity: assessment.severity, at }
+    }
+
+    fn raised_last(&self) -> bool {
+        self.last_change.is_some_and(|change| change.kind == ChangeKind::Raise)
+    }
+
+    /// Whether the last change lowered the load without any effect on times and misses.
+    fn lowered_in_vain(&self) -> bool {
+        let Some(Change { kind: ChangeKind::Lower, load, time, misses, .. }) = self.last_change else {
+            return false;
+        };
+        let Trial { sums, .. } = &self.trial;
+        let less_load = 1.0 - sums.mean_load() / load;
+        let less_time = 1.0 - sums.mean_time() / time;
+        let less_misses = if misses > 0.0 { 1.0 - sums.miss_rate() / misses } else { 0.0 };
+        less_load > 0.05 && less_time.max(less_misses) < SHOWS * less_load
+    }
+}

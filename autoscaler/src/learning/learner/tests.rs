@@ -1,0 +1,197 @@
+//! A learner with pods of eight servers each, as a fluid: more than eight requests wait.
+
+use std::time::Duration;
+
+use super::*;
+use crate::learning::{AppSecond, MissBudget};
+
+const T0: u64 = 1_600_000_000;
+const SERVERS: f64 = 8.0;
+
+/// A workload whose pods always carry the target.
+struct Workload {
+    learner: Learner,
+    second: u64,
+    /// Seconds of a request on a server.
+    service: f64,
+    /// Factor on the time of every request, whatever its pod's load is.
+    slowness: f64,
+    pods: usize,
+}
+
+impl Workload {
+    fn new(user_target: f64) -> Self {
+        let objective = Some(MissBudget(0.05));
+        let learner = Learner::new(LearningSpec { user_target, limit: None, objective }, 0);
+        Self { learner, second: T0, service: 0.1, slowness: 1.0, pods: 10 }
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.second)
+    }
+
+    /// A second of a pod. Its load is around the target; requests miss the objective of 0.3 s by
+    /// the more the longer they take.
+    fn pod(&self, index: usize) -> PodSecond {
+        let target = self.learner.learned().target;
+        let spread = 0.7 + 0.6 * ((index as u64 * 7 + self.second * 3) % 10) as f64 / 10.0;
+        let concurrency = target * spread;
+        let time = self.service * self.slowness * (concurrency / SERVERS).max(1.0);
+        let completions = concurrency / time;
+        let misses = completions * (-0.3 / time).exp();
+        let app = AppSecond { completions, seconds: completions * time, misses: misses * 0.2, errors: 0.0 };
+        PodSecond {
+            age: Duration::from_secs(600),
+            concurrency,
+            arrivals: completions,
+            app: Some(app),
+            ..PodSecond::default()
+        }
+    }
+
+    fn run(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.second += 1;
+            let pods: Vec<_> = (0..self.pods).map(|index| self.pod(index)).collect();
+            self.learner.observe(self.now(), &pods);
+        }
+    }
+
+    fn learned(&mut self) -> LearnedTarget {
+        self.learner.decide(&DeciderSpec::default(), None, 10, self.now())
+    }
+
+    fn target(&self) -> f64 {
+        self.learner.learned().target
+    }
+}
+
+#[test]
+fn low_target_is_raised_within_ten_minutes() {
+    let mut workload = Workload::new(2.5);
+    workload.run(600);
+    assert!((7.0..=10.0).contains(&workload.target()), "{}", workload.learned());
+}
+
+#[test]
+fn high_target_is_lowered_within_ten_minutes() {
+    let mut workload = Workload::new(40.0);
+    workload.run(600);
+    assert!((10.0..=20.0).contains(&workload.target()), "{}", workload.learned());
+    assert!(workload.learned().misses < 0.05);
+}
+
+#[test]
+fn gap_freezes_target_until_data_are_complete_again() {
+    let mut workload = Workload::new(2.5);
+    workload.run(150);
+    workload.second += 30;
+    assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::Gap));
+    workload.run(55);
+    assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::Gap));
+    assert_eq!(workload.target(), 2.5);
+    workload.run(60);
+    assert_ne!(workload.learned().phase, Phase::Frozen(FreezeReason::Gap));
+}
+
+#[test]
+fn clock_jump_freezes_target() {
+    for jump in [-3600, 3600] {
+        let mut workload = Workload::new(2.5);
+        workload.run(150);
+        workload.second = workload.second.saturating_add_signed(jump);
+        workload.run(30);
+        assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::ClockJump), "{jump}");
+        assert_eq!(workload.target(), 2.5);
+    }
+}
+
+#[test]
+fn old_sidecars_freeze_target_with_objective() {
+    let mut workload = Workload::new(2.5);
+    for _ in 0..1200 {
+        workload.second += 1;
+        let pods: Vec<_> = (0..10).map(|index| PodSecond { app: None, ..workload.pod(index) }).collect();
+        workload.learner.observe(workload.now(), &pods);
+    }
+    assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::OldSidecars));
+    assert_eq!(workload.target(), 2.5);
+}
+
+#[test]
+fn one_quiet_pod_changes_nothing() {
+    let mut workload = Workload::new(20.0);
+    for _ in 0..3600 {
+        workload.second += 1;
+        let quiet = PodSecond { concurrency: 0.5, ..workload.pod(0) };
+        let app = AppSecond { completions: 5.0, seconds: 0.5, misses: 0.0, errors: 0.0 };
+        workload.learner.observe(workload.now(), &[PodSecond { app: Some(app), ..quiet }]);
+    }
+    assert_eq!((workload.target(), workload.learned().changes), (20.0, 0));
+}
+
+#[test]
+fn slow_dependency_freezes_target() {
+    let mut workload = Workload::new(8.0);
+    workload.run(900);
+    let target = workload.target();
+    workload.slowness = 4.0;
+    workload.run(300);
+    assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::ServiceTimeChanged));
+    workload.slowness = 1.0;
+    workload.run(600);
+    assert!((workload.target() / target - 1.0).abs() <= 0.05, "{target}: {}", workload.learned());
+}
+
+#[test]
+fn new_template_discards_evidence() {
+    let mut workload = Workload::new(2.5);
+    workload.run(600);
+    let target = workload.target();
+    workload.learner.begin_epoch(1);
+    assert_eq!(workload.learned().phase, Phase::Observing);
+    assert_eq!((workload.target(), workload.learned().requests), (target, 0.0));
+    workload.service = 0.2;
+    workload.run(100);
+    assert_ne!(workload.learned().phase, Phase::Frozen(FreezeReason::ServiceTimeChanged));
+}
+
+#[test]
+fn restart_keeps_target_and_other_settings_discard_it() {
+    let mut workload = Workload::new(2.5);
+    workload.run(600);
+    let (spec, now) = (workload.learner.spec, workload.now());
+    let state = workload.learner.state(now);
+    let json = serde_json::to_string(&state).unwrap();
+    let state: LearnerState = serde_json::from_str(&json).unwrap();
+    let restored = |spec, epoch, now| Learner::restore(spec, epoch, state.clone(), now).learned().target;
+    assert_eq!(restored(spec, 0, now), workload.target());
+    assert_eq!(restored(spec, 1, now), 2.5, "another template");
+    assert_eq!(restored(spec, 0, now + Duration::from_secs(30 * 24 * 3600)), 2.5, "too old");
+    assert_eq!(restored(LearningSpec { user_target: 3.0, ..spec }, 0, now), 3.0, "another target");
+}
+
+#[test]
+fn out_of_memory_kill_lowers_target_for_the_epoch() {
+    let mut workload = Workload::new(2.5);
+    workload.run(30);
+    workload.learner.out_of_memory(workload.now());
+    assert!((workload.target() / 2.5 - 0.7).abs() < 1e-9);
+    workload.run(1200);
+    assert!(workload.target() <= 0.7 * 2.5 + 1e-9, "{}", workload.learned());
+}
+
+#[test]
+fn returns_to_user_target_when_the_learned_one_costs_more() {
+    let mut workload = Workload::new(8.0);
+    workload.run(30);
+    // Half the target for the same traffic: twice the pods, and no evidence that eight are bad.
+    workload.learner.target = 4.0;
+    let spec = DeciderSpec { target: 8.0, ..DeciderSpec::default() };
+    let averages = Some(WindowAverages { stable: 80.0, panic: 80.0 });
+    for tick in 0..1900 {
+        workload.learner.decide(&spec, averages, 20, workload.now() + Duration::from_secs(2 * tick));
+    }
+    let learned = workload.learner.learned();
+    assert_eq!((learned.target, learned.phase, learned.reverts), (8.0, Phase::Reverted, 1));
+}

@@ -1,0 +1,90 @@
+//! Pressure: whether a trial shows room for more load, is near the limit, or above it.
+
+use super::bounds::LearningSpec;
+use super::curve::{LoadCurve, Sums};
+use super::trial::Trial;
+
+/// Share of the budget that the target may use: the rest is for bursts.
+const USE: f64 = 0.85;
+/// A base above this share of the budget leaves no room to measure the load's own misses.
+const HIGH_BASE: f64 = 0.7;
+/// Increase of the time in the app that is accepted above such a base.
+const SLIGHT: f64 = 0.025;
+/// Without an objective: time in the app over the time at low load.
+const KNEE: f64 = 1.5;
+/// Standard deviations of a sure result.
+const SURE: f64 = 2.0;
+
+/// Result of a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Assessment {
+    pub(super) pressure: Pressure,
+    /// The measure divided by its limit.
+    pub(super) severity: f64,
+    /// Time of a request over that at low load; `None` without such a reference.
+    pub(super) slowdown: Option<f64>,
+}
+
+/// Class of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pressure {
+    /// Room for more load.
+    Low,
+    /// Near the limit, or not sure.
+    Fine,
+    /// Above the limit.
+    High,
+    /// There is no reference at low load yet.
+    Unknown,
+}
+
+// === impl Assessment ===
+
+impl Assessment {
+    /// Assesses a trial.
+    pub(super) fn new(spec: &LearningSpec, trial: &Trial, curve: &LoadCurve) -> Self {
+        let base = curve.flat();
+        let slowdown = base.map(|base| trial.sums.mean_time() / base.mean_time());
+        let (pressure, severity) = match (spec.objective.map(|budget| budget.0), base) {
+            (None, None) => (Pressure::Unknown, 1.0),
+            (None, Some(base)) => of_time(trial, &base, KNEE - 1.0, None),
+            (Some(budget), Some(base)) if base.miss_rate() > HIGH_BASE * budget => {
+                let limit = budget.max(base.miss_rate()) * (1.0 + SLIGHT);
+                of_time(trial, &base, SLIGHT, Some(limit))
+            }
+            (Some(budget), None) if is_between(trial, budget) => (Pressure::Unknown, 1.0),
+            (Some(budget), _) => of_misses(trial, budget * USE),
+        };
+        Self { pressure, severity, slowdown }
+    }
+}
+
+/// Whether the misses are between what the target may use and what the objective allows. Without a
+/// reference it is open whether the load is their cause.
+fn is_between(trial: &Trial, budget: f64) -> bool {
+    let (least, most) = trial.miss_rate_bounds(SURE);
+    most >= budget * USE && least <= budget * (1.0 + SLIGHT)
+}
+
+fn of_misses(trial: &Trial, limit: f64) -> (Pressure, f64) {
+    let (least, most) = trial.miss_rate_bounds(SURE);
+    let pressure = match () {
+        () if least > limit => Pressure::High,
+        () if most < limit => Pressure::Low,
+        () => Pressure::Fine,
+    };
+    (pressure, trial.sums.miss_rate() / limit)
+}
+
+fn of_time(trial: &Trial, base: &Sums, increase: f64, miss_limit: Option<f64>) -> (Pressure, f64) {
+    let severity = (trial.sums.mean_time() / base.mean_time() - 1.0) / increase;
+    let deviation = trial.time_deviation() * (1.0 + increase) / increase;
+    let misses = |limit| trial.miss_rate_bounds(SURE).0 > limit;
+    let pressure = match miss_limit {
+        Some(limit) if misses(limit) && severity > 1.0 => Pressure::High,
+        _ if severity - deviation > 1.2 => Pressure::High,
+        _ if severity < 0.7 => Pressure::Low,
+        _ => Pressure::Fine,
+    };
+    (pressure, severity)
+}

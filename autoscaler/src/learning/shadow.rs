@@ -1,0 +1,74 @@
+//! Shadow: what the user's own target would have cost, by a decider of its own.
+
+use std::time::Duration;
+
+use crate::scaling::decider::{Decider, DeciderSpec};
+use crate::stats::collection::WindowAverages;
+
+/// Time over which costs are compared.
+const SPAN: Duration = Duration::from_secs(3600);
+/// Accepted cost over the user's target.
+const ACCEPTED: f64 = 1.10;
+/// Accepted misses over the budget, as a share of requests.
+const ACCEPTED_MISSES: f64 = 0.005;
+
+/// Costs since the start of the present hour.
+#[derive(Clone, Copy, Debug, Default)]
+struct Costs {
+    since: Option<Duration>,
+    learned: f64,
+    shadow: f64,
+    requests: f64,
+    misses: f64,
+}
+
+/// The shadow of one workload.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shadow {
+    decider: Option<Decider>,
+    costs: Costs,
+}
+
+/// Result of an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HourResult {
+    /// The learned target cost too much more.
+    pub(super) costs_more: bool,
+    /// Too many requests missed the objective.
+    pub(super) misses_more: bool,
+}
+
+// === impl Shadow ===
+
+impl Shadow {
+    /// Adds the requests of a second.
+    pub(super) fn add_requests(&mut self, requests: f64, misses: f64) {
+        self.costs.requests += requests;
+        self.costs.misses += misses;
+    }
+
+    /// Makes the shadow's decision and adds the costs of both. Returns the result at the end of an
+    /// hour.
+    pub(super) fn tick(
+        &mut self,
+        spec: &DeciderSpec,
+        averages: Option<WindowAverages>,
+        ready: u32,
+        budget: f64,
+        now: Duration,
+    ) -> Option<HourResult> {
+        let decider = self.decider.get_or_insert_with(|| Decider::new(spec, ready, now));
+        let result = decider.decide(spec, averages, ready, now)?;
+        self.costs.learned += f64::from(ready.max(1));
+        self.costs.shadow += f64::from(result.desired.max(1));
+        let since = *self.costs.since.get_or_insert(now);
+        if now < since || now - since < SPAN {
+            return None;
+        }
+        let costs = std::mem::take(&mut self.costs);
+        Some(HourResult {
+            costs_more: costs.learned > ACCEPTED * costs.shadow,
+            misses_more: costs.misses > (budget + ACCEPTED_MISSES) * costs.requests,
+        })
+    }
+}
