@@ -31,10 +31,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::args::{Args, Limits};
 use crate::fallback_waker::{FallbackWaker, StrandedQuery};
+use crate::memory::budget::MemoryBudget;
+use crate::memory::{estimates, limit};
 use crate::metrics::Metrics;
 use crate::pods::forwarder::Forwarder;
 use crate::queue::context::ThrottlerContext;
-use crate::queue::hold_budget::{self, HoldBudget};
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
 use crate::reports::stat_reporter::{Addresses, StatReporter};
 use crate::requests::connection_arrivals::ConnectionArrivals;
@@ -184,7 +185,7 @@ impl App {
             prober: Forwarder::default(),
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
-            budget: HoldBudget::new(limits.total_queue_depth, limits.total_queue_bytes),
+            memory: MemoryBudget::new(limits.memory_budget.unwrap_or_else(limit::default_budget)),
             limits,
         });
         let requests = Arc::new(RequestContext {
@@ -217,7 +218,7 @@ impl App {
         let options = ServerOptions {
             header_read_timeout: self.limits.header_timeout,
             drain_timeout: self.limits.drain_timeout,
-            http2_window: hold_budget::BODY_READ_AHEAD,
+            http2_window: estimates::BODY_READ_AHEAD,
             ..ServerOptions::default()
         };
         let listeners = Listeners::new(options, self.workers.clone(), close.clone(), connections.clone());

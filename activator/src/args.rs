@@ -77,20 +77,16 @@ pub struct Args {
 /// Bounds and timeouts.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Limits {
-    /// Requests that may wait for one workload, unless its wakeQueueDepth is set; never more than
-    /// --total-queue-depth.
+    /// Requests that may wait for one workload, unless its wakeQueueDepth is set.
     #[arg(long, default_value_t = 10_000)]
     pub queue_depth: usize,
 
-    /// Requests that may wait for all workloads together.
-    #[arg(long, default_value_t = 100_000)]
-    pub total_queue_depth: usize,
-
-    /// Bytes that held requests may retain together: connection buffers, request heads, and body
-    /// data that was read ahead. Each namespace has a share of both totals that others cannot use,
-    /// and divides it among its workloads.
-    #[arg(long, default_value_t = 600 << 20)]
-    pub total_queue_bytes: u64,
+    /// Bytes that connections and requests may take together: 16 KiB for a connection, 8 KiB for an
+    /// HTTP/2 stream, and what a held request brings. Each namespace has a share that others cannot
+    /// use, and divides it among its workloads. Defaults to three fifths of the container's memory
+    /// limit, and without a limit to those of 1 GiB.
+    #[arg(long, env = "ROUSE_MEMORY_BUDGET", value_name = "BYTES")]
+    pub memory_budget: Option<u64>,
 
     /// Worker threads of the data path, at most 64. Defaults to the processors available to this
     /// process.
@@ -151,7 +147,7 @@ pub struct Limits {
 impl Limits {
     /// Requests that may wait for this workload.
     pub fn queue_depth(&self, workload: &Workload) -> usize {
-        workload.queue_depth.unwrap_or(self.queue_depth).min(self.total_queue_depth)
+        workload.queue_depth.unwrap_or(self.queue_depth)
     }
 
     /// How long a request may wait for a pod of this workload.

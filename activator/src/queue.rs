@@ -1,11 +1,10 @@
-//! Holding requests: which of them may wait, in which order, and within which memory.
+//! Holding requests: which of them may wait, and in which order.
 //!
 //! [`workload_throttler`] admits the requests of one workload, [`slot_queue`] orders those that
-//! wait and hands them the slots of [`slots`](crate::slots), and [`hold_budget`] bounds all
+//! wait and hands them the slots of [`slots`](crate::slots). [`memory`](crate::memory) bounds all
 //! workloads of the process together.
 
 pub mod context;
-pub mod hold_budget;
 pub mod rejection;
 pub mod slot_queue;
 pub mod workload_throttler;

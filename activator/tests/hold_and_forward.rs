@@ -143,51 +143,6 @@ async fn full_queue_rejects_requests() {
 }
 
 #[tokio::test]
-async fn process_holds_at_most_total_queue_depth() {
-    let limits = Limits { total_queue_depth: 1, ..LIMITS };
-    let harness = Harness::with(limits, |_| {}).await;
-    let _held = harness.get("/");
-    harness.until_held(1).await;
-    assert_eq!(within("refusal", harness.get("/")).await.unwrap().problem()["reason"], "ActivatorQueueFull");
-}
-
-#[tokio::test]
-async fn memory_of_held_requests_is_bounded() {
-    let limits = Limits { total_queue_bytes: 80_000, ..LIMITS };
-    let harness = Harness::with(limits, |_| {}).await;
-    let small = harness.get("/");
-    harness.until_held(1).await;
-    let large = Request::post(harness.url("/")).body(Full::from(vec![0; 80_000])).unwrap();
-    let answer = within("refusal", harness.send(large)).await.unwrap();
-    assert_eq!((answer.status(), &answer.problem()["reason"]), (503, &"ActivatorMemoryFull".into()));
-    assert!(!small.is_finished());
-}
-
-#[tokio::test]
-async fn flood_on_one_workload_rejects_no_request_of_another() {
-    let limits = Limits { queue_depth: 1000, total_queue_depth: 100, ..LIMITS };
-    let harness = Harness::with(limits, |_| {}).await;
-    let few = harness.another("few").await;
-    let flood: Vec<_> = (0..300).map(|_| harness.get("/")).collect();
-    // Half of the 100 permits are shared by all, and the rest is divided evenly.
-    harness.until_held(75).await;
-    let send = |_| {
-        let request = Request::get(format!("http://127.0.0.1:{few}/")).body(Full::default()).unwrap();
-        harness.send(request)
-    };
-    let few_requests: Vec<_> = (0..25).map(send).collect();
-    harness.until_held(100).await;
-    let refused = flood.iter().filter(|request| request.is_finished()).count();
-    assert!(refused <= 225, "{refused}");
-
-    let _pod = FakePod::ready(POD, harness.pod_port).await;
-    harness.pod_of("few", POD, true).await;
-    for request in few_requests {
-        assert_eq!(within("an answer", request).await.unwrap().status(), 200);
-    }
-}
-
-#[tokio::test]
 async fn disconnected_client_leaves_the_queue() {
     let limits = Limits { queue_depth: 2, ..LIMITS };
     let harness = Harness::with(limits, |_| {}).await;

@@ -8,11 +8,9 @@
 //! | [`pod_assignment`] | which activator owns which request slots of each pod |
 //! | [`slot_lending`] | which slots activators lend to each other |
 //! | [`breaker`] | how many requests run, and how many wait |
-//! | [`fair_share`] | how workloads share the queue of one activator |
 
 pub mod breaker;
 pub mod endpoint_subset;
-pub mod fair_share;
 mod hash;
 pub mod pod_assignment;
 pub mod port_lease;

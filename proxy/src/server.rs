@@ -107,18 +107,20 @@ pub async fn serve(
     let (acceptor, connections) =
         (Acceptor::new(listener, options.max_connections), Connections::new(options));
     while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
-        tokio::spawn(connections.open().serve(accepted, handler.clone()));
+        tokio::spawn(connections.open().serve(accepted, handler.clone(), ()));
     }
     // Closes the port before the drain.
     drop(acceptor);
     connections.end().await;
 }
 
-/// As [`serve`], on `workers`. `handler` makes the request handler of a connection from the state
-/// of its worker.
-pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler>(
+/// As [`serve`], on `workers`. `service` makes the request handler of a connection from the state
+/// of its worker. `admit` returns what a new connection holds until its end; without it, the
+/// connection is closed.
+pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: Send + 'static>(
     workers: &Workers<T>,
     listener: TcpListener,
+    admit: impl Fn() -> Option<G> + Send,
     service: impl Fn(Arc<T>) -> S + Clone + Send + 'static,
     options: ServerOptions,
     stop: CancellationToken,
@@ -126,28 +128,32 @@ pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler>(
     let (acceptor, connections) =
         (Acceptor::new(listener, options.max_connections), Connections::new(options));
     while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+        let Some(guard) = admit() else { continue };
         let (open, service) = (connections.open(), service.clone());
-        workers.dispatch(accepted, move |state, accepted| open.serve(accepted, service(state)));
+        workers.dispatch(accepted, move |state, accepted| open.serve(accepted, service(state), guard));
     }
     drop(acceptor);
     connections.end().await;
 }
 
 /// Passes every connection on `listener` to `handle` on one of `workers`, whatever its protocol,
-/// until `stop`. Then waits for running ones, at most `options.drain_timeout`.
-pub async fn handle_on_workers<T: Send + Sync + 'static, F: Future<Output = ()> + Send>(
+/// until `stop`. Then waits for running ones, at most `options.drain_timeout`. `admit` as with
+/// [`serve_on_workers`].
+pub async fn handle_on_workers<T: Send + Sync + 'static, F: Future<Output = ()> + Send, G: Send + 'static>(
     workers: &Workers<T>,
     listener: TcpListener,
+    admit: impl Fn() -> Option<G> + Send,
     handle: impl Fn(Arc<T>, AcceptedConnection) -> F + Clone + Send + 'static,
     options: ServerOptions,
     stop: CancellationToken,
 ) {
     let (acceptor, running) = (Acceptor::new(listener, options.max_connections), TaskTracker::new());
     while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
+        let Some(guard) = admit() else { continue };
         let (handle, running_token) = (handle.clone(), running.token());
         workers.dispatch(accepted, move |state, accepted| async move {
             handle(state, accepted).await;
-            drop(running_token);
+            drop((guard, running_token));
         });
     }
     drop(acceptor);
@@ -210,7 +216,8 @@ impl Connections {
 // === impl Open ===
 
 impl Open {
-    async fn serve(self, accepted: AcceptedConnection, handler: impl RequestHandler) {
+    /// Serves the connection to its end, and then drops `_guard`.
+    async fn serve<G>(self, accepted: AcceptedConnection, handler: impl RequestHandler, _guard: G) {
         let AcceptedConnection { stream, connection, permit: _permit } = accepted;
         let addresses = Arc::new(connection);
         if let Err(error) = self.server.serve(stream, handler, &addresses, self.stopped).await {

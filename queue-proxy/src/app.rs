@@ -266,7 +266,7 @@ async fn serve_http(
             async move { Ok::<_, Infallible>(handler.handle(request, &addresses).await) }
         }
     };
-    server::serve_on_workers(&workers, listener, service, options, stop).await;
+    server::serve_on_workers(&workers, listener, || Some(()), service, options, stop).await;
 }
 
 /// A failure is tolerated, because collectors fall back to HTTP.

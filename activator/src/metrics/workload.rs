@@ -16,6 +16,9 @@ use runtime::metrics::GaugeGuard;
 use crate::reports::cold_start::{ColdStartPhase, ColdStartTrace};
 
 const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// Kinds of `memory_full_total`.
+const CONNECTION: &str = "connection";
+const REQUEST: &str = "request";
 
 /// Buckets of the phases of a cold start, in seconds: from the milliseconds of a poke to a slow
 /// image pull.
@@ -29,6 +32,7 @@ pub struct WorkloadFamilies {
     connections: IntCounterVec,
     held: IntGaugeVec,
     queue_full: IntCounterVec,
+    memory_full: IntCounterVec,
     cold_start: HistogramVec,
 }
 
@@ -39,6 +43,8 @@ pub struct WorkloadMetrics {
     connections: ConnectionCounters,
     held: IntGauge,
     queue_full: IntCounter,
+    refused_connections: IntCounter,
+    refused_requests: IntCounter,
     cold_start_family: HistogramVec,
     key: Key,
     /// Made with the first cold start, which most workloads never have in this process.
@@ -76,6 +82,13 @@ impl WorkloadFamilies {
             Opts::new("rouse_activator_queue_full_total", "Requests rejected because of a full queue"),
             workload,
         )?;
+        let memory_full = IntCounterVec::new(
+            Opts::new(
+                "rouse_activator_memory_full_total",
+                "Connections closed and requests rejected because the memory budget was full, by kind",
+            ),
+            &["namespace", "workload", "kind"],
+        )?;
         let opts = HistogramOpts::new(
             "rouse_activator_cold_start_seconds",
             "Duration of each phase of a held request, from its arrival to the response head",
@@ -86,8 +99,9 @@ impl WorkloadFamilies {
         registry.register(Box::new(connections.clone()))?;
         registry.register(Box::new(held.clone()))?;
         registry.register(Box::new(queue_full.clone()))?;
+        registry.register(Box::new(memory_full.clone()))?;
         registry.register(Box::new(cold_start.clone()))?;
-        Ok(Self { requests, connections, held, queue_full, cold_start })
+        Ok(Self { requests, connections, held, queue_full, memory_full, cold_start })
     }
 
     /// Handles of one workload.
@@ -101,6 +115,8 @@ impl WorkloadFamilies {
             }),
             held: self.held.with_label_values(&labels),
             queue_full: self.queue_full.with_label_values(&labels),
+            refused_connections: self.memory_full.with_label_values(&[namespace, name, CONNECTION]),
+            refused_requests: self.memory_full.with_label_values(&[namespace, name, REQUEST]),
             cold_start_family: self.cold_start.clone(),
             key: key.clone(),
             cold_start: OnceLock::new(),
@@ -120,6 +136,9 @@ impl WorkloadFamilies {
         }
         let _ = self.held.remove_label_values(&labels);
         let _ = self.queue_full.remove_label_values(&labels);
+        for kind in [CONNECTION, REQUEST] {
+            let _ = self.memory_full.remove_label_values(&[namespace, name, kind]);
+        }
         for phase in ColdStartPhase::ALL {
             let _ = self.cold_start.remove_label_values(&[namespace, name, phase.as_str()]);
         }
@@ -161,6 +180,16 @@ impl WorkloadMetrics {
     /// Counts a request that was rejected because of a full queue.
     pub fn queue_full(&self) {
         self.queue_full.inc();
+    }
+
+    /// Counts a connection that was closed because of a full memory budget.
+    pub fn connection_refused(&self) {
+        self.refused_connections.inc();
+    }
+
+    /// Counts a request that was rejected because of a full memory budget.
+    pub fn request_refused(&self) {
+        self.refused_requests.inc();
     }
 }
 

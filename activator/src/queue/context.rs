@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::args::Limits;
+use crate::memory::budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::pods::forwarder::Forwarder;
-use crate::queue::hold_budget::HoldBudget;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
 
 /// Shared by every [`WorkloadThrottler`](crate::queue::workload_throttler::WorkloadThrottler) of
@@ -18,8 +18,8 @@ pub struct ThrottlerContext {
     pub reporter: ConcurrencyReporter,
     /// All metric families.
     pub metrics: Arc<Metrics>,
-    /// Bounds the held requests of all workloads together.
-    pub budget: HoldBudget,
+    /// Bounds the memory of all workloads together.
+    pub memory: MemoryBudget,
     /// Queue bounds and timeouts.
     pub limits: Limits,
 }

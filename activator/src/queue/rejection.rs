@@ -13,23 +13,10 @@ pub enum Rejection {
         /// Requests that may wait for this workload.
         bound: usize,
     },
-    /// The process holds as many requests as it may, and this workload has used up its share of those
-    /// of its namespace.
-    #[error(
-        "the activator's queue is full: it may hold {bound} requests, and the workload's share is used up"
-    )]
-    ActivatorQueueFull {
-        /// Requests that may wait in this process.
-        bound: u64,
-    },
-    /// The held requests retain as many bytes as they may, and this workload has used up its own
-    /// share.
-    #[error(
-        "the activator's memory for held requests is full: it may hold {bound} bytes, \
-         and the workload's share is used up"
-    )]
+    /// The memory budget of the process is full, and this workload has used up its share of it.
+    #[error("the activator's memory budget of {bound} bytes is full, and the workload's share is used up")]
     ActivatorMemoryFull {
-        /// Bytes that held requests may retain in this process.
+        /// Bytes of the budget.
         bound: u64,
     },
     /// No slot was free before the deadline.

@@ -21,13 +21,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::fallback_waker::StrandedWorkload;
+use crate::memory::budget::{MemoryPermit, WorkloadAccount};
+use crate::memory::estimates::CONNECTION_BYTES;
 use crate::metrics::workload::WorkloadMetrics;
 use crate::pods::pod_set::PodSet;
 use crate::pods::pod_starts::PodStarts;
 use crate::pods::pod_tracker::PodTracker;
 use crate::pods::prober;
 use crate::queue::context::ThrottlerContext;
-use crate::queue::hold_budget::{BudgetExceeded, WorkloadBudget};
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::{SlotPermit, SlotQueue};
 use crate::reports::cold_start::{ColdStartTrace, SlowWakeReporter};
@@ -49,7 +50,7 @@ pub struct WorkloadThrottler {
     /// pods.
     has_unprobed: AtomicBool,
     admission: watch::Sender<Admission>,
-    budget: WorkloadBudget,
+    memory: Arc<WorkloadAccount>,
     pod_starts: PodStarts,
     slow_wakes: SlowWakeReporter,
     metrics: OnceLock<WorkloadMetrics>,
@@ -80,7 +81,7 @@ impl WorkloadThrottler {
             queue: SlotQueue::new(slots, context.limits.queue_depth(&workload)),
             has_unprobed: AtomicBool::new(false),
             admission: watch::Sender::new(Admission::Open),
-            budget: context.budget.join(&key.namespace),
+            memory: context.memory.join(&key.namespace),
             pod_starts: PodStarts::default(),
             slow_wakes: SlowWakeReporter::default(),
             metrics: OnceLock::new(),
@@ -185,6 +186,26 @@ impl WorkloadThrottler {
         self.admission.borrow().rejection().map_or(Ok(()), Err)
     }
 
+    /// Takes the memory of a connection; `None` if it must be closed.
+    pub fn admit_connection(&self) -> Option<MemoryPermit> {
+        let permit = self.memory.take(CONNECTION_BYTES).ok();
+        if permit.is_none() {
+            self.metrics().connection_refused();
+        }
+        permit
+    }
+
+    /// Takes memory of a request.
+    ///
+    /// # Errors
+    /// [`Rejection::ActivatorMemoryFull`].
+    pub fn take_memory(&self, bytes: u64) -> Result<MemoryPermit, Rejection> {
+        self.memory.take(bytes).map_err(|exceeded| {
+            self.metrics().request_refused();
+            Rejection::ActivatorMemoryFull { bound: exceeded.bound }
+        })
+    }
+
     /// The workload for the fallback waker, if requests are held for it and it has no pod.
     pub fn stranded(&self) -> Option<StrandedWorkload> {
         let workload = self.workload.load();
@@ -215,8 +236,8 @@ impl WorkloadThrottler {
     }
 
     /// Waits for a slot, in the order in which requests were `received`, until `deadline`;
-    /// `retained` returns the bytes that the request retains meanwhile. Dropping the future leaves
-    /// the queue at once.
+    /// `held` returns the bytes that the request takes meanwhile. Dropping the future leaves the
+    /// queue at once.
     ///
     /// # Errors
     /// See [`Rejection`].
@@ -224,24 +245,16 @@ impl WorkloadThrottler {
         self: &Arc<Self>,
         received: Instant,
         deadline: Instant,
-        retained: impl Fn() -> u64,
+        held: impl Fn() -> u64,
     ) -> Result<SlotPermit, Rejection> {
         match self.queue.try_acquire() {
             Some(slot) => Ok(slot),
-            None => self.hold(received, deadline, retained()).await,
+            None => self.hold(received, deadline, held()).await,
         }
     }
 
-    async fn hold(
-        &self,
-        received: Instant,
-        deadline: Instant,
-        retained: u64,
-    ) -> Result<SlotPermit, Rejection> {
-        let _permit = self.budget.take(retained).map_err(|exceeded| {
-            self.metrics().queue_full();
-            rejection_for(exceeded)
-        })?;
+    async fn hold(&self, received: Instant, deadline: Instant, bytes: u64) -> Result<SlotPermit, Rejection> {
+        let _memory = self.take_memory(bytes)?;
         let _held = self.metrics().hold();
         let mut admission = self.admission.subscribe();
         tokio::select! {
@@ -313,13 +326,6 @@ impl WorkloadThrottler {
         self.admission.send_if_modified(|admission| {
             *admission != Admission::Deleted && std::mem::replace(admission, now) != now
         });
-    }
-}
-
-fn rejection_for(exceeded: BudgetExceeded) -> Rejection {
-    match exceeded {
-        BudgetExceeded::Requests(bound) => Rejection::ActivatorQueueFull { bound },
-        BudgetExceeded::Bytes(bound) => Rejection::ActivatorMemoryFull { bound },
     }
 }
 

@@ -12,7 +12,7 @@ use proxy::gateway::MalformedRequest;
 use crate::pods::forwarder::ForwardError;
 use crate::queue::rejection::Rejection;
 
-/// `Retry-After` in seconds for a full queue.
+/// `Retry-After` in seconds for a full queue or memory budget.
 const QUEUE_RETRY_SECONDS: &str = "1";
 /// `Retry-After` in seconds for pods that cannot start.
 const START_RETRY_SECONDS: &str = "10";
@@ -74,9 +74,6 @@ fn problem(error: &RequestError) -> Problem {
     let (status, reason, retry) = match error {
         RequestError::Rejected(Rejection::QueueFull { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "QueueFull", Some(QUEUE_RETRY_SECONDS))
-        }
-        RequestError::Rejected(Rejection::ActivatorQueueFull { .. }) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "ActivatorQueueFull", Some(QUEUE_RETRY_SECONDS))
         }
         RequestError::Rejected(Rejection::ActivatorMemoryFull { .. }) => {
             (StatusCode::SERVICE_UNAVAILABLE, "ActivatorMemoryFull", Some(QUEUE_RETRY_SECONDS))

@@ -7,8 +7,9 @@
 //!                                                                                            tracked body
 //! ```
 //!
-//! The count and the slot travel in the response body and end with it. When the client disconnects,
-//! this future is dropped, and with it the request's position in the queue, its slot and its count.
+//! The count, the slot and the memory travel in the response body and end with it. When the client
+//! disconnects, this future is dropped, and with it the request's position in the queue and all that
+//! it holds.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -27,9 +28,11 @@ use proxy::server;
 use proxy::tracked_body::TrackedBody;
 use tokio::time::Instant;
 
+use crate::memory::budget::MemoryPermit;
+use crate::memory::estimates::{held_bytes, request_bytes};
 use crate::pods::forwarder::{ForwardError, Forwarder};
 use crate::pods::held_body::HeldBody;
-use crate::queue::hold_budget;
+use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::SlotPermit;
 use crate::queue::workload_throttler::WorkloadThrottler;
 use crate::reports::cold_start::SERVER_TIMING;
@@ -46,13 +49,23 @@ use crate::requests::upgrade::Upgrade;
 const MAX_RESENDS: u32 = 3;
 
 /// The body of a pod's response, or one made by this process.
-pub type HandlerBody = Either<TrackedBody<ResponseBody, Option<RunningRequest>>, LocalBody>;
+pub type HandlerBody = Either<TrackedBody<ResponseBody, ResponseGuard>, LocalBody>;
+
+/// What the body of a pod's response holds.
+#[derive(Debug)]
+pub enum ResponseGuard {
+    /// Of a request that was counted.
+    Running(RunningRequest),
+    /// Of a health check.
+    HealthCheck(Option<MemoryPermit>),
+}
 
 /// What a request holds while it runs. Fields are dropped in order: the slot first.
 #[derive(Debug)]
 pub struct RunningRequest {
     _slot: SlotPermit,
     _counted: CountedRequest,
+    _memory: Option<MemoryPermit>,
 }
 
 /// Handles the requests of one leased port.
@@ -74,6 +87,7 @@ struct PendingRequest {
     body: HeldBody<Incoming>,
     upgrade: Option<Upgrade>,
     counted: CountedRequest,
+    memory: Option<MemoryPermit>,
     /// Whether it had to wait for a pod.
     held: bool,
     /// How often it was sent again.
@@ -92,6 +106,11 @@ impl HttpHandler {
     /// Counts a new connection, whose requests this handler will get.
     pub fn connection_arrived(&self) {
         self.context.arrivals.record();
+    }
+
+    /// Takes the memory of a connection; `None` if it must be closed.
+    pub fn admit_connection(&self) -> Option<MemoryPermit> {
+        self.workload.admit_connection()
     }
 
     /// The response to a request on the connection with these `addresses`, forwarded by the
@@ -152,6 +171,7 @@ impl HttpHandler {
         self.workload.check_admission()?;
         let at_zero = health_check::healthy(&*request).map(Either::Right);
         let Some(pod) = self.workload.any_pod() else { return Ok(at_zero) };
+        let memory = self.take_memory(request.version(), false)?;
         prepare_for_pod(&mut *request, addresses);
         pod.mark(request.headers_mut());
         let (head, body) = (*request).into_parts();
@@ -159,7 +179,8 @@ impl HttpHandler {
         match forwarder.send(to, &head, &HeldBody::new(body)).await {
             Ok(mut response) => {
                 gateway::prepare_response(&mut response, false).map_err(ForwardError::from)?;
-                Ok(response.map(|body| Either::Left(TrackedBody::new(body, None))))
+                let guard = ResponseGuard::HealthCheck(memory);
+                Ok(response.map(|body| Either::Left(TrackedBody::new(body, guard))))
             }
             // Any other request would be held.
             Err(ForwardError::Unreachable(_) | ForwardError::Unanswered(_) | ForwardError::OtherPod) => {
@@ -218,9 +239,10 @@ impl HttpHandler {
     ) -> Result<Box<PendingRequest>, RequestError> {
         let received = Instant::now();
         self.workload.check_admission()?;
+        let upgrade = Upgrade::of(&mut *request);
+        let memory = self.take_memory(request.version(), upgrade.is_some())?;
         let counted = self.workload.count_request();
         self.workload.probe_if_wanted();
-        let upgrade = Upgrade::of(&mut *request);
         prepare_for_pod(&mut *request, addresses);
         let (head, body) = (*request).into_parts();
         let body_size = body.size_hint().upper();
@@ -232,16 +254,25 @@ impl HttpHandler {
             body,
             upgrade,
             counted,
+            memory,
             held: false,
             resends: 0,
         }))
     }
 
+    /// `None` if the memory of its connection suffices.
+    fn take_memory(&self, version: Version, upgrades: bool) -> Result<Option<MemoryPermit>, Rejection> {
+        match request_bytes(version, upgrades) {
+            0 => Ok(None),
+            bytes => self.workload.take_memory(bytes).map(Some),
+        }
+    }
+
     async fn acquire(&self, request: &PendingRequest, deadline: Instant) -> Result<SlotPermit, RequestError> {
-        let retained = || hold_budget::retained_bytes(&request.head, request.body_size);
+        let held = || held_bytes(&request.head, request.body_size);
         tokio::select! {
             biased;
-            slot = self.workload.acquire(request.received, deadline, retained) => Ok(slot?),
+            slot = self.workload.acquire(request.received, deadline, held) => Ok(slot?),
             never = request.body.peek() => match never {},
         }
     }
@@ -286,20 +317,20 @@ impl HttpHandler {
 // === impl PendingRequest ===
 
 impl PendingRequest {
-    /// The pod's response, with the slot and the count that end with it.
+    /// The pod's response, with what the request holds until the end of it.
     fn into_response(
         self: Box<Self>,
         mut response: Response<ResponseBody>,
         slot: SlotPermit,
     ) -> Response<HandlerBody> {
-        let running = RunningRequest { _slot: slot, _counted: self.counted };
+        let running = RunningRequest { _slot: slot, _counted: self.counted, _memory: self.memory };
         let running = match self.upgrade {
             Some(upgrade) => upgrade.tunnel(&mut response, running),
             None => Some(running),
         };
         let (head, body) = response.into_parts();
         let body = match running {
-            Some(running) => Either::Left(TrackedBody::new(body, Some(running))),
+            Some(running) => Either::Left(TrackedBody::new(body, ResponseGuard::Running(running))),
             // The tunnel holds slot and count; a 101 has no body.
             None => Either::Right(Either::Left(Full::default())),
         };

@@ -166,6 +166,10 @@ async fn listen(
         PortHandler::Http(handler) => handler,
         PortHandler::Tcp(handler) => return handler.serve(socket, workers, options, stop).await,
     };
+    let admit = {
+        let handler = handler.clone();
+        move || handler.admit_connection()
+    };
     let service = move |forwarder: Arc<Forwarder>| {
         handler.connection_arrived();
         let handler = handler.clone();
@@ -174,7 +178,7 @@ async fn listen(
             async move { Ok::<_, Infallible>(handler.handle(request, &addresses, &forwarder).await) }
         }
     };
-    server::serve_on_workers(&workers, socket, service, options, stop).await;
+    server::serve_on_workers(&workers, socket, admit, service, options, stop).await;
 }
 
 async fn bind_with_retry(port: u16) -> TcpListener {

@@ -31,9 +31,9 @@ use crate::workloads::LeasedPort;
 
 /// Pods that may refuse one connection.
 const MAX_REFUSALS: u32 = 5;
-/// Bytes that a held connection retains in this process, about. Data of its client stays in the
-/// kernel meanwhile.
-const RETAINED_BYTES: u64 = 4096;
+/// What a held connection takes beside the memory of each connection: its client's data stays in
+/// the kernel meanwhile.
+const HELD_BYTES: u64 = 0;
 
 /// Handles the connections of one leased port.
 #[derive(Clone, Debug)]
@@ -79,7 +79,8 @@ impl TcpHandler {
         stop: CancellationToken,
     ) {
         let port = self.context.tcp_probes.open(self.lease.activator_port, self.workload.key().clone());
-        let (port, until) = (Arc::new(port), stop.clone());
+        let (port, until, workload) = (Arc::new(port), stop.clone(), self.workload.clone());
+        let admit = move || workload.admit_connection();
         let carry = move |_: Arc<Forwarder>, accepted: AcceptedConnection| {
             let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
             async move {
@@ -92,7 +93,7 @@ impl TcpHandler {
                 }
             }
         };
-        server::handle_on_workers(&workers, listener, carry, options, until).await;
+        server::handle_on_workers(&workers, listener, admit, carry, options, until).await;
     }
 
     #[tracing::instrument(level = "debug", name = "tcp_connection", skip_all, fields(workload = %self.workload.key()))]
@@ -141,7 +142,7 @@ impl TcpHandler {
     ) -> Result<(SlotPermit, Tunnel), TcpRejection> {
         let (mut held, mut refusals) = (false, 0);
         loop {
-            let mut slot = self.workload.acquire(received, deadline, || RETAINED_BYTES).await?;
+            let mut slot = self.workload.acquire(received, deadline, || HELD_BYTES).await?;
             slot.mark_running();
             held |= slot.waited();
             let forwarded = Instant::now();

@@ -37,8 +37,7 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 
 pub const LIMITS: Limits = Limits {
     queue_depth: 100,
-    total_queue_depth: 1000,
-    total_queue_bytes: 1 << 30,
+    memory_budget: Some(1 << 30),
     workers: None,
     wake_timeout: Duration::from_secs(60),
     longest_wake_timeout: Duration::from_secs(3600),
@@ -152,6 +151,10 @@ impl Harness {
         self.another_with(name, |_| {}).await
     }
 
+    pub async fn another_with(&self, name: &str, adapt: impl FnOnce(&mut Workload)) -> u16 {
+        self.another_in("shop", name, adapt).await
+    }
+
     /// Another workload, which claims this port.
     pub async fn another_at(&self, name: &str, port: u16) {
         let mut workload = self.workload.clone();
@@ -161,14 +164,15 @@ impl Harness {
         self.changes.send(ClusterChange::Workload(Key::new("shop", name), Some(workload))).await.unwrap();
     }
 
-    pub async fn another_with(&self, name: &str, adapt: impl FnOnce(&mut Workload)) -> u16 {
+    /// Another workload, in this namespace.
+    pub async fn another_in(&self, namespace: &str, name: &str, adapt: impl FnOnce(&mut Workload)) -> u16 {
         let port = free_port();
         let mut workload = self.workload.clone();
         adapt(&mut workload);
         workload.selector = Some(Selector::parse(&format!("app={name}")).unwrap());
         workload.ports =
             vec![LeasedPort { activator_port: port, pod_port: self.pod_port, protocol: Protocol::Http }];
-        self.changes.send(ClusterChange::Workload(Key::new("shop", name), Some(workload))).await.unwrap();
+        self.changes.send(ClusterChange::Workload(Key::new(namespace, name), Some(workload))).await.unwrap();
         eventually("its port is open", || async {
             tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()
         })
@@ -197,10 +201,15 @@ impl Harness {
     }
 
     pub async fn pod_of(&self, workload: &str, ip: &str, ready: bool) {
+        self.pod_in("shop", workload, ip, ready).await;
+    }
+
+    pub async fn pod_in(&self, namespace: &str, workload: &str, ip: &str, ready: bool) {
         let ip: IpAddr = ip.parse().unwrap();
         let labels = BTreeMap::from([("app".to_owned(), workload.to_owned())]);
         let pod = Pod { uid: ip.to_string(), labels, ip: Some(ip), scheduled: true, ready, ending: false };
-        self.changes.send(ClusterChange::Pod(pod_key(&ip.to_string()), Some(pod))).await.unwrap();
+        let key = Key { namespace: namespace.to_owned(), ..pod_key(&ip.to_string()) };
+        self.changes.send(ClusterChange::Pod(key, Some(pod))).await.unwrap();
     }
 
     pub async fn pod_gone(&self, ip: &str) {

@@ -114,7 +114,7 @@ impl TcpProxy {
     pub(crate) async fn serve(self, workers: Workers<()>, listener: TcpListener, options: ServerOptions) {
         let stop = self.0.stop.clone();
         let handle = move |_: Arc<()>, accepted| self.clone().handle(accepted);
-        server::handle_on_workers(&workers, listener, handle, options, stop).await;
+        server::handle_on_workers(&workers, listener, || Some(()), handle, options, stop).await;
     }
 
     async fn handle(self, accepted: AcceptedConnection) {

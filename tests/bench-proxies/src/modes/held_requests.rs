@@ -29,6 +29,8 @@ use crate::traffic::{Generator, RequestRate, backend};
 /// Held requests, and the bound of the activator's memory with all of them, in bytes.
 const REQUESTS: usize = 50_000;
 const REQUESTS_MEMORY: u64 = 600 << 20;
+/// Budget of the activator: more than they take, for the workload has a part of it alone.
+const MEMORY_BUDGET: u64 = 4 << 30;
 /// Open ports, and the bound of the activator's memory with all of them, in bytes.
 const LISTENERS: u16 = 10_000;
 const LISTENERS_MEMORY: u64 = 150 << 20;
@@ -258,7 +260,7 @@ impl Activator {
             format!("--workloads={}", file.display()),
             format!("--admin-port={ADMIN_PORT}"),
             format!("--queue-depth={REQUESTS}"),
-            format!("--total-queue-depth={REQUESTS}"),
+            format!("--memory-budget={MEMORY_BUDGET}"),
             "--wake-timeout=600s".to_owned(),
             "--drain-grace=0s".to_owned(),
         ];

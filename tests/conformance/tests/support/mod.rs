@@ -71,8 +71,7 @@ impl Activator {
     pub(crate) async fn start(setup: ProxySettings, wake_timeout: Duration) -> Self {
         let limits = Limits {
             queue_depth: 100,
-            total_queue_depth: 100,
-            total_queue_bytes: 1 << 30,
+            memory_budget: Some(1 << 30),
             workers: None,
             wake_timeout,
             longest_wake_timeout: Duration::from_secs(60),

@@ -1,0 +1,11 @@
+//! Memory: one budget in bytes for the process, which namespaces share fairly.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`budget`] | which workload may take how many bytes |
+//! | [`estimates`] | how many bytes a connection and a request take |
+//! | [`limit`] | how large the budget is, from the container's memory limit |
+
+pub mod budget;
+pub mod estimates;
+pub mod limit;

@@ -1,0 +1,163 @@
+//! MemoryBudget: the bytes that the connections and requests of all workloads may take together.
+//!
+//! Half of the budget is reserved, in even shares for the namespaces and for one that is yet to
+//! come; the share of a namespace is divided evenly among its workloads. The other half is a pool,
+//! first come, first served. A namespace can thus use all but the shares of the others, one with
+//! many workloads has no larger share, and one that uses less than its share always gets a place.
+//!
+//! Invariants: the permits never exceed the budget together. While no workload joins, each gets all
+//! that fits in its share, whatever others use. A workload that joins makes shares smaller, but
+//! permits are not revoked: of several that join a full budget at once, all but the first may have
+//! to wait for permits to be dropped.
+//!
+//! Every connection and many requests take from it, so a take and a release change two counters
+//! each, and lock nothing. The lock is for workloads that join or leave.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// The budget of the process. Clones share it.
+#[derive(Clone, Debug)]
+pub struct MemoryBudget(Arc<Ledger>);
+
+#[derive(Debug)]
+struct Ledger {
+    bound: u64,
+    /// Bytes of all permits.
+    taken: AtomicU64,
+    /// Bytes of the permits from the pool.
+    pooled: AtomicU64,
+    /// Number of `namespaces`.
+    namespace_count: AtomicU64,
+    /// Number of workloads in each namespace.
+    namespaces: Mutex<HashMap<Box<str>, Arc<AtomicU64>>>,
+}
+
+/// What one workload takes of the budget.
+#[derive(Debug)]
+pub struct WorkloadAccount {
+    ledger: Arc<Ledger>,
+    namespace: Box<str>,
+    /// Number of workloads in the namespace.
+    workloads: Arc<AtomicU64>,
+    /// Bytes of the permits from the workload's share.
+    own: AtomicU64,
+}
+
+/// Bytes of the budget, until dropped.
+#[derive(Debug)]
+pub struct MemoryPermit {
+    account: Arc<WorkloadAccount>,
+    bytes: u64,
+    is_pooled: bool,
+}
+
+/// The workload's share and the pool are used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetExceeded {
+    /// The bytes of the whole budget.
+    pub bound: u64,
+}
+
+/// Adds to a counter, unless it would exceed `bound`. Acquires what releases before it wrote.
+fn add_within(counter: &AtomicU64, bytes: u64, bound: u64) -> bool {
+    let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= bound);
+    counter.fetch_update(Ordering::Acquire, Ordering::Relaxed, add).is_ok()
+}
+
+// === impl MemoryBudget ===
+
+impl MemoryBudget {
+    /// A budget of so many bytes, without workloads.
+    pub fn new(bound: u64) -> Self {
+        Self(Arc::new(Ledger {
+            bound,
+            taken: AtomicU64::new(0),
+            pooled: AtomicU64::new(0),
+            namespace_count: AtomicU64::new(0),
+            namespaces: Mutex::default(),
+        }))
+    }
+
+    /// Adds a workload of a namespace, until the account and its permits are dropped.
+    pub fn join(&self, namespace: &str) -> Arc<WorkloadAccount> {
+        let mut namespaces = self.0.namespaces.lock();
+        let workloads = namespaces.entry(namespace.into()).or_default().clone();
+        workloads.fetch_add(1, Ordering::Relaxed);
+        self.0.count(&namespaces);
+        let (ledger, namespace) = (self.0.clone(), namespace.into());
+        Arc::new(WorkloadAccount { ledger, namespace, workloads, own: AtomicU64::new(0) })
+    }
+}
+
+// === impl Ledger ===
+
+impl Ledger {
+    fn pool(&self) -> u64 {
+        self.bound - self.bound / 2
+    }
+
+    fn count(&self, namespaces: &HashMap<Box<str>, Arc<AtomicU64>>) {
+        self.namespace_count.store(namespaces.len() as u64, Ordering::Relaxed);
+    }
+}
+
+// === impl WorkloadAccount ===
+
+impl WorkloadAccount {
+    /// Takes bytes from the workload's share or, if they do not fit there, from the pool.
+    ///
+    /// # Errors
+    /// When they fit in neither.
+    pub fn take(self: &Arc<Self>, bytes: u64) -> Result<MemoryPermit, BudgetExceeded> {
+        let ledger = &*self.ledger;
+        let is_pooled = !add_within(&self.own, bytes, self.share());
+        if is_pooled && !add_within(&ledger.pooled, bytes, ledger.pool()) {
+            return Err(BudgetExceeded { bound: ledger.bound });
+        }
+        // Fails only after workloads have joined: permits may then exceed the shares of today.
+        if !add_within(&ledger.taken, bytes, ledger.bound) {
+            self.source(is_pooled).fetch_sub(bytes, Ordering::Release);
+            return Err(BudgetExceeded { bound: ledger.bound });
+        }
+        Ok(MemoryPermit { account: self.clone(), bytes, is_pooled })
+    }
+
+    /// Bytes that are reserved for this workload.
+    pub fn share(&self) -> u64 {
+        let namespaces = self.ledger.namespace_count.load(Ordering::Relaxed);
+        let workloads = self.workloads.load(Ordering::Relaxed).max(1);
+        self.ledger.bound / 2 / namespaces.saturating_add(1) / workloads
+    }
+
+    fn source(&self, is_pooled: bool) -> &AtomicU64 {
+        if is_pooled { &self.ledger.pooled } else { &self.own }
+    }
+}
+
+impl Drop for WorkloadAccount {
+    fn drop(&mut self) {
+        let mut namespaces = self.ledger.namespaces.lock();
+        if self.workloads.fetch_sub(1, Ordering::Relaxed) == 1 {
+            namespaces.remove(&self.namespace);
+            self.ledger.count(&namespaces);
+        }
+    }
+}
+
+// === impl MemoryPermit ===
+
+impl Drop for MemoryPermit {
+    fn drop(&mut self) {
+        // The sum first: it is then never more than its parts, and a take that fits in a part is
+        // not refused because of a release that is under way.
+        self.account.ledger.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.account.source(self.is_pooled).fetch_sub(self.bytes, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests;

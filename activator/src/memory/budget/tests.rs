@@ -1,0 +1,159 @@
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Takes of `bytes` each until one is refused.
+fn flood(account: &Arc<WorkloadAccount>, bytes: u64) -> Vec<MemoryPermit> {
+    std::iter::from_fn(|| account.take(bytes).ok()).collect()
+}
+
+fn in_use(budget: &MemoryBudget) -> (u64, u64) {
+    (budget.0.taken.load(Ordering::Relaxed), budget.0.pooled.load(Ordering::Relaxed))
+}
+
+#[test]
+fn dropped_permit_is_available_again() {
+    let budget = MemoryBudget::new(100);
+    let account = budget.join("shop");
+    let permit = account.take(50).unwrap();
+    assert_eq!(account.take(50).unwrap_err(), BudgetExceeded { bound: 100 });
+    drop(permit);
+    assert!(account.take(50).is_ok());
+}
+
+#[test]
+fn namespace_takes_all_but_the_shares_of_others() {
+    let budget = MemoryBudget::new(100);
+    let alone = budget.join("shop");
+    assert_eq!(flood(&alone, 1).len(), 75, "a quarter is free for the next namespace");
+    let _other = budget.join("market");
+    assert_eq!(flood(&alone, 1).len(), 66);
+}
+
+#[test]
+fn namespace_that_joins_a_full_budget_has_its_share() {
+    let budget = MemoryBudget::new(1200);
+    let accounts: Vec<_> = (0..5).map(|number| budget.join(&number.to_string())).collect();
+    let _floods: Vec<_> = accounts.iter().map(|account| flood(account, 1)).collect();
+    let next = budget.join("next");
+    assert_eq!(flood(&next, 1).len() as u64, next.share());
+}
+
+#[test]
+fn namespaces_that_flood_as_they_join_never_exceed_budget() {
+    let budget = MemoryBudget::new(1200);
+    let mut floods = Vec::new();
+    for number in 0..20 {
+        floods.extend(flood(&budget.join(&number.to_string()), 1));
+        assert!(floods.len() <= 1200, "{} after {number}", floods.len());
+    }
+}
+
+#[test]
+fn namespace_with_many_workloads_leaves_another_its_share() {
+    let budget = MemoryBudget::new(120);
+    let many: Vec<_> = (0..10).map(|_| budget.join("many")).collect();
+    let single = budget.join("single");
+    let floods: Vec<_> = many.iter().flat_map(|account| flood(account, 1)).collect();
+    assert_eq!(floods.len(), 80, "the share of the namespace, and the pool");
+    assert_eq!(flood(&single, 1).len(), 20);
+}
+
+#[test]
+fn namespace_counts_until_its_last_permit_is_dropped() {
+    let budget = MemoryBudget::new(120);
+    let (gone, stays) = (budget.join("gone"), budget.join("stays"));
+    let permit = gone.take(1).unwrap();
+    drop(gone);
+    assert_eq!(stays.share(), 20);
+    drop(permit);
+    assert_eq!(stays.share(), 30);
+}
+
+#[test]
+fn share_is_never_refused_while_threads_of_another_namespace_flood() {
+    let budget = MemoryBudget::new(4000);
+    let (large, small) = (budget.join("large"), budget.join("small"));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..200).for_each(|_| drop(flood(&large, 7))));
+        }
+        for _ in 0..20_000 {
+            let permits: Vec<_> = (0..6).map(|_| small.take(small.share() / 6)).collect();
+            assert!(permits.iter().all(Result::is_ok));
+            assert!(in_use(&budget).0 <= 4000);
+        }
+    });
+    assert_eq!(in_use(&budget), (0, 0));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Join(u8),
+    Leave(usize),
+    Take(usize, u64),
+    Drop(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        1 => (0..4u8).prop_map(Step::Join),
+        1 => any::<usize>().prop_map(Step::Leave),
+        8 => (any::<usize>(), 0..40u64).prop_map(|(member, bytes)| Step::Take(member, bytes)),
+        6 => any::<usize>().prop_map(Step::Drop),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn permits_never_exceed_budget_and_releases_balance(
+        bound in 0..300u64,
+        steps in prop::collection::vec(step(), 0..300),
+    ) {
+        let budget = MemoryBudget::new(bound);
+        let (mut members, mut permits) = (vec![budget.join("0")], Vec::new());
+        for step in steps {
+            match step {
+                Step::Join(namespace) => members.push(budget.join(&namespace.to_string())),
+                Step::Leave(member) if members.len() > 1 => drop(members.swap_remove(member % members.len())),
+                Step::Take(member, bytes) => permits.extend(members[member % members.len()].take(bytes)),
+                Step::Drop(permit) if !permits.is_empty() => drop(permits.swap_remove(permit % permits.len())),
+                Step::Leave(_) | Step::Drop(_) => {}
+            }
+            let sum: u64 = permits.iter().map(|permit| permit.bytes).sum();
+            prop_assert_eq!(in_use(&budget).0, sum);
+            prop_assert!(sum <= bound, "{} of {}", sum, bound);
+        }
+        permits.clear();
+        prop_assert_eq!(in_use(&budget), (0, 0));
+        members.clear();
+        prop_assert!(budget.0.namespaces.lock().is_empty());
+        prop_assert_eq!(budget.join("0").share(), bound / 4);
+    }
+
+    #[test]
+    fn take_within_share_succeeds_whatever_others_use(
+        bound in 0..300u64,
+        namespaces in prop::collection::vec(0..4u8, 1..8),
+        steps in prop::collection::vec(step(), 0..300),
+    ) {
+        let budget = MemoryBudget::new(bound);
+        let members: Vec<_> = namespaces.iter().map(|name| budget.join(&name.to_string())).collect();
+        let mut permits = Vec::new();
+        for step in steps {
+            match step {
+                Step::Take(member, bytes) => {
+                    let account = &members[member % members.len()];
+                    let fits = account.own.load(Ordering::Relaxed) + bytes <= account.share();
+                    let taken = account.take(bytes);
+                    prop_assert!(taken.is_ok() || !fits, "refused within the share of {}", account.share());
+                    permits.extend(taken);
+                }
+                Step::Drop(permit) if !permits.is_empty() => drop(permits.swap_remove(permit % permits.len())),
+                Step::Join(_) | Step::Leave(_) | Step::Drop(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! One memory budget for all workloads: a flood in one namespace takes no place of another.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(unreachable_pub, missing_debug_implementations, reason = "shared by test files, not published")]
+
+mod support;
+
+use std::cell::RefCell;
+
+use activator::args::Limits;
+use activator::memory::estimates::{CONNECTION_BYTES, STREAM_BYTES};
+use autoscaler::Protocol;
+use bytes::Bytes;
+use futures::future::select_all;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use support::pod::FakePod;
+use support::{Harness, LIMITS, eventually, http2_client, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const POD: &str = "127.0.0.2";
+const FULL: &str = "rouse_activator_memory_full_total";
+const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+
+/// A budget of so many connections without requests. A workload alone in its namespace, beside one
+/// other namespace, has a sixth of it for itself; half is for all.
+fn connections(count: u64) -> Limits {
+    Limits { queue_depth: 1000, memory_budget: Some(count * CONNECTION_BYTES), ..LIMITS }
+}
+
+/// So many connections, which send `bytes`. Those that are refused end.
+async fn flood(port: u16, count: usize, bytes: &[u8]) -> Vec<TcpStream> {
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let mut stream = within("a connection", TcpStream::connect(("127.0.0.1", port))).await.unwrap();
+        // A connection that is closed already cannot be written to.
+        let _ = stream.write_all(bytes).await;
+        streams.push(stream);
+    }
+    streams
+}
+
+fn get(harness: &Harness, port: u16) -> tokio::task::JoinHandle<support::ReceivedResponse> {
+    harness.send(Request::get(format!("http://127.0.0.1:{port}/")).body(Full::default()).unwrap())
+}
+
+#[tokio::test]
+async fn flood_of_one_namespace_leaves_another_its_places() {
+    let harness = Harness::with(connections(60), |_| {}).await;
+    let other = harness.another_in("market", "few", |_| {}).await;
+    let idle = flood(harness.port, 20, b"").await;
+    let held = flood(harness.port, 100, GET).await;
+    eventually("the rest is refused", || async { harness.metric(FULL) >= 80.0 }).await;
+    eventually("requests are held", || async { harness.held() >= 15 }).await;
+    let of_flood = harness.held();
+    assert!(of_flood <= 20, "{of_flood}");
+
+    let requests: Vec<_> = (0..9).map(|_| get(&harness, other)).collect();
+    harness.until_held(of_flood + 9).await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_in("market", "few", POD, true).await;
+    for request in requests {
+        assert_eq!(within("an answer", request).await.unwrap().status(), 200);
+    }
+
+    drop((idle, held));
+    let again = RefCell::new(Vec::new());
+    eventually("all 40 places of the flood are free again", || async {
+        let more = flood(harness.port, 1, GET).await;
+        again.borrow_mut().extend(more);
+        harness.held() == 40
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn flood_on_one_workload_leaves_others_of_its_namespace_their_places() {
+    let harness = Harness::with(connections(80), |_| {}).await;
+    let few = harness.another("few").await;
+    let _flood = flood(harness.port, 100, GET).await;
+    // An eighth is reserved for each of two workloads, and a quarter for another namespace.
+    eventually("the rest is refused", || async { harness.metric(FULL) >= 50.0 }).await;
+    eventually("requests are held", || async { harness.held() >= 48 }).await;
+    let of_flood = harness.held();
+    let _requests: Vec<_> = (0..9).map(|_| get(&harness, few)).collect();
+    harness.until_held(of_flood + 9).await;
+}
+
+#[tokio::test]
+async fn connection_beyond_the_budget_is_closed() {
+    for protocol in [Protocol::Http, Protocol::Tcp] {
+        let harness = Harness::with(connections(4), |workload| workload.ports[0].protocol = protocol).await;
+        let streams = flood(harness.port, 10, b"").await;
+        eventually("the rest is refused", || async { harness.metric(FULL) >= 7.0 }).await;
+        let ends = streams
+            .into_iter()
+            .map(|mut stream| Box::pin(async move { stream.read(&mut [0]).await.unwrap_or_default() }));
+        assert_eq!(within("an end", select_all(ends)).await.0, 0);
+    }
+}
+
+#[tokio::test]
+async fn request_beyond_the_budget_gets_503() {
+    let harness = Harness::with(connections(12), |_| {}).await;
+    let small = harness.get("/");
+    harness.until_held(1).await;
+    let large = || Request::post(harness.url("/")).body(Full::from(vec![0; 80_000])).unwrap();
+    let _held = harness.send(large());
+    harness.until_held(2).await;
+    let answer = within("refusal", harness.send(large())).await.unwrap();
+    assert_eq!((answer.status(), answer.header("retry-after")), (503, "1"));
+    assert_eq!(answer.problem()["reason"], "ActivatorMemoryFull");
+    assert_eq!(harness.metric(FULL), 1.0);
+    assert!(!small.is_finished());
+}
+
+#[tokio::test]
+async fn http2_stream_beyond_the_budget_gets_503_and_its_connection_stays() {
+    // A quarter of it is for another namespace.
+    let limits = Limits { memory_budget: Some(32 * STREAM_BYTES), ..LIMITS };
+    let harness = Harness::with(limits, |_| {}).await;
+    let client = http2_client();
+    let send = || {
+        let request = Request::get(harness.url("/")).body(Full::<Bytes>::default()).unwrap();
+        tokio::spawn(client.request(request))
+    };
+    let mut held = vec![send()];
+    harness.until_held(1).await;
+    held.extend((0..12).map(|_| send()));
+    harness.until_held(13).await;
+    held.extend((0..20).map(|_| send()));
+    eventually("the rest is refused", || async { harness.metric(FULL) >= 10.0 }).await;
+    let refused = loop {
+        match held.iter().position(tokio::task::JoinHandle::is_finished) {
+            Some(finished) => break held.swap_remove(finished).await.unwrap().unwrap(),
+            None => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    let mut served = 0;
+    for response in held {
+        let response = within("an answer", response).await.unwrap().unwrap();
+        served += usize::from(response.status() == 200);
+        response.into_body().collect().await.unwrap();
+    }
+    assert!(served >= 13, "{served}");
+}
+
+#[tokio::test]
+async fn tunnel_keeps_its_place_until_it_ends() {
+    let harness = Harness::with(connections(4), |_| {}).await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    let mut tunnel = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
+    let head = "GET /upgrade HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
+    tunnel.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(within("head", tunnel.read_u8()).await.unwrap());
+    }
+    let _idle = flood(harness.port, 3, b"").await;
+    eventually("one more is refused", || async { harness.metric(FULL) >= 1.0 }).await;
+    drop(tunnel);
+    eventually("its place is free", || async {
+        let mut stream = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
+        let _ = stream.write_all(GET).await;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.is_ok() && &status == b"HTTP/1.1 200"
+    })
+    .await;
+}
