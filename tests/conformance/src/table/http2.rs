@@ -449,6 +449,12 @@ fn floods() -> Vec<Http2Case> {
             .gets(1, ok())
             .with_short_header_timeout()
             .then_closes(),
+        case("a client without requests that replies to PING is disconnected", "RFC 9113, 9.1")
+            .sends([get(1, "/")])
+            .app_receives("GET / HTTP/2\n:authority: a")
+            .gets(1, ok())
+            .with_short_header_timeout()
+            .gets_goaway(NO_ERROR),
         case("endless resets of new streams end the connection", "CVE-2023-44487")
             .sends(resets)
             .app_receives_any()
