@@ -1,5 +1,5 @@
-//! Held requests while the activators are replaced, and kept connections after the route has
-//! changed to the pods.
+//! Held requests while the activators are replaced, kept connections after the route has changed
+//! to the pods, and new connections after an activator was killed.
 
 use std::time::Duration;
 
@@ -7,12 +7,15 @@ use anyhow::{Context, Result, ensure};
 use autoscaler::api::SksMode;
 use autoscaler::contract::ADMIN_PORT;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use system_tests::cluster::installation::{self, begin_exclusive};
-use system_tests::traffic::load::{self, Load, until_activators_respond};
+use system_tests::cluster::namespace::TestNamespace;
+use system_tests::traffic::load::{self, Load, until_activators_respond, until_first_response};
+use system_tests::wait;
 use system_tests::workloads::workload::{Workload, until_mode, until_replicas};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// The stock grace period: reports pause while activators are replaced, and must not lead to zero.
 const STOCK_GRACE: &str = "30s";
@@ -29,6 +32,10 @@ const KEPT: u32 = 50;
 const MOVED: Duration = Duration::from_secs(10);
 /// Period over which proxied requests are counted after that.
 const OBSERVED: Duration = Duration::from_secs(10);
+/// New connections a second while an activator is killed.
+const RATE: f64 = 50.0;
+/// Time in which a killed activator must have left the slices, and kube-proxy have followed.
+const LEFT: Duration = Duration::from_secs(5);
 /// Maximum share of requests through an activator in that period.
 const MAX_PROXIED: f64 = 0.01;
 
@@ -87,6 +94,57 @@ async fn kept_connections_reach_pods_ten_seconds_after_route_change() -> Result<
     ensure!(before > 0.0 && sent > 0, "no request came through an activator, or none was sent");
     ensure!(after - before <= MAX_PROXIED * sent as f64, "too many requests still come through an activator");
     namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn killed_activator_refuses_connections_for_seconds_only() -> Result<()> {
+    let namespace = begin_exclusive("killed").await?;
+    let client = namespace.client.clone();
+    let workload = Workload { target: "100".to_owned(), ..Workload::new("proxied") };
+    let workload = workload.annotated("target-burst-capacity", "-1").annotated("scale-to-zero", "false");
+    workload.create(&namespace).await?;
+    let url = workload.url(&namespace).await?;
+    until_first_response(&url, &namespace, PROXIED).await?;
+    until_mode(&namespace, "proxied", SksMode::Proxy).await?;
+    let killed = installation::ready_pods(&client, "activator").await?.pop().context("no activator")?;
+    let pod: Pod = installation::system_api(&client).get(&killed).await?;
+    let address = pod.status.and_then(|status| status.pod_ip).context("the activator has no address")?;
+    wait::until("the activator in the slices", PROXIED, || async {
+        Ok(is_in_slices(&namespace, "proxied", &address).await?.then_some(()))
+    })
+    .await?;
+
+    let mut load = Load::rate(&url, RATE, LEFT * 4).start(&namespace).await?;
+    let first = load.next().await.context("no request was sent")?;
+    ensure!(first.status == 200, "{first:?}");
+    let (killed_at, killed_ms) = (Instant::now(), now_ms());
+    installation::kill(&client, &killed).await?;
+    wait::until("the killed activator to leave the slices", LEFT, || async {
+        Ok((!is_in_slices(&namespace, "proxied", &address).await?).then_some(()))
+    })
+    .await?;
+    let left = killed_at.elapsed();
+    let responses = load.finish().await?;
+    let failed: Vec<_> = responses.iter().filter(|response| response.status != 200).collect();
+    let last = failed.iter().map(|response| response.sent_ms - killed_ms).fold(0.0, f64::max);
+    println!(
+        "{killed} was killed: it left the slices after {} ms; {} of {} requests failed, the last {last:.0} ms later",
+        left.as_millis(),
+        failed.len(),
+        responses.len()
+    );
+    ensure!(last <= LEFT.as_secs_f64() * 1000.0, "requests fail long after the kill: {:?}", failed.last());
+    installation::until_ready(&client, Duration::from_secs(60)).await?;
+    namespace.delete().await
+}
+
+/// Whether the slices of a Service have this endpoint.
+async fn is_in_slices(namespace: &TestNamespace, service: &str, address: &str) -> Result<bool> {
+    let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
+    let slices = namespace.api::<EndpointSlice>().list(&of_service).await?;
+    let mut endpoints = slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());
+    Ok(endpoints.any(|endpoint| endpoint.addresses.iter().any(|other| other == address)))
 }
 
 fn now_ms() -> f64 {
