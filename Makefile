@@ -17,8 +17,9 @@ H2SPEC := $(ROUSE_CACHE)/bin/h2spec
 # The same flags for all Go commands, so that vet, tests and the cluster's programs share their compiled packages.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(GOFLAGS)
-# One selection of members and features for all tests, so that they share one build.
+# One selection of members and features for lints and all tests, so that they share one build.
 ALL := --workspace --all-features --locked
+LINTING_CARGO := env RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/.ci/rustc cargo
 
 .PHONY: help
 help: ## Show this help
@@ -75,7 +76,7 @@ test: ## Run all tests and checks, and print how long each took
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
+	$(LINTING_CARGO) test $(ALL) --all-targets --no-run
 	@test -z "$$(gofmt -l tests/cluster | tee /dev/stderr)"
 	cd tests/cluster && go vet ./...
 	cd tests/cluster/policies && go vet ./...
@@ -99,15 +100,15 @@ $(CARGO_DENY):
 # Without doctests: no crate has any, and rustdoc would take seconds for each crate.
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster
-	cargo test $(ALL) --tests
+	$(LINTING_CARGO) test $(ALL) --tests
 
 # The fuzz tests run side by side: those of the proxies wait most of the time.
 .PHONY: fuzz
 fuzz: export FUZZ_SECONDS ?= 300
 fuzz: export FUZZ_SEED ?= $(shell date +%s)
 fuzz: ## Fuzz the proxies and the metrics-adapter for FUZZ_SECONDS (300), with a new seed each time
-	cargo test $(ALL) --test fuzz --no-run
-	@tests=$$(CARGO_TERM_COLOR=never cargo test $(ALL) --test fuzz --no-run 2>&1 | sed -n 's/^ *Executable .* (\(.*\))$$/\1/p'); \
+	$(LINTING_CARGO) test $(ALL) --test fuzz --no-run
+	@tests=$$(CARGO_TERM_COLOR=never $(LINTING_CARGO) test $(ALL) --test fuzz --no-run 2>&1 | sed -n 's/^ *Executable .* (\(.*\))$$/\1/p'); \
 	test -n "$$tests" && echo "$$tests" | xargs --max-procs 2 --max-args 1 sh -c 'exec "$$0" --nocapture'
 
 .PHONY: test-fuzz
@@ -117,7 +118,7 @@ test-fuzz: ## Fuzz for a minute
 .PHONY: test-h2spec
 test-h2spec: export H2SPEC := $(H2SPEC)
 test-h2spec: $(H2SPEC) ## Test both proxies with h2spec
-	cargo test $(ALL) --test h2spec -- --include-ignored
+	$(LINTING_CARGO) test $(ALL) --test h2spec -- --include-ignored
 
 $(H2SPEC): tests/conformance/h2spec/go.mod
 	@mkdir -p $(dir $@)
@@ -188,14 +189,14 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 # Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs.
 .PHONY: test-system
 test-system: images cluster-ready ## Run the system tests on a cluster of their own
-	cargo test $(ALL) --test system --no-run
+	$(LINTING_CARGO) test $(ALL) --test system --no-run
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies -- \
-	  cargo test $(ALL) --test system -- --ignored --nocapture --test-threads 4
+	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 4
 
 # A minute for each attack on each port. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile
 test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (2 hours; ARGS=--short for 2 minutes)
-	cargo build $(ALL) --bin hostile
+	$(LINTING_CARGO) build $(ALL) --bin hostile
 	tests/system/on-cluster rouse-hostile -- $(CARGO_TARGET_DIR)/debug/hostile $(ARGS)
 
 .PHONY: test-hostile-short
@@ -214,7 +215,7 @@ check-purity: ## Check the dependency trees of autoscaler, queue-proxy and the d
 
 .PHONY: check-crds
 check-crds: ## Compare deploy/crds.yaml with the Rust types
-	@cargo test $(ALL) --tests --no-run
+	@$(LINTING_CARGO) test $(ALL) --all-targets --no-run
 	@$(CARGO_TARGET_DIR)/debug/crdgen | diff deploy/crds.yaml - \
 	  || { echo 'deploy/crds.yaml differs from the Rust types; run make crds'; exit 1; }
 
@@ -225,7 +226,7 @@ crds: ## Write deploy/crds.yaml from the Rust types
 # A test that test-unit runs as well, so no further binary is built.
 .PHONY: check-reference
 check-reference: ## Compare the generated pages of docs/reference with the code
-	cargo test $(ALL) --test reference
+	$(LINTING_CARGO) test $(ALL) --test reference
 
 .PHONY: reference
 reference: ## Write the generated pages of docs/reference
