@@ -1,4 +1,4 @@
-//! Scenario: faults that nobody intends. Workloads sleep and wake while packets are lost or delayed,
+//! Scenario: faults without an attacker. Workloads sleep and wake while packets are lost or delayed,
 //! parts are cut off from each other, and processes are killed.
 
 mod load;
