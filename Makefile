@@ -6,8 +6,7 @@ export CARGO_TARGET_DIR ?= $(ROUSE_CACHE)/target
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-BINARIES := $(CARGO_TARGET_DIR)/$(HOST)/release
-PROXIES := $(CARGO_TARGET_DIR)/$(HOST)/proxy
+BINARIES := $(CARGO_TARGET_DIR)/$(HOST)/image
 IMAGE_NAMES := queue-proxy activator metrics-adapter zero-scaler sample-app
 export IMAGES := $(ROUSE_CACHE)/images/v$(VERSION)
 export CLUSTER := $(ROUSE_CACHE)/bin/cluster
@@ -44,15 +43,14 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 .PHONY: binaries
 binaries: export RUSTFLAGS := -C target-feature=+crt-static
 binaries: proxies ## Build the binaries
-	cargo build --release --locked --target $(HOST) --bin metrics-adapter --bin zero-scaler --bin sample-app
-	@ln -f $(PROXIES)/queue-proxy $(PROXIES)/activator $(BINARIES)/
+	cargo build --profile image --locked --target $(HOST) --bin metrics-adapter --bin zero-scaler --bin sample-app
 
 # Built one by one; Cargo.toml has the reason.
 .PHONY: proxies
 proxies: export RUSTFLAGS := -C target-feature=+crt-static
 proxies:
-	cargo build --profile proxy --locked --target $(HOST) --package queue-proxy
-	cargo build --profile proxy --locked --target $(HOST) --package activator
+	cargo build --profile image --locked --target $(HOST) --package queue-proxy
+	cargo build --profile image --locked --target $(HOST) --package activator
 
 # A step of its own in `make test`, where targets that depend on it run side by side.
 .PHONY: cluster-tool
@@ -132,12 +130,12 @@ bench: ## Measure the cost of a report, a decision and a request, and check the 
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 bench-proxies: proxies ## Compare queue-proxy and activator with nginx, haproxy and Envoy (9 minutes; ARGS=--quick for a short run)
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
-	  --queue-proxy $(PROXIES)/queue-proxy --activator $(PROXIES)/activator $(ARGS)
+	  --queue-proxy $(BINARIES)/queue-proxy --activator $(BINARIES)/activator $(ARGS)
 
 .PHONY: scale
-scale: ## Measure the metrics-adapter with up to 10,000 workloads (7 minutes; ARGS="--workloads 100" for a short run)
-	cargo build --release --locked --package metrics-adapter --package scale
-	$(CARGO_TARGET_DIR)/release/scale --metrics-adapter $(CARGO_TARGET_DIR)/release/metrics-adapter --cache $(ROUSE_CACHE) $(ARGS)
+scale: binaries ## Measure the metrics-adapter with up to 10,000 workloads (7 minutes; ARGS="--workloads 100" for a short run)
+	cargo build --release --locked --package scale
+	$(CARGO_TARGET_DIR)/release/scale --metrics-adapter $(BINARIES)/metrics-adapter --cache $(ROUSE_CACHE) $(ARGS)
 
 .PHONY: scale-restarts
 scale-restarts: ## Check the metrics of 200 HPAs while two metrics-adapters are replaced (4 minutes)
@@ -146,38 +144,37 @@ scale-restarts: ## Check the metrics of 200 HPAs while two metrics-adapters are 
 .PHONY: bench-held
 bench-held: export RUSTFLAGS := -C target-feature=+crt-static
 bench-held: proxies ## Measure the activator's memory with held requests, and how fast it releases them
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(PROXIES)/activator --held $(ARGS)
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --held $(ARGS)
 
 # The shipped binaries, with an API server in memory.
 .PHONY: scale-controller
 scale-controller: export RUSTFLAGS := -C target-feature=+crt-static
-scale-controller: proxies ## Measure the zero-scaler with 100, 1,000 and 10,000 workloads, without a cluster (2 minutes)
-	cargo build --release --locked --target $(HOST) --package zero-scaler
+scale-controller: binaries ## Measure the zero-scaler with 100, 1,000 and 10,000 workloads, without a cluster (2 minutes)
 	cargo run --release --locked --target $(HOST) --package scale-controller -- \
-	  --zero-scaler $(BINARIES)/zero-scaler --activator $(PROXIES)/activator $(ARGS)
+	  --zero-scaler $(BINARIES)/zero-scaler --activator $(BINARIES)/activator $(ARGS)
 
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 soak-proxies: SOAK_SECONDS ?= 3600
 soak-proxies: proxies ## Run queue-proxy at half load beside misbehaving clients for SOAK_SECONDS (3600), and check for leaks
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(PROXIES)/queue-proxy --soak $(SOAK_SECONDS)
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(BINARIES)/queue-proxy --soak $(SOAK_SECONDS)
 
 .PHONY: soak-activator
 soak-activator: export RUSTFLAGS := -C target-feature=+crt-static
 soak-activator: SOAK_SECONDS ?= 3600
 soak-activator: proxies ## Soak the activator in the same way
-	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(PROXIES)/activator --soak $(SOAK_SECONDS)
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --soak $(SOAK_SECONDS)
 
 # Symbols and frame pointers for perf, in a target directory of their own, because other flags rebuild everything.
 .PHONY: bench-proxies-profile
 bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
-bench-proxies-profile: export CARGO_PROFILE_PROXY_STRIP := none
+bench-proxies-profile: export CARGO_PROFILE_IMAGE_STRIP := none
 bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
 bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haproxy, envoy) under load with perf
-	cargo build --profile proxy --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
-	cargo build --profile proxy --locked --target $(HOST) --target-dir $(PROFILE) --package activator
+	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
+	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --package activator
 	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \
-	  --queue-proxy $(PROFILE)/$(HOST)/proxy/queue-proxy --activator $(PROFILE)/$(HOST)/proxy/activator \
+	  --queue-proxy $(PROFILE)/$(HOST)/image/queue-proxy --activator $(PROFILE)/$(HOST)/image/activator \
 	  --profile $(or $(PROXY),queue-proxy)
 
 # The tests with a cluster run alone: they check that it leaves nothing on the machine.
