@@ -113,7 +113,7 @@ impl MetricWatch {
             .modify(|autoscaler| {
                 autoscaler.meta_mut().managed_fields = None;
                 if let Ok(autoscaler) = &mut autoscaler.0 {
-                    autoscaler.status = None;
+                    Arc::make_mut(autoscaler).status = None;
                 }
             })
             .reflect(pod_autoscaler_writer)

@@ -140,7 +140,7 @@ impl Index {
 
     fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
         match &pod.0 {
-            Ok(pod) => Arc::new(Pod::from(pod)),
+            Ok(pod) => Arc::new(Pod::from(&**pod)),
             Err(undecodable) => {
                 let last = self.namespaces.get(pod).cloned();
                 last.unwrap_or_else(|| Arc::new(Pod::undecodable(&undecodable.metadata)))

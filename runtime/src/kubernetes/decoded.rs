@@ -5,9 +5,10 @@
 //! objects. This wrapper never fails for an object: it keeps the metadata and the error instead.
 //! kube's `DeserializeGuard` does the same, but copies each object once more and fails on metadata.
 //!
-//! Used by [`watch_objects`](super::watch_objects), whose module states what to do with the error.
+//! Used by [`watch_objects`](super::watch_objects). Its module states what to do with the error.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -18,9 +19,9 @@ use serde_json::Value;
 /// Bound of an error's text. serde quotes the value that does not fit, which may be large.
 const MAX_ERROR_BYTES: usize = 512;
 
-/// An object, or why it could not be decoded.
+/// An object, or why it could not be decoded. Clones share it: stores keep what a watch delivers.
 #[derive(Clone, Debug)]
-pub struct Decoded<K>(pub Result<K, Box<UndecodableObject>>);
+pub struct Decoded<K>(pub Result<Arc<K>, Arc<UndecodableObject>>);
 
 /// An object that does not fit its type.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -36,19 +37,19 @@ pub struct UndecodableObject {
 
 impl<K> From<K> for Decoded<K> {
     fn from(object: K) -> Self {
-        Self(Ok(object))
+        Self(Ok(Arc::new(object)))
     }
 }
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Value::deserialize(deserializer)?;
-        let decoded = K::deserialize(&object);
-        Ok(Self(decoded.map_err(|error| Box::new(UndecodableObject::new(&object, &error)))))
+        let decoded = K::deserialize(&object).map(Arc::new);
+        Ok(Self(decoded.map_err(|error| Arc::new(UndecodableObject::new(&object, &error)))))
     }
 }
 
-impl<K: Resource> Resource for Decoded<K> {
+impl<K: Resource + Clone> Resource for Decoded<K> {
     type DynamicType = K::DynamicType;
     type Scope = K::Scope;
 
@@ -77,8 +78,8 @@ impl<K: Resource> Resource for Decoded<K> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         match &mut self.0 {
-            Ok(object) => object.meta_mut(),
-            Err(undecodable) => &mut undecodable.metadata,
+            Ok(object) => Arc::make_mut(object).meta_mut(),
+            Err(undecodable) => &mut Arc::make_mut(undecodable).metadata,
         }
     }
 }

@@ -56,7 +56,7 @@ pub fn watch_objects<K>(
     mut errors: DecodeErrorLog,
 ) -> impl Stream<Item = Result<Event<Decoded<K>>, watcher::Error>> + Send + use<K>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     watch(api, config).default_backoff().inspect(move |event| {
         if let Ok(event) = event {
@@ -96,7 +96,7 @@ impl DecodeErrors {
 // === impl DecodeErrorLog ===
 
 impl DecodeErrorLog {
-    fn observe<K: Resource>(&mut self, event: &Event<Decoded<K>>) {
+    fn observe<K: Resource + Clone>(&mut self, event: &Event<Decoded<K>>) {
         match event {
             Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
@@ -118,7 +118,7 @@ impl DecodeErrorLog {
     }
 
     /// Returns whether the object is undecodable and its version logged.
-    fn applied<K: Resource>(&mut self, object: &Decoded<K>) -> bool {
+    fn applied<K: Resource + Clone>(&mut self, object: &Decoded<K>) -> bool {
         match &object.0 {
             Ok(_) if self.logged.is_empty() => false,
             Ok(_) => {
@@ -146,7 +146,7 @@ impl DecodeErrorLog {
     }
 }
 
-fn name_of<K: Resource>(object: &Decoded<K>) -> ObjectName {
+fn name_of<K: Resource + Clone>(object: &Decoded<K>) -> ObjectName {
     let meta = object.meta();
     (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }

@@ -77,7 +77,7 @@ impl std::fmt::Debug for ClusterCache {
 
 impl ClusterCache {
     /// The HPA of a workload.
-    pub fn hpa(&self, key: &Key) -> Option<HorizontalPodAutoscaler> {
+    pub fn hpa(&self, key: &Key) -> Option<Arc<HorizontalPodAutoscaler>> {
         get(&self.hpas, &key.namespace, &key.name)?.0.as_ref().ok().cloned()
     }
 
@@ -88,7 +88,7 @@ impl ClusterCache {
     }
 
     /// The PodAutoscaler of a workload.
-    pub fn autoscaler(&self, key: &Key) -> Option<PodAutoscaler> {
+    pub fn autoscaler(&self, key: &Key) -> Option<Arc<PodAutoscaler>> {
         get(&self.autoscalers, &key.namespace, &key.name)?.0.as_ref().ok().cloned()
     }
 
@@ -104,7 +104,7 @@ impl ClusterCache {
 
     /// The ServerlessService of a workload.
     pub fn serverless_service(&self, key: &Key) -> Option<ServerlessService> {
-        get(&self.serverless_services, &key.namespace, &key.name)?.0.as_ref().ok().cloned()
+        get(&self.serverless_services, &key.namespace, &key.name)?.0.as_deref().ok().cloned()
     }
 
     /// A Service.
@@ -113,7 +113,11 @@ impl ClusterCache {
     }
 
     /// The other HPAs with the same target.
-    pub fn sibling_hpas(&self, key: &Key, hpa: &HorizontalPodAutoscaler) -> Vec<HorizontalPodAutoscaler> {
+    pub fn sibling_hpas(
+        &self,
+        key: &Key,
+        hpa: &HorizontalPodAutoscaler,
+    ) -> Vec<Arc<HorizontalPodAutoscaler>> {
         let target = &hpa.spec.scale_target_ref;
         let all = self.hpas_of_target(&key.namespace, &target.kind, &target.name);
         all.into_iter().filter(|(other, _)| other != key).map(|(_, hpa)| hpa).collect()
@@ -125,7 +129,7 @@ impl ClusterCache {
         namespace: &str,
         kind: &str,
         name: &str,
-    ) -> Vec<(Key, HorizontalPodAutoscaler)> {
+    ) -> Vec<(Key, Arc<HorizontalPodAutoscaler>)> {
         let all = self.hpas_by_target.of(&ObjectName::new(namespace, kind, name));
         all.into_iter().filter_map(|key| Some((key.clone(), self.hpa(&key)?))).collect()
     }

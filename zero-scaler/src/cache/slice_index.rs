@@ -185,7 +185,7 @@ impl Slices {
     /// The slice; of an undecodable one the last decoded version, if there is one.
     fn newest(&self, slice: &Decoded<EndpointSlice>) -> Option<Arc<EndpointSlice>> {
         match &slice.0 {
-            Ok(slice) => Some(Arc::new(slice.clone())),
+            Ok(slice) => Some(slice.clone()),
             Err(undecodable) => self.stored(&undecodable.metadata).cloned(),
         }
     }
@@ -274,7 +274,7 @@ mod tests {
             labels.insert(MANAGED_BY.into(), SLICE_MANAGER.into());
             labels.insert(WORKLOAD_LABEL.into(), "web".into());
             let ports: Vec<_> = ports.iter().map(|port| serde_json::json!({"port": port})).collect();
-            slice.0.as_mut().unwrap().ports = serde_json::from_value(ports.into()).unwrap();
+            Arc::make_mut(slice.0.as_mut().unwrap()).ports = serde_json::from_value(ports.into()).unwrap();
             slice
         };
         let (index, none) = (SliceIndex::default(), Vec::<u16>::new());

@@ -63,7 +63,7 @@ impl<T> TrimmedStore<T> {
     /// Applies a watch event. An object for which `read` returns `None` is not kept.
     pub fn apply<K>(&self, event: &Event<Decoded<K>>, read: impl Fn(&K) -> Option<T>)
     where
-        K: Resource<DynamicType = ()>,
+        K: Resource<DynamicType = ()> + Clone,
     {
         match event {
             Event::Init => self.exclusive().listing = Objects::default(),
@@ -95,7 +95,7 @@ impl<T> Default for Objects<T> {
 }
 
 impl<T> Objects<T> {
-    fn put<K: Resource>(&mut self, object: &Decoded<K>, read: impl Fn(&K) -> Option<T>) {
+    fn put<K: Resource + Clone>(&mut self, object: &Decoded<K>, read: impl Fn(&K) -> Option<T>) {
         self.remove(object);
         let Some(key) = key_of(object) else { return };
         match &object.0 {
@@ -106,7 +106,7 @@ impl<T> Objects<T> {
         }
     }
 
-    fn remove<K: Resource>(&mut self, object: &Decoded<K>) {
+    fn remove<K: Resource + Clone>(&mut self, object: &Decoded<K>) {
         let Some(key) = key_of(object) else { return };
         self.decoded.remove(&key);
         self.undecodable.remove(&key);

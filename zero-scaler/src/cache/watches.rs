@@ -335,7 +335,7 @@ impl Links {
 fn trim_hpa(hpa: &mut Decoded<HorizontalPodAutoscaler>) {
     trim_own(hpa);
     if let Ok(hpa) = &mut hpa.0
-        && let Some(status) = &mut hpa.status
+        && let Some(status) = &mut Arc::make_mut(hpa).status
     {
         status.current_metrics = None;
         let conditions = status.conditions.take().unwrap_or_default();

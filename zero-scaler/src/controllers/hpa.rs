@@ -67,7 +67,7 @@ pub async fn reconcile(
 /// Evaluates an HPA together with the other HPAs of its namespace, from the cache.
 pub fn evaluate(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> HpaAcceptance {
     let siblings = context.cache.sibling_hpas(key, hpa);
-    accept(hpa, &siblings, &context.config(), context.custom_metrics)
+    accept(hpa, siblings.iter().map(AsRef::as_ref), &context.config(), context.custom_metrics)
 }
 
 async fn apply_pod_autoscaler(
@@ -93,7 +93,7 @@ async fn apply_pod_autoscaler(
     report_problems(key, hpa, context, &accepted.advice, Duration::MAX);
     let uid = hpa.metadata.uid.as_deref();
     let existing = context.cache.autoscaler(key);
-    if existing.is_none_or(|existing| differs(&existing, accepted) || !is_owned_by(&existing, uid)) {
+    if existing.is_none_or(|existing| differs(&existing, accepted) || !is_owned_by(existing.as_ref(), uid)) {
         apply::<PodAutoscaler>(&context.clients.rate_limited, &desired(key, hpa, accepted)).await?;
         tracing::info!("PodAutoscaler applied for HPA");
     }
@@ -116,9 +116,9 @@ fn is_written_for_hpa(key: &Key, context: &Context) -> bool {
 async fn release(key: &Key, hpa: &HorizontalPodAutoscaler, context: &Context) -> Result<(), ReconcileError> {
     context.reports.warnings.is_new(key, "");
     if let Some(existing) = context.cache.autoscaler(key)
-        && is_owned_by(&existing, hpa.metadata.uid.as_deref())
+        && is_owned_by(existing.as_ref(), hpa.metadata.uid.as_deref())
     {
-        delete(&context.clients.rate_limited, &existing).await?;
+        delete(&context.clients.rate_limited, existing.as_ref()).await?;
         let note = format!("deleted PodAutoscaler {}: the HPA has no metric of Rouse any more", key.name);
         context.reports.events.normal(hpa, Reason::Released, note);
     }

@@ -84,7 +84,7 @@ async fn scale_if_orphan(target: &Target, context: &Context) -> Result<(), Recon
     tracing::info!(%namespace, %kind, %name, "scaled an orphan from 0 to 1");
     if let Some((_, hpa)) = hpas.first() {
         let note = format!("scaled from 0 to 1: {kind} {name:?} is no longer managed by Rouse");
-        context.reports.events.normal(hpa, Reason::ScaledFromZero, note);
+        context.reports.events.normal(hpa.as_ref(), Reason::ScaledFromZero, note);
     }
     Ok(())
 }

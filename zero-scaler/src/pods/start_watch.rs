@@ -406,7 +406,7 @@ mod tests {
     async fn reports_ready_pod_without_sidecar_unless_others_are_starting() {
         let mut test = FinderTest::start(None);
         let mut old = pod("a", "Ready");
-        old.0.as_mut().unwrap().spec.as_mut().unwrap().containers.truncate(1);
+        Arc::make_mut(old.0.as_mut().unwrap()).spec.as_mut().unwrap().containers.truncate(1);
         test.list(&[old]);
         assert_eq!(test.next_problem().await, Some(StartProblem::NoSidecar("a".into())));
         test.send(Event::Apply(pod("b", "ContainerCreating")));

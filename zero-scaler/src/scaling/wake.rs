@@ -66,7 +66,7 @@ pub struct WorkloadAtZero {
     /// The cached scale; `None` if it has to be read.
     pub scale: Option<Scale>,
     /// The object of the events.
-    pub autoscaler: PodAutoscaler,
+    pub autoscaler: Arc<PodAutoscaler>,
 }
 
 /// Looks up workloads. A trait, so that tests need no watches.
@@ -97,7 +97,7 @@ pub struct WakePath<S, W> {
     in_flight: Mutex<HashSet<Key>>,
     last_requested: Mutex<HashMap<Key, Instant>>,
     /// PodAutoscalers of the workloads whose last wake was written by this replica.
-    scaled_here: Mutex<HashMap<Key, PodAutoscaler>>,
+    scaled_here: Mutex<HashMap<Key, Arc<PodAutoscaler>>>,
     reconciles: Arc<WorkQueue>,
     events: Events,
     metrics: Metrics,
@@ -193,7 +193,7 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> WakePath<S, W> {
             // Removed, so that several activators' reports of one wake give one event.
             if let Some(autoscaler) = self.scaled_here.lock().remove(&slow.key) {
                 self.events.warning(
-                    &autoscaler,
+                    autoscaler.as_ref(),
                     Reason::SlowWake,
                     format!("a request was held for long: {}", slow.parts),
                 );
@@ -307,7 +307,7 @@ impl<S: ScaleAccess, W: WorkloadsAtZero> WakePath<S, W> {
             workload.size
         );
         self.metrics.scale_writes.with_label_values(&["wake"]).inc();
-        self.events.normal(&workload.autoscaler, Reason::ScaledFromZero, note);
+        self.events.normal(workload.autoscaler.as_ref(), Reason::ScaledFromZero, note);
     }
 
     /// False if a wake of the workload is in flight, or too many are.
@@ -437,7 +437,7 @@ pub(crate) mod tests {
             target: autoscaler.spec.scale_target_ref.clone(),
             size: 2,
             scale: Some(scale),
-            autoscaler,
+            autoscaler: Arc::new(autoscaler),
         }
     }
 
@@ -604,7 +604,7 @@ pub(crate) mod tests {
 
     #[test]
     fn first_size_stays_within_bounds() {
-        let mut autoscaler = workload("1").autoscaler;
+        let mut autoscaler = PodAutoscaler::clone(&workload("1").autoscaler);
         let config = AutoscalerConfig { initial_scale: 3, ..AutoscalerConfig::default() };
         let (mut settings, _) = autoscaler.spec.settings(&config, &Default::default());
         let mut size = |activation_scale| {

@@ -21,7 +21,7 @@ pub(super) struct ListedKeys {
 
 impl ListedKeys {
     /// The changes of an event. An undecodable object changes nothing, and stays listed.
-    pub(super) fn apply<K: Resource, T>(
+    pub(super) fn apply<K: Resource + Clone, T>(
         &mut self,
         event: Event<Decoded<K>>,
         read: impl Fn(&K) -> T,
@@ -49,7 +49,7 @@ impl ListedKeys {
         }
     }
 
-    fn applied<K: Resource, T>(
+    fn applied<K: Resource + Clone, T>(
         &mut self,
         object: &Decoded<K>,
         read: impl Fn(&K) -> T,

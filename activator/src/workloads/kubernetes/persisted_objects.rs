@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -29,8 +30,8 @@ const LARGEST_BYTES: u64 = 256 << 20;
 #[derive(Debug)]
 pub(super) struct PersistedObjects<K> {
     path: Option<PathBuf>,
-    objects: BTreeMap<Key, K>,
-    listing: BTreeMap<Key, K>,
+    objects: BTreeMap<Key, Arc<K>>,
+    listing: BTreeMap<Key, Arc<K>>,
     /// When to write changes that are not written yet.
     due: Option<Instant>,
 }
@@ -74,7 +75,7 @@ impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
         self.due.get_or_insert_with(|| Instant::now() + WRITE_INTERVAL);
     }
 
-    fn newest(&self, object: &Decoded<K>) -> Option<(Key, K)> {
+    fn newest(&self, object: &Decoded<K>) -> Option<(Key, Arc<K>)> {
         let key = key_of(object)?;
         let newest = object.0.as_ref().ok().or_else(|| self.objects.get(&key))?.clone();
         Some((key, newest))
@@ -89,7 +90,7 @@ impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
     pub(super) async fn write(&mut self) {
         self.due = None;
         let Some(path) = self.path.clone() else { return };
-        let objects: Vec<&K> = self.objects.values().collect();
+        let objects: Vec<&K> = self.objects.values().map(AsRef::as_ref).collect();
         let written = match serde_json::to_vec(&objects) {
             Ok(text) => tokio::task::spawn_blocking(move || replace(&path, &text)).await,
             Err(error) => Ok(Err(error.into())),
