@@ -1,10 +1,10 @@
-//! Bracket: the largest target that is known to be good, and the smallest that is known to be bad.
+//! Bracket: the largest target with a good result, and the smallest with a bad one.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Time after which a bad target may be tried again.
+/// Time after which a raise to a bad target is allowed again.
 const FORGET: Duration = Duration::from_secs(3600);
 /// A bad target this far above another one does not replace it.
 const NARROW: f64 = 1.15;
@@ -20,7 +20,7 @@ pub(super) struct Tried {
     pub(super) at: Duration,
 }
 
-/// What is known about targets in this epoch and regime.
+/// The results of targets in this epoch and regime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Bracket {
     pub(super) good: Option<Tried>,

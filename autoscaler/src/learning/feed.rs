@@ -54,7 +54,7 @@ impl Feed {
         self.check_pods(at, pods, needs_app)
     }
 
-    /// The fault whose probation still lasts. A feed that stopped is a gap.
+    /// The last fault, until the end of its probation. A feed that stopped is a gap.
     pub(super) fn fault(&self, now: Duration) -> Option<FreezeReason> {
         match self.last {
             Some(last) if now.saturating_sub(last) > GAP => Some(FreezeReason::Gap),

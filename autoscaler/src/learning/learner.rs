@@ -212,11 +212,9 @@ impl Learner {
             all.add(&second);
             pressure.include(pod);
         }
-        if all.seconds > 0.0 {
-            self.regime.add(&all);
-        }
         self.shadow.add_requests(all.completions, all.misses);
         if all.seconds > 0.0 {
+            self.regime.add(&all);
             self.aftermath.add(&all, pressure);
             self.overloaded += u32::from(all.mean_load() > OVERLOAD * self.target);
         }

@@ -159,8 +159,7 @@ impl Learner {
 
     fn lower(&mut self, assessment: &Assessment, at: Duration) {
         let tried = self.tried(assessment, at);
-        let early = self.began_at.is_none_or(|began| at.saturating_sub(began) < BEFORE_LOWERS);
-        if early {
+        if self.is_early(at, BEFORE_LOWERS) {
             return;
         }
         if self.lowered_in_vain() {
@@ -182,7 +181,7 @@ impl Learner {
         let target = self.target * PROBE;
         match () {
             () if lowered && self.lowered_in_vain() => self.freeze(at),
-            () if self.began_at.is_some_and(|began| at.saturating_sub(began) < BEFORE_RAISES) => {}
+            () if self.is_early(at, BEFORE_RAISES) => {}
             () if self.has_effect(self.spec.clamp(target)) => self.change_to(target, ChangeKind::Lower, at),
             () => self.phase = Phase::Settled,
         }
@@ -193,8 +192,7 @@ impl Learner {
         if let Some(change) = self.last_change {
             self.change_to(change.from, ChangeKind::Restore, at);
         }
-        self.frozen_until = at.saturating_add(BETWEEN_CHANGES.max(Duration::from_secs(self.pause)));
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.frozen_until = at.saturating_add(BETWEEN_CHANGES.max(self.next_pause()));
     }
 
     fn settle(&mut self, assessment: &Assessment, at: Duration) {
@@ -206,8 +204,7 @@ impl Learner {
     }
 
     fn raise(&mut self, assessment: &Assessment, at: Duration, factors: &[f64]) {
-        let early = self.began_at.is_none_or(|began| at.saturating_sub(began) < BEFORE_RAISES);
-        if early || at < self.raise_after {
+        if self.is_early(at, BEFORE_RAISES) || at < self.raise_after {
             return;
         }
         let mut targets = factors.iter().map(|factor| self.spec.clamp(self.target * factor));
@@ -269,9 +266,20 @@ impl Learner {
         let tried = Tried { target: self.target, severity, at };
         let from = self.last_change.map_or(self.target, |change| change.from);
         self.bracket.record_bad(tried);
-        self.raise_after = at.saturating_add(Duration::from_secs(self.pause));
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.raise_after = at.saturating_add(self.next_pause());
         self.change_to(from, ChangeKind::Restore, at);
+    }
+
+    /// The pause of raises that begins now. The one after it takes twice as long.
+    fn next_pause(&mut self) -> Duration {
+        let pause = Duration::from_secs(self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+
+    /// Whether the data of the epoch are younger than `least`.
+    fn is_early(&self, at: Duration, least: Duration) -> bool {
+        self.began_at.is_none_or(|began| at.saturating_sub(began) < least)
     }
 
     fn record_good(&mut self, assessment: &Assessment, at: Duration) {
