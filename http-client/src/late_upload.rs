@@ -1,4 +1,4 @@
-//! LateUpload: the rest of an upload whose response has begun.
+//! LateUpload: the rest of an upload, after the head of the response.
 //!
 //! The server responds before the upload is complete. The upload goes on in a task of its own,
 //! which ends some time after the response: a server that stops reading would otherwise keep the

@@ -103,7 +103,7 @@ impl HttpHandler {
         Self { context, workload, pod_port, schedulers }
     }
 
-    /// Counts a new connection, whose requests this handler will get.
+    /// Counts a new connection to this port.
     pub fn connection_arrived(&self) {
         self.context.arrivals.record();
     }

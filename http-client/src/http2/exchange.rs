@@ -20,7 +20,7 @@ use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
 use crate::response::{Http2Body, ResponseBody, check_framing};
 
-/// A request whose head is sent.
+/// A request after its head was sent.
 pub(super) struct Exchange<B> {
     response: ResponseFuture,
     /// `None` after the end of the body.

@@ -62,7 +62,11 @@ impl<B: RequestBody> Upload<B> {
                     self.to.send_reset(Reason::CANCEL);
                     return Poll::Ready(Err(Error::RequestBody(error.into())));
                 }
-                None => return Poll::Ready(self.end()),
+                None => {
+                    // Fails only if the stream was reset.
+                    let _ = self.to.send_data(Bytes::new(), true);
+                    return Poll::Ready(Ok(()));
+                }
             }
         }
     }
@@ -95,11 +99,5 @@ impl<B: RequestBody> Upload<B> {
                 true
             }),
         }
-    }
-
-    fn end(&mut self) -> Result<(), Error> {
-        // Fails only if the stream was reset.
-        let _ = self.to.send_data(Bytes::new(), true);
-        Ok(())
     }
 }
