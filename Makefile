@@ -40,17 +40,12 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 	done
 
 # Static, so that an image needs nothing but the binary. --target keeps the flag away from build scripts and macros.
+# The queue-proxy is built alone, because features of shared dependencies unify across the packages of one build.
 .PHONY: binaries
 binaries: export RUSTFLAGS := -C target-feature=+crt-static
-binaries: proxies ## Build the binaries
-	cargo build --profile image --locked --target $(HOST) --bin metrics-adapter --bin zero-scaler --bin sample-app
-
-# Built one by one; Cargo.toml has the reason.
-.PHONY: proxies
-proxies: export RUSTFLAGS := -C target-feature=+crt-static
-proxies:
-	cargo build --profile image --locked --target $(HOST) --package queue-proxy
-	cargo build --profile image --locked --target $(HOST) --package activator
+binaries: ## Build the binaries
+	cargo build --profile image --locked --target $(HOST) --bin queue-proxy
+	cargo build --profile image --locked --target $(HOST) --bin activator --bin metrics-adapter --bin zero-scaler --bin sample-app
 
 # A step of its own in `make test`, where targets that depend on it run side by side.
 .PHONY: cluster-tool
@@ -128,7 +123,7 @@ bench: ## Measure the cost of a report, a decision and a request, and check the 
 
 .PHONY: bench-proxies
 bench-proxies: export RUSTFLAGS := -C target-feature=+crt-static
-bench-proxies: proxies ## Compare queue-proxy and activator with nginx, haproxy and Envoy (9 minutes; ARGS=--quick for a short run)
+bench-proxies: binaries ## Compare queue-proxy and activator with nginx, haproxy and Envoy (9 minutes; ARGS=--quick for a short run)
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- \
 	  --queue-proxy $(BINARIES)/queue-proxy --activator $(BINARIES)/activator $(ARGS)
 
@@ -143,7 +138,7 @@ scale-restarts: ## Check the metrics of 200 HPAs while two metrics-adapters are 
 
 .PHONY: bench-held
 bench-held: export RUSTFLAGS := -C target-feature=+crt-static
-bench-held: proxies ## Measure the activator's memory with held requests, and how fast it releases them
+bench-held: binaries ## Measure the activator's memory with held requests, and how fast it releases them
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --held $(ARGS)
 
 # The shipped binaries, with an API server in memory.
@@ -156,13 +151,13 @@ scale-controller: binaries ## Measure the zero-scaler with 100, 1,000 and 10,000
 .PHONY: soak-proxies
 soak-proxies: export RUSTFLAGS := -C target-feature=+crt-static
 soak-proxies: SOAK_SECONDS ?= 3600
-soak-proxies: proxies ## Run queue-proxy at half load beside misbehaving clients for SOAK_SECONDS (3600), and check for leaks
+soak-proxies: binaries ## Run queue-proxy at half load beside misbehaving clients for SOAK_SECONDS (3600), and check for leaks
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --queue-proxy $(BINARIES)/queue-proxy --soak $(SOAK_SECONDS)
 
 .PHONY: soak-activator
 soak-activator: export RUSTFLAGS := -C target-feature=+crt-static
 soak-activator: SOAK_SECONDS ?= 3600
-soak-activator: proxies ## Soak the activator in the same way
+soak-activator: binaries ## Soak the activator in the same way
 	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --soak $(SOAK_SECONDS)
 
 # Symbols and frame pointers for perf, in a target directory of their own, because other flags rebuild everything.
@@ -171,8 +166,8 @@ bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
 bench-proxies-profile: export CARGO_PROFILE_IMAGE_STRIP := none
 bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
 bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haproxy, envoy) under load with perf
-	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy
-	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --package activator
+	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --bin queue-proxy
+	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --bin activator
 	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \
 	  --queue-proxy $(PROFILE)/$(HOST)/image/queue-proxy --activator $(PROFILE)/$(HOST)/image/activator \
 	  --profile $(or $(PROXY),queue-proxy)
