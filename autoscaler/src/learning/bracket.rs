@@ -30,6 +30,12 @@ pub(super) struct Bracket {
 // === impl Bracket ===
 
 impl Bracket {
+    /// Whether the restored results are usable.
+    pub(super) fn is_valid(&self) -> bool {
+        let valid = |tried: Tried| tried.target > 0.0 && tried.target.is_finite() && tried.severity >= 0.0;
+        [self.good, self.bad].into_iter().flatten().all(valid)
+    }
+
     /// Records a good target. A bad one below it was bad luck.
     pub(super) fn record_good(&mut self, tried: Tried) {
         if self.good.is_none_or(|good| tried.target >= good.target || good.severity > 1.0) {

@@ -25,7 +25,7 @@ const SAME: f64 = 0.05;
 const NOISE: f64 = 1.5;
 
 /// Sums of seconds of pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sums {
     /// Seconds of pods.
     pub(super) seconds: f64,
@@ -41,9 +41,20 @@ pub(super) struct Sums {
 
 /// The curve of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "StoredBins", try_from = "StoredBins")]
 pub(super) struct LoadCurve {
     bins: Vec<Sums>,
 }
+
+/// The bins that have data, each with its place. A workload has few of them, and its state is
+/// sent with each decision.
+#[derive(Serialize, Deserialize)]
+struct StoredBins(Vec<(usize, [f64; 5])>);
+
+/// A stored bin has a place that the curve does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("bin {0} is beyond the last bin of the load curve, {last}", last = BINS - 1)]
+struct NoSuchBin(usize);
 
 // === impl Sums ===
 
@@ -86,6 +97,11 @@ impl Sums {
 
     fn is_known(&self) -> bool {
         self.completions >= KNOWN
+    }
+
+    /// Whether there is as much as one second of a pod. Less is the rest of a faded past.
+    fn has_data(&self) -> bool {
+        self.seconds >= 1.0
     }
 }
 
@@ -175,6 +191,29 @@ impl LoadCurve {
     }
 }
 
+// === impl StoredBins ===
+
+impl From<LoadCurve> for StoredBins {
+    fn from(curve: LoadCurve) -> Self {
+        let stored = |bin: &Sums| [bin.seconds, bin.load, bin.completions, bin.time, bin.misses];
+        let bins = curve.bins.iter().enumerate().filter(|(_, bin)| bin.has_data());
+        Self(bins.map(|(place, bin)| (place, stored(bin))).collect())
+    }
+}
+
+impl TryFrom<StoredBins> for LoadCurve {
+    type Error = NoSuchBin;
+
+    fn try_from(stored: StoredBins) -> Result<Self, NoSuchBin> {
+        let mut curve = Self::default();
+        for (place, [seconds, load, completions, time, misses]) in stored.0 {
+            let bin = curve.bins.get_mut(place).ok_or(NoSuchBin(place))?;
+            *bin = Sums { seconds, load, completions, time, misses };
+        }
+        Ok(curve)
+    }
+}
+
 fn index(load: f64) -> usize {
     // `as` saturates, and is 0 for NaN.
     (((load / FIRST).log2() * PER_OCTAVE).ceil().max(0.0) as usize).min(BINS - 1)
@@ -182,4 +221,29 @@ fn index(load: f64) -> usize {
 
 fn ratio(sum: f64, count: f64) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_curve_has_only_bins_with_data() {
+        let mut curve = LoadCurve::default();
+        let second = Sums { seconds: 4.0, load: 20.0, completions: 400.0, time: 40.5, misses: 3.0 };
+        curve.add(&second);
+        curve.add(&Sums { seconds: 0.5, load: 50.0, ..second });
+        let json = serde_json::to_string(&curve).unwrap();
+        assert_eq!(json, "[[18,[4.0,20.0,400.0,40.5,3.0]]]");
+        let stored: LoadCurve = serde_json::from_str(&json).unwrap();
+        assert!(stored.is_valid());
+        assert_eq!(stored.bins.get(18), Some(&second));
+        assert_eq!(stored.bins.iter().filter(|bin| bin.has_data()).count(), 1);
+    }
+
+    #[test]
+    fn rejects_stored_bin_beyond_the_last() {
+        let error = serde_json::from_str::<LoadCurve>("[[48,[1.0,1.0,1.0,1.0,1.0]]]").unwrap_err();
+        assert!(error.to_string().contains("bin 48"), "{error}");
+    }
 }

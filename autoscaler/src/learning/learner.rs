@@ -4,11 +4,12 @@
 //! [`decide`](Learner::decide) with each decision. Steps happen at the end of a block of ten
 //! seconds; the child module `steps` has them.
 
+mod state;
 mod steps;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+pub use state::LearnerState;
 
 use super::bounds::LearningSpec;
 use super::bracket::Bracket;
@@ -32,6 +33,8 @@ const YOUNG: Duration = Duration::from_secs(10);
 const AT_LOAD: f64 = 0.6;
 /// Age after which a stored state is of no use.
 const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Relative difference of two user's targets that is one of their JSON texts.
+const SAME_TARGET: f64 = 1e-9;
 /// Factor on the target at an out-of-memory kill.
 const AFTER_KILL: f64 = 0.7;
 
@@ -97,21 +100,6 @@ enum ChangeKind {
     Restore,
 }
 
-/// The part of the state that outlives a restart.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LearnerState {
-    epoch: u64,
-    target: f64,
-    user_target: f64,
-    memory_cap: Option<f64>,
-    settled: bool,
-    reverted: bool,
-    bracket: Bracket,
-    curve: LoadCurve,
-    saved_at: Duration,
-}
-
 // === impl Learner ===
 
 impl Learner {
@@ -147,8 +135,10 @@ impl Learner {
     pub fn restore(spec: LearningSpec, epoch: u64, state: LearnerState, now: Duration) -> Self {
         let mut learner = Self::new(spec, epoch);
         let age = now.saturating_sub(state.saved_at);
-        let same = state.epoch == epoch && state.user_target == spec.user_target;
-        if same && age <= STORED_FOR && state.curve.is_valid() && state.target.is_finite() {
+        let same_target = (state.user_target / spec.user_target - 1.0).abs() < SAME_TARGET;
+        let same = state.epoch == epoch && same_target;
+        let valid = state.curve.is_valid() && state.bracket.is_valid() && state.target.is_finite();
+        if same && age <= STORED_FOR && valid {
             learner.target = spec.clamp(state.target);
             learner.memory_cap = state.memory_cap;
             learner.bracket = state.bracket;
@@ -339,9 +329,11 @@ impl Learner {
     }
 
     fn change_to(&mut self, target: f64, kind: ChangeKind, at: Duration) {
-        let capped = target.min(self.memory_cap.unwrap_or(f64::INFINITY));
-        let target = self.spec.clamp(capped);
-        if capped.is_nan() || target == self.target {
+        if target.is_nan() {
+            return;
+        }
+        let target = self.spec.clamp(target.min(self.memory_cap.unwrap_or(f64::INFINITY)));
+        if target == self.target {
             return;
         }
         let sums = &self.trial.sums;

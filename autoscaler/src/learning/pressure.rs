@@ -15,6 +15,9 @@ const KNEE: f64 = 1.5;
 /// Standard deviations of a sure result.
 const SURE: f64 = 2.0;
 
+/// Largest severity.
+const MOST_SEVERE: f64 = 1e6;
+
 /// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Assessment {
@@ -55,6 +58,8 @@ impl Assessment {
             (Some(budget), None) if is_between(trial, budget) => (Pressure::Unknown, 1.0),
             (Some(budget), _) => of_misses(trial, budget * USE),
         };
+        // JSON has no infinity, and a state with one could not be restored.
+        let severity = if severity.is_nan() { 1.0 } else { severity.clamp(0.0, MOST_SEVERE) };
         Self { pressure, severity, slowdown }
     }
 }

@@ -90,7 +90,12 @@ fn apply(learner: &mut Learner, call: Call) {
         Call::BeginEpoch(epoch) => learner.begin_epoch(epoch),
         Call::SetSpec(spec) => learner.set_spec(spec),
         Call::Restart(at) => {
-            *learner = Learner::restore(learner.spec, learner.epoch, learner.state(at), at);
+            let stored = serde_json::to_string(&learner.state(at)).unwrap();
+            match serde_json::from_str(&stored) {
+                Ok(state) => *learner = Learner::restore(learner.spec, learner.epoch, state, at),
+                // JSON has no infinity.
+                Err(error) => assert!(!learner.spec.user_target.is_finite(), "{error}: {stored}"),
+            }
         }
     }
 }
@@ -122,6 +127,44 @@ proptest! {
             let pod = PodSecond { age: Duration::from_secs(600), concurrency, arrivals: completions, app: Some(app), ..PodSecond::default() };
             learner.observe(Duration::from_secs(second), &[pod, pod]);
             prop_assert_eq!(learner.learned().target, user);
+        }
+    }
+}
+
+/// A stored state with any numbers, as another process may have written it.
+fn stored_states() -> impl Strategy<Value = String> {
+    let number = || prop_oneof![3 => 0.0..200.0, 1 => -1e9..1e9, 1 => Just(0.0), 1 => Just(1e300)];
+    let bins = prop::collection::vec((0..48_usize, prop::array::uniform5(number())), 0..9);
+    let tried = || prop::option::of((number(), number()));
+    (number(), prop::option::of(number()), any::<(bool, bool)>(), tried(), tried(), bins).prop_map(
+        |(target, memory_cap, (settled, reverted), good, bad, bins)| {
+            let tried = |tried: Option<(f64, f64)>| {
+                tried.map(|(target, severity)| {
+                    let at = serde_json::json!({"secs": 1_600_000_000, "nanos": 0});
+                    serde_json::json!({"target": target, "severity": severity, "at": at})
+                })
+            };
+            serde_json::json!({
+                "epoch": 0, "target": target, "userTarget": 20.0, "memoryCap": memory_cap,
+                "settled": settled, "reverted": reverted,
+                "bracket": {"good": tried(good), "bad": tried(bad)}, "curve": bins,
+                "savedAt": {"secs": 1_600_000_000, "nanos": 0},
+            })
+            .to_string()
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn target_stays_within_bounds_after_any_stored_state(stored in stored_states(), calls in calls()) {
+        let spec = LearningSpec { user_target: 20.0, limit: None, objective: Some(MissBudget(0.05)) };
+        let state: LearnerState = serde_json::from_str(&stored).unwrap();
+        let mut learner = Learner::restore(spec, 0, state, Duration::from_secs(1_600_000_000));
+        for call in calls {
+            apply(&mut learner, call);
+            let target = learner.learned().target;
+            prop_assert!(learner.spec.bounds().contains(&target), "{target} of {:?}", learner.spec);
         }
     }
 }

@@ -166,6 +166,8 @@ fn restart_keeps_target_and_other_settings_discard_it() {
     let state: LearnerState = serde_json::from_str(&json).unwrap();
     let restored = |spec, epoch, now| Learner::restore(spec, epoch, state.clone(), now).learned().target;
     assert_eq!(restored(spec, 0, now), workload.target());
+    let user_target = spec.user_target.next_up();
+    assert_eq!(restored(LearningSpec { user_target, ..spec }, 0, now), workload.target(), "last bit");
     assert_eq!(restored(spec, 1, now), 2.5, "another template");
     assert_eq!(restored(spec, 0, now + Duration::from_secs(30 * 24 * 3600)), 2.5, "too old");
     assert_eq!(restored(LearningSpec { user_target: 3.0, ..spec }, 0, now), 3.0, "another target");
