@@ -54,6 +54,8 @@ pub struct Learner {
     spec: LearningSpec,
     epoch: u64,
     target: f64,
+    /// Whether the pods are scaled by this target, and not by the user's.
+    in_force: bool,
     /// Upper bound after an out-of-memory kill, for the epoch.
     memory_cap: Option<f64>,
     phase: Phase,
@@ -109,6 +111,7 @@ impl Learner {
             spec,
             epoch,
             target: spec.start(),
+            in_force: true,
             memory_cap: None,
             phase: Phase::Observing,
             feed: Feed::default(),
@@ -186,6 +189,17 @@ impl Learner {
         self.target = spec.clamp(self.target);
     }
 
+    /// Sets whether the target is in force (the default) or only recommended. A target that is not
+    /// in force has no results, so a recommended one is a single step from the user's.
+    pub fn set_in_force(&mut self, in_force: bool) {
+        if in_force != self.in_force {
+            self.trial = Trial::default();
+            self.aftermath = Trial::default();
+            self.overloaded = 0;
+        }
+        self.in_force = in_force;
+    }
+
     /// Adds the second `at`, in Unix time, of all pods.
     pub fn observe(&mut self, at: Duration, pods: &[PodSecond]) {
         match self.feed.check(at, pods, self.spec.objective.is_some()) {
@@ -221,7 +235,8 @@ impl Learner {
 
     /// Reports that a pod was killed for its memory.
     pub fn out_of_memory(&mut self, at: Duration) {
-        let cap = self.target * AFTER_KILL;
+        let killed = if self.in_force { self.target } else { self.spec.start() };
+        let cap = killed * AFTER_KILL;
         // Kills of the same moment have the same cause.
         let recent = self.last_change.is_some_and(|change| at.saturating_sub(change.at) < BLOCK);
         if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {

@@ -20,6 +20,7 @@ enum Call {
     OutOfMemory(Duration),
     BeginEpoch(u64),
     SetSpec(LearningSpec),
+    SetInForce(bool),
     Restart(Duration),
 }
 
@@ -75,6 +76,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
         1 => times().prop_map(Call::OutOfMemory),
         1 => any::<u64>().prop_map(Call::BeginEpoch),
         1 => specs().prop_map(Call::SetSpec),
+        1 => any::<bool>().prop_map(Call::SetInForce),
         1 => times().prop_map(Call::Restart),
     ];
     prop::collection::vec(call, 0..200)
@@ -89,6 +91,7 @@ fn apply(learner: &mut Learner, call: Call) {
         Call::OutOfMemory(at) => learner.out_of_memory(at),
         Call::BeginEpoch(epoch) => learner.begin_epoch(epoch),
         Call::SetSpec(spec) => learner.set_spec(spec),
+        Call::SetInForce(in_force) => learner.set_in_force(in_force),
         Call::Restart(at) => {
             let stored = serde_json::to_string(&learner.state(at)).unwrap();
             match serde_json::from_str(&stored) {

@@ -75,6 +75,9 @@ impl Learner {
         if self.trial.seconds < if severe { LEAST_SEVERE_SECONDS } else { LEAST_SECONDS } {
             return;
         }
+        if !self.in_force && (assessment.pressure == Pressure::Unknown || self.target != self.spec.start()) {
+            return self.review_recommendation(&assessment, at);
+        }
         if self.phase == Phase::Observing {
             self.phase = Phase::Exploring;
         }
@@ -92,6 +95,25 @@ impl Learner {
                 self.raise(&assessment, at, &RAISES);
             }
         }
+    }
+
+    /// Keeps a recommended target while the trial, which is one of the user's target, still speaks for
+    /// it. Nothing is recommended to find out what happens.
+    fn review_recommendation(&mut self, assessment: &Assessment, at: Duration) {
+        let user = self.spec.start();
+        let holds = match assessment.pressure {
+            Pressure::High => self.target <= user,
+            Pressure::Low => self.target >= user,
+            Pressure::Fine => self.target == user,
+            Pressure::Unknown => true,
+        };
+        if !holds && self.is_patient(at) {
+            self.change_to(user, ChangeKind::Restore, at);
+        }
+        if self.trial.seconds > FADE_AFTER {
+            self.trial.fade();
+        }
+        self.phase = if self.target == user { Phase::Observing } else { Phase::Settled };
     }
 
     /// Restores the last good target at once if a raise overloads the pods or breaks the objective.
@@ -146,7 +168,7 @@ impl Learner {
         if self.trial.seconds > FADE_AFTER {
             self.trial.fade();
         }
-        let patient = self.last_change.is_none_or(|c| at.saturating_sub(c.at) >= BETWEEN_CHANGES);
+        let patient = self.is_patient(at);
         match assessment.pressure {
             Pressure::High if patient || assessment.severity > SEVERE => self.lower(assessment, at),
             Pressure::Low if patient && self.trial.seconds >= FADE_AFTER / 2.0 => {
@@ -155,6 +177,11 @@ impl Learner {
             }
             _ => {}
         }
+    }
+
+    /// Whether the last change is long ago.
+    fn is_patient(&self, at: Duration) -> bool {
+        self.last_change.is_none_or(|change| at.saturating_sub(change.at) >= BETWEEN_CHANGES)
     }
 
     fn lower(&mut self, assessment: &Assessment, at: Duration) {

@@ -17,13 +17,22 @@ struct Workload {
     /// Factor on the time of every request, whatever its pod's load is.
     slowness: f64,
     pods: usize,
+    /// The target by which the pods are scaled, if it is not the learned one.
+    in_force: Option<f64>,
 }
 
 impl Workload {
     fn new(user_target: f64) -> Self {
         let objective = Some(MissBudget(0.05));
         let learner = Learner::new(LearningSpec { user_target, limit: None, objective }, 0);
-        Self { learner, second: T0, service: 0.1, slowness: 1.0, pods: 10 }
+        Self { learner, second: T0, service: 0.1, slowness: 1.0, pods: 10, in_force: None }
+    }
+
+    /// A workload whose learned target is only recommended.
+    fn recommending(user_target: f64) -> Self {
+        let mut workload = Self { in_force: Some(user_target), ..Self::new(user_target) };
+        workload.learner.set_in_force(false);
+        workload
     }
 
     fn now(&self) -> Duration {
@@ -33,7 +42,7 @@ impl Workload {
     /// A second of a pod. Its load is around the target; requests miss the objective of 0.3 s by
     /// the more the longer they take.
     fn pod(&self, index: usize) -> PodSecond {
-        let target = self.learner.learned().target;
+        let target = self.in_force.unwrap_or_else(|| self.target());
         let spread = 0.7 + 0.6 * ((index as u64 * 7 + self.second * 3) % 10) as f64 / 10.0;
         let concurrency = target * spread;
         let time = self.service * self.slowness * (concurrency / SERVERS).max(1.0);
@@ -79,6 +88,51 @@ fn high_target_is_lowered_within_ten_minutes() {
     workload.run(600);
     assert!((10.0..=20.0).contains(&workload.target()), "{}", workload.learned());
     assert!(workload.learned().misses < 0.05);
+}
+
+#[test]
+fn recommended_target_is_one_step_from_the_users() {
+    for (user_target, expected) in [(40.0, 20.0..=37.2), (2.5, 2.8..=3.125)] {
+        let mut workload = Workload::recommending(user_target);
+        workload.run(900);
+        let recommended = workload.learned();
+        assert!(expected.contains(&recommended.target), "{recommended}");
+        assert_eq!((recommended.phase, recommended.changes), (Phase::Settled, 1));
+        workload.run(3 * 3600);
+        assert_eq!(workload.learned().target, recommended.target);
+    }
+}
+
+#[test]
+fn recommendation_ends_with_its_evidence() {
+    let mut workload = Workload::recommending(2.5);
+    workload.run(900);
+    assert!(workload.target() > 2.5);
+    // In a slower app the user's target is too high already.
+    workload.service = 1.2;
+    workload.run(2 * 3600);
+    assert!(workload.target() < 2.5, "{}", workload.learned());
+}
+
+#[test]
+fn memory_kills_lower_a_recommended_target_once() {
+    let mut workload = Workload::recommending(10.0);
+    workload.run(30);
+    for _ in 0..5 {
+        workload.run(30);
+        workload.learner.out_of_memory(workload.now());
+    }
+    assert!((workload.target() - 7.0).abs() < 1e-9, "{}", workload.learned());
+}
+
+#[test]
+fn recommended_target_is_learned_on_once_it_is_in_force() {
+    let mut workload = Workload::recommending(40.0);
+    workload.run(900);
+    workload.learner.set_in_force(true);
+    workload.in_force = None;
+    workload.run(900);
+    assert!((8.0..=20.0).contains(&workload.target()), "{}", workload.learned());
 }
 
 #[test]

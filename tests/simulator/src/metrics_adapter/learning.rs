@@ -20,7 +20,8 @@ pub struct Learning {
 impl Learning {
     /// Learning without evidence; `None` if it is off.
     pub fn new(scenario: &Scenario) -> Option<Self> {
-        let learner = Learner::new(scenario.learning_spec()?, 0);
+        let mut learner = Learner::new(scenario.learning_spec()?, 0);
+        learner.set_in_force(scenario.learn == Learn::Apply);
         Some(Self { learner, scenario: scenario.clone(), user_spec: scenario.decider_spec() })
     }
 
