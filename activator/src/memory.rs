@@ -5,7 +5,9 @@
 //! | [`budget`] | which workload may take how many bytes |
 //! | [`estimates`] | how many bytes a connection and a request take |
 //! | [`limit`] | how large the budget is, from the container's memory limit |
+//! | [`open_connections`] | which idle connection is closed when the budget is full |
 
 pub mod budget;
 pub mod estimates;
 pub mod limit;
+pub mod open_connections;

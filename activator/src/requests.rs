@@ -10,6 +10,7 @@ pub mod context;
 pub mod error_response;
 pub mod fair_scheduler;
 pub mod health_check;
+pub mod http_connection;
 pub mod http_handler;
 pub mod listeners;
 pub mod tcp_handler;

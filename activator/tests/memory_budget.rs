@@ -6,6 +6,7 @@
 mod support;
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use activator::args::Limits;
 use activator::memory::estimates::{CONNECTION_BYTES, STREAM_BYTES};
@@ -22,6 +23,8 @@ use tokio::net::TcpStream;
 const POD: &str = "127.0.0.2";
 const FULL: &str = "rouse_activator_memory_full_total";
 const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+/// A client that sends no request: the preface and empty SETTINGS.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// A budget of so many connections without requests. A workload alone in its namespace, beside one
 /// other namespace, has a sixth of it for itself; half is for all.
@@ -52,9 +55,8 @@ async fn flood_of_one_namespace_leaves_another_its_places() {
     let idle = flood(harness.port, 20, b"").await;
     let held = flood(harness.port, 100, GET).await;
     eventually("the rest is refused", || async { harness.metric(FULL) >= 80.0 }).await;
-    eventually("requests are held", || async { harness.held() >= 15 }).await;
-    let of_flood = harness.held();
-    assert!(of_flood <= 20, "{of_flood}");
+    let of_flood = 40;
+    harness.until_held(of_flood).await;
 
     let requests: Vec<_> = (0..9).map(|_| get(&harness, other)).collect();
     harness.until_held(of_flood + 9).await;
@@ -81,22 +83,42 @@ async fn flood_on_one_workload_leaves_others_of_its_namespace_their_places() {
     let _flood = flood(harness.port, 100, GET).await;
     // An eighth is reserved for each of two workloads, and a quarter for another namespace.
     eventually("the rest is refused", || async { harness.metric(FULL) >= 50.0 }).await;
-    eventually("requests are held", || async { harness.held() >= 48 }).await;
-    let of_flood = harness.held();
+    let of_flood = 50;
+    harness.until_held(of_flood).await;
     let _requests: Vec<_> = (0..9).map(|_| get(&harness, few)).collect();
     harness.until_held(of_flood + 9).await;
 }
 
 #[tokio::test]
 async fn connection_beyond_the_budget_is_closed() {
-    for protocol in [Protocol::Http, Protocol::Tcp] {
+    for (protocol, sent) in [(Protocol::Http, GET), (Protocol::Tcp, b"".as_slice())] {
         let harness = Harness::with(connections(4), |workload| workload.ports[0].protocol = protocol).await;
-        let streams = flood(harness.port, 10, b"").await;
+        let streams = flood(harness.port, 10, sent).await;
         eventually("the rest is refused", || async { harness.metric(FULL) >= 7.0 }).await;
         let ends = streams
             .into_iter()
             .map(|mut stream| Box::pin(async move { stream.read(&mut [0]).await.unwrap_or_default() }));
         assert_eq!(within("an end", select_all(ends)).await.0, 0);
+    }
+}
+
+#[tokio::test]
+async fn idle_connections_that_fill_the_budget_close_for_new_requests() {
+    let harness = Harness::with(connections(12), |_| {}).await;
+    let mut idle = flood(harness.port, 9, b"").await;
+    // Older than the next connection; times are in milliseconds.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let _http2 = flood(harness.port, 1, HTTP2).await;
+    eventually("two are closed for one of HTTP/2", || async { harness.metric(FULL) >= 2.0 }).await;
+    let requests: Vec<_> = (0..6).map(|_| get(&harness, harness.port)).collect();
+    harness.until_held(6).await;
+    eventually("one is closed for each request", || async { harness.metric(FULL) >= 8.0 }).await;
+    let oldest = within("an end", idle[0].read(&mut [0])).await.unwrap_or_default();
+    assert_eq!(oldest, 0);
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    for request in requests {
+        assert_eq!(within("an answer", request).await.unwrap().status(), 200);
     }
 }
 

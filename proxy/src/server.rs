@@ -4,6 +4,7 @@
 //! on connections and header size, a timeout for headers, and a drain that lets running requests
 //! finish. [`handle_on_workers`] does the same for connections that are not HTTP.
 
+mod connection_guard;
 mod graceful;
 mod idle;
 mod protocol;
@@ -34,6 +35,7 @@ use crate::listener::{AcceptedConnection, Acceptor, ConnectionAddresses};
 use crate::tracked_body::TrackedBody;
 use crate::workers::Workers;
 
+pub use connection_guard::ConnectionGuard;
 pub use graceful::{close_connection, drain_connection};
 
 /// Streams of one HTTP/2 connection, at most.
@@ -115,13 +117,13 @@ pub async fn serve(
 }
 
 /// As [`serve`], on `workers`. `service` makes the request handler of a connection from the state
-/// of its worker. `admit` returns what a new connection holds until its end; without it, the
-/// connection is closed.
-pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: Send + 'static>(
+/// of its worker and the connection's guard. `admit` returns that guard; without it, the connection
+/// is closed.
+pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: ConnectionGuard>(
     workers: &Workers<T>,
     listener: TcpListener,
     admit: impl Fn() -> Option<G> + Send,
-    service: impl Fn(Arc<T>) -> S + Clone + Send + 'static,
+    service: impl Fn(Arc<T>, &G) -> S + Clone + Send + 'static,
     options: ServerOptions,
     stop: CancellationToken,
 ) {
@@ -130,15 +132,18 @@ pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: Se
     while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
         let Some(guard) = admit() else { continue };
         let (open, service) = (connections.open(), service.clone());
-        workers.dispatch(accepted, move |state, accepted| open.serve(accepted, service(state), guard));
+        workers.dispatch(accepted, move |state, accepted| {
+            let handler = service(state, &guard);
+            open.serve(accepted, handler, guard)
+        });
     }
     drop(acceptor);
     connections.end().await;
 }
 
 /// Passes every connection on `listener` to `handle` on one of `workers`, whatever its protocol,
-/// until `stop`. Then waits for running ones, at most `options.drain_timeout`. `admit` as with
-/// [`serve_on_workers`].
+/// until `stop`. Then waits for running ones, at most `options.drain_timeout`. `admit` returns what
+/// a new connection holds until its end; without it, the connection is closed.
 pub async fn handle_on_workers<T: Send + Sync + 'static, F: Future<Output = ()> + Send, G: Send + 'static>(
     workers: &Workers<T>,
     listener: TcpListener,
@@ -216,13 +221,25 @@ impl Connections {
 // === impl Open ===
 
 impl Open {
-    /// Serves the connection to its end, and then drops `_guard`.
-    async fn serve<G>(self, accepted: AcceptedConnection, handler: impl RequestHandler, _guard: G) {
+    /// Serves the connection to its end, or until the guard closes it.
+    async fn serve<G: ConnectionGuard>(
+        self,
+        accepted: AcceptedConnection,
+        handler: impl RequestHandler,
+        guard: G,
+    ) {
         let AcceptedConnection { stream, connection, permit: _permit } = accepted;
         let addresses = Arc::new(connection);
-        if let Err(error) = self.server.serve(stream, handler, &addresses, self.stopped).await {
-            // Caused by the client: it disconnected or did not send HTTP.
-            tracing::debug!(peer = %addresses.peer.0, %error, "connection ended with an error");
+        let peer = &addresses.peer.0;
+        tokio::select! {
+            biased;
+            () = guard.closed() => tracing::debug!(%peer, "idle connection closed in favour of others"),
+            served = self.server.serve(stream, handler, &addresses, &guard, self.stopped) => {
+                if let Err(error) = served {
+                    // Caused by the client: it disconnected or did not send HTTP.
+                    tracing::debug!(%peer, %error, "connection ended with an error");
+                }
+            }
         }
     }
 }
@@ -260,6 +277,7 @@ impl Server {
         stream: TcpStream,
         handler: impl RequestHandler,
         addresses: &Arc<ConnectionAddresses>,
+        guard: &impl ConnectionGuard,
         mut stopped: watch::Receiver<()>,
     ) -> Result<(), BoxError> {
         let detected = tokio::select! {
@@ -283,6 +301,7 @@ impl Server {
                 )
                 .await?;
             }
+            Protocol::Http2 if !guard.admits_http2() => {}
             Protocol::Http2 => {
                 let signal = Arc::new(DrainSignal::default());
                 let observed = signal.clone();

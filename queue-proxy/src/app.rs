@@ -259,7 +259,7 @@ async fn serve_http(
     options: ServerOptions,
     stop: CancellationToken,
 ) {
-    let service = |handler: Arc<Handler>| {
+    let service = |handler: Arc<Handler>, _: &()| {
         move |request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>| {
             let (handler, addresses) = (handler.clone(), addresses.clone());
             let request = Box::new(request.map(RequestBody::from));

@@ -10,14 +10,26 @@
 //! permits are not revoked: of several that join a full budget at once, all but the first may have
 //! to wait for permits to be dropped.
 //!
+//! Where the budget is full, HTTP connections without a request are closed to make room, those that
+//! are idle for the longest time first: of the workload those in its share, of all its namespace
+//! those in the pool. So clients that hold idle connections cannot keep others of their namespace
+//! out, and take nothing from other namespaces.
+//!
 //! Every connection and many requests take from it, so a take and a release change two counters
-//! each, and lock nothing. The lock is for workloads that join or leave.
+//! each, and lock nothing. One lock is for workloads that join or leave; those of
+//! [`OpenConnections`] are for connections that open or end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::memory::open_connections::{ConnectionPlace, OpenConnections};
+
+/// Idle connections that one take closes, at most. A held request takes as much as five.
+const MAX_CLOSED: usize = 8;
 
 /// The budget of the process. Clones share it.
 #[derive(Clone, Debug)]
@@ -32,19 +44,30 @@ struct Ledger {
     pooled: AtomicU64,
     /// Number of `namespaces`.
     namespace_count: AtomicU64,
-    /// Number of workloads in each namespace.
-    namespaces: Mutex<HashMap<Box<str>, Arc<AtomicU64>>>,
+    namespaces: Mutex<HashMap<Box<str>, Arc<NamespaceAccount>>>,
+    /// Start of the times by which idle connections are compared.
+    began: Instant,
+}
+
+/// What the workloads of a namespace have in common.
+#[derive(Debug)]
+struct NamespaceAccount {
+    /// Number of workloads in the namespace.
+    workloads: AtomicU64,
+    /// Connections with permits from the pool.
+    connections: Arc<OpenConnections<MemoryPermit>>,
 }
 
 /// What one workload takes of the budget.
 #[derive(Debug)]
 pub struct WorkloadAccount {
     ledger: Arc<Ledger>,
-    namespace: Box<str>,
-    /// Number of workloads in the namespace.
-    workloads: Arc<AtomicU64>,
+    namespace_name: Box<str>,
+    namespace: Arc<NamespaceAccount>,
     /// Bytes of the permits from the workload's share.
     own: AtomicU64,
+    /// Connections with permits from the workload's share.
+    connections: Arc<OpenConnections<MemoryPermit>>,
 }
 
 /// Bytes of the budget, until dropped.
@@ -79,17 +102,26 @@ impl MemoryBudget {
             pooled: AtomicU64::new(0),
             namespace_count: AtomicU64::new(0),
             namespaces: Mutex::default(),
+            began: Instant::now(),
         }))
     }
 
     /// Adds a workload of a namespace, until the account and its permits are dropped.
     pub fn join(&self, namespace: &str) -> Arc<WorkloadAccount> {
+        let ledger = self.0.clone();
         let mut namespaces = self.0.namespaces.lock();
-        let workloads = namespaces.entry(namespace.into()).or_default().clone();
-        workloads.fetch_add(1, Ordering::Relaxed);
-        self.0.count(&namespaces);
-        let (ledger, namespace) = (self.0.clone(), namespace.into());
-        Arc::new(WorkloadAccount { ledger, namespace, workloads, own: AtomicU64::new(0) })
+        let new = || Arc::new(NamespaceAccount::new(ledger.began));
+        let account = namespaces.entry(namespace.into()).or_insert_with(new).clone();
+        account.workloads.fetch_add(1, Ordering::Relaxed);
+        ledger.count(&namespaces);
+        drop(namespaces);
+        Arc::new(WorkloadAccount {
+            namespace_name: namespace.into(),
+            namespace: account,
+            own: AtomicU64::new(0),
+            connections: OpenConnections::new(ledger.began),
+            ledger,
+        })
     }
 }
 
@@ -100,19 +132,49 @@ impl Ledger {
         self.bound - self.bound / 2
     }
 
-    fn count(&self, namespaces: &HashMap<Box<str>, Arc<AtomicU64>>) {
+    fn count(&self, namespaces: &HashMap<Box<str>, Arc<NamespaceAccount>>) {
         self.namespace_count.store(namespaces.len() as u64, Ordering::Relaxed);
+    }
+}
+
+// === impl NamespaceAccount ===
+
+impl NamespaceAccount {
+    fn new(began: Instant) -> Self {
+        Self { workloads: AtomicU64::new(0), connections: OpenConnections::new(began) }
     }
 }
 
 // === impl WorkloadAccount ===
 
 impl WorkloadAccount {
-    /// Takes bytes from the workload's share or, if they do not fit there, from the pool.
+    /// Takes the bytes of an HTTP connection, which may be closed while it is idle.
     ///
     /// # Errors
-    /// When they fit in neither.
+    /// As [`take`](Self::take).
+    pub fn admit(self: &Arc<Self>, bytes: u64) -> Result<ConnectionPlace<MemoryPermit>, BudgetExceeded> {
+        let permit = self.take(bytes)?;
+        let connections = if permit.is_pooled { &self.namespace.connections } else { &self.connections };
+        Ok(connections.add(permit))
+    }
+
+    /// Takes bytes from the workload's share or, if they do not fit there, from the pool. Closes
+    /// idle connections where they fit in neither.
+    ///
+    /// # Errors
+    /// When there are not enough of these.
     pub fn take(self: &Arc<Self>, bytes: u64) -> Result<MemoryPermit, BudgetExceeded> {
+        let mut taken = self.take_free(bytes);
+        for _ in 0..MAX_CLOSED {
+            if taken.is_ok() || !self.close_idle_connection() {
+                break;
+            }
+            taken = self.take_free(bytes);
+        }
+        taken
+    }
+
+    fn take_free(self: &Arc<Self>, bytes: u64) -> Result<MemoryPermit, BudgetExceeded> {
         let ledger = &*self.ledger;
         let is_pooled = !add_within(&self.own, bytes, self.share());
         if is_pooled && !add_within(&ledger.pooled, bytes, ledger.pool()) {
@@ -126,10 +188,19 @@ impl WorkloadAccount {
         Ok(MemoryPermit { account: self.clone(), bytes, is_pooled })
     }
 
+    /// Closes the connection that is idle for the longest time of those with bytes that this
+    /// workload may take.
+    fn close_idle_connection(&self) -> bool {
+        let lists = [&self.connections, &self.namespace.connections];
+        let idle = lists.into_iter().filter_map(|list| Some((list.longest_idle()?, list)));
+        let longest = idle.min_by_key(|(since, _)| *since);
+        longest.is_some_and(|(_, list)| list.close_longest_idle())
+    }
+
     /// Bytes that are reserved for this workload.
     pub fn share(&self) -> u64 {
         let namespaces = self.ledger.namespace_count.load(Ordering::Relaxed);
-        let workloads = self.workloads.load(Ordering::Relaxed).max(1);
+        let workloads = self.namespace.workloads.load(Ordering::Relaxed).max(1);
         self.ledger.bound / 2 / namespaces.saturating_add(1) / workloads
     }
 
@@ -141,8 +212,8 @@ impl WorkloadAccount {
 impl Drop for WorkloadAccount {
     fn drop(&mut self) {
         let mut namespaces = self.ledger.namespaces.lock();
-        if self.workloads.fetch_sub(1, Ordering::Relaxed) == 1 {
-            namespaces.remove(&self.namespace);
+        if self.namespace.workloads.fetch_sub(1, Ordering::Relaxed) == 1 {
+            namespaces.remove(&self.namespace_name);
             self.ledger.count(&namespaces);
         }
     }

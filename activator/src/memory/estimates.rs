@@ -9,10 +9,11 @@ use http::request::Parts;
 
 /// An open connection with one request of HTTP/1.1: 11 KiB of buffers, tasks and futures (`make
 /// bench-held`), and 4 KiB of its socket in the kernel, which a cgroup accounts as well (growth of
-/// /proc/slabinfo for 6,000 connections). One of HTTP/2 without requests takes 17 KiB and the
-/// socket, until its idle timeout; a budget full of these exceeds itself by a third, which the rest
-/// of the memory limit bears.
+/// /proc/slabinfo for 6,000 connections).
 pub const CONNECTION_BYTES: u64 = 16 << 10;
+/// A connection of HTTP/2 without streams, beside the above, from its preface to its end: such a
+/// connection takes 17 KiB (growth of the resident memory for 2,000 connections) and the socket.
+pub const HTTP2_BYTES: u64 = 6 << 10;
 /// A stream of HTTP/2 beside its connection: 7.4 KiB while it is held (growth of the resident memory
 /// for 20,000 streams on 200 connections).
 pub const STREAM_BYTES: u64 = 8 << 10;

@@ -19,6 +19,7 @@ const CODE_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Kinds of `memory_full_total`.
 const CONNECTION: &str = "connection";
 const REQUEST: &str = "request";
+const IDLE_CONNECTION: &str = "idle_connection";
 
 /// Buckets of the phases of a cold start, in seconds: from the milliseconds of a poke to a slow
 /// image pull.
@@ -45,6 +46,7 @@ pub struct WorkloadMetrics {
     queue_full: IntCounter,
     refused_connections: IntCounter,
     refused_requests: IntCounter,
+    closed_idle_connections: IntCounter,
     cold_start_family: HistogramVec,
     key: Key,
     /// Made with the first cold start, which most workloads never have in this process.
@@ -117,6 +119,7 @@ impl WorkloadFamilies {
             queue_full: self.queue_full.with_label_values(&labels),
             refused_connections: self.memory_full.with_label_values(&[namespace, name, CONNECTION]),
             refused_requests: self.memory_full.with_label_values(&[namespace, name, REQUEST]),
+            closed_idle_connections: self.memory_full.with_label_values(&[namespace, name, IDLE_CONNECTION]),
             cold_start_family: self.cold_start.clone(),
             key: key.clone(),
             cold_start: OnceLock::new(),
@@ -136,7 +139,7 @@ impl WorkloadFamilies {
         }
         let _ = self.held.remove_label_values(&labels);
         let _ = self.queue_full.remove_label_values(&labels);
-        for kind in [CONNECTION, REQUEST] {
+        for kind in [CONNECTION, REQUEST, IDLE_CONNECTION] {
             let _ = self.memory_full.remove_label_values(&[namespace, name, kind]);
         }
         for phase in ColdStartPhase::ALL {
@@ -182,7 +185,7 @@ impl WorkloadMetrics {
         self.queue_full.inc();
     }
 
-    /// Counts a connection that was closed because of a full memory budget.
+    /// Counts a connection that was refused because of a full memory budget.
     pub fn connection_refused(&self) {
         self.refused_connections.inc();
     }
@@ -190,6 +193,11 @@ impl WorkloadMetrics {
     /// Counts a request that was rejected because of a full memory budget.
     pub fn request_refused(&self) {
         self.refused_requests.inc();
+    }
+
+    /// Counts an idle connection that was closed because of a full memory budget.
+    pub fn idle_connection_closed(&self) {
+        self.closed_idle_connections.inc();
     }
 }
 

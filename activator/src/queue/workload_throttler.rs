@@ -21,8 +21,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::fallback_waker::StrandedWorkload;
-use crate::memory::budget::{MemoryPermit, WorkloadAccount};
-use crate::memory::estimates::CONNECTION_BYTES;
+use crate::memory::budget::{BudgetExceeded, MemoryPermit, WorkloadAccount};
+use crate::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES};
+use crate::memory::open_connections::ConnectionPlace;
 use crate::metrics::workload::WorkloadMetrics;
 use crate::pods::pod_set::PodSet;
 use crate::pods::pod_starts::PodStarts;
@@ -186,13 +187,23 @@ impl WorkloadThrottler {
         self.admission.borrow().rejection().map_or(Ok(()), Err)
     }
 
-    /// Takes the memory of a connection; `None` if it must be closed.
+    /// Takes the memory of a TCP connection; `None` if it must be closed.
     pub fn admit_connection(&self) -> Option<MemoryPermit> {
-        let permit = self.memory.take(CONNECTION_BYTES).ok();
-        if permit.is_none() {
-            self.metrics().connection_refused();
-        }
-        permit
+        self.count_refusal(self.memory.take(CONNECTION_BYTES))
+    }
+
+    /// Takes the memory of an HTTP connection; `None` if it must be closed.
+    pub fn admit_http_connection(&self) -> Option<ConnectionPlace<MemoryPermit>> {
+        self.count_refusal(self.memory.admit(CONNECTION_BYTES))
+    }
+
+    /// Takes what a connection needs more for HTTP/2; `None` if it must be closed.
+    pub fn admit_http2(&self) -> Option<MemoryPermit> {
+        self.count_refusal(self.memory.take(HTTP2_BYTES))
+    }
+
+    fn count_refusal<T>(&self, taken: Result<T, BudgetExceeded>) -> Option<T> {
+        taken.inspect_err(|_| self.metrics().connection_refused()).ok()
     }
 
     /// Takes memory of a request.

@@ -42,6 +42,7 @@ use crate::requests::context::RequestContext;
 use crate::requests::error_response::{self, RequestError};
 use crate::requests::fair_scheduler::FairScheduler;
 use crate::requests::health_check::{self, LocalBody};
+use crate::requests::http_connection::HttpConnection;
 use crate::requests::upgrade::Upgrade;
 
 /// How often a request is sent again that a pod left unanswered, or refused as another one's: a
@@ -109,8 +110,8 @@ impl HttpHandler {
     }
 
     /// Takes the memory of a connection; `None` if it must be closed.
-    pub fn admit_connection(&self) -> Option<MemoryPermit> {
-        self.workload.admit_connection()
+    pub fn admit_connection(&self) -> Option<HttpConnection> {
+        HttpConnection::admit(self.workload.clone())
     }
 
     /// The response to a request on the connection with these `addresses`, forwarded by the

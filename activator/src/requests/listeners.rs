@@ -10,6 +10,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +19,14 @@ use http::Request;
 use hyper::body::Incoming;
 use proxy::listener::{ConnectionAddresses, bind_port};
 use proxy::server::{self, ServerOptions};
+use proxy::tracked_body::TrackedBody;
 use proxy::workers::Workers;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::pods::forwarder::Forwarder;
+use crate::requests::http_connection::HttpConnection;
 use crate::requests::http_handler::HttpHandler;
 use crate::requests::tcp_handler::TcpHandler;
 use crate::workloads::LeasedPort;
@@ -170,12 +173,18 @@ async fn listen(
         let handler = handler.clone();
         move || handler.admit_connection()
     };
-    let service = move |forwarder: Arc<Forwarder>| {
+    let service = move |forwarder: Arc<Forwarder>, connection: &HttpConnection| {
         handler.connection_arrived();
-        let handler = handler.clone();
+        let (handler, activity) = (handler.clone(), connection.activity());
         move |request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>| {
             let (handler, forwarder, addresses) = (handler.clone(), forwarder.clone(), addresses.clone());
-            async move { Ok::<_, Infallible>(handler.handle(request, &addresses, &forwarder).await) }
+            let active = activity.begin_request();
+            async move {
+                // The connection is about to close; the client sends its request on another one.
+                let Some(active) = active else { return pending().await };
+                let response = handler.handle(request, &addresses, &forwarder).await;
+                Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
+            }
         }
     };
     server::serve_on_workers(&workers, socket, admit, service, options, stop).await;

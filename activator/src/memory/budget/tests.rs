@@ -1,4 +1,5 @@
 use std::thread;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -87,6 +88,54 @@ fn share_is_never_refused_while_threads_of_another_namespace_flood() {
         }
     });
     assert_eq!(in_use(&budget), (0, 0));
+}
+
+fn admit(account: &Arc<WorkloadAccount>, count: usize) -> Vec<ConnectionPlace<MemoryPermit>> {
+    (0..count).map(|_| account.admit(10).unwrap()).collect()
+}
+
+fn closed(places: &[ConnectionPlace<MemoryPermit>]) -> usize {
+    places.iter().filter(|place| place.is_closed()).count()
+}
+
+#[test]
+fn full_budget_closes_idle_connection_and_none_with_a_request() {
+    let budget = MemoryBudget::new(400);
+    let account = budget.join("shop");
+    let places = admit(&account, 30);
+    let requests: Vec<_> = places[1..].iter().map(|place| place.activity().begin_request()).collect();
+    let next = account.admit(10).unwrap();
+    assert_eq!((closed(&places), places[0].is_closed()), (1, true));
+    let _request = next.activity().begin_request();
+    assert!(account.admit(10).is_err());
+    assert_eq!(in_use(&budget).0, 300);
+    drop((requests, places, next));
+    assert_eq!(in_use(&budget), (0, 0));
+}
+
+#[test]
+fn take_closes_as_many_idle_connections_as_it_needs() {
+    let budget = MemoryBudget::new(400);
+    let account = budget.join("shop");
+    let places = admit(&account, 30);
+    let _held = account.take(35).unwrap();
+    assert_eq!(closed(&places), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_budget_closes_no_connection_of_another_namespace() {
+    let budget = MemoryBudget::new(1200);
+    let (first, second, other) = (budget.join("shop"), budget.join("shop"), budget.join("market"));
+    // Shares of 100, 100 and 200 bytes; the rest is the pool.
+    let of_first = admit(&first, 70);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let of_second = admit(&second, 10);
+    let of_other = admit(&other, 20);
+    let _requests: Vec<_> = of_other.iter().map(|place| place.activity().begin_request()).collect();
+    assert!(other.admit(10).is_err());
+    assert_eq!(closed(&of_first), 0);
+    let _next = second.admit(10).unwrap();
+    assert_eq!((closed(&of_first[..10]), closed(&of_first), closed(&of_second)), (0, 1, 0));
 }
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,46 @@
+//! HttpConnection: the memory of a connection to a leased port, which an idle one loses to others
+//! when the budget is full.
+
+use std::sync::Arc;
+
+use proxy::server::ConnectionGuard;
+
+use crate::memory::budget::MemoryPermit;
+use crate::memory::open_connections::{ConnectionActivity, ConnectionPlace};
+use crate::queue::workload_throttler::WorkloadThrottler;
+
+/// Counts the requests of a connection.
+pub type HttpActivity = ConnectionActivity<MemoryPermit>;
+
+/// An open connection.
+#[derive(Debug)]
+pub struct HttpConnection {
+    workload: Arc<WorkloadThrottler>,
+    place: ConnectionPlace<MemoryPermit>,
+}
+
+// === impl HttpConnection ===
+
+impl HttpConnection {
+    /// Takes the memory of a connection; `None` if it must be closed.
+    pub fn admit(workload: Arc<WorkloadThrottler>) -> Option<Self> {
+        let place = workload.admit_http_connection()?;
+        Some(Self { workload, place })
+    }
+
+    /// Counts its requests.
+    pub fn activity(&self) -> HttpActivity {
+        self.place.activity()
+    }
+}
+
+impl ConnectionGuard for HttpConnection {
+    fn admits_http2(&self) -> bool {
+        self.workload.admit_http2().map(|permit| self.place.keep_http2(permit)).is_some()
+    }
+
+    async fn closed(&self) {
+        self.place.closed().await;
+        self.workload.metrics().idle_connection_closed();
+    }
+}
