@@ -183,7 +183,8 @@ fn decide(bencher: &mut Bencher<'_>, aggregation: Aggregation, silence: u64, del
 /// The steps at the end of a block are included: one in ten seconds.
 fn learn(bencher: &mut Bencher<'_>) {
     let objective = Some(MissBudget(0.05));
-    let mut learner = Learner::new(LearningSpec { user_target: 8.0, limit: None, objective }, 0);
+    let mut learner =
+        Learner::new(LearningSpec { user_target: 8.0, objective, ..LearningSpec::default() }, 0);
     let app = AppSecond { completions: 80.0, seconds: 8.0, misses: 1.0, errors: 0.0 };
     let pod = PodSecond {
         age: Duration::from_secs(600),

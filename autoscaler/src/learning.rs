@@ -30,10 +30,14 @@ mod observation;
 mod phase;
 mod pressure;
 mod regime;
+mod report;
 mod shadow;
 mod trial;
+mod workload_learning;
 
 pub use bounds::{LearningSpec, MissBudget};
 pub use learner::{Learner, LearnerState};
 pub use observation::{AppSecond, PodSecond};
 pub use phase::{FreezeReason, LearnedTarget, Phase};
+pub use report::{LearningReport, is_same_target};
+pub use workload_learning::WorkloadLearning;

@@ -25,5 +25,7 @@ pub use replica_bounds::SpecReplicaBounds;
 pub use values::aggregation::Aggregation;
 pub use values::burst_capacity::BurstCapacity;
 pub use values::duration::{ParseDurationError, parse_duration};
+pub use values::latency_objective::LatencyObjective;
+pub use values::learn_target::LearnTarget;
 pub use values::reachability::Reachability;
 pub use workload::Settings;

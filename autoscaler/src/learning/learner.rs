@@ -180,9 +180,9 @@ impl Learner {
         }
     }
 
-    /// Applies other settings. Another target of the user starts anew.
+    /// Applies other settings. Another target of the user, or another objective, starts anew.
     pub fn set_spec(&mut self, spec: LearningSpec) {
-        if spec.user_target != self.spec.user_target || spec.objective != self.spec.objective {
+        if !spec.has_evidence_of(&self.spec) {
             *self = Self { changes: self.changes, reverts: self.reverts, ..Self::new(spec, self.epoch) };
         }
         self.spec = spec;

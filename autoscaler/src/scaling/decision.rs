@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Key;
+use crate::learning::LearningReport;
 use crate::scaling::decider::{DeciderSpec, ScaleResult};
 use crate::stats::collection::WindowAverages;
 
@@ -40,6 +41,9 @@ pub struct Decision {
     pub idle_since: Option<i64>,
     /// Unix milliseconds of the decision.
     pub decided_at: i64,
+    /// The learned target with its evidence; `None` without learning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Box<LearningReport>>,
 }
 
 // === impl Decision ===
@@ -68,13 +72,19 @@ impl Decision {
             ready,
             idle_since,
             decided_at,
+            learning: None,
         }
     }
 
-    /// Whether two decisions are equal apart from their averages and times.
+    /// Whether two decisions are equal apart from their averages, times and evidence.
     pub fn is_like(&self, other: &Self) -> bool {
         let essence = |d: &Self| (d.desired, d.panicking, d.excess_burst_capacity, d.ready, d.idle_since);
-        essence(self) == essence(other)
+        let learned_alike = match (&self.learning, &other.learning) {
+            (Some(report), Some(other)) => report.is_like(other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        essence(self) == essence(other) && learned_alike
     }
 
     /// Whether the current averages need so many more pods that the next tick would be too late:

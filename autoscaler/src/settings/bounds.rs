@@ -23,6 +23,11 @@ pub(crate) const AGGREGATION: &str = "linear or weighted-exponential";
 pub(crate) const METRIC: &str = "concurrency or requests-per-second";
 /// Bound of `reachability`.
 pub(crate) const REACHABILITY: &str = "Reachable or Unreachable";
+/// Bound of `learn-target`.
+pub(crate) const LEARN_TARGET: &str = "Off, Recommend or Apply";
+/// Bound of `latency-objective`.
+pub(crate) const LATENCY_OBJECTIVE: &str =
+    "a duration from 1ms to 1h with a percentile from p50 to p99.9, such as 200ms@p95";
 /// Bound of `class`.
 pub(crate) const CLASS: &str =
     "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
@@ -75,6 +80,9 @@ pub(crate) const BURST_CAPACITY: Bound<f64> =
     Bound { words: "0 or more, or -1", accepts: |v| v >= 0.0 || v == -1.0 };
 /// Bound of the capacity of an activator.
 pub(crate) const ONE_OR_MORE: Bound<f64> = Bound { words: "1 or more", accepts: |v| v >= 1.0 };
+/// Bound of the factor between the user's target and the learned one.
+pub(crate) const LEARNING_FACTOR: Bound<f64> =
+    Bound { words: "1 to 16", accepts: |factor| (1.0..=MOST_LEARNING_FACTOR).contains(&factor) };
 /// Bound of the target per pod.
 pub(crate) const TARGET: Bound<f64> = Bound { words: "0.01 or more", accepts: |v| v >= LEAST_TARGET };
 
@@ -88,6 +96,10 @@ pub(crate) const ACTIVATION_SCALE: Bound<u32> =
 pub(crate) const QUEUE_DEPTH: Bound<u32> =
     Bound { words: "a whole number from 1 to 2147483647", accepts: |n| n >= 1 && is_size(n) };
 
+/// Default factor between the user's target and the learned one.
+pub(crate) const LEARNING_FACTOR_DEFAULT: f64 = 4.0;
+/// Largest such factor.
+pub(crate) const MOST_LEARNING_FACTOR: f64 = 16.0;
 /// Smallest target per pod.
 pub(crate) const LEAST_TARGET: f64 = 0.01;
 

@@ -1,9 +1,9 @@
 //! Cluster-wide settings: the ConfigMap `config-autoscaler`.
 //!
-//! Keys, defaults and bounds are Knative's, plus two keys for pods that cannot start.
-//! metrics-adapter and zero-scaler watch the ConfigMap. One invalid key rejects the whole
-//! ConfigMap, because its other values may depend on that key. The last valid ConfigMap then stays
-//! in effect.
+//! Keys, defaults and bounds are Knative's, plus two keys for pods that cannot start and two
+//! for the learned target. metrics-adapter and zero-scaler watch the ConfigMap. One invalid key
+//! rejects the whole ConfigMap, because its other values may depend on that key. The last valid
+//! ConfigMap then stays in effect.
 //!
 //! `pod-autoscaler-class` accepts any value and has no effect, because there is one autoscaler.
 //! Unrecognized keys are ignored, such as `tick-interval` and `panic-window` of older Knative
@@ -12,9 +12,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::bounds::{self, LEAST_TARGET};
+use super::bounds::{self, LEARNING_FACTOR_DEFAULT, LEAST_TARGET};
 use super::reader::{SettingError, SettingReader, set};
 use super::values::burst_capacity::BurstCapacity;
+use super::values::learn_target::LearnTarget;
 
 /// Cluster-wide settings. [`Settings`](crate::settings::Settings) documents their effects.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,10 @@ pub struct AutoscalerConfig {
     pub start_patience: Duration,
     /// `unschedulable-patience`; not a key of Knative.
     pub unschedulable_patience: Duration,
+    /// `learn-target`; not a key of Knative.
+    pub learn_target: LearnTarget,
+    /// `learn-target-factor`; not a key of Knative.
+    pub learning_factor: f64,
 }
 
 // === impl AutoscalerConfig ===
@@ -92,6 +97,8 @@ impl Default for AutoscalerConfig {
             // About the time that a new node takes. Requests that wait for a node also need a
             // longer wake timeout.
             unschedulable_patience: Duration::from_secs(60),
+            learn_target: LearnTarget::default(),
+            learning_factor: LEARNING_FACTOR_DEFAULT,
         }
     }
 }
@@ -106,6 +113,7 @@ impl AutoscalerConfig {
         let mut c = SettingReader::new(data, "");
         config.read_zero(&mut c);
         config.read_targets(&mut c);
+        config.read_learning(&mut c);
         config.read_panic(&mut c);
         config.read_rates(&mut c);
         config.read_scales(&mut c);
@@ -139,6 +147,11 @@ impl AutoscalerConfig {
         let burst = c.float("target-burst-capacity", &bounds::BURST_CAPACITY);
         set(&mut self.target_burst_capacity, burst.map(BurstCapacity::from));
         set(&mut self.activator_capacity, c.float("activator-capacity", &bounds::ONE_OR_MORE));
+    }
+
+    fn read_learning(&mut self, c: &mut SettingReader<'_>) {
+        set(&mut self.learn_target, c.read("learn-target", bounds::LEARN_TARGET, LearnTarget::parse));
+        set(&mut self.learning_factor, c.float("learn-target-factor", &bounds::LEARNING_FACTOR));
     }
 
     fn read_panic(&mut self, c: &mut SettingReader<'_>) {

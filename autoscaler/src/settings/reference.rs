@@ -90,7 +90,7 @@ const fn workload(
     }
 }
 
-const TABLE: [SettingReference; 32] = [
+const TABLE: [SettingReference; 35] = [
     // Windows and panic.
     both(
         "stable-window",
@@ -168,6 +168,29 @@ const TABLE: [SettingReference; 32] = [
         "100",
         bounds::ONE_OR_MORE.words,
         "Capacity of one activator, in concurrent requests; determines how many activators serve a workload.",
+    ),
+    // The learned target.
+    both(
+        "learn-target",
+        "learn-target",
+        "Recommend",
+        bounds::LEARN_TARGET,
+        "What happens with the learned concurrency target: none is learned, it is reported in the status, or it is in \
+         force.",
+    ),
+    workload(
+        "latency-objective",
+        None,
+        bounds::LATENCY_OBJECTIVE,
+        "Time in the app that this percentile of the requests may take. The learned target keeps it; without an objective \
+         it is the load above which requests wait for each other.",
+    ),
+    both(
+        "learn-target-factor",
+        "learn-target-factor",
+        "4",
+        bounds::LEARNING_FACTOR.words,
+        "The learned target is at least the user's divided by this factor, and at most the user's times this factor.",
     ),
     // Rates.
     cluster(

@@ -20,6 +20,8 @@ use super::reader::{self, SettingError, SettingReader, set};
 use super::replica_bounds::{self, ReplicaBounds, SpecReplicaBounds};
 use super::values::aggregation::Aggregation;
 use super::values::burst_capacity::BurstCapacity;
+use super::values::latency_objective::LatencyObjective;
+use super::values::learn_target::LearnTarget;
 use super::values::reachability::Reachability;
 use crate::contract::GROUP;
 use crate::contract::metric_name::MetricName;
@@ -94,6 +96,13 @@ pub struct Settings {
     pub reachability: Reachability,
     /// Weighting of the seconds in stable and panic averages.
     pub aggregation: Aggregation,
+    /// What happens with the learned concurrency target.
+    pub learn_target: LearnTarget,
+    /// The latency objective that the learned target keeps; without one the target is at the knee
+    /// of the load curve.
+    pub latency_objective: Option<LatencyObjective>,
+    /// Largest factor between the user's target and the learned one, either way. 1 to 16.
+    pub learning_factor: f64,
 }
 
 // === impl Settings ===
@@ -122,6 +131,7 @@ impl Settings {
         let mut settings = Self::of_cluster(config);
         settings.read_windows(&mut a);
         settings.read_target(&mut a);
+        settings.read_learning(&mut a);
         settings.read_zero(&mut a);
         settings.read_wake(&mut a);
         settings.set_sizes(&replica_bounds::resolve(&mut a, config, sizes));
@@ -160,6 +170,9 @@ impl Settings {
             enable_scale_to_zero: config.enable_scale_to_zero,
             reachability: Reachability::Reachable,
             aggregation: Aggregation::Linear,
+            learn_target: config.learn_target,
+            latency_objective: None,
+            learning_factor: config.learning_factor,
         }
     }
 
@@ -189,6 +202,13 @@ impl Settings {
         set(&mut self.target_burst_capacity, burst.map(BurstCapacity::from));
     }
 
+    fn read_learning(&mut self, a: &mut SettingReader<'_>) {
+        set(&mut self.learn_target, a.read("learn-target", bounds::LEARN_TARGET, LearnTarget::parse));
+        self.latency_objective =
+            a.read("latency-objective", bounds::LATENCY_OBJECTIVE, LatencyObjective::parse);
+        set(&mut self.learning_factor, a.float("learn-target-factor", &bounds::LEARNING_FACTOR));
+    }
+
     fn read_zero(&mut self, a: &mut SettingReader<'_>) {
         let retention = a.duration("scale-to-zero-pod-retention-period", &bounds::WITHIN_AN_HOUR);
         set(&mut self.scale_to_zero_pod_retention_period, retention);
@@ -216,6 +236,11 @@ impl Settings {
             MetricName::Concurrency => self.container_concurrency_target_percentage,
             MetricName::RequestsPerSecond => REQUESTS_PER_SECOND_UTILIZATION,
         })
+    }
+
+    /// Whether a target of this metric is learned. Only concurrency shows how full a pod is.
+    pub fn learns(&self, metric: MetricName) -> bool {
+        self.learn_target != LearnTarget::Off && metric == MetricName::Concurrency
     }
 
     /// Length of the panic window, rounded to whole seconds, at least 1 s.

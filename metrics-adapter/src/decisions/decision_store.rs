@@ -144,6 +144,7 @@ mod tests {
             ready: 0,
             idle_since: None,
             decided_at,
+            learning: None,
         }
     }
 

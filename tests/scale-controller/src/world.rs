@@ -67,6 +67,7 @@ impl World {
             ready: u32::from(active),
             idle_since: (!active).then_some(IDLE_SINCE),
             decided_at: runtime::clock::unix_millis(),
+            learning: None,
         }
     }
 

@@ -53,7 +53,7 @@ pub use load::service_time::ServiceTime;
 pub use load::{Load, Profile};
 pub use report::latencies::Latencies;
 pub use report::{Report, TimelineSample};
-pub use scenario::{AppChange, HpaMetric, Learn, Scaler, Scenario, settings};
+pub use scenario::{AppChange, HpaMetric, Scaler, Scenario, settings};
 pub use simulation::event_queue::EventQueueFull;
 pub use simulation::{RunError, Simulation};
 pub use workload::app::AppModel;

@@ -9,9 +9,7 @@ use autoscaler::contract::quantity::milli_from_f64;
 use autoscaler::learning::{LearningSpec, MissBudget};
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTarget;
-use autoscaler::settings::AutoscalerConfig;
-use autoscaler::settings::Settings;
-use serde::Deserialize;
+use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings};
 
 use crate::clock::Time;
 use crate::hpa::{Behavior, HpaSpec};
@@ -37,7 +35,7 @@ pub struct Scenario {
     /// Share of requests that may miss the objective.
     pub miss_budget: Option<f64>,
     /// Whether a target is learned.
-    pub learn: Learn,
+    pub learn: LearnTarget,
     /// Client timeout: a request that no pod has started by then ends.
     pub client_timeout: Duration,
     /// Time from a pod's creation to its readiness; `None` is for ever.
@@ -70,18 +68,6 @@ pub struct Scenario {
     pub settings: Settings,
     /// Outages of the metrics-adapter. It restarts without state.
     pub adapter_outages: Vec<Range<Time>>,
-}
-
-/// The annotation `learn-target`.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-pub enum Learn {
-    /// No target is learned.
-    Off,
-    /// The target is learned and reported.
-    #[default]
-    Recommend,
-    /// The learned target is in force.
-    Apply,
 }
 
 /// A change of the app during a run.
@@ -128,7 +114,7 @@ impl Default for Scenario {
             app_changes: Vec::new(),
             objective: None,
             miss_budget: None,
-            learn: Learn::Off,
+            learn: LearnTarget::Off,
             client_timeout: Duration::from_secs(60),
             pod_start: Some(Duration::from_secs(5)),
             container_concurrency: 100,
@@ -157,10 +143,11 @@ impl Scenario {
 
     /// The settings of learning; `None` if it is off.
     pub(crate) fn learning_spec(&self) -> Option<LearningSpec> {
-        let limit = (self.container_concurrency > 0)
-            .then(|| f64::from(self.container_concurrency) * self.settings.utilization(self.measure));
+        let target = MetricTarget::of(self.target, self.measure, self.container_concurrency, &self.settings);
+        let spec = LearningSpec::new(&self.settings, target, self.container_concurrency, true);
         let objective = self.miss_budget.map(MissBudget);
-        (self.learn != Learn::Off).then_some(LearningSpec { user_target: self.target, limit, objective })
+        let spec = LearningSpec { objective, threshold: self.objective, ..spec };
+        (self.learn != LearnTarget::Off).then_some(spec)
     }
 
     /// The decider's settings with another target.

@@ -257,6 +257,7 @@ mod tests {
             ready: 1,
             idle_since: None,
             decided_at,
+            learning: None,
         }
     }
 

@@ -58,11 +58,14 @@ fn pods() -> impl Strategy<Value = Vec<PodSecond>> {
 }
 
 fn specs() -> impl Strategy<Value = LearningSpec> {
-    (floats(), prop::option::of(floats()), prop::option::of(0.001..0.5)).prop_map(
-        |(user_target, limit, objective)| LearningSpec {
+    let factor = prop_oneof![4 => Just(Some(4.0)), 1 => prop::option::of(floats())];
+    (floats(), prop::option::of(floats()), factor, prop::option::of(0.001..0.5)).prop_map(
+        |(user_target, limit, factor, objective)| LearningSpec {
             user_target,
             limit,
+            factor,
             objective: objective.map(MissBudget),
+            threshold: objective.map(|_| Duration::from_millis(200)),
         },
     )
 }
@@ -121,7 +124,7 @@ proptest! {
         user in 0.1..100.0f64,
         seconds in prop::collection::vec((0.0..2.0f64, 0..2u32, any::<bool>()), 0..74),
     ) {
-        let spec = LearningSpec { user_target: user, limit: None, objective: Some(MissBudget(0.05)) };
+        let spec = LearningSpec { user_target: user, objective: Some(MissBudget(0.05)), ..LearningSpec::default() };
         let mut learner = Learner::new(spec, 0);
         for (second, (concurrency, completions, missed)) in (1_600_000_000..).zip(seconds) {
             let completions = f64::from(completions);
@@ -161,7 +164,7 @@ fn stored_states() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn target_stays_within_bounds_after_any_stored_state(stored in stored_states(), calls in calls()) {
-        let spec = LearningSpec { user_target: 20.0, limit: None, objective: Some(MissBudget(0.05)) };
+        let spec = LearningSpec { user_target: 20.0, objective: Some(MissBudget(0.05)), ..LearningSpec::default() };
         let state: LearnerState = serde_json::from_str(&stored).unwrap();
         let mut learner = Learner::restore(spec, 0, state, Duration::from_secs(1_600_000_000));
         for call in calls {

@@ -24,7 +24,7 @@ struct Workload {
 impl Workload {
     fn new(user_target: f64) -> Self {
         let objective = Some(MissBudget(0.05));
-        let learner = Learner::new(LearningSpec { user_target, limit: None, objective }, 0);
+        let learner = Learner::new(LearningSpec { user_target, objective, ..LearningSpec::default() }, 0);
         Self { learner, second: T0, service: 0.1, slowness: 1.0, pods: 10, in_force: None }
     }
 

@@ -100,6 +100,7 @@ fn idle_since_with(idle_since: Option<i64>, received: i64, requested: Option<i64
         ready: 1,
         idle_since,
         decided_at: received,
+        learning: None,
     };
     RequestDemand::new(&decision, received, requested).idle_since
 }

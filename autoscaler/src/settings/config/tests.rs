@@ -72,6 +72,8 @@ fn parses_every_key() {
         ("max-scale-limit", "11"),
         ("start-patience", "7s"),
         ("unschedulable-patience", "5m"),
+        ("learn-target", "Apply"),
+        ("learn-target-factor", "2.5"),
     ]);
     let expected = AutoscalerConfig {
         enable_scale_to_zero: false,
@@ -95,6 +97,8 @@ fn parses_every_key() {
         scale_to_zero_pod_retention_period: Duration::from_secs(123),
         start_patience: Duration::from_secs(7),
         unschedulable_patience: Duration::from_secs(300),
+        learn_target: LearnTarget::Apply,
+        learning_factor: 2.5,
     };
     assert_eq!(config, expected);
 }
@@ -126,6 +130,9 @@ fn accepts_values_at_the_bounds() {
         ("min-scale", "4"),
         ("max-scale", "2147483647"),
         ("initial-scale", "2147483647"),
+        ("learn-target", "Off"),
+        ("learn-target-factor", "1"),
+        ("learn-target-factor", "16"),
     ] {
         parsed(&[pair]);
     }
@@ -179,6 +186,9 @@ fn error_names_key_value_and_bound() {
         ("max-scale-limit", "-9", "a whole number from 0 to 2147483647"),
         ("allow-zero-initial-scale", "invalid", "true or false"),
         ("enable-scale-to-zero", "yes", "true or false"),
+        ("learn-target", "apply", "Off, Recommend or Apply"),
+        ("learn-target-factor", "0.9", "1 to 16"),
+        ("learn-target-factor", "17", "1 to 16"),
     ] {
         assert_eq!(error_texts(&[(key, value)]), [format!("{key} is {value:?}, but must be {bound}")]);
     }
@@ -302,6 +312,8 @@ pub(crate) fn any_data() -> impl Strategy<Value = BTreeMap<String, String>> {
         "scale-to-zero-pod-retention-period",
         "start-patience",
         "unschedulable-patience",
+        "learn-target",
+        "learn-target-factor",
     ]);
     prop::collection::btree_map(keys.prop_map(str::to_owned), any_text(), 0..8)
 }
@@ -334,6 +346,7 @@ proptest! {
         prop_assert!((6..=3600).contains(&config.stable_window.as_secs()));
         prop_assert!((1.0..=100.0).contains(&config.panic_window_percentage));
         prop_assert!(config.activator_capacity >= 1.0);
+        prop_assert!((1.0..=16.0).contains(&config.learning_factor));
         prop_assert!(config.initial_scale > 0 || config.allow_zero_initial_scale);
         prop_assert!(config.max_scale == 0 || config.min_scale <= config.max_scale);
         prop_assert!(config.max_scale_limit == 0 || (1..=config.max_scale_limit).contains(&config.max_scale));

@@ -42,6 +42,9 @@ fn annotations_override_the_config_map() {
         ("unschedulable-patience", "5m"),
         ("reachability", "Unreachable"),
         ("metric-aggregation-algorithm", "weighted-exponential"),
+        ("learn-target", "Apply"),
+        ("latency-objective", "200ms@p95"),
+        ("learn-target-factor", "8"),
     ]);
     let expected = Settings {
         stable_window: Duration::from_secs(10),
@@ -64,6 +67,9 @@ fn annotations_override_the_config_map() {
         unschedulable_patience: Duration::from_secs(300),
         reachability: Reachability::Unreachable,
         aggregation: Aggregation::WeightedExponential,
+        learn_target: LearnTarget::Apply,
+        latency_objective: LatencyObjective::parse("200ms@p95"),
+        learning_factor: 8.0,
         ..accepted(&[])
     };
     assert_eq!(settings, expected);
@@ -91,6 +97,8 @@ fn config_map_applies_without_annotations() {
         scale_to_zero_pod_retention_period: Duration::from_secs(10),
         start_patience: Duration::from_secs(11),
         unschedulable_patience: Duration::from_secs(12),
+        learn_target: LearnTarget::Off,
+        learning_factor: 2.0,
         ..AutoscalerConfig::default()
     };
     let expected = Settings {
@@ -122,6 +130,9 @@ fn config_map_applies_without_annotations() {
         enable_scale_to_zero: false,
         reachability: Reachability::Reachable,
         aggregation: Aggregation::Linear,
+        learn_target: LearnTarget::Off,
+        latency_objective: None,
+        learning_factor: 2.0,
     };
     assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
 }
@@ -158,6 +169,12 @@ fn accepts_values_at_the_bounds() {
         ("http-full-duplex", "Enabled"),
         ("http-full-duplex", "disabled"),
         ("reachability", "Reachable"),
+        ("learn-target", "Off"),
+        ("learn-target", "Recommend"),
+        ("latency-objective", "1ms@p50"),
+        ("latency-objective", "1h@p99.9"),
+        ("learn-target-factor", "1"),
+        ("learn-target-factor", "16"),
         ("unknown", "?"),
     ] {
         accepted(&[pair]);
@@ -168,6 +185,7 @@ fn accepts_values_at_the_bounds() {
 #[test]
 fn reports_and_ignores_invalid_annotation() {
     let (hour, whole_hour) = ("0s to 1h", "whole seconds from 0s to 1h");
+    let objective = "a duration from 1ms to 1h with a percentile from p50 to p99.9, such as 200ms@p95";
     let class = "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
     for (key, value, bound) in [
         ("class", "unsupported.knative.dev", class),
@@ -212,6 +230,13 @@ fn reports_and_ignores_invalid_annotation() {
         ("metric-aggregation-algorithm", "random-selection", "linear or weighted-exponential"),
         ("http-full-duplex", "yes", "Enabled or Disabled"),
         ("reachability", "gone", "Reachable or Unreachable"),
+        ("learn-target", "on", "Off, Recommend or Apply"),
+        ("learn-target", "", "Off, Recommend or Apply"),
+        ("latency-objective", "200ms", objective),
+        ("latency-objective", "2h@p95", objective),
+        ("latency-objective", "200ms@p100", objective),
+        ("learn-target-factor", "0.5", "1 to 16"),
+        ("learn-target-factor", "NaN", "1 to 16"),
     ] {
         let (settings, errors) = resolved(&[(key, value)]);
         let words: Vec<_> = errors.iter().map(ToString::to_string).collect();
@@ -315,6 +340,9 @@ fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
         "metric-aggregation-algorithm",
         "class",
         "http-full-duplex",
+        "learn-target",
+        "latency-objective",
+        "learn-target-factor",
     ]);
     prop::collection::btree_map(
         keys.prop_map(|key| format!("{GROUP}/{key}")),
@@ -349,6 +377,7 @@ proptest! {
         }
         prop_assert!(settings.target_burst_capacity.value() >= 0.0 || settings.target_burst_capacity == BurstCapacity::Always);
         prop_assert!(settings.max_scale == 0 || settings.min_scale <= settings.max_scale);
+        prop_assert!((1.0..=16.0).contains(&settings.learning_factor));
         prop_assert!(settings.activation_scale >= 1);
         let activated = settings.activation_scale > 1;
         prop_assert!(!activated || settings.min_scale <= settings.activation_scale);

@@ -50,6 +50,9 @@ Notes:
 - `reachability`: `Unreachable` retires a workload, such as the old half of a blue-green pair. It
   goes to zero from any size, without `scale-to-zero` as well; `min-scale`, `initial-scale`,
   retention, delay and `max-scale-down-rate` no longer apply. Requests that still arrive are served.
+- `learn-target`: a workload on requests per second learns none. `learn-target-factor` has no effect
+  without a target of the HPA or the annotation `target`: the learned one is then between 1 and the
+  container concurrency.
 - `metric`: `rps` is accepted for `requests-per-second`. The default target is 100 for
   concurrency and 200 for requests per second.
 
@@ -58,7 +61,8 @@ Notes:
 The keys of the ConfigMap `rouse-system/config-autoscaler` apply at once. One invalid key rejects
 the whole ConfigMap, because other keys may depend on it. An event names the key, and the last valid
 settings stay in force. Unknown keys are ignored, and so is Knative's `pod-autoscaler-class`.
-`start-patience` and `unschedulable-patience` are not Knative's.
+`start-patience`, `unschedulable-patience`, `learn-target` and `learn-target-factor` are not
+Knative's.
 
 The leader of the zero-scaler copies valid settings to the ConfigMap
 `rouse-system/config-autoscaler-accepted`. Every process reads its settings from that copy, so an

@@ -2,10 +2,11 @@
 
 use autoscaler::learning::{LearnedTarget, Learner, PodSecond};
 use autoscaler::scaling::decider::DeciderSpec;
+use autoscaler::settings::LearnTarget;
 use autoscaler::stats::collection::WindowAverages;
 
 use crate::clock::{Time, unix};
-use crate::scenario::{Learn, Scenario};
+use crate::scenario::Scenario;
 
 /// Learning of the workload.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl Learning {
     /// Learning without evidence; `None` if it is off.
     pub fn new(scenario: &Scenario) -> Option<Self> {
         let mut learner = Learner::new(scenario.learning_spec()?, 0);
-        learner.set_in_force(scenario.learn == Learn::Apply);
+        learner.set_in_force(scenario.learn == LearnTarget::Apply);
         Some(Self { learner, scenario: scenario.clone(), user_spec: scenario.decider_spec() })
     }
 
@@ -57,6 +58,6 @@ impl Learning {
     }
 
     fn is_applied(&self) -> bool {
-        self.scenario.learn == Learn::Apply
+        self.scenario.learn == LearnTarget::Apply
     }
 }

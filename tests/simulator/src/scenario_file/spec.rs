@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use autoscaler::settings::Settings;
+use autoscaler::settings::{LearnTarget, Settings};
 use serde::Deserialize;
 use serde_yaml_ng::{Mapping, Value};
 
 use super::app_spec::{AppSpec, merge};
 use super::units::{Objective, Time};
 use crate::load::{Load, Profile};
-use crate::scenario::{AppChange, Learn, Scenario};
+use crate::scenario::{AppChange, Scenario};
 
 /// Longest run.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
@@ -49,7 +49,7 @@ pub struct ScenarioFile {
     pub objective: Option<Objective>,
     /// Whether a target is learned.
     #[serde(default)]
-    pub learn: Learn,
+    pub learn: LearnTarget,
 }
 
 /// A change of the app.

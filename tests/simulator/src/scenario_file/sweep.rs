@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use autoscaler::settings::LearnTarget;
+
 use super::outcome::{Outcome, ScenarioRunError};
 use super::spec::ScenarioFile;
-use crate::scenario::Learn;
 
 /// Largest static target.
 pub const LAST_TARGET: u32 = 64;
@@ -20,7 +21,7 @@ const MAX_OOM_KILLS: u64 = 1;
 /// # Errors
 /// See [`ScenarioRunError`].
 pub fn sweep(file: &ScenarioFile, warm_up: Duration) -> Result<Option<Outcome>, ScenarioRunError> {
-    let file = ScenarioFile { learn: Learn::Off, ..file.clone() };
+    let file = ScenarioFile { learn: LearnTarget::Off, ..file.clone() };
     let next = AtomicU32::new(1);
     let workers = thread::available_parallelism().map_or(1, NonZero::get);
     let outcomes: Vec<_> = thread::scope(|scope| {

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use simulator::Learn;
+use autoscaler::settings::LearnTarget;
 use simulator::scenario_file::{Outcome, ScenarioFile};
 
 use crate::seconds;
@@ -32,7 +32,7 @@ fn file(text: &str, seed: u64) -> ScenarioFile {
 /// The run with the user's target at this factor of the optimum, and the static optimum.
 fn beside_optimum(text: &str, factor: f64, seed: u64, warm_up: Duration) -> (Outcome, Outcome) {
     let file = file(text, seed);
-    let optimum = ScenarioFile { learn: Learn::Off, ..file.clone() };
+    let optimum = ScenarioFile { learn: LearnTarget::Off, ..file.clone() };
     (file.run_after(factor * file.target, warm_up).unwrap(), optimum.run_after(file.target, warm_up).unwrap())
 }
 
@@ -147,9 +147,9 @@ fn changing_mix_moves_the_target_at_most_once_in_ten_minutes() {
 
 #[test]
 fn recommended_target_changes_no_size() {
-    let file = ScenarioFile { learn: Learn::Recommend, ..file(CV_1, 1) };
+    let file = ScenarioFile { learn: LearnTarget::Recommend, ..file(CV_1, 1) };
     let recommended = file.run_after(2.0, Duration::ZERO).unwrap();
-    let off = ScenarioFile { learn: Learn::Off, ..file }.run_after(2.0, Duration::ZERO).unwrap();
+    let off = ScenarioFile { learn: LearnTarget::Off, ..file }.run_after(2.0, Duration::ZERO).unwrap();
     assert_eq!(
         (recommended.pod_seconds, recommended.misses, recommended.requests),
         (off.pod_seconds, off.misses, off.requests)

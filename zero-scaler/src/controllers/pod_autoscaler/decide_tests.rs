@@ -39,6 +39,7 @@ fn decision(desired: u32, idle_for: Option<i64>) -> Decision {
         ready: 1,
         idle_since: idle_for.map(|seconds| (NOW - seconds) * 1000),
         decided_at: NOW * 1000,
+        learning: None,
     }
 }
 

@@ -292,5 +292,6 @@ fn decision(desired: u32, idle_since: Option<i64>) -> Decision {
         ready: desired,
         idle_since,
         decided_at: BEGIN,
+        learning: None,
     }
 }

@@ -1,0 +1,97 @@
+//! LearningReport: the learned target of one workload with its evidence, as part of its decision.
+//!
+//! The metrics-adapter fills it. The zero-scaler writes it to the status of the PodAutoscaler, from
+//! which the learner of a new leader is restored.
+
+use serde::{Deserialize, Serialize};
+
+use super::learner::LearnerState;
+use super::phase::Phase;
+use crate::settings::LearnTarget;
+
+/// Relative change of a target that is reported at once.
+const CHANGE: f64 = 0.01;
+
+/// A learned target with its evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LearningReport {
+    /// What happens with the learned target.
+    pub mode: LearnTarget,
+    /// The user's target.
+    pub user_target: f64,
+    /// The learned one: in force with [`LearnTarget::Apply`], else recommended.
+    pub target: f64,
+    /// What learning does at present.
+    pub phase: Phase,
+    /// From 0 (none) to 1: how much the evidence supports the target.
+    pub confidence: f64,
+    /// The evidence in words.
+    pub evidence: String,
+    /// Pods that the present load needs with the user's target.
+    pub pods_with_user_target: u32,
+    /// Pods that it needs with the learned one.
+    pub pods_with_target: u32,
+    /// Changes of the target in this process.
+    pub changes: u64,
+    /// Those of them that restored an earlier target.
+    pub reverts: u64,
+    /// The state from which a learner is restored.
+    pub checkpoint: LearnerState,
+}
+
+// === impl LearningReport ===
+
+impl LearningReport {
+    /// Whether another report has the same mode and phase, and nearly the same target. Other
+    /// differences can wait.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.mode, self.phase) == (other.mode, other.phase) && is_same_target(self.target, other.target)
+    }
+}
+
+/// Whether two targets differ by at most one percent.
+pub fn is_same_target(a: f64, b: f64) -> bool {
+    (a - b).abs() <= CHANGE * b.abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::learning::{FreezeReason, Learner, LearningSpec};
+
+    fn report() -> LearningReport {
+        LearningReport {
+            mode: LearnTarget::Recommend,
+            user_target: 20.0,
+            target: 8.0,
+            phase: Phase::Frozen(FreezeReason::Gap),
+            confidence: 0.5,
+            evidence: "5000 requests".to_owned(),
+            pods_with_user_target: 2,
+            pods_with_target: 5,
+            changes: 3,
+            reverts: 1,
+            checkpoint: Learner::new(LearningSpec::default(), 7).state(Duration::from_secs(1_600_000_000)),
+        }
+    }
+
+    #[test]
+    fn report_survives_the_decision_stream() {
+        let json = serde_json::to_string(&report()).unwrap();
+        assert_eq!(serde_json::from_str::<LearningReport>(&json).unwrap(), report());
+    }
+
+    #[test]
+    fn only_mode_phase_and_target_make_reports_unlike() {
+        let later = LearningReport { confidence: 1.0, evidence: String::new(), changes: 9, ..report() };
+        assert!(report().is_like(&later));
+        assert!(report().is_like(&LearningReport { target: 8.07, ..report() }));
+        assert!(!report().is_like(&LearningReport { target: 8.1, ..report() }));
+        assert!(!report().is_like(&LearningReport { target: f64::NAN, ..report() }));
+        assert!(!report().is_like(&LearningReport { phase: Phase::Settled, ..report() }));
+        assert!(!report().is_like(&LearningReport { mode: LearnTarget::Apply, ..report() }));
+    }
+}

@@ -1,0 +1,45 @@
+//! The setting `learn-target`: what happens with the learned concurrency target of a workload.
+
+use serde::{Deserialize, Serialize};
+
+/// What happens with the learned concurrency target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LearnTarget {
+    /// No target is learned.
+    Off,
+    /// The learned target is reported, and changes no size.
+    #[default]
+    Recommend,
+    /// The learned target is in force.
+    Apply,
+}
+
+// === impl LearnTarget ===
+
+impl LearnTarget {
+    /// Parses the value of the annotation or of the ConfigMap's key.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "Off" => Some(Self::Off),
+            "Recommend" => Some(Self::Recommend),
+            "Apply" => Some(Self::Apply),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_the_names_that_the_status_shows() {
+        for mode in [LearnTarget::Off, LearnTarget::Recommend, LearnTarget::Apply] {
+            let name = serde_json::to_value(mode).unwrap();
+            assert_eq!(LearnTarget::parse(name.as_str().unwrap()), Some(mode));
+        }
+        for bad in ["", "off", "apply ", "On"] {
+            assert_eq!(LearnTarget::parse(bad), None, "{bad:?}");
+        }
+    }
+}
