@@ -27,7 +27,7 @@ use autoscaler::scaling::decider::{Decider, DeciderSpec};
 use autoscaler::settings::AutoscalerConfig;
 use autoscaler::settings::{Aggregation, Settings};
 use autoscaler::stats::collection::{Collection, WindowAverages, WindowSpec};
-use autoscaler::stats::{RequestStats, Stat};
+use autoscaler::stats::{EndedRequests, RequestEnd, RequestStats, Stat};
 use criterion::{Bencher, Criterion};
 
 use table::{Row, print_rows};
@@ -90,6 +90,11 @@ const CASES: &[Case] = &[
         name: "a request in and out, with a lock and the clock",
         bound: Some(100.0),
         run: request_under_lock,
+    },
+    Case {
+        name: "a request in and out, with a lock, the clock and the time in the app",
+        bound: Some(100.0),
+        run: request_in_app_under_lock,
     },
     Case { name: "breaker, try_acquire and release", bound: None, run: breaker_try },
     Case { name: "breaker, acquire and release", bound: None, run: breaker_acquire },
@@ -217,7 +222,7 @@ fn request(bencher: &mut Bencher<'_>) {
     });
 }
 
-/// The call sequence of queue-proxy.
+/// The call sequence of the activator.
 fn request_under_lock(bencher: &mut Bencher<'_>) {
     let stats = Mutex::new(RequestStats::new(Instant::now()));
     bencher.iter(|| {
@@ -225,6 +230,22 @@ fn request_under_lock(bencher: &mut Bencher<'_>) {
         stats.lock().unwrap().request_in(now, black_box(false));
         let now = Instant::now();
         stats.lock().unwrap().request_out(now, black_box(false));
+    });
+}
+
+/// The call sequence of queue-proxy.
+fn request_in_app_under_lock(bencher: &mut Bencher<'_>) {
+    let now = Instant::now();
+    let mut ended = EndedRequests::default();
+    ended.report(Duration::from_secs(1), Some(Duration::from_millis(200)));
+    let counts = Mutex::new((RequestStats::new(now), ended));
+    bencher.iter(|| {
+        let arrived = Instant::now();
+        counts.lock().unwrap().0.request_in(arrived, black_box(false));
+        let now = Instant::now();
+        let mut counts = counts.lock().unwrap();
+        counts.0.request_out(now, black_box(false));
+        counts.1.record(RequestEnd::Timed(now.saturating_duration_since(arrived)));
     });
 }
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// Largest plausible value of a field, as for a [`Stat`](crate::stats::Stat); memory is exempt.
-const MAX_PLAUSIBLE: f64 = 1e9;
+use crate::stats::{AppStat, Stat, is_plausible};
 
 /// What one pod reported for one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -14,7 +13,8 @@ pub struct PodSecond {
     pub concurrency: f64,
     /// Requests that arrived.
     pub arrivals: f64,
-    /// Ends of requests; `None` from a sidecar that does not report them.
+    /// Ends of requests; `None` from a sidecar that does not report them, or reports them against
+    /// another objective.
     pub app: Option<AppSecond>,
     /// Highest memory of the container as a share of its limit.
     pub memory: Option<f64>,
@@ -38,15 +38,25 @@ pub struct AppSecond {
 // === impl PodSecond ===
 
 impl PodSecond {
+    /// What a pod of this age reported by its stat.
+    pub fn new(stat: &Stat, age: Duration) -> Self {
+        Self {
+            age,
+            concurrency: stat.average_concurrent_requests,
+            arrivals: stat.request_count,
+            app: stat.app.map(AppSecond::from),
+            ..Self::default()
+        }
+    }
+
     /// Whether every value is finite and in its range. Other seconds count as missing.
     pub fn is_plausible(&self) -> bool {
-        let plausible = |value: f64| (0.0..=MAX_PLAUSIBLE).contains(&value);
         let app = self.app.unwrap_or_default();
         [self.concurrency, self.arrivals, app.completions, app.seconds, app.misses, app.errors]
             .into_iter()
             .chain(self.memory)
             .chain(self.throttled)
-            .all(plausible)
+            .all(is_plausible)
     }
 }
 
@@ -56,5 +66,12 @@ impl AppSecond {
     /// Requests that count against the objective.
     pub fn bad(&self) -> f64 {
         (self.misses + self.errors).min(self.completions)
+    }
+}
+
+impl From<AppStat> for AppSecond {
+    fn from(stat: AppStat) -> Self {
+        let AppStat { completions, seconds, errors, misses, objective_micros: _ } = stat;
+        Self { completions, seconds, misses, errors }
     }
 }

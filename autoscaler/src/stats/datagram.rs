@@ -123,6 +123,7 @@ fn stat(bytes: &mut &[u8]) -> Option<Stat> {
         request_count: f64::from_be_bytes(take(bytes)?),
         proxied_request_count: f64::from_be_bytes(take(bytes)?),
         timestamp: i64::from_be_bytes(take(bytes)?),
+        app: None,
     })
 }
 
@@ -147,6 +148,7 @@ mod tests {
             request_count: 1e9,
             proxied_request_count: f64::MIN_POSITIVE,
             timestamp: -1,
+            app: None,
         };
         for stat in [Some(stat), None] {
             let bytes = StatResponse::encode(u64::MAX - 1, stat.as_ref());

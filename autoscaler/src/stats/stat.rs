@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::AppStat;
+use super::plausible::is_plausible;
 use crate::Key;
 
 /// One reporting period (1 s) of one process, for one workload.
 ///
-/// The fields are those of Knative's stat.proto. Concurrency is time-weighted over the period;
-/// counts are requests that arrived in it, divided by its length, so they read as requests per
-/// second.
+/// The fields are those of Knative's stat.proto, and `app`. Concurrency is time-weighted over the
+/// period; counts are requests that arrived in it, divided by its length, so they read as requests
+/// per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stat {
@@ -24,11 +26,11 @@ pub struct Stat {
     pub proxied_request_count: f64,
     /// Whole Unix seconds at the end of the period.
     pub timestamp: i64,
+    /// The requests that ended; `None` from an activator, of TCP connections, and from a sidecar of
+    /// an earlier version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppStat>,
 }
-
-/// Largest plausible value. No process has 10⁹ concurrent requests, and sums of such numbers would
-/// displace small ones from a float's precision for the rest of a window.
-const MAX_PLAUSIBLE: f64 = 1e9;
 
 /// A [`Stat`] and its workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,8 +74,9 @@ impl Stat {
             self.request_count,
             self.proxied_request_count,
         ]
-        .iter()
-        .all(|value| (0.0..=MAX_PLAUSIBLE).contains(value))
+        .into_iter()
+        .all(is_plausible)
+            && self.app.is_none_or(|app| app.is_plausible())
     }
 
     /// Whether the process had no request at all in the period, proxied or not.
@@ -86,13 +89,18 @@ impl Stat {
 mod tests {
     use super::*;
 
-    /// Four stats, each with another of the four fields set to `value`.
-    fn with_each(value: f64) -> [Stat; 4] {
+    /// Stats, each with another of the fields set to `value`; the first four are Knative's.
+    fn with_each(value: f64) -> [Stat; 8] {
+        let of_app = |app| Stat { app: Some(app), ..Stat::default() };
         [
             Stat { average_concurrent_requests: value, ..Stat::default() },
             Stat { average_proxied_concurrent_requests: value, ..Stat::default() },
             Stat { request_count: value, ..Stat::default() },
             Stat { proxied_request_count: value, ..Stat::default() },
+            of_app(AppStat { completions: value, ..AppStat::default() }),
+            of_app(AppStat { seconds: value, ..AppStat::default() }),
+            of_app(AppStat { errors: value, ..AppStat::default() }),
+            of_app(AppStat { misses: value, ..AppStat::default() }),
         ]
     }
 
@@ -108,9 +116,22 @@ mod tests {
 
     #[test]
     fn request_in_flight_or_arrived_ends_idleness() {
-        let [concurrency, _, count, _] = with_each(0.001);
+        let [concurrency, _, count, ..] = with_each(0.001);
         assert!(Stat::default().is_idle());
         assert!(!concurrency.is_idle(), "arrived before the period");
         assert!(!count.is_idle(), "arrived and ended within no time");
+    }
+
+    #[test]
+    fn stat_without_app_part_reads_and_writes_as_before() {
+        let old = r#"{"pod":"web-1","requestCount":3.0,"timestamp":1800000000}"#;
+        let stat: Stat = serde_json::from_str(old).unwrap();
+        assert_eq!((stat.request_count, stat.app), (3.0, None));
+        assert!(!serde_json::to_string(&stat).unwrap().contains("app"));
+        let app = AppStat { completions: 2.0, objective_micros: 200_000, ..AppStat::default() };
+        let stat = Stat { app: Some(app), ..stat };
+        let json = serde_json::to_string(&stat).unwrap();
+        assert!(json.contains(r#""objectiveMicros":200000"#), "{json}");
+        assert_eq!(serde_json::from_str::<Stat>(&json).unwrap(), stat);
     }
 }

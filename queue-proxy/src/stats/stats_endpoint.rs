@@ -141,6 +141,7 @@ fn stat(pod: &str, report: RequestStatsReport, timestamp: i64) -> Stat {
         request_count: per_second(report.request_count),
         proxied_request_count: per_second(report.proxied_request_count),
         timestamp,
+        app: None,
     }
 }
 
@@ -198,6 +199,7 @@ mod tests {
             request_count: 1.0,
             proxied_request_count: 0.5,
             timestamp: 42,
+            app: None,
         };
         assert_eq!(read(&endpoint).await, expected);
         drop(direct);
