@@ -68,8 +68,9 @@ impl Feed {
         if usable * 2 < pods.len() {
             return self.fail(at, FreezeReason::Gap);
         }
-        let old = pods.iter().filter(|pod| pod.app.is_none()).count();
-        if needs_app && old as f64 > OLD_SHARE * pods.len() as f64 {
+        let grown = pods.iter().filter(|pod| !pod.is_young());
+        let old = grown.clone().filter(|pod| pod.app.is_none()).count();
+        if needs_app && old as f64 > OLD_SHARE * grown.count() as f64 {
             return self.fail(at, FreezeReason::OldSidecars);
         }
         FeedCheck::Usable

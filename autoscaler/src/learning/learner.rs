@@ -27,8 +27,6 @@ use crate::stats::collection::WindowAverages;
 const BLOCK: Duration = Duration::from_secs(10);
 /// Weight of the curve's past after a block: a half-life of 30 minutes.
 const FADING: f64 = 0.996;
-/// Younger pods still fill up.
-const YOUNG: Duration = Duration::from_secs(10);
 /// Seconds at less than this share of the target are not at load, unless no pod could be spared.
 const AT_LOAD: f64 = 0.6;
 /// Age after which a stored state is of no use.
@@ -210,7 +208,7 @@ impl Learner {
         self.began_at.get_or_insert(at);
         let mut all = Sums::default();
         let mut pressure = ResourcePressure::default();
-        for pod in pods.iter().filter(|pod| pod.age >= YOUNG && pod.is_plausible()) {
+        for pod in pods.iter().filter(|pod| !pod.is_young() && pod.is_plausible()) {
             let second = sums(pod);
             self.regime.compare(&second, &self.curve);
             all.add(&second);

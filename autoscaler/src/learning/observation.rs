@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use crate::stats::{AppStat, Stat, is_plausible};
 
+/// Pods that have been ready for less time still fill up, and their sidecars may not have the
+/// latency objective yet.
+const YOUNG: Duration = Duration::from_secs(10);
+
 /// What one pod reported for one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PodSecond {
@@ -47,6 +51,11 @@ impl PodSecond {
             app: stat.app.map(AppSecond::from),
             ..Self::default()
         }
+    }
+
+    /// Whether the pod has just become ready.
+    pub(super) fn is_young(&self) -> bool {
+        self.age < YOUNG
     }
 
     /// Whether every value is finite and in its range. Other seconds count as missing.

@@ -161,6 +161,21 @@ fn clock_jump_freezes_target() {
 }
 
 #[test]
+fn young_pods_without_ends_of_requests_do_not_freeze_target() {
+    let mut workload = Workload::new(8.0);
+    workload.run(30);
+    for _ in 0..5 {
+        workload.second += 1;
+        let mut pods: Vec<_> = (0..10).map(|index| workload.pod(index)).collect();
+        for pod in pods.iter_mut().take(9) {
+            (pod.age, pod.app) = (Duration::from_secs(2), None);
+        }
+        workload.learner.observe(workload.now(), &pods);
+    }
+    assert!(!matches!(workload.learned().phase, Phase::Frozen(_)), "{}", workload.learned());
+}
+
+#[test]
 fn old_sidecars_freeze_target_with_objective() {
     let mut workload = Workload::new(2.5);
     for _ in 0..1200 {
