@@ -51,6 +51,8 @@ pub const QUEUE_PROXY_PORT: u16 = 8012;
 /// Statistics port of the sidecar. TCP: `/stat` for the collector and `/metrics` for Prometheus.
 /// UDP: the same stat as [datagrams](crate::stats::datagram).
 pub const QUEUE_PROXY_STATS_PORT: u16 = 9090;
+/// Query parameter of `/stat`: the workload's latency objective in microseconds, 0 for none.
+pub const OBJECTIVE_PARAMETER: &str = "objective-micros";
 /// Admin port of the sidecar: `/ready` and `/app-ready` for the kubelet, [`START_DRAIN_PATH`] and
 /// [`WAIT_FOR_DRAIN_PATH`] for the preStop hooks of sidecar and app. For TCP workloads, activators send probes and tunneled connections
 /// ([`TUNNEL_PATH`]) to it.

@@ -201,7 +201,7 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
     Ok(Components {
         app,
         traffic,
-        stats: StatsEndpoint::new(args.pod.clone(), counter, breaker, metrics, registry),
+        stats: StatsEndpoint::new(args.pod.clone(), args.protocol, counter, breaker, metrics, registry),
         admin: AdminEndpoint { availability, drain, drain_waits: DrainWaits::default(), identity, tcp },
     })
 }

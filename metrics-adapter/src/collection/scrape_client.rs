@@ -4,13 +4,17 @@
 //! cached as such, and scraped by HTTP directly for a while. HTTP connections are kept alive,
 //! because the same pods are scraped again and again, up to a limit. A slow response or a large one
 //! is an error.
+//!
+//! Each scrape sets the workload's latency objective at the pod. Any other client can set another
+//! one there, so the ends of requests count as not reported if they were measured against that.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::stats::Stat;
+use autoscaler::contract::OBJECTIVE_PARAMETER;
+use autoscaler::stats::{AppStat, Stat};
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
@@ -25,7 +29,7 @@ use crate::collection::stat_datagrams::{DatagramError, StatDatagrams};
 
 /// Timeout of one scrape. A slower pod has missed its second.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest body accepted, in bytes. A stat has about 250.
+/// Longest body accepted, in bytes. A stat has about 350.
 const MAX_BODY: usize = 4096;
 /// Idle connections are closed after this, or when their pod ends.
 const IDLE: Duration = Duration::from_secs(15);
@@ -100,35 +104,44 @@ impl ScrapeClient {
         Self { datagrams, http_only, client, requests, port }
     }
 
-    /// Scrapes one pod.
+    /// Scrapes one pod, and sets its latency objective.
     ///
     /// # Errors
     /// When the pod does not return a plausible stat in time.
-    pub async fn scrape(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
+    pub async fn scrape(&self, ip: IpAddr, objective: Option<Duration>) -> Result<Stat, ScrapeError> {
+        let objective_micros = AppStat::objective_micros_of(objective);
+        let mut stat = self.read(ip, objective_micros).await?;
+        stat.app = stat.app.filter(|app| app.objective_micros == objective_micros);
+        Ok(stat)
+    }
+
+    async fn read(&self, ip: IpAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
         if let Some(datagrams) = self.datagrams.as_ref().filter(|_| !self.is_http_only(ip)) {
-            match datagrams.query(ip).await {
+            match datagrams.query(ip, objective_micros).await {
                 Ok(stat) => return plausible(stat.ok_or(ScrapeError::TooYoung)?),
                 Err(DatagramError::Overloaded) => return Err(ScrapeError::Overloaded),
                 Err(DatagramError::NoAnswer) => {}
             }
-            let result = Box::pin(self.scrape_by_http(ip)).await;
+            let result = Box::pin(self.scrape_by_http(ip, objective_micros)).await;
             // A pod that fails both ways is gone, and its address may go to another pod.
             if result.is_ok() {
                 self.cache_http_only(ip);
             }
             return result;
         }
-        Box::pin(self.scrape_by_http(ip)).await
+        Box::pin(self.scrape_by_http(ip, objective_micros)).await
     }
 
-    async fn scrape_by_http(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
-        tokio::time::timeout(TIMEOUT, self.get(ip)).await.unwrap_or(Err(ScrapeError::Timeout))
+    async fn scrape_by_http(&self, ip: IpAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
+        let got = tokio::time::timeout(TIMEOUT, self.get(ip, objective_micros)).await;
+        got.unwrap_or(Err(ScrapeError::Timeout))
     }
 
-    async fn get(&self, ip: IpAddr) -> Result<Stat, ScrapeError> {
+    async fn get(&self, ip: IpAddr, objective_micros: u64) -> Result<Stat, ScrapeError> {
         // The semaphore is never closed.
         let _permit = self.requests.acquire().await;
-        let url = format!("http://{}/stat", SocketAddr::new(ip, self.port));
+        let address = SocketAddr::new(ip, self.port);
+        let url = format!("http://{address}/stat?{OBJECTIVE_PARAMETER}={objective_micros}");
         let mut request = Request::get(url).body(Empty::new())?;
         if self.lock().len() > MAX_KEPT {
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -176,4 +189,49 @@ impl ScrapeClient {
 
 fn plausible(stat: Stat) -> Result<Stat, ScrapeError> {
     if stat.is_plausible() { Ok(stat) } else { Err(ScrapeError::Implausible) }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::extract::RawQuery;
+
+    use super::*;
+
+    const OBJECTIVE: Duration = Duration::from_millis(200);
+
+    /// The app part that a scrape with the objective gets from a pod that answers so by HTTP.
+    async fn scraped_app(answer: fn(u64) -> serde_json::Value) -> Option<AppStat> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let handler = axum::routing::get(async move |RawQuery(query): RawQuery| {
+            let objective = query.unwrap().strip_prefix("objective-micros=").unwrap().parse().unwrap();
+            axum::Json(answer(objective))
+        });
+        let router = axum::Router::new().route("/stat", handler);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let client = ScrapeClient::new(address.port(), None);
+        let stat = client.scrape(address.ip(), Some(OBJECTIVE)).await.unwrap();
+        assert_eq!(stat.request_count, 5.0);
+        stat.app
+    }
+
+    #[tokio::test]
+    async fn app_part_counts_only_with_the_objective_of_the_workload() {
+        let app = scraped_app(
+            |objective| serde_json::json!({"requestCount": 5, "app": {"completions": 4, "objectiveMicros": objective}}),
+        );
+        let expected = AppStat { completions: 4.0, objective_micros: 200_000, ..AppStat::default() };
+        assert_eq!(app.await, Some(expected));
+        let app = scraped_app(
+            |objective| serde_json::json!({"requestCount": 5, "app": {"completions": 4, "objectiveMicros": objective + 1}}),
+        );
+        assert_eq!(app.await, None, "another client's objective");
+        let app = scraped_app(|_| serde_json::json!({"requestCount": 5, "app": {"completions": 4}}));
+        assert_eq!(app.await, None, "no objective in force yet");
+    }
+
+    #[tokio::test]
+    async fn older_sidecar_is_read_by_http_without_an_app_part() {
+        assert_eq!(scraped_app(|_| serde_json::json!({"requestCount": 5})).await, None);
+    }
 }

@@ -4,6 +4,10 @@
 //! and no state to keep. An unanswered query is sent once more, because datagrams get lost; then
 //! the client falls back to HTTP. It does neither while this process is overloaded, because a retry
 //! would add to the load.
+//!
+//! The second attempt also sends a query of version 1. Sidecars from before version 2 answer that
+//! one alone. Until their pods are replaced, which may take weeks, HTTP to all of them would cost
+//! several times as much.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::stats::Stat;
-use autoscaler::stats::datagram::{LENGTH, StatQuery, StatResponse};
+use autoscaler::stats::datagram::{MAX_LENGTH, StatQuery, StatResponse};
 use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use socket2::SockRef;
@@ -19,9 +23,9 @@ use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Timeout of each attempt. Pods are a millisecond away; the second attempt is longer, for pods on
-/// a busy node.
-const ATTEMPTS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(150)];
+/// Timeout of each attempt, and the number of versions that it sends. Pods are a millisecond away;
+/// the second attempt is longer, for pods on a busy node.
+const ATTEMPTS: [(Duration, usize); 2] = [(Duration::from_millis(50), 1), (Duration::from_millis(150), 2)];
 /// Queries that may be pending. A round has at most 128.
 const MAX_PENDING: usize = 1 << 16;
 /// Low bits of a nonce that index the pending query; the others are random.
@@ -82,20 +86,23 @@ impl StatDatagrams {
         Arc::new(Self { ipv4, ipv6, port, pending: Mutex::default() })
     }
 
-    /// Queries the pod at an address.
+    /// Queries the pod at an address, and sets its latency objective, 0 for none.
     ///
     /// # Errors
     /// When it does not answer in time.
-    pub async fn query(&self, ip: IpAddr) -> Result<DatagramResponse, DatagramError> {
+    pub async fn query(&self, ip: IpAddr, objective_micros: u64) -> Result<DatagramResponse, DatagramError> {
         let socket =
             if ip.is_ipv4() { &self.ipv4 } else { &self.ipv6 }.as_ref().ok_or(DatagramError::NoAnswer)?;
         let (reply, mut answer) = oneshot::channel();
         let (nonce, _slot) = self.add_pending(reply).ok_or(DatagramError::Overloaded)?;
-        let query = StatQuery { nonce }.encode();
-        for timeout in ATTEMPTS {
+        let newest_first = [Some(objective_micros), None];
+        for (timeout, versions) in ATTEMPTS {
             let start = Instant::now();
-            let sent = socket.send_to(&query, SocketAddr::new(ip, self.port)).await;
-            sent.map_err(|_| DatagramError::NoAnswer)?;
+            for objective_micros in newest_first.into_iter().take(versions) {
+                let query = StatQuery { nonce, objective_micros }.encode();
+                let sent = socket.send_to(&query, SocketAddr::new(ip, self.port)).await;
+                sent.map_err(|_| DatagramError::NoAnswer)?;
+            }
             match tokio::time::timeout(timeout, &mut answer).await {
                 Ok(answer) => return answer.map_err(|_| DatagramError::Overloaded),
                 Err(_) if start.elapsed() > timeout + LATE => return Err(DatagramError::Overloaded),
@@ -113,7 +120,7 @@ impl StatDatagrams {
     async fn receive_on(&self, socket: Option<&UdpSocket>) {
         let Some(socket) = socket else { return std::future::pending().await };
         // One byte more than an answer has, so that a longer datagram fails to decode.
-        let mut buffer = [0; LENGTH + 1];
+        let mut buffer = [0; MAX_LENGTH + 1];
         loop {
             if let Err(error) = self.receive_batch(socket, &mut buffer).await {
                 tracing::debug!(%error, "receiving datagrams failed, retrying");
@@ -123,7 +130,7 @@ impl StatDatagrams {
     }
 
     /// Waits for an answer, then receives all that are queued, up to the batch limit.
-    async fn receive_batch(&self, socket: &UdpSocket, buffer: &mut [u8; LENGTH + 1]) -> io::Result<()> {
+    async fn receive_batch(&self, socket: &UdpSocket, buffer: &mut [u8; MAX_LENGTH + 1]) -> io::Result<()> {
         socket.readable().await?;
         for _ in 0..RECEIVE_BATCH {
             match socket.try_recv(buffer) {
@@ -190,10 +197,13 @@ fn socket(ip: IpAddr) -> Option<UdpSocket> {
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::stats::AppStat;
+
     use super::*;
 
-    /// Pods that ignore the first `lost` queries and then answer each one `times` times.
-    async fn pods(lost: usize, times: usize) -> Arc<StatDatagrams> {
+    /// Pods that ignore the first `lost` queries and then answer each one `times` times. Sidecars of
+    /// version 1 drop queries of version 2.
+    async fn pods(lost: usize, times: usize, old: bool) -> Arc<StatDatagrams> {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let datagrams = StatDatagrams::bind(socket.local_addr().unwrap().port());
         tokio::spawn(async move {
@@ -202,16 +212,18 @@ mod tests {
             loop {
                 let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
                 received += 1;
-                let StatQuery { nonce } = StatQuery::decode(&buffer[..length]).unwrap();
-                let stat = Stat { timestamp: 42, ..Stat::default() };
-                for _ in 0..if received > lost { times } else { 0 } {
+                let query = StatQuery::decode(&buffer[..length]).unwrap();
+                let forged = StatQuery { nonce: query.nonce ^ (1 << 60), ..query };
+                let app = AppStat { objective_micros: 7, ..AppStat::default() };
+                let stat = Stat { timestamp: 42, app: Some(app), ..Stat::default() };
+                let answers = received > lost && !(old && query.objective_micros.is_some());
+                for _ in 0..if answers { times } else { 0 } {
                     // Datagrams that match no query are dropped.
                     socket.send_to(b"hello", from).await.unwrap();
-                    socket
-                        .send_to(&StatResponse::encode(nonce ^ (1 << 60), Some(&stat)), from)
-                        .await
-                        .unwrap();
-                    socket.send_to(&StatResponse::encode(nonce, Some(&stat)), from).await.unwrap();
+                    for query in [forged, query] {
+                        let answer = StatResponse::encode(query, Some(&stat));
+                        socket.send_to(&answer, from).await.unwrap();
+                    }
                 }
             }
         });
@@ -222,16 +234,16 @@ mod tests {
     #[tokio::test]
     async fn query_survives_lost_and_duplicate_datagrams() {
         for (lost, times) in [(0, 1), (1, 1), (0, 3)] {
-            let datagrams = pods(lost, times).await;
+            let datagrams = pods(lost, times, false).await;
             for ip in ["127.0.0.1", "127.0.0.2"] {
-                let answer = datagrams.query(ip.parse().unwrap()).await;
-                let timestamp = answer.map(|stat| stat.unwrap().timestamp);
+                let answer = datagrams.query(ip.parse().unwrap(), 7).await;
+                let objective = answer.map(|stat| stat.unwrap().app.unwrap().objective_micros);
                 // Only 127.0.0.1 answers. On a busy machine, this process may be the one that is
                 // late.
-                let expected = if ip == "127.0.0.1" { Ok(42) } else { Err(DatagramError::NoAnswer) };
+                let expected = if ip == "127.0.0.1" { Ok(7) } else { Err(DatagramError::NoAnswer) };
                 assert!(
-                    timestamp == expected || timestamp == Err(DatagramError::Overloaded),
-                    "{timestamp:?}: {ip}, {lost} lost, {times} times"
+                    objective == expected || objective == Err(DatagramError::Overloaded),
+                    "{objective:?}: {ip}, {lost} lost, {times} times"
                 );
             }
             assert!(datagrams.lock().is_empty());
@@ -239,9 +251,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn sidecar_of_the_first_version_answers_the_second_attempt() {
+        let datagrams = pods(0, 1, true).await;
+        let answer = datagrams.query("127.0.0.1".parse().unwrap(), 7).await;
+        let answer = answer.map(|stat| stat.map(|stat| (stat.timestamp, stat.app)));
+        let late = Err(DatagramError::Overloaded);
+        assert!(answer == Ok(Some((42, None))) || answer == late, "{answer:?}");
+    }
+
+    #[tokio::test]
     async fn cancelled_query_frees_its_entry() {
-        let datagrams = pods(usize::MAX, 0).await;
-        let mut query = Box::pin(datagrams.query("127.0.0.1".parse().unwrap()));
+        let datagrams = pods(usize::MAX, 0, false).await;
+        let mut query = Box::pin(datagrams.query("127.0.0.1".parse().unwrap(), 0));
         assert!(futures::poll!(&mut query).is_pending());
         assert_eq!(datagrams.lock().len(), 1);
         drop(query);
@@ -250,10 +271,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn late_timeout_reports_overload_instead_of_no_answer() {
-        let datagrams = pods(usize::MAX, 0).await;
-        let mut query = Box::pin(datagrams.query("127.0.0.1".parse().unwrap()));
+        let datagrams = pods(usize::MAX, 0, false).await;
+        let mut query = Box::pin(datagrams.query("127.0.0.1".parse().unwrap(), 0));
         assert!(futures::poll!(&mut query).is_pending());
-        tokio::time::advance(ATTEMPTS[0] + 2 * LATE).await;
+        tokio::time::advance(ATTEMPTS[0].0 + 2 * LATE).await;
         assert_eq!(query.await, Err(DatagramError::Overloaded));
     }
 }

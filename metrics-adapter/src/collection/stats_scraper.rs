@@ -171,7 +171,7 @@ impl StatsScraper {
 
     /// Scrapes each of these pods. One that does not respond in time is left out.
     async fn read_more(&self, pods: Vec<IpAddr>) -> SampledPods {
-        let scrape = async |ip| (ip, self.client.scrape(ip).await);
+        let scrape = async |ip| (ip, self.client.scrape(ip, None).await);
         let mut scrapes: FuturesUnordered<_> = pods.into_iter().map(scrape).collect();
         let (mut read, deadline) = (SampledPods::default(), Instant::now() + IDLE_READ_TIMEOUT);
         while let Ok(Some((pod, result))) = tokio::time::timeout_at(deadline, scrapes.next()).await {
@@ -186,7 +186,7 @@ impl StatsScraper {
     /// Scrapes each of these pods; one failure is a shortfall.
     async fn scrape_all(&self, pods: Vec<Arc<Pod>>) -> Result<SampledPods, Shortfall> {
         let pods: Vec<IpAddr> = pods.into_iter().filter_map(|pod| pod.ip).collect();
-        let results = join_all(pods.iter().map(|ip| self.client.scrape(*ip))).await;
+        let results = join_all(pods.iter().map(|ip| self.client.scrape(*ip, None))).await;
         let wanted = pods.len();
         let stats: Result<Vec<_>, _> = results.into_iter().collect();
         match stats {
@@ -204,7 +204,7 @@ impl StatsScraper {
         population: usize,
     ) -> Result<SampledPods, Shortfall> {
         let mut candidates = candidates.into_iter().filter_map(|pod| pod.ip);
-        let scrape = async |ip| (ip, self.client.scrape(ip).await);
+        let scrape = async |ip| (ip, self.client.scrape(ip, None).await);
         let mut scrapes: FuturesUnordered<_> = candidates.by_ref().take(sample).map(scrape).collect();
         let mut sampled = SampledPods::default();
         let mut last = None;

@@ -27,6 +27,9 @@ const WORDS: &[&[u8]] = &[
     b"\xff\xf0\0\0\0\0\0\0",
     b"\x80\0\0\0\0\0\0\0",
     b"rst!\x01",
+    b"rst!\x02",
+    b"\"app\":",
+    b"\"objectiveMicros\":",
     b"\\ud800",
 ];
 const NOW: Duration = Duration::from_secs(1_800_000_000);

@@ -129,13 +129,14 @@ impl Handler {
         };
         in_flight.set_status(response.status());
         if let (Some(client), Some(app)) = (client, response.body_mut().take_switched()) {
+            in_flight.leave_app();
             tokio::spawn(tcp::relay_upgraded(client, app, in_flight, timer.idle_timeout()));
             return response.map(|_| Either::Right(Full::default()));
         }
         app_response(response, version, Some(in_flight), timer)
     }
 
-    /// Waits for a slot, then for the app if it is still starting, and forwards.
+    /// Admits the request, and forwards it.
     async fn admit_and_forward(
         &self,
         request: Box<Request<RequestBody>>,
@@ -143,9 +144,23 @@ impl Handler {
         is_upgrade: bool,
         in_flight: &mut InFlightRequest,
     ) -> Result<Response<ResponseBody>, RequestError> {
+        self.admit(in_flight).await?;
+        forward(&self.app, request, addresses, is_upgrade).await
+    }
+
+    /// Waits for a slot, then for the app if it is still starting.
+    async fn admit(&self, in_flight: &mut InFlightRequest) -> Result<(), RequestError> {
+        if self.availability.has_started()
+            && let Some(permit) = self.breaker.try_acquire()
+        {
+            in_flight.hold(permit);
+            in_flight.enter_app(in_flight.arrived());
+            return Ok(());
+        }
         in_flight.hold(self.breaker.acquire().await?);
         self.availability.wait_for_start(START_TIMEOUT).await?;
-        forward(&self.app, request, addresses, is_upgrade).await
+        in_flight.enter_app(Instant::now().into_std());
+        Ok(())
     }
 }
 

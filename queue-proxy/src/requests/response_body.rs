@@ -14,7 +14,6 @@ use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_client::ResponseBody;
 use parking_lot::{Mutex, MutexGuard};
-use proxy::tracked_body::TrackedBody;
 
 use super::timeouts::{RequestTimer, TimeoutExceeded};
 use crate::stats::request_counter::InFlightRequest;
@@ -48,7 +47,9 @@ enum BodyState {
 /// A body that has not ended, with everything that ends with it.
 #[derive(Debug)]
 struct LiveBody {
-    body: TrackedBody<ResponseBody, Option<InFlightRequest>>,
+    body: ResponseBody,
+    /// `None` after the end, and of health checks.
+    in_flight: Option<InFlightRequest>,
     timer: RequestTimer,
 }
 
@@ -62,7 +63,8 @@ struct SharedBodyState {
     live: Option<LiveBody>,
     /// The timeout that cut the body, until it is returned as an error.
     cut: Option<TimeoutExceeded>,
-    /// The client's connection, which waits for the next frame.
+    /// The client's connection while it waits for the app's next frame; `None` while the client
+    /// takes nothing.
     task: Option<Waker>,
 }
 
@@ -80,8 +82,11 @@ impl TimedResponseBody {
         timer: RequestTimer,
     ) -> Response<Self> {
         response.map(|body| {
-            let body = TrackedBody::new(body, in_flight);
-            let mut this = Self(BodyState::Fresh(LiveBody { body, timer }));
+            let mut live = LiveBody { body, in_flight, timer };
+            if live.body.is_end_stream() {
+                live.complete();
+            }
+            let mut this = Self(BodyState::Fresh(live));
             // An HTTP/2 client can stall before the first frame.
             if version == Version::HTTP_2 && !this.is_end_stream() {
                 this.share();
@@ -167,10 +172,27 @@ impl Drop for TimedResponseBody {
 impl LiveBody {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> PolledFrame {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if polled.is_ready() {
-            self.timer.touch();
+        match &polled {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Some(Err(_))) => self.fail(),
+            // A caller that sees `is_end_stream` need not poll again.
+            Poll::Ready(Some(Ok(_))) if !self.body.is_end_stream() => {}
+            Poll::Ready(_) => self.complete(),
         }
+        self.timer.touch();
         polled.map_err(ResponseBodyError::App)
+    }
+
+    fn complete(&mut self) {
+        if let Some(mut in_flight) = self.in_flight.take() {
+            in_flight.complete();
+        }
+    }
+
+    fn fail(&mut self) {
+        if let Some(mut in_flight) = self.in_flight.take() {
+            in_flight.fail();
+        }
     }
 
     fn has_ended(&self, polled: &PolledFrame) -> bool {
@@ -192,9 +214,7 @@ impl SharedBody {
         };
         let polled = live.poll_frame(cx);
         let ended = if live.has_ended(&polled) { stream.live.take() } else { None };
-        if polled.is_pending() {
-            stream.task = Some(cx.waker().clone());
-        }
+        stream.task = polled.is_pending().then(|| cx.waker().clone());
         drop(stream);
         drop(ended);
         polled
@@ -218,8 +238,10 @@ impl Wake for SharedBody {
         stream.cut = Some(timeout);
         let (live, task) = (stream.live.take(), stream.task.take());
         drop(stream);
-        drop(live);
-        if let Some(task) = task {
+        // Without a waiting connection it is the client that stalls, and the app did not fail.
+        if let (Some(mut live), Some(task)) = (live, task) {
+            live.fail();
+            drop(live);
             task.wake();
         }
     }

@@ -3,12 +3,15 @@
 //! The handler enters a request before it may be queued, so queued requests count as concurrency. A
 //! connection of an app that does not use HTTP counts as one request while bytes flow or it waits.
 //! The stats endpoint reads the counter each second, and the drain waits until it is zero.
+//!
+//! The time in the app begins when the request leaves the queue. It is counted under the same lock
+//! as the end of the request, so a request that was never queued needs no further instant.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::routing::breaker::BreakerPermit;
-use autoscaler::stats::{RequestStats, RequestStatsReport};
+use autoscaler::stats::{AppStat, EndedRequests, RequestEnd, RequestStats, RequestStatsReport};
 use http::StatusCode;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -24,6 +27,7 @@ pub(crate) struct RequestCounter {
 #[derive(Debug)]
 struct RequestCounts {
     stats: RequestStats,
+    ended: EndedRequests,
     last_arrival: Instant,
 }
 
@@ -35,6 +39,18 @@ pub(crate) struct InFlightRequest {
     proxied: bool,
     outcome: RequestOutcome,
     permit: Option<BreakerPermit>,
+    /// Since when the app has it; `None` in the queue, and of an upgraded connection.
+    in_app: Option<Instant>,
+    response: ResponseState,
+}
+
+/// How far the body of the app's response is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ResponseState {
+    Incomplete,
+    Complete,
+    /// The app did not complete it, or not in time.
+    Failed,
 }
 
 /// A TCP connection while bytes flow or it waits.
@@ -53,14 +69,22 @@ impl RequestCounter {
     /// so an average over the remainder alone would count their load twice.
     pub(crate) fn new(now: Instant, into_second: Duration, metrics: Metrics) -> Self {
         let stats = RequestStats::new(now.checked_sub(into_second).unwrap_or(now));
-        Self { counts: Mutex::new(RequestCounts { stats, last_arrival: now }), metrics }
+        let counts = RequestCounts { stats, ended: EndedRequests::default(), last_arrival: now };
+        Self { counts: Mutex::new(counts), metrics }
     }
 
     /// Enters a request that has arrived; `proxied` if an activator sent it.
     pub(crate) fn enter(self: &Arc<Self>, proxied: bool) -> InFlightRequest {
         let arrived = self.count_arrival(proxied);
-        let outcome = RequestOutcome::Cancelled;
-        InFlightRequest { counter: self.clone(), arrived, proxied, outcome, permit: None }
+        InFlightRequest {
+            counter: self.clone(),
+            arrived,
+            proxied,
+            outcome: RequestOutcome::Cancelled,
+            permit: None,
+            in_app: None,
+            response: ResponseState::Incomplete,
+        }
     }
 
     /// Enters a TCP connection on which bytes flow; `proxied` if it comes through an activator.
@@ -86,9 +110,16 @@ impl RequestCounter {
         self.lock().last_arrival
     }
 
-    /// Ends the reporting period.
-    pub(crate) fn report(&self, now: Instant) -> RequestStatsReport {
-        self.lock().stats.report(now)
+    /// Ends the reporting period. The next one has this latency objective.
+    pub(crate) fn report(
+        &self,
+        now: Instant,
+        next_objective: Option<Duration>,
+    ) -> (RequestStatsReport, AppStat) {
+        let mut counts = self.lock();
+        let requests = counts.stats.report(now);
+        let app = counts.ended.report(requests.period, next_objective);
+        (requests, app)
     }
 
     fn lock(&self) -> MutexGuard<'_, RequestCounts> {
@@ -104,6 +135,16 @@ impl InFlightRequest {
         self.permit = Some(permit);
     }
 
+    /// Begins the time in the app: at the arrival, or when the request left the queue.
+    pub(crate) fn enter_app(&mut self, since: Instant) {
+        self.in_app = Some(since);
+    }
+
+    /// The connection was upgraded: the rest is no response, and has no time in the app.
+    pub(crate) fn leave_app(&mut self) {
+        self.in_app = None;
+    }
+
     /// Time of the request's arrival.
     pub(crate) fn arrived(&self) -> Instant {
         self.arrived
@@ -113,12 +154,39 @@ impl InFlightRequest {
     pub(crate) fn set_status(&mut self, status: StatusCode) {
         self.outcome = RequestOutcome::of_status(status);
     }
+
+    /// The response body has ended.
+    pub(crate) fn complete(&mut self) {
+        self.response = ResponseState::Complete;
+    }
+
+    /// The response body was cut, by the app or at a timeout at which the app was silent.
+    pub(crate) fn fail(&mut self) {
+        self.response = ResponseState::Failed;
+    }
+
+    /// How the request ends for the app; `None` if the app did not receive it.
+    fn end(&self, now: Instant) -> Option<RequestEnd> {
+        let time = now.saturating_duration_since(self.in_app?);
+        Some(match (self.outcome, self.response) {
+            (RequestOutcome::ServerError, _) | (_, ResponseState::Failed) => RequestEnd::Failed(time),
+            (RequestOutcome::Cancelled, _) | (_, ResponseState::Complete) => RequestEnd::Timed(time),
+            (_, ResponseState::Incomplete) => RequestEnd::Untimed,
+        })
+    }
 }
 
 impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let now = now();
-        self.counter.lock().stats.request_out(now, self.proxied);
+        let end = self.end(now);
+        {
+            let mut counts = self.counter.lock();
+            counts.stats.request_out(now, self.proxied);
+            if let Some(end) = end {
+                counts.ended.record(end);
+            }
+        }
         self.counter.metrics.count(self.outcome, now.saturating_duration_since(self.arrived));
     }
 }
@@ -137,3 +205,5 @@ fn now() -> Instant {
 
 #[cfg(test)]
 mod accounting;
+#[cfg(test)]
+mod app_time;

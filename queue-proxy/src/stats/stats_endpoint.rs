@@ -1,14 +1,20 @@
 //! StatsEndpoint: `/stat` for the metrics-adapter and `/metrics` for Prometheus.
 //!
-//! A period ends at each whole second of the wall clock, and its [`Stat`] is stored. Reading it has
-//! no effect, so several collectors get the same figures. A collector with very many pods queries
-//! by UDP datagrams on the same port number instead.
+//! A period ends at each whole second of the wall clock, and its [`Stat`] is stored. Reading it does
+//! not change it, so several collectors get the same figures. A collector with very many pods
+//! queries by UDP datagrams on the same port number instead.
+//!
+//! A query also sets the latency objective of the next period. Queries are not authenticated, so
+//! any client can set it. The stat states the objective that was in force.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use autoscaler::Protocol;
+use autoscaler::contract::OBJECTIVE_PARAMETER;
 use autoscaler::routing::breaker::Breaker;
-use autoscaler::stats::datagram::{LENGTH, StatQuery, StatResponse};
-use autoscaler::stats::{RequestStatsReport, Stat};
+use autoscaler::stats::datagram::{MAX_LENGTH, StatQuery, StatResponse};
+use autoscaler::stats::{AppStat, RequestStatsReport, Stat};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -32,6 +38,9 @@ pub(crate) struct StatsEndpoint {
     pod: String,
     /// `None` before the first period has ended.
     last: Mutex<Option<FinishedPeriod>>,
+    /// The last objective of a query, in microseconds; 0 for none.
+    objective_micros: AtomicU64,
+    protocol: Protocol,
     counter: std::sync::Arc<RequestCounter>,
     breaker: Breaker,
     metrics: Metrics,
@@ -50,12 +59,14 @@ struct FinishedPeriod {
 impl StatsEndpoint {
     pub(crate) fn new(
         pod: String,
+        protocol: Protocol,
         counter: std::sync::Arc<RequestCounter>,
         breaker: Breaker,
         metrics: Metrics,
         registry: Registry,
     ) -> Self {
-        Self { pod, last: Mutex::new(None), counter, breaker, metrics, registry }
+        let (last, objective_micros) = (Mutex::new(None), AtomicU64::new(0));
+        Self { pod, last, objective_micros, protocol, counter, breaker, metrics, registry }
     }
 
     /// Finishes a period at each whole second. Never returns.
@@ -75,13 +86,15 @@ impl StatsEndpoint {
     /// Answers questions by datagrams. Never returns.
     pub(crate) async fn answer_datagrams(&self, socket: &UdpSocket) {
         // One more byte than a question has, so that a longer one is seen to be no question.
-        let mut buffer = [0; LENGTH + 1];
+        let mut buffer = [0; MAX_LENGTH + 1];
         loop {
             match socket.recv_from(&mut buffer).await {
                 Ok((length, from)) => {
                     let question = buffer.get(..length).and_then(StatQuery::decode);
-                    if let Some(StatQuery { nonce }) = question {
-                        let answer = StatResponse::encode(nonce, self.lock().as_ref().map(|last| &last.stat));
+                    if let Some(question) = question {
+                        self.set_objective(question.objective_micros);
+                        let answer =
+                            StatResponse::encode(question, self.lock().as_ref().map(|last| &last.stat));
                         // A response that would block is dropped; the collector retries, as after
                         // any lost datagram.
                         let _ = socket.try_send_to(&answer, from);
@@ -97,7 +110,10 @@ impl StatsEndpoint {
 
     pub(crate) fn handle(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         match (request.method(), request.uri().path()) {
-            (&Method::GET | &Method::HEAD, "/stat") => self.last_stat(),
+            (&Method::GET | &Method::HEAD, "/stat") => {
+                self.set_objective(request.uri().query().and_then(objective_parameter));
+                self.last_stat()
+            }
             (&Method::GET | &Method::HEAD, "/metrics") => {
                 self.metrics.sample(self.counter.in_flight(), self.breaker.queued());
                 metrics_response(&self.registry)
@@ -107,10 +123,21 @@ impl StatsEndpoint {
     }
 
     fn finish_period(&self, now: Instant, timestamp: i64) {
-        let stat = stat(&self.pod, self.counter.report(now), timestamp);
+        let objective = self.objective_micros.load(Ordering::Relaxed);
+        let next = (objective > 0).then(|| Duration::from_micros(objective));
+        let (requests, app) = self.counter.report(now, next);
+        // A connection that is not HTTP has no responses.
+        let app = (self.protocol == Protocol::Http).then_some(app);
+        let stat = stat(&self.pod, requests, app, timestamp);
         match serde_json::to_vec(&stat) {
             Ok(json) => *self.lock() = Some(FinishedPeriod { stat, json: Bytes::from(json) }),
             Err(error) => tracing::error!(%error, "stat not encoded"),
+        }
+    }
+
+    fn set_objective(&self, micros: Option<u64>) {
+        if let Some(micros) = micros {
+            self.objective_micros.store(micros, Ordering::Relaxed);
         }
     }
 
@@ -131,7 +158,12 @@ impl StatsEndpoint {
     }
 }
 
-fn stat(pod: &str, report: RequestStatsReport, timestamp: i64) -> Stat {
+fn objective_parameter(query: &str) -> Option<u64> {
+    let value = |pair: &str| pair.strip_prefix(OBJECTIVE_PARAMETER)?.strip_prefix('=')?.parse().ok();
+    query.split('&').find_map(value)
+}
+
+fn stat(pod: &str, report: RequestStatsReport, app: Option<AppStat>, timestamp: i64) -> Stat {
     let seconds = report.period.as_secs_f64();
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     Stat {
@@ -141,7 +173,7 @@ fn stat(pod: &str, report: RequestStatsReport, timestamp: i64) -> Stat {
         request_count: per_second(report.request_count),
         proxied_request_count: per_second(report.proxied_request_count),
         timestamp,
-        app: None,
+        app,
     }
 }
 
@@ -171,6 +203,18 @@ mod tests {
         }
     }
 
+    /// An endpoint of an app with this protocol, its counter, and the start of its first period.
+    fn endpoint(protocol: Protocol) -> (StatsEndpoint, Arc<RequestCounter>, tokio::time::Instant) {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).unwrap();
+        let start = tokio::time::Instant::now();
+        let counter = Arc::new(RequestCounter::new(start.into_std(), Duration::ZERO, metrics.clone()));
+        let breaker = Breaker::new(autoscaler::routing::breaker::ConcurrencyLimit::Unlimited, 0);
+        let parts = (counter.clone(), breaker, metrics, registry);
+        let endpoint = StatsEndpoint::new("web-1".into(), protocol, parts.0, parts.1, parts.2, parts.3);
+        (endpoint, counter, start)
+    }
+
     async fn read(endpoint: &StatsEndpoint) -> Stat {
         let body = endpoint.last_stat().into_body().collect().await.unwrap().to_bytes();
         serde_json::from_slice(&body).unwrap()
@@ -178,16 +222,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn returns_the_last_finished_period_on_every_read() {
-        let registry = Registry::new();
-        let metrics = Metrics::register(&registry).unwrap();
-        let start = tokio::time::Instant::now();
-        let counter = Arc::new(RequestCounter::new(start.into_std(), Duration::ZERO, metrics.clone()));
-        let breaker = Breaker::new(autoscaler::routing::breaker::ConcurrencyLimit::Unlimited, 0);
-        let endpoint = StatsEndpoint::new("web-1".into(), counter.clone(), breaker, metrics, registry);
+        let (endpoint, counter, start) = endpoint(Protocol::Http);
         assert_eq!(endpoint.last_stat().status(), StatusCode::SERVICE_UNAVAILABLE);
 
         let direct = counter.enter(false);
-        let proxied = counter.enter(true);
+        let mut proxied = counter.enter(true);
+        proxied.enter_app(proxied.arrived());
         tokio::time::advance(Duration::from_millis(500)).await;
         drop(proxied);
         tokio::time::advance(Duration::from_millis(1500)).await;
@@ -199,45 +239,85 @@ mod tests {
             request_count: 1.0,
             proxied_request_count: 0.5,
             timestamp: 42,
-            app: None,
+            app: Some(AppStat { completions: 0.5, seconds: 0.25, ..AppStat::default() }),
         };
         assert_eq!(read(&endpoint).await, expected);
         drop(direct);
         assert_eq!(read(&endpoint).await, expected);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn objective_of_the_last_query_holds_from_the_next_period_on() {
+        let (endpoint, _, start) = endpoint(Protocol::Http);
+        let mut objectives = Vec::new();
+        for (second, query) in [Some(5), None, Some(7), Some(0), None].into_iter().enumerate() {
+            endpoint.set_objective(query);
+            let end = start + Duration::from_secs(1 + second as u64);
+            endpoint.finish_period(end.into_std(), 42);
+            objectives.push(read(&endpoint).await.app.unwrap().objective_micros);
+        }
+        assert_eq!(objectives, [0, 5, 5, 7, 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stat_of_tcp_connections_has_no_app_part() {
+        let (endpoint, counter, start) = endpoint(Protocol::Tcp);
+        drop(counter.enter_connection(false));
+        endpoint.finish_period((start + PERIOD).into_std(), 42);
+        let stat = read(&endpoint).await;
+        assert_eq!((stat.request_count, stat.app), (1.0, None));
+    }
+
+    #[test]
+    fn reads_the_objective_of_a_url_query() {
+        for (query, expected) in [
+            ("objective-micros=200000", Some(200_000)),
+            ("a=b&objective-micros=0", Some(0)),
+            ("objective-micros=-1", None),
+            ("objective-micros", None),
+            ("objective-microseconds=5", None),
+            ("", None),
+        ] {
+            assert_eq!(objective_parameter(query), expected, "{query}");
+        }
+    }
+
     #[tokio::test]
     async fn responds_to_stat_datagrams_only() {
-        let registry = Registry::new();
-        let metrics = Metrics::register(&registry).unwrap();
-        let start = tokio::time::Instant::now().into_std();
-        let counter = Arc::new(RequestCounter::new(start, Duration::ZERO, metrics.clone()));
-        let breaker = Breaker::new(autoscaler::routing::breaker::ConcurrencyLimit::Unlimited, 0);
-        let endpoint = StatsEndpoint::new("web-1".into(), counter, breaker, metrics, registry);
+        let (endpoint, _, start) = endpoint(Protocol::Http);
+        let start = start.into_std();
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         client.connect(socket.local_addr().unwrap()).await.unwrap();
+        let send = async |objective_micros| {
+            let query = StatQuery { nonce: 7, objective_micros };
+            client.send(b"hello").await.unwrap();
+            client.send(&[query.encode(), vec![0]].concat()).await.unwrap();
+            client.send(&query.encode()).await.unwrap();
+            let mut buffer = [0; 2 * MAX_LENGTH];
+            let length = client.recv(&mut buffer).await.unwrap();
+            let answer = StatResponse::decode(&buffer[..length]).unwrap();
+            assert_eq!((length, answer.nonce), (query.encode().len(), 7));
+            answer.stat
+        };
         let query = async {
-            let mut answers = Vec::new();
-            for nonce in [1, 2] {
-                client.send(b"hello").await.unwrap();
-                client.send(&[StatQuery { nonce }.encode(), vec![0]].concat()).await.unwrap();
-                client.send(&StatQuery { nonce }.encode()).await.unwrap();
-                let mut buffer = [0; 100];
-                let length = client.recv(&mut buffer).await.unwrap();
-                answers.push(StatResponse::decode(&buffer[..length]).unwrap());
-                endpoint.finish_period(start + Duration::from_secs(1), 42);
+            let mut stats = Vec::new();
+            for (seconds, objective_micros) in [None, Some(9), None, Some(9)].into_iter().enumerate() {
+                stats.push(send(objective_micros).await);
+                endpoint.finish_period(start + Duration::from_secs(1 + seconds as u64), 42);
             }
-            answers
+            stats
         };
-        let answers = tokio::select! {
+        let stats = tokio::select! {
             () = endpoint.answer_datagrams(&socket) => unreachable!(),
-            answers = query => answers,
+            stats = query => stats,
         };
-        assert_eq!(answers[0], StatResponse { nonce: 1, stat: None });
-        assert_eq!(
-            answers[1],
-            StatResponse { nonce: 2, stat: Some(Stat { timestamp: 42, ..Stat::default() }) }
-        );
+        let stat = Stat { timestamp: 42, ..Stat::default() };
+        let with_app = |objective_micros| {
+            let app = AppStat { objective_micros, ..AppStat::default() };
+            Some(Stat { app: Some(app), ..stat.clone() })
+        };
+        // Periods 0 and 1 had no objective; the query at the end of period 1 set that of period 2.
+        assert_eq!(stats, [None, with_app(0), Some(stat.clone()), with_app(9)]);
     }
 }

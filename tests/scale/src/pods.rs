@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use autoscaler::stats::Stat;
-use autoscaler::stats::datagram::{LENGTH, StatQuery, StatResponse};
+use autoscaler::stats::datagram::{MAX_LENGTH, StatQuery, StatResponse};
+use autoscaler::stats::{AppStat, Stat};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -52,7 +52,7 @@ impl Pods {
         let counter = queries.clone();
         let service = move |_: Request<Incoming>, _: &_| {
             counter.fetch_add(1, Ordering::Relaxed);
-            let json = serde_json::to_vec(&stat()).unwrap_or_default();
+            let json = serde_json::to_vec(&stat(0)).unwrap_or_default();
             std::future::ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(json)))))
         };
         let options = proxy::server::ServerOptions::default();
@@ -69,7 +69,7 @@ impl Pods {
 /// Receives and answers queries in batches, and polls instead of blocking. A query that wakes a
 /// thread on the same machine costs the measured process more than one that leaves the machine.
 fn answer_datagrams(socket: &UdpSocket, state: &UdpSocketState, received_queries: &AtomicU64) {
-    let mut buffers = [[0; LENGTH + 1]; BATCH_SIZE];
+    let mut buffers = [[0; MAX_LENGTH + 1]; BATCH_SIZE];
     let mut metas = [RecvMeta::default(); BATCH_SIZE];
     loop {
         let mut slices = buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
@@ -79,7 +79,9 @@ fn answer_datagrams(socket: &UdpSocket, state: &UdpSocketState, received_queries
         };
         let queries: Vec<_> = buffers.iter().zip(&metas).take(received).filter_map(query).collect();
         received_queries.fetch_add(u64::try_from(queries.len()).unwrap_or_default(), Ordering::Relaxed);
-        for queries in queries.chunk_by(|(one, _), (other, _)| one == other) {
+        for queries in
+            queries.chunk_by(|(one, first), (other, next)| one == other && first.length() == next.length())
+        {
             for queries in queries.chunks(state.max_gso_segments()) {
                 // A full send buffer loses the answers, as a network would.
                 let _ = answer(state, socket, queries);
@@ -88,26 +90,33 @@ fn answer_datagrams(socket: &UdpSocket, state: &UdpSocketState, received_queries
     }
 }
 
-fn query((buffer, metas): (&[u8; LENGTH + 1], &RecvMeta)) -> Option<(SocketAddr, StatQuery)> {
+fn query((buffer, metas): (&[u8; MAX_LENGTH + 1], &RecvMeta)) -> Option<(SocketAddr, StatQuery)> {
     Some((metas.addr, StatQuery::decode(buffer.get(..metas.len)?)?))
 }
 
-/// Sends the answers to one client as one buffer, which the kernel splits into datagrams.
+/// Sends the answers of one length to one client as one buffer, which the kernel splits into
+/// datagrams.
 fn answer(state: &UdpSocketState, socket: &UdpSocket, queries: &[(SocketAddr, StatQuery)]) -> io::Result<()> {
-    let Some((destination, _)) = queries.first().copied() else { return Ok(()) };
-    let answers: Vec<u8> =
-        queries.iter().flat_map(|(_, query)| StatResponse::encode(query.nonce, Some(&stat()))).collect();
-    let (ecn, src_ip, segment_size) = (None, None, Some(LENGTH));
+    let Some((destination, first)) = queries.first().copied() else { return Ok(()) };
+    let answers: Vec<u8> = queries
+        .iter()
+        .flat_map(|(_, query)| {
+            StatResponse::encode(*query, Some(&stat(query.objective_micros.unwrap_or_default())))
+        })
+        .collect();
+    let (ecn, src_ip, segment_size) = (None, None, Some(first.length()));
     let transmit = Transmit { destination, ecn, contents: &answers, segment_size, src_ip };
     state.try_send(UdpSockRef::from(socket), &transmit)
 }
 
-fn stat() -> Stat {
+fn stat(objective_micros: u64) -> Stat {
     let load = MEAN_LOAD + rand::rng().random_range(-SPREAD..SPREAD);
+    let app = AppStat { completions: 2.0 * load, seconds: load, objective_micros, ..AppStat::default() };
     Stat {
         average_concurrent_requests: load,
         request_count: 2.0 * load,
         timestamp: runtime::clock::unix_seconds(),
+        app: Some(app),
         ..Stat::default()
     }
 }

@@ -66,7 +66,7 @@ async fn counts_the_exact_time_of_requests_that_end_in_any_stage() {
         }
         if random.below(1000) == 0 || (begun == REQUESTS && requests.is_empty()) {
             assert_eq!(counter.in_flight(), requests.len() as u64);
-            let report = counter.report(now());
+            let (report, _) = counter.report(now(), None);
             counted += report.average_concurrency * report.period.as_nanos() as f64;
             counted_proxied += report.average_proxied_concurrency * report.period.as_nanos() as f64;
         }

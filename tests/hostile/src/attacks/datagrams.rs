@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use autoscaler::stats::Stat;
-use autoscaler::stats::datagram::{LENGTH, StatQuery, StatResponse};
+use autoscaler::stats::datagram::{MAX_LENGTH, StatQuery, StatResponse};
 use tokio::net::UdpSocket;
 
 use super::BATCH_PAUSE;
@@ -15,15 +15,14 @@ const BATCH: usize = 64;
 /// Local ports that Linux gives to sockets.
 const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
-/// Sends valid queries, which ask for a response each, and bytes that are none.
+/// Sends valid queries, each of which gets a response, and bytes that are none.
 pub(crate) async fn flood(target: SocketAddr, tally: Arc<Tally>) -> anyhow::Result<()> {
     let socket = socket(target.ip()).await?;
     socket.connect(target).await?;
-    let mut response = [0; LENGTH];
+    let mut response = [0; MAX_LENGTH];
     loop {
         for number in 0..BATCH {
-            let datagram =
-                if number % 2 == 0 { StatQuery { nonce: rand::random() }.encode() } else { noise() };
+            let datagram = if number % 2 == 0 { query().encode() } else { noise() };
             // A full buffer, or an ICMP error of a former datagram.
             let _ = socket.try_send(&datagram);
             if socket.try_recv(&mut response).is_ok() {
@@ -40,7 +39,7 @@ pub(crate) async fn forge(target: IpAddr, tally: Arc<Tally>) -> anyhow::Result<(
     let socket = socket(target).await?;
     loop {
         for (number, port) in EPHEMERAL_PORTS.enumerate() {
-            let datagram = StatResponse::encode(rand::random(), Some(&Stat::default()));
+            let datagram = StatResponse::encode(query(), Some(&Stat::default()));
             let _ = socket.try_send_to(&datagram, (target, port).into());
             tally.add_sent(1);
             if number % BATCH == 0 {
@@ -56,8 +55,13 @@ async fn socket(target: IpAddr) -> std::io::Result<UdpSocket> {
     UdpSocket::bind((any, 0)).await
 }
 
+/// Of either version; one of version 2 sets the latency objective of the pod's sidecar.
+fn query() -> StatQuery {
+    StatQuery { nonce: rand::random(), objective_micros: rand::random::<bool>().then(rand::random) }
+}
+
 /// Up to two times as long as a query.
 fn noise() -> Vec<u8> {
-    let length = usize::from(rand::random::<u8>()) % (2 * LENGTH);
+    let length = usize::from(rand::random::<u8>()) % (2 * MAX_LENGTH);
     (0..length).map(|_| rand::random()).collect()
 }
