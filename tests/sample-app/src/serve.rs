@@ -1,7 +1,10 @@
-//! The app: responds to every request with 200, after the time that the request sets.
+//! The app: responds to every request with 200, after the time that the request sets. With a
+//! number of servers, further requests wait for one of them in order of arrival, so that the pod has
+//! a known knee.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,6 +14,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 /// Header with the name of the pod.
 pub(crate) const POD_HEADER: &str = "sample-app-pod";
@@ -31,6 +35,9 @@ pub(crate) struct ServeArgs {
     /// Milliseconds before the app listens, to simulate a slow start
     #[arg(long, default_value_t = 0)]
     start_delay_ms: u64,
+    /// Requests that are served at a time; further ones wait. Without it there is no limit
+    #[arg(long)]
+    servers: Option<usize>,
 }
 
 /// Serves until a termination signal.
@@ -43,15 +50,22 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     let pod = std::env::var("HOSTNAME").unwrap_or_default();
     let name = HeaderValue::from_str(&pod)?;
     let result: Bytes = format!("hello from {pod}\n").into();
+    let servers = args.servers.unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
+    let servers = Arc::new(Semaphore::new(servers));
     let default_work = Duration::from_millis(args.work_ms);
     let service = move |request: Request<Incoming>, _: &_| {
         let (name, started, result) = (name.clone(), started.clone(), result.clone());
+        let servers = servers.clone();
         async move {
             let work = requested_work(request.uri().query()).unwrap_or(default_work);
             // The body is read to its end first, as an app would.
             let mut body = request.into_body();
             while let Some(Ok(_)) = body.frame().await {}
-            tokio::time::sleep(work.min(LONGEST_WORK)).await;
+            {
+                // The semaphore is never closed.
+                let _server = servers.acquire().await;
+                tokio::time::sleep(work.min(LONGEST_WORK)).await;
+            }
             let mut response = Response::new(Full::new(result));
             response.headers_mut().insert(POD_HEADER, name);
             response.headers_mut().insert(STARTED_HEADER, started);
