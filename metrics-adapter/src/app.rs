@@ -36,6 +36,7 @@ use crate::decisions::pokes::Pokes;
 use crate::external_metrics::auth::{self, Auth, FrontProxy};
 use crate::external_metrics::leader_forwarder::{self, LeaderForwarder};
 use crate::external_metrics::{Api, MetricValues};
+use crate::learning::observations::Observations;
 use crate::metrics::Metrics;
 use crate::tls::api_service::{self, CaBundleReconciler};
 use crate::tls::certificate_resolver::CertificateResolver;
@@ -83,6 +84,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 
     let (table, workloads) = watch::channel(Arc::new(WorkloadTable::default()));
     let collector = Arc::new(Collector::default());
+    let observations = Arc::new(Observations::default());
     let decisions = Arc::new(DecisionStore::default());
     let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
     let history = Arc::new(DecisionHistory::default());
@@ -101,6 +103,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let scraper = StatsScraper {
         collector: collector.clone(),
+        observations: observations.clone(),
         pods: pods.clone(),
         client: ScrapeClient::new(args.pod_stats_port, Some(datagrams.clone())),
         workloads: workloads.clone(),

@@ -16,6 +16,7 @@ pub mod args;
 pub mod collection;
 pub mod decisions;
 pub mod external_metrics;
+pub mod learning;
 pub mod metrics;
 pub mod simulate;
 pub mod tls;

@@ -45,6 +45,7 @@ pub async fn run(scraper: StatsScraper, pokes: Pokes) {
 fn update(scraper: &StatsScraper, table: &WorkloadTable, schedule: &mut ScrapeSchedule) {
     scraper.metrics.workloads.set(i64::try_from(table.len()).unwrap_or(i64::MAX));
     scraper.collector.retain(|key| table.get(key).is_some());
+    scraper.observations.retain(|key| table.get(key).is_some_and(|workload| workload.learning.is_some()));
     for workload in table.iter() {
         scraper.collector.create_or_update(&workload.key, workload.windows);
     }

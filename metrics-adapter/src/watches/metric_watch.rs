@@ -319,6 +319,7 @@ fn workload(
         measure: spec.metric_name(settings),
         target_milli: target.milli(),
         spec: DeciderSpec::new(settings, target),
+        learning: None,
     })
 }
 

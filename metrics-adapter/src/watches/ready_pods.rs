@@ -18,6 +18,7 @@ use autoscaler::contract::INJECT_LABEL;
 use autoscaler::contract::selector::{Requirement, Selector};
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -34,6 +35,8 @@ pub struct Pod {
     pub ip: Option<IpAddr>,
     /// Whether it is running, ready and not being deleted.
     pub ready: bool,
+    /// When it became ready, in Unix time; its start time if the condition does not state it.
+    pub ready_since: Option<Duration>,
     /// Whether it has neither succeeded nor failed.
     pub exists: bool,
     /// Start time, in Unix time.
@@ -244,6 +247,7 @@ impl Pod {
             name: metadata.name.clone().unwrap_or_default(),
             ip: None,
             ready: metadata.deletion_timestamp.is_none(),
+            ready_since: None,
             exists: true,
             started: None,
             labels: metadata.labels.clone().unwrap_or_default(),
@@ -256,19 +260,22 @@ impl From<&KubernetesPod> for Pod {
         let status = pod.status.as_ref();
         let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or_default();
         let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
-        let condition = conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
+        let condition = conditions.iter().find(|c| c.type_ == "Ready" && c.status == "True");
+        let since = condition.and_then(|c| c.last_transition_time.as_ref());
         Self {
             name: pod.name_any(),
             ip: status.and_then(|s| s.pod_ip.as_deref()?.parse().ok()),
-            ready: phase == "Running" && condition && pod.metadata.deletion_timestamp.is_none(),
+            ready: phase == "Running" && condition.is_some() && pod.metadata.deletion_timestamp.is_none(),
+            ready_since: since.or(status.and_then(|s| s.start_time.as_ref())).and_then(unix_time),
             exists: phase != "Succeeded" && phase != "Failed",
-            started: status
-                .and_then(|s| s.start_time.as_ref())
-                .and_then(|time| u64::try_from(time.0.as_second()).ok())
-                .map(Duration::from_secs),
+            started: status.and_then(|s| s.start_time.as_ref()).and_then(unix_time),
             labels: pod.metadata.labels.clone().unwrap_or_default(),
         }
     }
+}
+
+fn unix_time(time: &Time) -> Option<Duration> {
+    u64::try_from(time.0.as_second()).ok().map(Duration::from_secs)
 }
 
 #[cfg(test)]

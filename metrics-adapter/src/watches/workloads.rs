@@ -9,6 +9,7 @@ use std::sync::Arc;
 use autoscaler::Key;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::selector::Selector;
+use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::stats::collection::WindowSpec;
 use tokio::sync::watch;
@@ -33,6 +34,8 @@ pub struct Workload {
     pub target_milli: i64,
     /// Settings of the decider.
     pub spec: DeciderSpec,
+    /// Settings of learning; `None` if it is off.
+    pub learning: Option<WorkloadLearning>,
 }
 
 /// The table of all workloads.
@@ -60,6 +63,7 @@ impl Workload {
             measure: MetricName::Concurrency,
             target_milli: 1000,
             spec: DeciderSpec::default(),
+            learning: None,
         }
     }
 }

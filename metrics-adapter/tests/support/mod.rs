@@ -118,6 +118,7 @@ impl Adapter {
         let mut tasks = JoinSet::new();
         let scraper = StatsScraper {
             collector: collector.clone(),
+            observations: Arc::default(),
             pods: pods.clone(),
             client: ScrapeClient::new(stat_port, None),
             workloads: workloads.clone(),
@@ -185,6 +186,7 @@ pub(crate) fn workload() -> Workload {
         measure: MetricName::Concurrency,
         target_milli: 1000,
         spec: DeciderSpec { target: 1.0, ..DeciderSpec::default() },
+        learning: None,
     }
 }
 

@@ -1,0 +1,219 @@
+//! Rounds against pods on loopback addresses.
+
+use std::collections::BTreeMap;
+
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::learning::WorkloadLearning;
+use autoscaler::scaling::metric_target::MetricTarget;
+use autoscaler::settings::{AutoscalerConfig, LatencyObjective, Settings};
+use kube::runtime::watcher::Event;
+
+use super::*;
+
+const OBJECTIVE: Duration = Duration::from_millis(200);
+
+fn pod(name: &str, started: u64) -> Arc<Pod> {
+    let object: k8s_openapi::api::core::v1::Pod =
+        serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap();
+    let mut pod = Pod::from(&object);
+    pod.started = Some(Duration::from_secs(started));
+    pod.ready_since = pod.started;
+    Arc::new(pod)
+}
+
+#[test]
+fn samples_pods_that_ran_for_a_stable_window_first() {
+    let pods: Vec<_> = (0..10).map(|i| pod(&i.to_string(), if i < 4 { 100 } else { 500 })).collect();
+    let order = candidates(pods, 7, Duration::from_secs(510), Duration::from_secs(60));
+    let old: Vec<_> = order.iter().take(4).map(|pod| pod.started.unwrap().as_secs()).collect();
+    assert_eq!(old, [100; 4]);
+    assert_eq!(order.len(), 10);
+}
+
+/// A scraper and `ready` pods on addresses of their own; the first `answering` report 4
+/// requests each.
+async fn loopback(ready: u8, answering: u8) -> (StatsScraper, Vec<Arc<Pod>>) {
+    loaded(ready, answering, |_| 4.0).await
+}
+
+/// The same with `load(index)` requests each.
+async fn loaded(ready: u8, answering: u8, load: fn(u8) -> f64) -> (StatsScraper, Vec<Arc<Pod>>) {
+    let address = |i: u8| format!("127.0.0.{}", i + 1);
+    let mut port = 0;
+    for i in 0..answering {
+        let listener = tokio::net::TcpListener::bind((address(i), port)).await.unwrap();
+        port = listener.local_addr().unwrap().port();
+        let stat = Stat { average_concurrent_requests: load(i), ..Stat::default() };
+        let handler = axum::routing::get(|| async { axum::Json(stat) });
+        let router = axum::Router::new().route("/stat", handler);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+    }
+    let scraper = StatsScraper {
+        collector: Arc::default(),
+        observations: Arc::default(),
+        pods: ReadyPods::default(),
+        client: ScrapeClient::new(port, None),
+        workloads: tokio::sync::watch::channel(Arc::default()).1,
+        metrics: Metrics::register(&prometheus::Registry::new()).unwrap(),
+    };
+    let at = |i: u8| {
+        let mut pod = Pod::clone(&pod(&i.to_string(), 0));
+        pod.ip = Some(address(i).parse().unwrap());
+        Arc::new(pod)
+    };
+    (scraper, (0..ready).map(at).collect())
+}
+
+/// Rows of Knative's stats_scraper_test.go. Its rows about scraping through a Service (S2, S7,
+/// S8, S10) have no counterpart, because pods are scraped by pod IP only: through a Service,
+/// the scraper cannot choose the pod and would scrape some repeatedly. A mesh that blocks pod
+/// IPs must exclude the stats port.
+#[tokio::test]
+async fn discards_second_on_shortfall() {
+    let scrape = |ready, answering| async move {
+        let (scraper, pods) = loopback(ready, answering).await;
+        scraper
+            .scrape(&pods, RoundResult::default(), Duration::from_secs(1000), Duration::from_secs(60), None)
+            .await
+            .map(|round| round.result)
+    };
+    let all = Stat { average_concurrent_requests: 20.0, ..Stat::default() };
+    assert_eq!(
+        scrape(5, 4).await.unwrap(),
+        ScrapeResult::Complete { total: all, idle: false },
+        "S5: the fifth pod replaces the failed one"
+    );
+    let shortfall = scrape(4, 3).await.unwrap_err(); // S6
+    assert!(
+        matches!(shortfall, Shortfall::Pods { answered: 3, wanted: 4, population: 4, .. }),
+        "three stats are not extrapolated to four pods: {shortfall}"
+    );
+    assert_eq!(scrape(0, 0).await.unwrap(), ScrapeResult::NoPods, "S9");
+}
+
+#[tokio::test]
+async fn does_not_extrapolate_one_hot_pod_to_many() {
+    for _ in 0..5 {
+        let (scraper, pods) = loaded(40, 40, |i| if i == 0 { 50.0 } else { 0.0 }).await;
+        let hot = pods[0].ip;
+        let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
+        let round = scraper.scrape(&pods, RoundResult::default(), now, window, None).await.unwrap();
+        let ScrapeResult::Complete { total, .. } = &round.result else { panic!("{round:?}") };
+        // The first sample contains the hot pod or not; its load is not multiplied in either
+        // case.
+        assert!(total.average_concurrent_requests <= 55.0, "{total:?}");
+        // A sample without it is idle, so more pods are read, and the hot pod may be among them.
+        let found: Vec<_> = hot.into_iter().collect();
+        assert!(round.next.outliers == found || total.average_concurrent_requests == 0.0, "{round:?}");
+
+        // Once found, it is scraped in every round.
+        let last = RoundResult { outliers: found.clone(), ..RoundResult::default() };
+        let CompletedRound { result, next, .. } =
+            scraper.scrape(&pods, last, now, window, None).await.unwrap();
+        let total = Stat { average_concurrent_requests: 50.0, ..Stat::default() };
+        assert_eq!((result, next.outliers), (ScrapeResult::Complete { total, idle: false }, found));
+    }
+}
+
+/// Whether each of these rounds, a second apart, finds the workload idle.
+async fn idle_rounds(scraper: &StatsScraper, pods: &[Arc<Pod>], rounds: u64) -> Vec<bool> {
+    let (mut last, mut found) = (RoundResult::default(), Vec::new());
+    for round in 0..rounds {
+        let now = Duration::from_secs(1000 + round);
+        let scraped = scraper.scrape(pods, last, now, Duration::from_secs(60), None).await;
+        let CompletedRound { result, next, .. } = scraped.unwrap();
+        found.push(matches!(result, ScrapeResult::Complete { idle: true, .. }));
+        last = next;
+    }
+    found
+}
+
+/// A sample has 12 of the 50 pods.
+#[tokio::test]
+async fn one_long_request_among_many_pods_is_never_idle() {
+    let (scraper, pods) = loaded(50, 50, |i| if i == 49 { 1.0 } else { 0.0 }).await;
+    assert_eq!(idle_rounds(&scraper, &pods, 20).await, [false; 20]);
+}
+
+#[tokio::test]
+async fn many_pods_are_idle_once_each_was_read() {
+    let (scraper, pods) = loaded(50, 50, |_| 0.0).await;
+    let idle = idle_rounds(&scraper, &pods, 6).await;
+    assert_eq!((idle[0], &idle[4..]), (false, [true; 2].as_slice()), "{idle:?}");
+    let (scraper, pods) = loaded(12, 12, |_| 0.0).await;
+    assert_eq!(idle_rounds(&scraper, &pods, 2).await, [true; 2]);
+}
+
+#[tokio::test]
+async fn pod_without_address_keeps_workload_from_being_idle() {
+    let (scraper, mut pods) = loaded(50, 50, |_| 0.0).await;
+    let mut undecodable = Pod::clone(&pods[0]);
+    undecodable.ip = None;
+    pods.push(Arc::new(undecodable));
+    assert_eq!(idle_rounds(&scraper, &pods, 8).await, [false; 8]);
+}
+
+#[tokio::test]
+async fn unread_pod_keeps_workload_from_being_idle() {
+    let (scraper, pods) = loaded(20, 19, |_| 0.0).await;
+    assert_eq!(idle_rounds(&scraper, &pods, 4).await, [false; 4]);
+}
+
+#[tokio::test]
+async fn observes_each_pod_that_was_read_with_its_age_since_readiness() {
+    let (scraper, mut pods) = loaded(8, 8, f64::from).await;
+    let mut late = Pod::clone(&pods[0]);
+    late.ready_since = Some(Duration::from_secs(990));
+    pods[0] = Arc::new(late);
+    let now = Duration::from_secs(1000);
+    let last = RoundResult { outliers: vec![pods[0].ip.unwrap()], ..RoundResult::default() };
+    let round = scraper.scrape(&pods, last, now, Duration::from_secs(60), None).await.unwrap();
+    let late = PodSecond { age: Duration::from_secs(10), ..PodSecond::default() };
+    assert_eq!(round.seconds[0], late);
+    assert!(round.seconds.len() >= 6, "an outlier and a sample: {round:?}");
+    assert!(round.seconds.iter().skip(1).all(|pod| pod.age == now && pod.concurrency >= 1.0));
+}
+
+/// A Kubernetes pod that became ready at 1970-01-01T00:15:00Z.
+fn ready_pod(ip: &str) -> runtime::kubernetes::Decoded<k8s_openapi::api::core::v1::Pod> {
+    let condition = serde_json::json!({
+        "type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:15:00Z",
+    });
+    serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
+        "status": {
+            "phase": "Running", "podIP": ip, "startTime": "1970-01-01T00:00:00Z", "conditions": [condition],
+        },
+    }))
+    .unwrap()
+}
+
+fn learning() -> Option<WorkloadLearning> {
+    let (mut settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
+    settings.latency_objective = Some(LatencyObjective { threshold: OBJECTIVE, quantile: 0.95 });
+    let measure = MetricName::Concurrency;
+    WorkloadLearning::new(&settings, measure, MetricTarget::of(20.0, measure, 0, &settings), 0, true)
+}
+
+#[tokio::test]
+async fn records_complete_rounds_of_workloads_that_learn() {
+    let (scraper, _) = loopback(1, 1).await;
+    scraper.pods.apply(Event::Init);
+    scraper.pods.apply(Event::InitDone);
+    scraper.pods.apply(Event::Apply(ready_pod("127.0.0.1")));
+    let workload = |learning| Workload { learning, ..Workload::sample("web") };
+    let round = async |learning, second| {
+        let (due, last) = (Duration::from_secs(second), RoundResult::default());
+        scraper.scrape_and_record(&workload(learning), due, last).await
+    };
+    round(None, 1000).await;
+    round(learning(), 1001).await;
+    scraper.pods.apply(Event::Apply(ready_pod("127.0.0.200")));
+    assert!(round(learning(), 1002).await.failing);
+    scraper.pods.apply(Event::Delete(ready_pod("127.0.0.200")));
+    round(learning(), 1003).await;
+
+    let second = PodSecond { age: Duration::from_secs(101), concurrency: 4.0, ..PodSecond::default() };
+    let expected = [(Duration::from_secs(1001), vec![second]), (Duration::from_secs(1003), Vec::new())];
+    assert_eq!(scraper.observations.take(&workload(None).key), expected, "a gap at the failed round");
+}

@@ -1,0 +1,3 @@
+//! Learning of the concurrency target: what the pods reported, for the learner of each workload.
+
+pub mod observations;

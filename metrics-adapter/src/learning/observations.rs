@@ -1,0 +1,117 @@
+//! Observations: what the pods of each workload reported in the last seconds, until the learner
+//! takes it.
+//!
+//! The stats scraper records one round a second, and the multi-scaler takes all rounds with each
+//! decision. A round that was discarded is absent, which the learner sees as a gap.
+//!
+//! Bounds: 16 rounds for a workload, the newest ones, and a round has at most the pods that one
+//! scrape reads. Workloads are those of the table.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::learning::PodSecond;
+use parking_lot::{Mutex, MutexGuard};
+
+/// Rounds kept for a workload: several decisions' worth.
+const MAX_ROUNDS: usize = 16;
+
+/// Rounds that were not taken yet, by workload.
+#[derive(Debug, Default)]
+pub struct Observations {
+    rounds: Mutex<HashMap<Key, VecDeque<Round>>>,
+}
+
+/// The time at which a round was due, in Unix time, and what the pods that were read reported.
+type Round = (Duration, Vec<PodSecond>);
+
+// === impl Observations ===
+
+impl Observations {
+    /// Adds the round that was due at `at`. The oldest one is dropped at the bound.
+    pub fn record(&self, key: &Key, at: Duration, pods: Vec<PodSecond>) {
+        let mut all = self.lock();
+        if !all.contains_key(key) {
+            all.insert(key.clone(), VecDeque::new());
+        }
+        if let Some(rounds) = all.get_mut(key) {
+            if rounds.len() >= MAX_ROUNDS {
+                rounds.pop_front();
+            }
+            rounds.push_back((at, pods));
+        }
+    }
+
+    /// Removes and returns a workload's rounds, oldest first.
+    pub fn take(&self, key: &Key) -> Vec<(Duration, Vec<PodSecond>)> {
+        self.lock().get_mut(key).map(|rounds| rounds.drain(..).collect()).unwrap_or_default()
+    }
+
+    /// Removes all other workloads.
+    pub fn retain(&self, mut keep: impl FnMut(&Key) -> bool) {
+        self.lock().retain(|key, _| keep(key));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<Round>>> {
+        self.rounds.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::new("shop", name)
+    }
+
+    fn record(observations: &Observations, name: &str, second: u64) {
+        let pod = PodSecond { concurrency: second as f64, ..PodSecond::default() };
+        observations.record(&key(name), Duration::from_secs(second), vec![pod]);
+    }
+
+    fn take(observations: &Observations, name: &str) -> Vec<u64> {
+        let taken = observations.take(&key(name));
+        taken.iter().map(|(at, pods)| (at.as_secs(), pods[0].concurrency)).for_each(|(at, load)| {
+            assert_eq!(at as f64, load);
+        });
+        taken.iter().map(|(at, _)| at.as_secs()).collect()
+    }
+
+    #[test]
+    fn takes_each_round_once_and_in_order() {
+        let observations = Observations::default();
+        assert_eq!(take(&observations, "web"), Vec::<u64>::new());
+        for second in 1..=3 {
+            record(&observations, "web", second);
+        }
+        record(&observations, "api", 9);
+        assert_eq!(take(&observations, "web"), [1, 2, 3]);
+        assert_eq!(take(&observations, "web"), Vec::<u64>::new());
+        record(&observations, "web", 4);
+        assert_eq!(take(&observations, "web"), [4]);
+        assert_eq!(take(&observations, "api"), [9]);
+    }
+
+    #[test]
+    fn keeps_the_newest_rounds_at_the_bound() {
+        let observations = Observations::default();
+        for second in 0..100 {
+            record(&observations, "web", second);
+        }
+        let expected: Vec<_> = (84..100).collect();
+        assert_eq!(take(&observations, "web"), expected);
+    }
+
+    #[test]
+    fn removed_workload_leaves_nothing_behind() {
+        let observations = Observations::default();
+        for name in ["web", "api"] {
+            record(&observations, name, 1);
+        }
+        observations.retain(|key| key.name == "api");
+        assert_eq!(observations.lock().len(), 1);
+        assert_eq!(take(&observations, "api"), [1]);
+    }
+}
