@@ -11,7 +11,7 @@
 
 pub mod breaker;
 pub mod endpoint_subset;
-mod hash;
+pub mod hash;
 pub mod pod_assignment;
 pub mod port_lease;
 pub mod sks_mode;

@@ -118,6 +118,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         pokes: pokes.clone(),
         decisions: decisions.clone(),
         history: history.clone(),
+        observations,
         leadership: leadership.clone(),
         metrics: metrics.clone(),
     };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  activators ── /push ──► stat_server ─┐               ┌─► DecisionStore ── /decisions ──► zero-scaler
-//!                                       ├─► collector ─► multi_scaler
+//!                                       ├─► collector ─► multi_scaler ◄── learning
 //!  queue-proxies ◄── stats_scraper ─────┘       ▲       └─► external_metrics ── TLS ──► kube-apiserver ──► HPA
 //!                                               │
 //!  Metric, PodAutoscaler, ConfigMap ─► metric_watch ─► workloads          Pods ─► ready_pods

@@ -1,10 +1,14 @@
 //! The adapter's own metrics, all named `rouse_metrics_adapter_*`.
 //!
-//! No label has a value that users choose, so cardinality is bounded. Values per workload are in
-//! its PodAutoscaler and in the metrics API.
+//! Cardinality is bounded: only the learned targets have labels with values that users choose, and
+//! they are removed with their workload. Other values per workload are in its PodAutoscaler and in
+//! the metrics API.
 
+use autoscaler::Key;
+use autoscaler::learning::{LearningReport, Phase};
+use autoscaler::settings::LearnTarget;
 use prometheus::{
-    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 use runtime::kubernetes::DecodeErrors;
 use runtime::kubernetes::lease::Leadership;
@@ -24,6 +28,9 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     metrics.decode_errors.of("Pod");
     metrics.api_responses.with_label_values(&["200"]).inc();
     metrics.api_service_owned.with_label_values(&["v1beta1.external.metrics.k8s.io"]).set(1);
+    metrics.learning.learned_target.with_label_values(&["shop", "web"]);
+    metrics.learning.recommended_target.with_label_values(&["shop", "web"]);
+    metrics.learning.phase.with_label_values(&["shop", "web", "Settled"]);
     Ok(registry)
 }
 
@@ -60,6 +67,8 @@ pub struct Metrics {
     pub api_service_owned: IntGaugeVec,
     /// Expiry of the serving certificate, in Unix time.
     pub certificate_not_after: IntGauge,
+    /// Learned targets.
+    pub learning: LearningMetrics,
 }
 
 /// The counters of one family with the label `outcome`.
@@ -86,6 +95,22 @@ pub struct PushMetrics {
     pub unknown_workload: IntCounter,
     /// Messages dropped because their numbers are implausible.
     pub implausible: IntCounter,
+}
+
+/// The families of learned targets, with labels by workload.
+#[derive(Clone, Debug)]
+pub struct LearningMetrics {
+    learned_target: GaugeVec,
+    recommended_target: GaugeVec,
+    phase: IntGaugeVec,
+}
+
+/// The values of one workload's learned target, which are removed when this is dropped.
+#[derive(Debug)]
+pub struct LearningGauges {
+    metrics: LearningMetrics,
+    key: Key,
+    shown: Option<(LearnTarget, Phase)>,
 }
 
 // === impl Metrics ===
@@ -154,6 +179,7 @@ impl Metrics {
                 "serving_certificate_expiration_timestamp_seconds",
                 "Expiry of the serving certificate, in Unix time.",
             )?,
+            learning: LearningMetrics::register(registry)?,
         })
     }
 }
@@ -193,6 +219,72 @@ impl PushMetrics {
     }
 }
 
+// === impl LearningMetrics ===
+
+impl LearningMetrics {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let workload = ["namespace", "workload"];
+        let learned = "Learned concurrency target of a workload with learn-target Apply.";
+        let recommended = "Learned concurrency target of a workload with learn-target Recommend.";
+        Ok(Self {
+            learned_target: float_gauges(registry, "learned_target", learned, &workload)?,
+            recommended_target: float_gauges(registry, "recommended_target", recommended, &workload)?,
+            phase: gauges(
+                registry,
+                "learning_phase",
+                "1 for the present phase of learning a workload's target.",
+                &["namespace", "workload", "phase"],
+            )?,
+        })
+    }
+
+    /// The values of a workload; none until the first update.
+    pub fn of(&self, key: &Key) -> LearningGauges {
+        LearningGauges { metrics: self.clone(), key: key.clone(), shown: None }
+    }
+
+    fn targets(&self, mode: LearnTarget) -> &GaugeVec {
+        if mode == LearnTarget::Apply { &self.learned_target } else { &self.recommended_target }
+    }
+}
+
+// === impl LearningGauges ===
+
+impl LearningGauges {
+    /// Sets the values. There is one target and one phase of a workload at a time.
+    pub fn update(&mut self, report: &LearningReport) {
+        let LearningReport { mode, phase, target, .. } = report;
+        if self.shown != Some((*mode, *phase)) {
+            self.remove();
+            self.metrics.phase.with_label_values(&self.phase_labels(&phase.to_string())).set(1);
+            self.shown = Some((*mode, *phase));
+        }
+        self.metrics.targets(*mode).with_label_values(&self.labels()).set(*target);
+    }
+
+    fn remove(&mut self) {
+        // An error means that there is no such value.
+        if let Some((mode, phase)) = self.shown.take() {
+            let _ = self.metrics.targets(mode).remove_label_values(&self.labels());
+            let _ = self.metrics.phase.remove_label_values(&self.phase_labels(&phase.to_string()));
+        }
+    }
+
+    fn labels(&self) -> [&str; 2] {
+        [&self.key.namespace, &self.key.name]
+    }
+
+    fn phase_labels<'a>(&'a self, phase: &'a str) -> [&'a str; 3] {
+        [&self.key.namespace, &self.key.name, phase]
+    }
+}
+
+impl Drop for LearningGauges {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
 fn opts(name: &str, help: &str) -> Opts {
     Opts::new(name, help).namespace("rouse").subsystem("metrics_adapter")
 }
@@ -210,6 +302,17 @@ fn gauges(
     labels: &[&str],
 ) -> Result<IntGaugeVec, prometheus::Error> {
     let gauges = IntGaugeVec::new(opts(name, help), labels)?;
+    registry.register(Box::new(gauges.clone()))?;
+    Ok(gauges)
+}
+
+fn float_gauges(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<GaugeVec, prometheus::Error> {
+    let gauges = GaugeVec::new(opts(name, help), labels)?;
     registry.register(Box::new(gauges.clone()))?;
     Ok(gauges)
 }
@@ -255,6 +358,7 @@ mod tests {
         assert_eq!(labels("rouse_metrics_adapter_api_service_owned"), "name");
         assert_eq!(labels("rouse_metrics_adapter_scrapes_total"), "outcome");
         assert_eq!(labels("rouse_metrics_adapter_push_dropped_total"), "reason");
+        assert_eq!(labels("rouse_metrics_adapter_learning_phase"), "namespace,phase,workload");
         assert!(families.iter().all(|family| family.name.starts_with("rouse_") && !family.help.is_empty()));
     }
 }

@@ -2,14 +2,16 @@
 //!
 //! The multi-scaler records every attempt to decide, with data or without; `/why` shows them. The
 //! history is bounded per workload, and workloads that left the table are dropped. A follower
-//! records its own attempts, and shows them once it leads.
+//! records its own attempts, and shows them once it leads. It also has the last changes of the
+//! learned target.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::scaling::decider::ScaleResult;
+use autoscaler::learning::Phase;
+use autoscaler::scaling::decider::{DeciderSpec, ScaleResult};
 use autoscaler::stats::collection::WindowAverages;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -17,11 +19,20 @@ use crate::watches::workloads::Workload;
 
 /// Records kept per workload: half a minute.
 const MAX_RECORDS: usize = 15;
+/// Changes of the learned target kept per workload.
+const MAX_TARGET_CHANGES: usize = 10;
 
 /// The history of every workload.
 #[derive(Debug, Default)]
 pub struct DecisionHistory {
-    records: Mutex<HashMap<Key, VecDeque<DecisionRecord>>>,
+    workloads: Mutex<HashMap<Key, WorkloadHistory>>,
+}
+
+/// The history of one workload.
+#[derive(Debug, Default)]
+struct WorkloadHistory {
+    records: VecDeque<DecisionRecord>,
+    target_changes: VecDeque<TargetChange>,
 }
 
 /// One attempt to decide on a workload.
@@ -31,6 +42,8 @@ pub struct DecisionRecord {
     pub at: i64,
     /// The workload as configured at that time.
     pub workload: Arc<Workload>,
+    /// The settings of the decision, with the target in force.
+    pub spec: DeciderSpec,
     /// Ready pods.
     pub ready: u32,
     /// Averages of the windows; `None` without data.
@@ -45,17 +58,34 @@ pub struct DecisionRecord {
     pub calm: Option<Duration>,
 }
 
+/// A change of the learned target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TargetChange {
+    /// Time of the change, in Unix milliseconds.
+    pub at: i64,
+    /// The target before.
+    pub from: f64,
+    /// The target from then on.
+    pub to: f64,
+    /// The phase after the change.
+    pub phase: Phase,
+}
+
 // === impl DecisionHistory ===
 
 impl DecisionHistory {
     /// Adds a record, in place of the oldest one if the history is full.
     pub fn record(&self, record: DecisionRecord) {
         let mut all = self.lock();
-        let records = all.entry(record.workload.key.clone()).or_default();
-        if records.len() >= MAX_RECORDS {
-            records.pop_front();
-        }
-        records.push_back(record);
+        let history = all.entry(record.workload.key.clone()).or_default();
+        push(&mut history.records, record, MAX_RECORDS);
+    }
+
+    /// Adds a change of a workload's learned target, in place of the oldest one.
+    pub fn record_target_change(&self, key: &Key, change: TargetChange) {
+        let mut all = self.lock();
+        let history = all.entry(key.clone()).or_default();
+        push(&mut history.target_changes, change, MAX_TARGET_CHANGES);
     }
 
     /// Drops the history of all workloads for which `keep` is false.
@@ -65,15 +95,30 @@ impl DecisionHistory {
 
     /// The records of a workload, the newest first.
     pub fn of(&self, key: &Key) -> Vec<DecisionRecord> {
-        self.lock().get(key).into_iter().flatten().rev().cloned().collect()
+        let all = self.lock();
+        all.get(key).into_iter().flat_map(|history| &history.records).rev().cloned().collect()
+    }
+
+    /// The last changes of a workload's learned target, the newest first.
+    pub fn target_changes(&self, key: &Key) -> Vec<TargetChange> {
+        let all = self.lock();
+        all.get(key).into_iter().flat_map(|history| &history.target_changes).rev().copied().collect()
     }
 
     /// Whether one of the records of a workload has a decision.
     pub fn has_decided(&self, key: &Key) -> bool {
-        self.lock().get(key).is_some_and(|records| records.iter().any(|record| record.result.is_some()))
+        let all = self.lock();
+        all.get(key).is_some_and(|history| history.records.iter().any(|record| record.result.is_some()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<DecisionRecord>>> {
-        self.records.lock()
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, WorkloadHistory>> {
+        self.workloads.lock()
     }
+}
+
+fn push<T>(entries: &mut VecDeque<T>, entry: T, most: usize) {
+    if entries.len() >= most {
+        entries.pop_front();
+    }
+    entries.push_back(entry);
 }

@@ -1,4 +1,4 @@
-//! MultiScaler: one task that owns the deciders of all workloads.
+//! MultiScaler: one task that owns the deciders and the learners of all workloads.
 //!
 //! It decides on each workload every two seconds, at the workload's own tick ([`TickSchedule`]). A
 //! poke ([`Pokes`]) of a workload at zero is decided at once, other pokes after a short delay
@@ -8,21 +8,28 @@
 //! Only the leader publishes decisions. A follower decides too, on its own windows, so that its
 //! deciders are in the right panic and delay states when it takes over. After a takeover it does
 //! not scale down for one stable window, because the previous leader may have seen more load.
+//!
+//! Each decision of the leader is made with the target in force ([`spec_in_force`]), which comes from
+//! the [`Learners`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::learning::LearningReport;
 use autoscaler::scaling::decider::Decider;
 use autoscaler::{Decision, Key};
 use runtime::kubernetes::lease::Leadership;
 use tokio::sync::mpsc;
 
 use crate::collection::collector::Collector;
-use crate::decisions::decision_history::{DecisionHistory, DecisionRecord};
+use crate::decisions::decision_history::{DecisionHistory, DecisionRecord, TargetChange};
 use crate::decisions::decision_store::DecisionStore;
 use crate::decisions::pokes::{DelayedPokes, Pokes};
 use crate::decisions::tick_schedule::TickSchedule;
+use crate::learning::learners::Learners;
+use crate::learning::observations::Observations;
+use crate::learning::target_in_force::{TargetInForce, spec_in_force};
 use crate::metrics::Metrics;
 use crate::watches::ready_pods::ReadyPods;
 use crate::watches::workloads::{Workload, WorkloadTable, WorkloadsReceiver};
@@ -42,6 +49,8 @@ pub struct MultiScaler {
     pub decisions: Arc<DecisionStore>,
     /// Receives every attempt to decide, with its data.
     pub history: Arc<DecisionHistory>,
+    /// Source of the seconds that learners learn from.
+    pub observations: Arc<Observations>,
     /// Whether this replica leads.
     pub leadership: Leadership,
     /// Counters.
@@ -57,15 +66,19 @@ struct DeciderEntry {
     idle: Option<(Duration, i64)>,
 }
 
-/// The deciders of all workloads.
-type DeciderTable = HashMap<Key, DeciderEntry>;
+/// The state between decisions: at most one decider and one learner a workload.
+#[derive(Debug)]
+struct ScalerState {
+    deciders: HashMap<Key, DeciderEntry>,
+    learners: Learners,
+}
 
 // === impl MultiScaler ===
 
 impl MultiScaler {
     /// Decides until the process ends.
     pub async fn run(mut self, mut poked: mpsc::Receiver<Key>) {
-        let mut deciders = DeciderTable::new();
+        let mut state = self.initial_state();
         let mut led = false;
         let mut schedule = TickSchedule::new(&self.workloads.borrow());
         let mut delayed = DelayedPokes::default();
@@ -73,24 +86,24 @@ impl MultiScaler {
             let leads = self.leadership.is_leader();
             if leads != led {
                 led = leads;
-                self.leadership_changed(&mut deciders, leads);
+                self.leadership_changed(&mut state, leads);
             }
             tokio::select! {
                 () = self.leadership.wait_for(!led) => {}
                 workloads = schedule.next() => {
                     for workload in workloads {
-                        self.decide(&mut deciders, workload);
+                        self.decide(&mut state, workload);
                     }
                 }
                 key = poked.recv() => match key {
-                    Some(key) if self.pokes.is_at_zero(&key) => self.poked(&mut deciders, &key),
+                    Some(key) if self.pokes.is_at_zero(&key) => self.poked(&mut state, &key),
                     Some(key) => delayed.add(key),
                     None => return,
                 },
-                Some(key) = delayed.next() => self.poked(&mut deciders, &key),
+                Some(key) = delayed.next() => self.poked(&mut state, &key),
                 changed = self.workloads.changed() => match changed {
                     Ok(()) => {
-                        self.drop_removed(&mut deciders);
+                        self.drop_removed(&mut state);
                         schedule.update(&self.workloads.borrow());
                     }
                     Err(_) => return,
@@ -99,24 +112,31 @@ impl MultiScaler {
         }
     }
 
-    fn leadership_changed(&self, deciders: &mut DeciderTable, leads: bool) {
+    fn initial_state(&self) -> ScalerState {
+        let Self { observations, pods, metrics, .. } = self;
+        let learners = Learners::new(observations.clone(), pods.clone(), metrics.learning.clone());
+        ScalerState { deciders: HashMap::new(), learners }
+    }
+
+    fn leadership_changed(&self, state: &mut ScalerState, leads: bool) {
         if !leads {
+            state.learners.clear();
             return self.decisions.clear();
         }
         let now = self.collector.clock().now();
         let table = self.workloads.borrow().clone();
         for workload in table.iter() {
             let ready = self.pods.count_ready(&workload.key.namespace, &workload.selector);
-            if let (Some(entry), Some(ready)) = (deciders.get_mut(&workload.key), ready) {
+            if let (Some(entry), Some(ready)) = (state.deciders.get_mut(&workload.key), ready) {
                 entry.decider.take_over(ready, now);
             }
         }
         for workload in table.iter() {
-            self.decide(deciders, workload);
+            self.decide(state, workload);
         }
     }
 
-    fn poked(&self, deciders: &mut DeciderTable, key: &Key) {
+    fn poked(&self, state: &mut ScalerState, key: &Key) {
         if !self.leadership.is_leader() {
             return;
         }
@@ -124,13 +144,14 @@ impl MultiScaler {
         // Several reports may have poked before the first decision.
         if let Some(workload) = workload.filter(|workload| self.pokes.is_urgent(workload)) {
             self.metrics.pokes.inc();
-            self.decide(deciders, &workload);
+            self.decide(state, &workload);
         }
     }
 
-    fn drop_removed(&mut self, deciders: &mut DeciderTable) {
+    fn drop_removed(&mut self, state: &mut ScalerState) {
         let table: Arc<WorkloadTable> = self.workloads.borrow_and_update().clone();
-        deciders.retain(|key, _| table.get(key).is_some());
+        state.deciders.retain(|key, _| table.get(key).is_some());
+        state.learners.retain(|key| table.get(key).is_some());
         self.history.retain(|key| table.get(key).is_some());
         for key in self.decisions.keys() {
             if table.get(&key).is_none() {
@@ -139,41 +160,61 @@ impl MultiScaler {
         }
     }
 
-    fn decide(&self, deciders: &mut DeciderTable, workload: &Arc<Workload>) {
+    fn decide(&self, state: &mut ScalerState, workload: &Arc<Workload>) {
         let key = &workload.key;
         let Some(ready) = self.pods.count_ready(&key.namespace, &workload.selector) else { return };
         let now = self.collector.clock().now();
-        let entry = deciders.entry(key.clone()).or_insert_with(|| DeciderEntry {
-            decider: Decider::new(&workload.spec, ready, now),
-            idle: None,
-        });
-        let idle_since = self.idle_since(entry, key);
         let averages = self.collector.averages(key, workload.measure);
+        // Read once: a decision of the leader without its learned target would change the size.
+        let leads = self.leadership.is_leader();
+        let report = leads.then(|| state.learners.learn(workload, averages, ready, now)).flatten();
+        let target = report.as_ref().and_then(|report| TargetInForce::new(workload, report.target));
+        let spec = spec_in_force(workload, target);
+        let entry = state
+            .deciders
+            .entry(key.clone())
+            .or_insert_with(|| DeciderEntry { decider: Decider::new(&spec, ready, now), idle: None });
+        let idle_since = self.idle_since(entry, key);
         // An empty window counts as no load only if a connected activator confirms idleness.
         let has_data = averages.is_some() || idle_since.is_some();
-        let result = has_data.then(|| entry.decider.decide(&workload.spec, averages, ready, now)).flatten();
+        let result = has_data.then(|| entry.decider.decide(&spec, averages, ready, now)).flatten();
+        let (panicking, at) = (entry.decider.is_panicking(), runtime::clock::unix_millis());
         self.metrics.decisions.count(result.is_some());
         self.history.record(DecisionRecord {
-            at: runtime::clock::unix_millis(),
+            at,
             workload: workload.clone(),
+            spec: spec.into_owned(),
             ready,
             averages,
             idle_since,
             result,
-            panicking: entry.decider.is_panicking(),
+            panicking,
             calm: entry.decider.calm_since().map(|since| now.saturating_sub(since)),
         });
-        if !self.leadership.is_leader() {
-            return;
-        }
         match result {
+            _ if !leads => {}
             Some(result) => {
-                let (panicking, at) = (entry.decider.is_panicking(), runtime::clock::unix_millis());
+                let learning = report.map(Box::new);
                 let decision = Decision::new(key.clone(), result, panicking, ready, idle_since, at);
-                self.decisions.publish(decision);
+                self.publish(Decision { learning, ..decision });
             }
             None => self.decisions.correct_idleness(key, idle_since),
         }
+    }
+
+    /// Publishes a decision, and records a change of its learned target.
+    fn publish(&self, decision: Decision) {
+        let key = &decision.key;
+        let last = self.decisions.read(key, |last| last.learning.as_ref().map(|learning| learning.target));
+        if let (Some(from), Some(learning)) = (last.flatten(), &decision.learning)
+            && from != learning.target
+        {
+            let LearningReport { target: to, phase, mode, .. } = **learning;
+            tracing::info!(workload = %key, from, to, %phase, ?mode, "learned target changed");
+            let change = TargetChange { at: decision.decided_at, from, to, phase };
+            self.history.record_target_change(key, change);
+        }
+        self.decisions.publish(decision);
     }
 
     fn idle_since(&self, entry: &mut DeciderEntry, key: &Key) -> Option<i64> {

@@ -12,12 +12,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::Key;
+use autoscaler::{Decision, Key};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::collection::collector::Collector;
 use crate::decisions::decision_store::DecisionStore;
+use crate::learning::target_in_force::{TargetInForce, spec_in_force};
 use crate::watches::workloads::{Workload, WorkloadsReceiver};
 
 /// Pokes that may be queued. If the queue is full, the next tick decides on the workload instead.
@@ -77,9 +78,13 @@ impl Pokes {
 
     /// Whether the load recorded since the newest decision needs more pods than that one has.
     fn is_outdated(&self, workload: &Workload) -> bool {
-        let Workload { key, spec, measure, .. } = workload;
+        let Workload { key, measure, .. } = workload;
         let Some(averages) = self.collector.averages(key, *measure) else { return false };
-        self.decisions.read(key, |newest| newest.is_outdated(averages, spec)).unwrap_or(false)
+        let is_outdated = |newest: &Decision| {
+            let target = TargetInForce::of_decision(workload, newest);
+            newest.is_outdated(averages, &spec_in_force(workload, target))
+        };
+        self.decisions.read(key, is_outdated).unwrap_or(false)
     }
 
     fn poke_if(&self, key: &Key, is_urgent: impl Fn(&Self, &Workload) -> bool) {

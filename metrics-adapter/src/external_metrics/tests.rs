@@ -189,6 +189,7 @@ impl Fixture {
         self.values.history.record(DecisionRecord {
             at,
             workload: Arc::new(workload()),
+            spec: workload().spec,
             ready: 1,
             averages: Some(averages),
             idle_since: None,
@@ -252,6 +253,7 @@ async fn why_explains_decisions_to_users_who_may_read_them() {
         fixture.values.history.record(DecisionRecord {
             at: i64::try_from(at).unwrap(),
             workload: Arc::new(workload()),
+            spec: workload().spec,
             ready: 1,
             averages,
             idle_since: None,

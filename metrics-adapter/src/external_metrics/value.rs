@@ -3,7 +3,8 @@
 //! - `concurrency` and `requests-per-second` are stable averages of the workload's total. While a
 //!   decision is held above its average (in panic, for example), the metric that the workload
 //!   scales on is at least what the decision needs, so that the HPA does not scale below the
-//!   decision.
+//!   decision. Where a learned target is in force, that metric is scaled by the user's target over
+//!   the learned one: an HPA that divides by the user's target then follows the learned one.
 //! - `desired-replicas` is the decision itself.
 //! - A workload at zero (no pods, no held requests, a connected activator to confirm it) has the
 //!   value 0. Every other lack of data is an error ([`MissingData`]).
@@ -14,10 +15,10 @@ pub(super) mod object_metrics;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use autoscaler::Key;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
 use autoscaler::contract::{METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SERVICE_SELECTOR};
+use autoscaler::{Decision, Key};
 use serde::Serialize;
 
 use crate::collection::collector::Collector;
@@ -25,6 +26,7 @@ use crate::decisions::decision_history::DecisionHistory;
 use crate::decisions::decision_store::DecisionStore;
 use crate::external_metrics::error::ApiError;
 use crate::external_metrics::value::missing_data::MissingData;
+use crate::learning::target_in_force::{TargetInForce, is_applied};
 use crate::watches::ready_pods::ReadyPods;
 use crate::watches::workloads::{Workload, WorkloadsReceiver};
 
@@ -180,15 +182,28 @@ impl MetricValues {
         if !self.history.has_decided(&workload.key) {
             return Err(MissingData::NoDecision);
         }
-        let decision = self.decisions.get(&workload.key);
-        Ok(stable.max(decision.map_or(0, |decision| decision.metric_floor(workload.target_milli))))
+        let target_milli = workload.target_milli;
+        let decided = |decision: &Decision| {
+            (decision.metric_floor(target_milli), TargetInForce::of_decision(workload, decision))
+        };
+        let (floor, target) = match self.decisions.read(&workload.key, decided) {
+            Some(decided) => decided,
+            // The learned target comes with the decision.
+            None if is_applied(workload) => return Err(MissingData::NoDecision),
+            None => (0, None),
+        };
+        let value =
+            target.map_or(stable, |target| target.metric_milli(averages.stable.max(0.0), target_milli));
+        Ok(value.max(floor))
     }
 
     fn desired(&self, workload: &Workload) -> Result<i64, MissingData> {
-        let decision = self.decisions.get(&workload.key);
         let now = runtime::clock::unix_millis();
-        match decision.filter(|decision| now - decision.decided_at <= STALE_DECISION_MS) {
-            Some(decision) => Ok(i64::from(decision.desired).saturating_mul(1000)),
+        let fresh = |decision: &Decision| {
+            (now - decision.decided_at <= STALE_DECISION_MS).then_some(decision.desired)
+        };
+        match self.decisions.read(&workload.key, fresh).flatten() {
+            Some(desired) => Ok(i64::from(desired).saturating_mul(1000)),
             None => self.confirm_at_zero(workload).map(|()| 0),
         }
     }
@@ -251,3 +266,6 @@ fn served(namespace: &str, metric: &str, service: &str) -> Result<ServedMetric, 
         service,
     })
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,8 +1,10 @@
-//! WhyReport: the settings, the current value and the last decisions of a workload, as JSON and as
-//! text.
+//! WhyReport: the settings, the current value, the learned target and the last decisions of a
+//! workload, as JSON and as text.
 //!
 //! Served at `/why`, to explain the size of a workload. Times are UTC. Decisions are shown before
 //! minReplicas and maxReplicas, which the writer of `/scale` applies.
+
+mod learned_target;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use crate::decisions::readable::CompactNumber;
 use crate::external_metrics::error::ApiError;
 use crate::external_metrics::value::MetricValues;
 use crate::external_metrics::value::missing_data::MissingData;
+use crate::external_metrics::why::learned_target::LearnedTargetReport;
 use crate::watches::workloads::Workload;
 
 /// Whether the client wants plain text: `?format=text`, or `Accept: text/plain`.
@@ -39,6 +42,8 @@ pub(super) struct WhyReport {
     ready: usize,
     existing: usize,
     activators: usize,
+    /// `None` if learning is off.
+    learned: Option<LearnedTargetReport>,
     records: Vec<DecisionRecord>,
 }
 
@@ -55,6 +60,7 @@ impl WhyReport {
             ready: pods.iter().filter(|pod| pod.ready).count(),
             existing: pods.iter().filter(|pod| pod.exists).count(),
             activators: values.collector.connected_activators(),
+            learned: LearnedTargetReport::new(values, &workload),
             records: values.history.of(&key),
             workload,
         })
@@ -73,6 +79,7 @@ impl WhyReport {
             "limits": limits(spec),
             "pods": {"ready": self.ready, "existing": self.existing},
             "activators": self.activators,
+            "learning": self.learned.as_ref().map(LearnedTargetReport::json),
             "decisions": self.records.iter().map(decision).collect::<Vec<_>>(),
         })
     }
@@ -97,6 +104,7 @@ impl WhyReport {
             windows.panic.as_secs()
         );
         let _ = writeln!(text, "settings (minReplicas and maxReplicas apply later): {}", limits(spec));
+        text.push_str(&self.learned.as_ref().map_or_else(String::new, LearnedTargetReport::text));
         let columns = ["time (UTC)", "desired", "ready", "stable", "panic", "spare", "reason"];
         let _ = writeln!(text, "\n{}", row(columns.map(str::to_owned)));
         for record in &self.records {
@@ -136,7 +144,7 @@ fn decision(record: &DecisionRecord) -> Value {
         "stable": record.averages.map(|averages| averages.stable),
         "panic": record.averages.map(|averages| averages.panic),
         "ready": record.ready,
-        "target": record.workload.spec.target,
+        "target": record.spec.target,
         "excessBurstCapacity": record.result.map(|result| result.excess_burst_capacity),
         "idleSince": record.idle_since.map(time),
     })
@@ -163,10 +171,9 @@ fn row([time, desired, ready, stable, panic, spare, reason]: [String; 7]) -> Str
 }
 
 fn reason(record: &DecisionRecord) -> String {
-    let spec = &record.workload.spec;
     let mut reason = DecisionReason {
         result: record.result.as_ref(),
-        spec,
+        spec: &record.spec,
         calm: record.calm,
         has_data: record.averages.is_some(),
     }
@@ -193,3 +200,6 @@ fn rule(rule: DecisionRule) -> &'static str {
 fn time(unix_millis: i64) -> String {
     jiff::Timestamp::from_millisecond(unix_millis).unwrap_or_default().to_string()
 }
+
+#[cfg(test)]
+mod tests;

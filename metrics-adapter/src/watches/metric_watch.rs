@@ -17,6 +17,7 @@ use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, key_of};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
+use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
 use autoscaler::settings::{AutoscalerConfig, Settings};
@@ -311,15 +312,19 @@ fn workload(
 ) -> Result<Workload, InvalidWorkload> {
     let spec = &autoscaler.spec;
     let target = spec.target(settings)?;
+    let measure = spec.metric_name(settings);
+    let limit = spec.container_concurrency;
+    let given = spec.target.is_some() || settings.target.is_some();
     Ok(Workload {
         key: key.clone(),
         service: metric.service.clone(),
         selector: Selector::parse(&metric.selector)?,
         windows: WindowSpec::from(settings),
-        measure: spec.metric_name(settings),
+        measure,
         target_milli: target.milli(),
         spec: DeciderSpec::new(settings, target),
-        learning: None,
+        container_concurrency: (limit > 0).then_some(limit),
+        learning: WorkloadLearning::new(settings, measure, target, limit, given),
     })
 }
 

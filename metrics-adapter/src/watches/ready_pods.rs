@@ -26,6 +26,8 @@ use parking_lot::RwLock;
 use runtime::kubernetes::{DecodeErrors, Decoded, watch_objects};
 use runtime::readiness::ReadinessLatch;
 
+use crate::learning::pod_template;
+
 /// The fields of a pod that are used here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
@@ -41,6 +43,10 @@ pub struct Pod {
     pub exists: bool,
     /// Start time, in Unix time.
     pub started: Option<Duration>,
+    /// Identifies what runs in it; `None` if it could not be decoded.
+    pub template: Option<u64>,
+    /// When it was last killed for its memory, in Unix time.
+    pub memory_kill: Option<Duration>,
     labels: std::collections::BTreeMap<String, String>,
 }
 
@@ -116,6 +122,21 @@ impl ReadyPods {
         }
         let ready = index.namespaces.select(namespace, selector).filter(|pod| pod.ready).count();
         Some(u32::try_from(ready).unwrap_or(u32::MAX))
+    }
+
+    /// The template of the youngest selected pod that is ready.
+    pub fn youngest_template(&self, namespace: &str, selector: &Selector) -> Option<u64> {
+        let index = self.index.read();
+        let pods = index.namespaces.select(namespace, selector).filter(|pod| pod.ready);
+        pods.max_by_key(|pod| (pod.started, &pod.name))?.template
+    }
+
+    /// When a selected pod of this template was last killed for its memory, in Unix time. It need not
+    /// be ready: a killed container has to start anew.
+    pub fn last_memory_kill(&self, namespace: &str, selector: &Selector, template: u64) -> Option<Duration> {
+        let index = self.index.read();
+        let pods = index.namespaces.select(namespace, selector).filter(|pod| pod.template == Some(template));
+        pods.filter_map(|pod| pod.memory_kill).max()
     }
 }
 
@@ -250,6 +271,8 @@ impl Pod {
             ready_since: None,
             exists: true,
             started: None,
+            template: None,
+            memory_kill: None,
             labels: metadata.labels.clone().unwrap_or_default(),
         }
     }
@@ -269,6 +292,8 @@ impl From<&KubernetesPod> for Pod {
             ready_since: since.or(status.and_then(|s| s.start_time.as_ref())).and_then(unix_time),
             exists: phase != "Succeeded" && phase != "Failed",
             started: status.and_then(|s| s.start_time.as_ref()).and_then(unix_time),
+            template: pod.spec.as_ref().map(pod_template::template_hash),
+            memory_kill: status.and_then(pod_template::last_memory_kill),
             labels: pod.metadata.labels.clone().unwrap_or_default(),
         }
     }
@@ -279,121 +304,36 @@ fn unix_time(time: &Time) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+impl ReadyPods {
+    /// Adds or replaces a ready pod of the app `web` in the namespace `shop`. `killed_at`, in Unix
+    /// time, is when it was killed for its memory.
+    pub(crate) fn put_sample(&self, name: &str, image: &str, killed_at: Option<u64>) {
+        use serde_json::json;
 
-    fn pod(name: &str, phase: &str, ready: &str, deleted: bool) -> Decoded<KubernetesPod> {
-        let mut metadata = serde_json::json!({"name": name, "namespace": "shop", "labels": {"app": "web"}});
-        if deleted {
-            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        }
-        serde_json::from_value(serde_json::json!({
-            "metadata": metadata,
+        let killed = killed_at.map(|at| {
+            let at = jiff::Timestamp::from_second(i64::try_from(at).unwrap()).unwrap();
+            json!({"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": at.to_string()}})
+        });
+        let container = json!({
+            "name": "app", "image": image, "imageID": image, "ready": true, "restartCount": 1, "lastState": killed,
+        });
+        let pod = json!({
+            "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "app", "image": image}]},
             "status": {
-                "phase": phase,
-                "podIP": "10.0.0.1",
-                "startTime": "2026-01-01T00:00:00Z",
-                "conditions": [{"type": "Ready", "status": ready}],
+                "phase": "Running", "podIP": "127.0.0.1", "startTime": "2026-01-01T00:00:00Z",
+                "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [container],
             },
-        }))
-        .unwrap()
+        });
+        self.apply(Event::Apply(serde_json::from_value(pod).unwrap()));
     }
 
-    #[test]
-    fn counts_running_ready_pods_that_are_not_deleted() {
-        let pods = ReadyPods::default();
-        let selector = Selector::parse("app=web").unwrap();
-        assert_eq!(pods.count_ready("shop", &selector), None, "not listed yet");
-        pods.apply(Event::Init);
-        for (name, phase, ready, deleted) in [
-            ("a", "Running", "True", false),
-            ("b", "Running", "False", false),
-            ("c", "Pending", "True", false),
-            ("d", "Running", "True", true),
-        ] {
-            pods.apply(Event::InitApply(pod(name, phase, ready, deleted)));
-        }
-        pods.apply(Event::InitDone);
-        assert_eq!(pods.count_ready("shop", &selector), Some(1));
-        assert_eq!(pods.select("shop", &selector).unwrap().len(), 4);
-        assert_eq!(pods.count_ready("shop", &Selector::parse("app=api").unwrap()), Some(0));
-        assert_eq!(pods.count_ready("other", &selector), Some(0));
-        pods.apply(Event::Delete(pod("a", "Running", "True", false)));
-        assert_eq!(pods.count_ready("shop", &selector), Some(0));
-    }
-
-    #[test]
-    fn undecodable_pod_stays_or_counts_as_ready_without_address() {
-        let (pods, selector) = (ReadyPods::default(), Selector::parse("app=web").unwrap());
-        let bad = |name: &str| -> Decoded<KubernetesPod> {
-            serde_json::from_value(serde_json::json!({
-                "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}}, "spec": 5,
-            }))
-            .unwrap()
-        };
-        pods.apply(Event::Init);
-        pods.apply(Event::InitApply(pod("a", "Running", "False", false)));
-        pods.apply(Event::InitApply(bad("b")));
-        pods.apply(Event::InitDone);
-        for _ in 0..2 {
-            let mut seen = pods.select("shop", &selector).unwrap();
-            seen.sort_by(|a, b| a.name.cmp(&b.name));
-            let seen: Vec<_> = seen.iter().map(|pod| (pod.ready, pod.exists, pod.ip.is_some())).collect();
-            assert_eq!(seen, [(false, true, true), (true, true, false)]);
-            pods.apply(Event::Apply(bad("a")));
-            pods.apply(Event::Init);
-            pods.apply(Event::InitApply(bad("a")));
-            pods.apply(Event::InitApply(bad("b")));
-            pods.apply(Event::InitDone);
-        }
-        pods.apply(Event::Delete(bad("a")));
-        pods.apply(Event::Delete(bad("b")));
-        assert!(pods.select("shop", &selector).unwrap().is_empty());
-    }
-
-    #[test]
-    fn selects_pods_after_label_changes() {
-        let pods = ReadyPods::default();
-        pods.apply(Event::Init);
-        pods.apply(Event::InitDone);
-        let labelled = |name: &str, labels: serde_json::Value| {
-            let mut pod = pod(name, "Running", "True", false);
-            pod.meta_mut().labels = serde_json::from_value(labels).unwrap();
-            pod
-        };
-        let inject = INJECT_LABEL;
-        for (name, app) in [("a", "web"), ("b", "web"), ("c", "api")] {
-            let labels = serde_json::json!({"app": app, "tier": "front", "pod": name, inject: "true"});
-            pods.apply(Event::Apply(labelled(name, labels)));
-        }
-        let found = |selector: &str| {
-            let selected = pods.select("shop", &Selector::parse(selector).unwrap()).unwrap();
-            let mut names: Vec<_> = selected.iter().map(|pod| pod.name.clone()).collect();
-            names.sort_unstable();
-            names.concat()
-        };
-        for (selector, expected) in [
-            ("app=web", "ab"),
-            ("app=web,pod!=a", "b"),
-            ("tier=front,app=api", "c"),
-            ("app in (web, api)", "abc"),
-            ("autoscaling.rouse.dev/inject=true", "abc"),
-            ("!legacy", "abc"),
-            ("", "abc"),
-            ("app=none", ""),
-            ("none=web", ""),
-        ] {
-            assert_eq!(found(selector), expected, "{selector}");
-        }
-        pods.apply(Event::Apply(labelled("a", serde_json::json!({"app": "api"}))));
-        assert_eq!(
-            (found("app=web"), found("app=api"), found("tier=front")),
-            ("b".into(), "ac".into(), "bc".into())
-        );
-        for name in ["a", "b", "c"] {
-            pods.apply(Event::Delete(labelled(name, serde_json::json!({}))));
-        }
-        assert_eq!(found(""), "");
-        assert!(pods.index.read().namespaces.0.is_empty());
+    /// Removes a pod of [`put_sample`](Self::put_sample).
+    pub(crate) fn remove_sample(&self, name: &str) {
+        let pod = serde_json::json!({"metadata": {"name": name, "namespace": "shop"}});
+        self.apply(Event::Delete(serde_json::from_value(pod).unwrap()));
     }
 }
+
+#[cfg(test)]
+mod tests;

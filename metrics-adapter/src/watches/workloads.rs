@@ -32,8 +32,10 @@ pub struct Workload {
     pub measure: MetricName,
     /// Target value per pod, in thousandths.
     pub target_milli: i64,
-    /// Settings of the decider.
+    /// Settings of the decider, with the user's target.
     pub spec: DeciderSpec,
+    /// Concurrent requests that one pod accepts at most; `None` without a limit.
+    pub container_concurrency: Option<u32>,
     /// Settings of learning; `None` if it is off.
     pub learning: Option<WorkloadLearning>,
 }
@@ -63,7 +65,28 @@ impl Workload {
             measure: MetricName::Concurrency,
             target_milli: 1000,
             spec: DeciderSpec::default(),
+            container_concurrency: None,
             learning: None,
+        }
+    }
+
+    /// A workload that learns, with the user's `target` and an objective of 95 %.
+    pub(crate) fn learning(name: &str, mode: autoscaler::settings::LearnTarget, target: f64) -> Self {
+        use autoscaler::learning::MissBudget;
+        use autoscaler::scaling::metric_target::MetricTarget;
+        use autoscaler::settings::{AutoscalerConfig, Settings};
+
+        let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &BTreeMap::new());
+        let measure = MetricName::Concurrency;
+        let target = MetricTarget::of(target, measure, 0, &settings);
+        let mut learning = WorkloadLearning::new(&settings, measure, target, 0, true).unwrap();
+        learning.mode = mode;
+        learning.spec.objective = Some(MissBudget(0.05));
+        Self {
+            target_milli: target.milli(),
+            spec: DeciderSpec::new(&settings, target),
+            learning: Some(learning),
+            ..Self::sample(name)
         }
     }
 }

@@ -30,6 +30,7 @@ use metrics_adapter::decisions::pokes::Pokes;
 use metrics_adapter::external_metrics::auth::{Auth, FrontProxy, PeerCertificates};
 use metrics_adapter::external_metrics::leader_forwarder::LeaderForwarder;
 use metrics_adapter::external_metrics::{Api, MetricValues};
+use metrics_adapter::learning::observations::Observations;
 use metrics_adapter::metrics::Metrics;
 use metrics_adapter::watches::ready_pods::ReadyPods;
 use metrics_adapter::watches::workloads::{Workload, WorkloadTable};
@@ -53,6 +54,7 @@ pub(crate) struct Adapter {
     pub(crate) url: String,
     pub(crate) pods: ReadyPods,
     pub(crate) collector: Arc<Collector>,
+    pub(crate) observations: Arc<Observations>,
     pub(crate) metrics: Metrics,
     pub(crate) api: Arc<Api>,
     pub(crate) stop: CancellationToken,
@@ -68,6 +70,7 @@ pub(crate) struct Setup {
     pub(crate) guard: TokenGuard,
     pub(crate) leadership: Leadership,
     pub(crate) forwarder: LeaderForwarder,
+    pub(crate) workload: Workload,
 }
 
 /// A reviewer that allows everything.
@@ -99,6 +102,7 @@ impl Setup {
             guard: TokenGuard::allow_all(),
             leadership: Leadership::always_leading(),
             forwarder: LeaderForwarder::alone(),
+            workload: workload(),
         }
     }
 }
@@ -107,18 +111,19 @@ impl Setup {
 
 impl Adapter {
     pub(crate) fn start(setup: Setup) -> Self {
-        let Setup { listener, stat_port, guard, leadership, forwarder } = setup;
+        let Setup { listener, stat_port, guard, leadership, forwarder, workload } = setup;
         let metrics = Metrics::register(&Registry::new()).unwrap();
-        let (table, workloads) = watch::channel(Arc::new(WorkloadTable::from_iter([workload()])));
+        let (table, workloads) = watch::channel(Arc::new(WorkloadTable::from_iter([workload])));
         let (collector, decisions) = (Arc::new(Collector::default()), Arc::new(DecisionStore::default()));
         let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
         let (history, pods) = (Arc::new(DecisionHistory::default()), ReadyPods::default());
+        let observations = Arc::new(Observations::default());
         pods.apply(Event::Init);
         pods.apply(Event::InitDone);
         let mut tasks = JoinSet::new();
         let scraper = StatsScraper {
             collector: collector.clone(),
-            observations: Arc::default(),
+            observations: observations.clone(),
             pods: pods.clone(),
             client: ScrapeClient::new(stat_port, None),
             workloads: workloads.clone(),
@@ -132,6 +137,7 @@ impl Adapter {
             pokes: pokes.clone(),
             decisions: decisions.clone(),
             history: history.clone(),
+            observations: observations.clone(),
             leadership,
             metrics: metrics.clone(),
         };
@@ -151,7 +157,7 @@ impl Adapter {
         let server =
             StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), guard, stop.clone());
         tasks.spawn(server.serve(listener, api.clone()));
-        Self { url, pods, collector, metrics, api, stop, _table: table, _tasks: tasks }
+        Self { url, pods, collector, observations, metrics, api, stop, _table: table, _tasks: tasks }
     }
 
     pub(crate) async fn connect(&self, path: &str) -> Socket {
@@ -186,6 +192,7 @@ pub(crate) fn workload() -> Workload {
         measure: MetricName::Concurrency,
         target_milli: 1000,
         spec: DeciderSpec { target: 1.0, ..DeciderSpec::default() },
+        container_concurrency: None,
         learning: None,
     }
 }

@@ -67,6 +67,14 @@ fn rejects_invalid_target_or_selector_with_the_reason() {
     }
 }
 
+#[test]
+fn builds_learning_for_concurrency_and_not_for_requests_per_second() {
+    let workload = build_of(json!({"target": "7", "containerConcurrency": 10}), json!({}), "").unwrap();
+    assert_eq!(workload.container_concurrency, Some(10));
+    assert_eq!(workload.learning.unwrap().spec.user_target, 7.0);
+    assert_eq!(build("7", "").unwrap().learning, None);
+}
+
 /// Stores the two objects of a workload.
 fn put(api: &FakeApi, name: &str, max_replicas: u32) {
     let path = |plural: &str| format!("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/{plural}/{name}");

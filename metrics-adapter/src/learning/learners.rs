@@ -1,0 +1,127 @@
+//! Learners: the learner of each workload, on the leader.
+//!
+//! Input: the seconds that the scraper recorded, the templates and kills of the pods, and the
+//! averages of each decision. Output: a [`LearningReport`] for the decision. A workload without
+//! learning, or that never had a ready pod, has no learner.
+//!
+//! A follower has none either: its sample of the pods differs. Seconds from before it began to lead
+//! were the former leader's, and are dropped.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::learning::{Learner, LearningReport, LearningSpec};
+use autoscaler::settings::LearnTarget;
+use autoscaler::stats::collection::WindowAverages;
+
+use crate::learning::learning_report::report;
+use crate::learning::observations::Observations;
+use crate::metrics::{LearningGauges, LearningMetrics};
+use crate::watches::ready_pods::ReadyPods;
+use crate::watches::workloads::Workload;
+
+/// The learners of all workloads. At most one a workload of the table.
+#[derive(Debug)]
+pub struct Learners {
+    observations: Arc<Observations>,
+    pods: ReadyPods,
+    metrics: LearningMetrics,
+    learners: HashMap<Key, WorkloadLearner>,
+}
+
+/// The learner of one workload.
+#[derive(Debug)]
+struct WorkloadLearner {
+    learner: Learner,
+    /// The pod template that it learns about.
+    epoch: u64,
+    /// The newest out-of-memory kill that it includes, in Unix time.
+    last_kill: Duration,
+    gauges: LearningGauges,
+}
+
+// === impl Learners ===
+
+impl Learners {
+    /// Learners of no workload.
+    pub fn new(observations: Arc<Observations>, pods: ReadyPods, metrics: LearningMetrics) -> Self {
+        Self { observations, pods, metrics, learners: HashMap::new() }
+    }
+
+    /// Learns from the seconds since the last call, on the leader. `averages` and `ready` are those
+    /// of the decision that is about to be made, at `now` in Unix time. `None` without a learner.
+    pub fn learn(
+        &mut self,
+        workload: &Workload,
+        averages: Option<WindowAverages>,
+        ready: u32,
+        now: Duration,
+    ) -> Option<LearningReport> {
+        let key = &workload.key;
+        let Some(learning) = &workload.learning else {
+            self.learners.remove(key);
+            return None;
+        };
+        let template = self.pods.youngest_template(&key.namespace, &workload.selector);
+        if !self.learners.contains_key(key) {
+            let learner = self.create(key, learning.spec, template?, now);
+            self.learners.insert(key.clone(), learner);
+        }
+        let entry = self.learners.get_mut(key)?;
+        entry.learner.set_spec(learning.spec);
+        entry.begin_epoch(template);
+        entry.learner.set_in_force(learning.mode == LearnTarget::Apply);
+        for (at, pods) in self.observations.take(key) {
+            entry.learner.observe(at, &pods);
+        }
+        entry.record_kill(self.pods.last_memory_kill(&key.namespace, &workload.selector, entry.epoch), now);
+        let learned = entry.learner.decide(&workload.spec, averages, ready, now);
+        let report = report(learning, &learned, averages, entry.learner.state(now));
+        entry.gauges.update(&report);
+        Some(report)
+    }
+
+    /// Drops all learners, when another replica becomes the leader.
+    pub fn clear(&mut self) {
+        self.learners.clear();
+    }
+
+    /// Drops the learners of all workloads for which `keep` is false, and their seconds.
+    pub fn retain(&mut self, keep: impl Fn(&Key) -> bool) {
+        self.learners.retain(|key, _| keep(key));
+        self.observations.retain(keep);
+    }
+
+    /// A learner without evidence of this template. Earlier kills are not its own.
+    fn create(&self, key: &Key, spec: LearningSpec, template: u64, now: Duration) -> WorkloadLearner {
+        tracing::debug!(workload = %key, user_target = spec.user_target, "learner created");
+        self.observations.take(key);
+        let learner = Learner::new(spec, template);
+        WorkloadLearner { learner, epoch: template, last_kill: now, gauges: self.metrics.of(key) }
+    }
+}
+
+// === impl WorkloadLearner ===
+
+impl WorkloadLearner {
+    /// Begins an epoch if the template is another one. Without a ready pod it is the last one.
+    fn begin_epoch(&mut self, template: Option<u64>) {
+        if let Some(template) = template {
+            self.epoch = template;
+            self.learner.begin_epoch(template);
+        }
+    }
+
+    /// Reports a kill once.
+    fn record_kill(&mut self, kill: Option<Duration>, now: Duration) {
+        if let Some(kill) = kill.filter(|kill| *kill > self.last_kill) {
+            self.last_kill = kill;
+            self.learner.out_of_memory(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

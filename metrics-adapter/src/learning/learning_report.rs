@@ -1,0 +1,115 @@
+//! LearningReport: a learned target with its evidence in words, for the decision of its workload.
+//!
+//! The zero-scaler writes it to the status of the PodAutoscaler, and `why` shows it.
+
+use autoscaler::learning::{FreezeReason, LearnedTarget, LearnerState, LearningReport, Phase};
+use autoscaler::stats::collection::WindowAverages;
+
+use autoscaler::learning::WorkloadLearning;
+
+/// The report of a decision with these averages.
+pub(crate) fn report(
+    learning: &WorkloadLearning,
+    learned: &LearnedTarget,
+    averages: Option<WindowAverages>,
+    checkpoint: LearnerState,
+) -> LearningReport {
+    let load = averages.unwrap_or_default().stable;
+    LearningReport {
+        mode: learning.mode,
+        user_target: learning.spec.user_target,
+        target: learned.target,
+        phase: learned.phase,
+        confidence: learned.confidence,
+        evidence: evidence(learned, learning.spec.objective.is_some()),
+        pods_with_user_target: pods(load, learning.spec.user_target),
+        pods_with_target: pods(load, learned.target),
+        changes: learned.changes,
+        reverts: learned.reverts,
+        checkpoint,
+    }
+}
+
+/// Pods that a load needs. Not a number, or no target, is no pod.
+fn pods(load: f64, target: f64) -> u32 {
+    // `as` saturates, and is 0 for NaN.
+    if target > 0.0 { (load / target).ceil() as u32 } else { 0 }
+}
+
+fn evidence(learned: &LearnedTarget, has_objective: bool) -> String {
+    let requests = requests(learned, has_objective);
+    reason(learned.phase).map_or_else(|| requests.clone(), |reason| format!("{reason}; {requests}"))
+}
+
+fn requests(learned: &LearnedTarget, has_objective: bool) -> String {
+    let LearnedTarget { load, time, misses, requests, .. } = learned;
+    if *requests < 1.0 {
+        return "no requests at this target yet".to_owned();
+    }
+    let (milliseconds, percent) = (time * 1000.0, misses * 100.0);
+    let missed = if has_objective { "missed the objective" } else { "failed" };
+    format!("{requests:.0} requests at {load:.2} a pod took {milliseconds:.0} ms, {percent:.2} % {missed}")
+}
+
+/// Why the target does not change.
+fn reason(phase: Phase) -> Option<&'static str> {
+    Some(match phase {
+        Phase::Observing | Phase::Exploring | Phase::Settled => return None,
+        Phase::Frozen(FreezeReason::Gap) => "data of the pods are missing",
+        Phase::Frozen(FreezeReason::ClockJump) => "the clock was set",
+        Phase::Frozen(FreezeReason::OldSidecars) => "sidecars do not report the times of requests",
+        Phase::Frozen(FreezeReason::ServiceTimeChanged) => {
+            "requests take longer at the same load: a slow dependency, or other requests"
+        }
+        Phase::Frozen(FreezeReason::NotConcurrency) => "a lower target made responses no faster",
+        Phase::Reverted => "the learned target cost more pods, or missed the objective more",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use autoscaler::learning::Learner;
+    use autoscaler::settings::LearnTarget;
+
+    use super::*;
+
+    fn learned() -> LearnedTarget {
+        LearnedTarget {
+            target: 8.0,
+            phase: Phase::Settled,
+            confidence: 1.0,
+            changes: 3,
+            reverts: 1,
+            load: 7.9,
+            time: 0.1204,
+            misses: 0.0321,
+            requests: 5000.4,
+        }
+    }
+
+    fn report_of(learned: &LearnedTarget, stable: f64) -> LearningReport {
+        let workload = crate::watches::workloads::Workload::learning("web", LearnTarget::Apply, 20.0);
+        let learning = workload.learning.unwrap();
+        let averages = Some(WindowAverages { stable, panic: 0.0 });
+        let state = Learner::new(learning.spec, 0).state(Duration::ZERO);
+        report(&learning, learned, averages, state)
+    }
+
+    #[test]
+    fn report_has_pods_of_both_targets_and_the_evidence() {
+        let report = report_of(&learned(), 160.0);
+        assert_eq!((report.pods_with_user_target, report.pods_with_target), (8, 20));
+        assert_eq!(report.evidence, "5000 requests at 7.90 a pod took 120 ms, 3.21 % missed the objective");
+        assert_eq!(report_of(&learned(), f64::NAN).pods_with_target, 0);
+        assert_eq!(report_of(&learned(), f64::INFINITY).pods_with_target, u32::MAX);
+    }
+
+    #[test]
+    fn evidence_of_an_unchanged_target_begins_with_the_reason() {
+        let frozen = LearnedTarget { phase: Phase::Frozen(FreezeReason::Gap), requests: 0.0, ..learned() };
+        let evidence = report_of(&frozen, 1.0).evidence;
+        assert_eq!(evidence, "data of the pods are missing; no requests at this target yet");
+    }
+}
