@@ -4,10 +4,12 @@
 //! The stats scraper records one round a second, and the multi-scaler takes all rounds with each
 //! decision. A round that was discarded is absent, which the learner sees as a gap.
 //!
-//! Bounds: 16 rounds for a workload, the newest ones, and a round has at most the pods that one
-//! scrape reads. Workloads are those of the table.
+//! Bounds: 16 rounds for a workload, and a round has at most the pods that one scrape reads.
+//! Workloads are those of the table. At the bound all rounds of the workload are dropped, and further
+//! ones until the next take: only the leader learns, and with ten thousand workloads the rounds of
+//! another replica would take more than 100 MB.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -20,7 +22,8 @@ const MAX_ROUNDS: usize = 16;
 /// Rounds that were not taken yet, by workload.
 #[derive(Debug, Default)]
 pub struct Observations {
-    rounds: Mutex<HashMap<Key, VecDeque<Round>>>,
+    /// `None` from the bound until the next take.
+    rounds: Mutex<HashMap<Key, Option<Vec<Round>>>>,
 }
 
 /// The time at which a round was due, in Unix time, and what the pods that were read reported.
@@ -29,23 +32,21 @@ type Round = (Duration, Vec<PodSecond>);
 // === impl Observations ===
 
 impl Observations {
-    /// Adds the round that was due at `at`. The oldest one is dropped at the bound.
+    /// Adds the round that was due at `at`.
     pub fn record(&self, key: &Key, at: Duration, pods: Vec<PodSecond>) {
         let mut all = self.lock();
-        if !all.contains_key(key) {
-            all.insert(key.clone(), VecDeque::new());
-        }
-        if let Some(rounds) = all.get_mut(key) {
-            if rounds.len() >= MAX_ROUNDS {
-                rounds.pop_front();
+        match all.get_mut(key) {
+            Some(Some(rounds)) if rounds.len() < MAX_ROUNDS => rounds.push((at, pods)),
+            Some(untaken) => *untaken = None,
+            None => {
+                all.insert(key.clone(), Some(vec![(at, pods)]));
             }
-            rounds.push_back((at, pods));
         }
     }
 
     /// Removes and returns a workload's rounds, oldest first.
     pub fn take(&self, key: &Key) -> Vec<(Duration, Vec<PodSecond>)> {
-        self.lock().get_mut(key).map(|rounds| rounds.drain(..).collect()).unwrap_or_default()
+        self.lock().get_mut(key).and_then(|rounds| rounds.replace(Vec::new())).unwrap_or_default()
     }
 
     /// Removes all other workloads.
@@ -53,7 +54,7 @@ impl Observations {
         self.lock().retain(|key, _| keep(key));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<Round>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Option<Vec<Round>>>> {
         self.rounds.lock()
     }
 }
@@ -95,13 +96,19 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_newest_rounds_at_the_bound() {
+    fn rounds_that_nothing_takes_are_dropped_until_the_next_take() {
         let observations = Observations::default();
-        for second in 0..100 {
+        for second in 0..16 {
             record(&observations, "web", second);
         }
-        let expected: Vec<_> = (84..100).collect();
-        assert_eq!(take(&observations, "web"), expected);
+        assert_eq!(take(&observations, "web").len(), 16);
+        for second in 100..200 {
+            record(&observations, "web", second);
+        }
+        assert!(observations.lock().values().all(Option::is_none));
+        assert_eq!(take(&observations, "web"), Vec::<u64>::new());
+        record(&observations, "web", 200);
+        assert_eq!(take(&observations, "web"), [200]);
     }
 
     #[test]
