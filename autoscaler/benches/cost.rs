@@ -92,7 +92,7 @@ const CASES: &[Case] = &[
         run: request_under_lock,
     },
     Case {
-        name: "a request in and out, with a lock, the clock and the time in the app",
+        name: "a request in and out, with a lock and its time in the app",
         bound: Some(100.0),
         run: request_in_app_under_lock,
     },
