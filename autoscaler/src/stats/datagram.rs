@@ -43,8 +43,8 @@ const STAT_WITH_APP: u8 = 2;
 pub struct StatQuery {
     /// A random number of the client.
     pub nonce: u64,
-    /// The latency objective for later periods, in microseconds, 0 for none; `None` in version 1,
-    /// whose response has no app part.
+    /// The latency objective for later periods, in microseconds, 0 for none; `None` in version 1. A
+    /// response of version 1 has no app part.
     pub objective_micros: Option<u64>,
 }
 

@@ -18,8 +18,8 @@ use super::AppStat;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestEnd {
     /// The app completed its response in this time. Also a request that the client cancelled before
-    /// the response began: its response would have taken longer still. Without these, a pod whose
-    /// clients give up would look fast.
+    /// the response began: its response would have taken longer still. Without these, a pod would
+    /// look the faster the more of its clients give up.
     Timed(Duration),
     /// The app failed after this time: status 5xx, or an incomplete response.
     Failed(Duration),

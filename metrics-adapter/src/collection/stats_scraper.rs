@@ -13,7 +13,7 @@
 //!   the sum.
 //! - A round is recorded at the time it was due, not when it ended, so every round has a second of
 //!   its own.
-//! - Of a workload whose target is learned, the seconds of the pods that were read are kept for its
+//! - If a workload's target is learned, the seconds of the pods that were read are kept for its
 //!   learner.
 
 use std::collections::HashMap;
@@ -303,7 +303,7 @@ impl SampledPods {
         reads.cover(ready, now, window)
     }
 
-    /// What the pods reported. Those whose age is not known are left out.
+    /// What the pods reported. Pods of unknown age are left out.
     fn seconds(&self, ready: &[Arc<Pod>], now: Duration) -> Vec<PodSecond> {
         let stats: HashMap<&IpAddr, &Stat> = self.pods.iter().zip(&self.stats).collect();
         let second = |pod: &Arc<Pod>| {

@@ -10,7 +10,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A counter in whose present period the objective holds.
+/// A counter. The objective holds from its present period on.
 fn counter() -> Arc<RequestCounter> {
     let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
     let counter = Arc::new(RequestCounter::new(now(), Duration::ZERO, metrics));
