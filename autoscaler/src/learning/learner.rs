@@ -173,15 +173,14 @@ impl Learner {
     pub fn begin_epoch(&mut self, epoch: u64) {
         if epoch != self.epoch {
             let target = if self.phase == Phase::Reverted { self.spec.start() } else { self.target };
-            let (changes, reverts, feed) = (self.changes, self.reverts, self.feed);
-            *self = Self { target, changes, reverts, feed, ..Self::new(self.spec, epoch) };
+            *self = Self { target, feed: self.feed, ..self.without_evidence(self.spec, epoch) };
         }
     }
 
     /// Applies other settings. Another target of the user, or another objective, starts anew.
     pub fn set_spec(&mut self, spec: LearningSpec) {
         if !spec.has_evidence_of(&self.spec) {
-            *self = Self { changes: self.changes, reverts: self.reverts, ..Self::new(spec, self.epoch) };
+            *self = self.without_evidence(spec, self.epoch);
         }
         self.spec = spec;
         self.target = spec.clamp(self.target);
@@ -274,6 +273,12 @@ impl Learner {
             misses: sums.miss_rate(),
             requests: sums.completions,
         }
+    }
+
+    /// The learner of other settings or another epoch.
+    fn without_evidence(&self, spec: LearningSpec, epoch: u64) -> Self {
+        let (in_force, changes, reverts) = (self.in_force, self.changes, self.reverts);
+        Self { in_force, changes, reverts, ..Self::new(spec, epoch) }
     }
 
     fn confidence(&self) -> f64 {

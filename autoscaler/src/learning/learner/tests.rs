@@ -136,6 +136,19 @@ fn recommended_target_is_learned_on_once_it_is_in_force() {
 }
 
 #[test]
+fn recommended_target_stays_one_after_another_objective_or_template() {
+    let mut workload = Workload::recommending(40.0);
+    workload.run(900);
+    let spec = LearningSpec { threshold: Some(Duration::from_millis(250)), ..workload.learner.spec };
+    workload.learner.set_spec(spec);
+    assert_eq!((workload.target(), workload.learned().requests), (40.0, 0.0), "misses of another threshold");
+    workload.learner.begin_epoch(1);
+    assert!(!workload.learner.in_force);
+    workload.run(900);
+    assert_eq!(workload.learned().changes, 2, "one step each");
+}
+
+#[test]
 fn gap_freezes_target_until_data_are_complete_again() {
     let mut workload = Workload::new(2.5);
     workload.run(150);
