@@ -10,12 +10,14 @@
 
 #![allow(clippy::duplicated_attributes, reason = "every printcolumn(..) has the same keys")]
 
+mod learning_status;
 mod metric;
 mod pod_autoscaler;
 mod serverless_service;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+pub use learning_status::LearningStatus;
 pub use metric::{Metric, MetricSpec};
 pub use pod_autoscaler::{
     PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,

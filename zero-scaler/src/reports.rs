@@ -2,3 +2,4 @@
 
 pub mod decision_stream;
 pub mod push_server;
+pub mod reported_targets;

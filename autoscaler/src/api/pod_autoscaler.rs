@@ -12,6 +12,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::learning_status::LearningStatus;
 use crate::contract::metric_name::MetricName;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
@@ -181,6 +182,9 @@ pub struct PodAutoscalerStatus {
     /// pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SksMode>,
+    /// The learned target, unless learning is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<LearningStatus>,
     /// Condition types: Ready, Active, ScaleTargetInitialized and ActivatorInPath; HPAAccepted if
     /// an HPA exists; Degraded and PodsCanStart only while they report a problem.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -228,6 +232,11 @@ impl PodAutoscalerSpec {
             Some(given) => MetricTarget::given(given, metric, self.container_concurrency, settings),
             None => Ok(MetricTarget::resolve(metric, self.container_concurrency, settings)),
         }
+    }
+
+    /// Whether a target is learned for the workload.
+    pub fn learns(&self, settings: &Settings) -> bool {
+        settings.learns(self.metric_name(settings))
     }
 }
 

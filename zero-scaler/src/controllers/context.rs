@@ -17,6 +17,7 @@ use crate::kubernetes::rate_limit::{RateLimit, RateLimitedClient, UrgentClient};
 use crate::metrics::Metrics;
 use crate::pods::start_watch::StartWatches;
 use crate::reports::decision_stream::Decisions;
+use crate::reports::reported_targets::ReportedTargets;
 use crate::scaling::overrides::Overrides;
 use crate::scaling::scale_targets::ScaleTargets;
 use crate::scaling::wake::{CachedWorkloads, WakePath};
@@ -90,6 +91,8 @@ pub struct Reports {
     pub advice: EventDeduplicator,
     /// The last mode event of each workload.
     pub modes: EventDeduplicator,
+    /// The learned target in the last event of each workload.
+    pub learned_targets: ReportedTargets,
 }
 
 // === impl Context ===
@@ -117,6 +120,7 @@ impl Reports {
             warnings: EventDeduplicator::default(),
             advice: EventDeduplicator::default(),
             modes: EventDeduplicator::default(),
+            learned_targets: ReportedTargets::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod apply;
 mod decide;
 mod degraded;
 mod desired;
+mod learning;
 mod observe;
 mod ready;
 mod scale_write;
@@ -74,7 +75,10 @@ pub async fn reconcile(
     // After a failed probe, the time of the next probe replaces that of the plan.
     let recheck =
         if matches!(verification.result, Some(Err(_))) { verification.retry_after } else { plan.recheck };
-    let next = recheck.unwrap_or(RESYNC).min(polled).min(limit.err().unwrap_or(RESYNC));
+    let next = [recheck, limit.err(), learning::recheck(&observed)]
+        .into_iter()
+        .flatten()
+        .fold(polled, Duration::min);
     Ok(Action::requeue(match written? {
         scale_write::ScaleWriteResult::Conflict => CONFLICT_RETRY,
         scale_write::ScaleWriteResult::Delayed => overrides::REWRITE_INTERVAL,

@@ -185,6 +185,13 @@ reasons! {
     SlowWake: "event on PodAutoscaler", "A request was held for long; the message has the parts of that time.", "See docs/troubleshooting.md, \"A wake is slow\".";
     RoutedToActivators: "event on PodAutoscaler", "Requests go through activators now.", "";
     RoutedToPods: "event on PodAutoscaler", "Requests go to the pods now.", "";
+
+    // The learned target.
+    TargetRecommended: "event on HPA or PodAutoscaler",
+        "The recommended concurrency target changed by more than a fifth. No size follows it.",
+        "To apply it, annotate the HPA with autoscaling.rouse.dev/learn-target: Apply.";
+    TargetLearned: "event on HPA or PodAutoscaler",
+        "The learned concurrency target, which is in force, changed by more than a fifth.", "";
 }
 
 // === impl Reason ===

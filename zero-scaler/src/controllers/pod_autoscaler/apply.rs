@@ -8,9 +8,9 @@ use runtime::kubernetes::ObservedReplicas;
 use serde_json::Value;
 
 use super::decide::{Plan, SizeToWrite, WriteCause};
-use super::observe::ObservedWorkload;
+use super::observe::{ObservedWorkload, is_of_hpa};
 use super::scale_write::{ScaleWriteResult, grow, write_once};
-use super::{degraded, desired, status};
+use super::{degraded, desired, learning, status};
 use crate::activators::path_verification::PathError;
 use crate::clock::now;
 use crate::controllers::context::Context;
@@ -179,6 +179,7 @@ pub(super) async fn write_due(
         report_route(observed, plan, mode, context);
     }
     report_advice(observed, context);
+    report_learned_target(observed, &after, context);
     status::warnings(observed, before, &after)
         .into_iter()
         .for_each(|(reason, note)| context.reports.events.warning(&observed.autoscaler, reason, note));
@@ -191,6 +192,22 @@ fn report_advice(observed: &ObservedWorkload, context: &Context) {
         && let Some((reason, message)) = advice
     {
         context.reports.events.warning(&observed.autoscaler, reason, message);
+    }
+}
+
+/// Reports a learned target that differs much from the last reported one, on the object that the
+/// user wrote.
+fn report_learned_target(observed: &ObservedWorkload, after: &PodAutoscalerStatus, context: &Context) {
+    let Some(learned) = &after.learning else { return context.reports.learned_targets.remove(&observed.key) };
+    let Some(target) = learned.target() else { return };
+    let known = learning::known_target(observed);
+    let Some(last) = context.reports.learned_targets.replace_if_far(&observed.key, target, known) else {
+        return;
+    };
+    let (reason, note) = learning::event(learned, last, target);
+    match context.cache.hpa(&observed.key).filter(|_| is_of_hpa(&observed.autoscaler)) {
+        Some(hpa) => context.reports.events.normal(hpa.as_ref(), reason, note),
+        None => context.reports.events.normal(&observed.autoscaler, reason, note),
     }
 }
 

@@ -15,7 +15,7 @@ use super::decide::{ACTIVATOR_IN_PATH, Plan, min_ready};
 use super::observe::{HpaState, ObservedWorkload};
 use super::ready::{PAUSED, PODS_STARTING, READY, ready};
 use super::scale_write::ScaleWriteResult;
-use super::{degraded, summary};
+use super::{degraded, learning, summary};
 use crate::activators::path_verification::PathError;
 use crate::controllers::blocking_condition::blocking_condition;
 use crate::kubernetes::conditions::{self, ConditionContent, INITIALIZED, is_true, set};
@@ -54,6 +54,7 @@ pub(super) fn status(
         replicas,
         desired_replicas: observed.decision.as_ref().map(|d| i32::try_from(d.desired).unwrap_or(i32::MAX)),
         mode,
+        learning: learning::status(observed),
         conditions,
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::learning::LearningReport;
 use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use autoscaler::{Decision, DecisionEvent, Key};
 use clap::Parser;
@@ -125,6 +126,12 @@ impl Scenario {
     /// Sets the adapter's decision from now on.
     pub(crate) fn decide(&mut self, desired: u32, idle_since: Option<i64>) {
         self.decision = decision(desired, idle_since);
+        self.repeat();
+    }
+
+    /// Adds a report of learning to the decision, or removes it.
+    pub(crate) fn learn(&mut self, report: Option<LearningReport>) {
+        self.decision.learning = report.map(Box::new);
         self.repeat();
     }
 

@@ -1,0 +1,178 @@
+//! The learned target in the status: which report of the decision stream is written, and when.
+//! Pure.
+//!
+//! Each report differs from the one before, because its evidence grows. A change of the mode, the
+//! phase or the target is written at once, anything else at most each five minutes: a new leader of
+//! the metrics-adapters then loses at most as much of what was learned.
+
+use std::time::Duration;
+
+use autoscaler::api::LearningStatus;
+use autoscaler::contract::quantity::{format_milli, milli_from_f64};
+use autoscaler::learning::LearningReport;
+use autoscaler::settings::LearnTarget;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
+
+use super::observe::ObservedWorkload;
+use crate::kubernetes::reasons::Reason;
+
+/// Time between two writes of which only the evidence differs.
+const EVIDENCE_INTERVAL: Duration = Duration::from_secs(300);
+/// Field of a checkpoint that differs although nothing was learned.
+const SAVED_AT: &str = "savedAt";
+
+/// The learned target, as the status should have it. Without a report the last one stays: it has
+/// the checkpoint.
+pub(super) fn status(observed: &ObservedWorkload) -> Option<LearningStatus> {
+    if !observed.autoscaler.spec.learns(&observed.settings) {
+        return None;
+    }
+    let before = before(observed);
+    match report(observed) {
+        Some(report) => Some(status_after(before, report, observed.now)),
+        None => before.cloned(),
+    }
+}
+
+/// When newer evidence may be written.
+pub(super) fn recheck(observed: &ObservedWorkload) -> Option<Duration> {
+    report(observed).filter(|_| observed.autoscaler.spec.learns(&observed.settings))?;
+    let age = before(observed).and_then(|before| age(before, observed.now));
+    // Old evidence that is still in the status equals the newest one.
+    let left = age.and_then(|age| EVIDENCE_INTERVAL.checked_sub(age)).filter(|left| !left.is_zero());
+    Some(left.unwrap_or(EVIDENCE_INTERVAL))
+}
+
+/// The target that users know without any event: that of the status, or else their own.
+pub(super) fn known_target(observed: &ObservedWorkload) -> f64 {
+    let user_target = report(observed).map(|report| report.user_target);
+    before(observed).and_then(LearningStatus::target).or(user_target).unwrap_or_default()
+}
+
+/// The event of a target that is far from the last reported one.
+pub(super) fn event(learned: &LearningStatus, last: f64, target: f64) -> (Reason, String) {
+    let quantity = |target| milli_from_f64(target).map(format_milli).unwrap_or_default();
+    let (reason, subject) = match learned.mode {
+        LearnTarget::Apply => (Reason::TargetLearned, "the learned target, which is in force,"),
+        LearnTarget::Off | LearnTarget::Recommend => (Reason::TargetRecommended, "the recommended target"),
+    };
+    let evidence = learned.message.as_deref().unwrap_or_default();
+    (reason, format!("{subject} changed from {} to {}: {evidence}", quantity(last), quantity(target)))
+}
+
+fn before(observed: &ObservedWorkload) -> Option<&LearningStatus> {
+    observed.autoscaler.status.as_ref()?.learning.as_ref()
+}
+
+fn report(observed: &ObservedWorkload) -> Option<&LearningReport> {
+    observed.decision.as_ref()?.learning.as_deref()
+}
+
+/// The status after a report: the one before, if nothing in it is urgent.
+fn status_after(before: Option<&LearningStatus>, report: &LearningReport, now: Timestamp) -> LearningStatus {
+    let after = LearningStatus::new(report, Time(now));
+    let unchanged = before.filter(|before| before.is_like(report));
+    let kept = unchanged.filter(|before| is_recent(before, now) || has_same_evidence(before, &after));
+    kept.cloned().unwrap_or(after)
+}
+
+fn is_recent(learning: &LearningStatus, now: Timestamp) -> bool {
+    age(learning, now).is_some_and(|age| age < EVIDENCE_INTERVAL)
+}
+
+/// Age of a status; `None` if it has no time, or one in the future.
+fn age(learning: &LearningStatus, now: Timestamp) -> Option<Duration> {
+    let Time(updated) = learning.updated.as_ref()?;
+    Duration::try_from(now.duration_since(*updated)).ok()
+}
+
+/// A workload without requests has the same evidence for hours, and should cost no writes.
+fn has_same_evidence(before: &LearningStatus, after: &LearningStatus) -> bool {
+    let evidence = |learning: &LearningStatus| {
+        let mut state: Value = serde_json::from_str(learning.checkpoint.as_deref()?).ok()?;
+        state.as_object_mut()?.remove(SAVED_AT);
+        Some(state)
+    };
+    before.message == after.message && evidence(before) == evidence(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::learning::{AppSecond, Learner, LearningSpec, Phase, PodSecond};
+
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(NOW + seconds).unwrap()
+    }
+
+    /// The report of a learner after this many seconds of requests, with the state of `now`.
+    fn report(seconds: u32, now: u64) -> LearningReport {
+        let mut learner = Learner::new(LearningSpec { user_target: 20.0, ..LearningSpec::default() }, 1);
+        let app = AppSecond { completions: 90.0, seconds: 9.0, ..AppSecond::default() };
+        let pod = PodSecond {
+            age: Duration::from_secs(60),
+            concurrency: 9.0,
+            arrivals: 90.0,
+            app: Some(app),
+            ..PodSecond::default()
+        };
+        for second in 0..seconds {
+            learner.observe(Duration::from_secs(1_700_000_000 + u64::from(second)), &[pod, pod]);
+        }
+        LearningReport {
+            mode: LearnTarget::Recommend,
+            user_target: 20.0,
+            target: 20.0,
+            phase: Phase::Observing,
+            confidence: 0.0,
+            evidence: format!("{seconds} seconds"),
+            pods_with_user_target: 1,
+            pods_with_target: 1,
+            changes: 0,
+            reverts: 0,
+            checkpoint: learner.state(Duration::from_secs(now)),
+        }
+    }
+
+    #[test]
+    fn newer_evidence_is_written_after_five_minutes() {
+        let before = status_after(None, &report(30, 0), at(0));
+        let after = |seconds| status_after(Some(&before), &report(60, 1), at(seconds));
+        assert_eq!(after(299), before);
+        assert_ne!(after(300), before);
+        assert_eq!(after(300).updated, Some(Time(at(300))));
+        assert_ne!(after(-1), before, "the clock was set back");
+    }
+
+    #[test]
+    fn unchanged_evidence_is_not_written_again() {
+        let before = status_after(None, &report(30, 0), at(0));
+        assert_eq!(status_after(Some(&before), &report(30, 86_400), at(86_400)), before);
+    }
+
+    #[test]
+    fn change_of_mode_phase_or_target_is_written_at_once() {
+        let before = status_after(None, &report(30, 0), at(0));
+        let after = |report| status_after(Some(&before), &report, at(1));
+        assert_eq!(after(LearningReport { target: 20.1, confidence: 0.9, ..report(31, 1) }), before);
+        assert_ne!(after(LearningReport { target: 20.3, ..report(31, 1) }), before);
+        assert_ne!(after(LearningReport { phase: Phase::Exploring, ..report(31, 1) }), before);
+        assert_ne!(after(LearningReport { mode: LearnTarget::Apply, ..report(31, 1) }), before);
+    }
+
+    #[test]
+    fn event_states_mode_and_both_targets() {
+        let learned = |mode| status_after(None, &LearningReport { mode, ..report(30, 0) }, at(0));
+        let (reason, note) = event(&learned(LearnTarget::Recommend), 20.0, 7.5);
+        assert_eq!(reason, Reason::TargetRecommended);
+        assert!(note.starts_with("the recommended target changed from 20 to 7500m: 30 seconds; "), "{note}");
+        let (reason, note) = event(&learned(LearnTarget::Apply), 20.0, 8.0);
+        assert_eq!(reason, Reason::TargetLearned);
+        assert!(note.starts_with("the learned target, which is in force, changed from 20 to 8: "), "{note}");
+    }
+}
