@@ -92,6 +92,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxy::default()));
 
     let metric_watch = MetricWatch::new(&client, &args.system_namespace, &readiness, table, metrics.clone());
+    let stored_learning = metric_watch.stored_learning();
     tasks.spawn(metric_watch.run());
     tasks.spawn(pods.clone().watch(client.clone(), metrics.decode_errors.clone(), readiness.latch("pods")));
     let latch = readiness.latch("configmap extension-apiserver-authentication");
@@ -119,6 +120,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         decisions: decisions.clone(),
         history: history.clone(),
         observations,
+        stored_learning,
         leadership: leadership.clone(),
         metrics: metrics.clone(),
     };

@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!  stats_scraper ─► observations ─┐              ┌─► target_in_force ─► decider, value served to the HPA
-//!  pods: template, kills ─────────┴─► learners ──┤
-//!                                                └─► learning_report ─► Decision ─► zero-scaler
+//!  pods: template, kills ─────────┼─► learners ──┤
+//!  status.learning ─► stored ─────┘              └─► learning_report ─► Decision ─► status.learning
 //! ```
 //!
-//! The rules are `autoscaler::learning`. Only the leader learns: replicas sample different pods.
+//! The rules are `autoscaler::learning`. Only the leader learns: replicas sample different pods. Its
+//! state is stored in the PodAutoscaler's status by the zero-scaler, and the next leader continues
+//! from there.
 
 pub mod learners;
 pub(crate) mod learning_report;
 pub mod observations;
 pub(crate) mod pod_template;
+pub mod stored_learning;
 pub mod target_in_force;

@@ -9,8 +9,8 @@
 //! deciders are in the right panic and delay states when it takes over. After a takeover it does
 //! not scale down for one stable window, because the previous leader may have seen more load.
 //!
-//! Each decision of the leader is made with the target in force ([`spec_in_force`]), which comes from
-//! the [`Learners`].
+//! Each decision is made with the target in force ([`spec_in_force`]). On the leader it comes from
+//! the [`Learners`], on a follower from the status that the leader's decisions led to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use crate::decisions::pokes::{DelayedPokes, Pokes};
 use crate::decisions::tick_schedule::TickSchedule;
 use crate::learning::learners::Learners;
 use crate::learning::observations::Observations;
+use crate::learning::stored_learning::StoredLearning;
 use crate::learning::target_in_force::{TargetInForce, spec_in_force};
 use crate::metrics::Metrics;
 use crate::watches::ready_pods::ReadyPods;
@@ -51,6 +52,8 @@ pub struct MultiScaler {
     pub history: Arc<DecisionHistory>,
     /// Source of the seconds that learners learn from.
     pub observations: Arc<Observations>,
+    /// Source of the learned targets of earlier leaders.
+    pub stored_learning: StoredLearning,
     /// Whether this replica leads.
     pub leadership: Leadership,
     /// Counters.
@@ -113,8 +116,9 @@ impl MultiScaler {
     }
 
     fn initial_state(&self) -> ScalerState {
-        let Self { observations, pods, metrics, .. } = self;
-        let learners = Learners::new(observations.clone(), pods.clone(), metrics.learning.clone());
+        let Self { observations, stored_learning, pods, metrics, .. } = self;
+        let (observations, stored, pods) = (observations.clone(), stored_learning.clone(), pods.clone());
+        let learners = Learners::new(observations, stored, pods, metrics.learning.clone());
         ScalerState { deciders: HashMap::new(), learners }
     }
 
@@ -168,7 +172,9 @@ impl MultiScaler {
         // Read once: a decision of the leader without its learned target would change the size.
         let leads = self.leadership.is_leader();
         let report = leads.then(|| state.learners.learn(workload, averages, ready, now)).flatten();
-        let target = report.as_ref().and_then(|report| TargetInForce::new(workload, report.target));
+        let stored = || if leads { None } else { state.learners.stored_target(workload) };
+        let learned = report.as_ref().map(|report| report.target).or_else(stored);
+        let target = learned.and_then(|learned| TargetInForce::new(workload, learned));
         let spec = spec_in_force(workload, target);
         let entry = state
             .deciders

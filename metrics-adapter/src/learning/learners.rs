@@ -4,8 +4,10 @@
 //! averages of each decision. Output: a [`LearningReport`] for the decision. A workload without
 //! learning, or that never had a ready pod, has no learner.
 //!
-//! A follower has none either: its sample of the pods differs. Seconds from before it began to lead
-//! were the former leader's, and are dropped.
+//! A follower has none either: its sample of the pods differs. It decides with the target in the
+//! PodAutoscaler's status. When it begins to lead, its learners continue from the checkpoints there,
+//! so that a change of leader does not change a target. Seconds from before that were the former
+//! leader's, and are dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use autoscaler::stats::collection::WindowAverages;
 
 use crate::learning::learning_report::report;
 use crate::learning::observations::Observations;
+use crate::learning::stored_learning::StoredLearning;
 use crate::metrics::{LearningGauges, LearningMetrics};
 use crate::watches::ready_pods::ReadyPods;
 use crate::watches::workloads::Workload;
@@ -26,6 +29,7 @@ use crate::watches::workloads::Workload;
 #[derive(Debug)]
 pub struct Learners {
     observations: Arc<Observations>,
+    stored: StoredLearning,
     pods: ReadyPods,
     metrics: LearningMetrics,
     learners: HashMap<Key, WorkloadLearner>,
@@ -46,8 +50,13 @@ struct WorkloadLearner {
 
 impl Learners {
     /// Learners of no workload.
-    pub fn new(observations: Arc<Observations>, pods: ReadyPods, metrics: LearningMetrics) -> Self {
-        Self { observations, pods, metrics, learners: HashMap::new() }
+    pub fn new(
+        observations: Arc<Observations>,
+        stored: StoredLearning,
+        pods: ReadyPods,
+        metrics: LearningMetrics,
+    ) -> Self {
+        Self { observations, stored, pods, metrics, learners: HashMap::new() }
     }
 
     /// Learns from the seconds since the last call, on the leader. `averages` and `ready` are those
@@ -66,7 +75,7 @@ impl Learners {
         };
         let template = self.pods.youngest_template(&key.namespace, &workload.selector);
         if !self.learners.contains_key(key) {
-            let learner = self.create(key, learning.spec, template?, now);
+            let learner = self.create(key, learning.spec, template, now)?;
             self.learners.insert(key.clone(), learner);
         }
         let entry = self.learners.get_mut(key)?;
@@ -83,6 +92,12 @@ impl Learners {
         Some(report)
     }
 
+    /// The learned target of a workload as last stored by the leader, for a follower.
+    pub fn stored_target(&self, workload: &Workload) -> Option<f64> {
+        let learning = workload.learning.as_ref()?;
+        self.stored.target(&workload.key).map(|target| learning.spec.clamp(target))
+    }
+
     /// Drops all learners, when another replica becomes the leader.
     pub fn clear(&mut self) {
         self.learners.clear();
@@ -94,12 +109,30 @@ impl Learners {
         self.observations.retain(keep);
     }
 
-    /// A learner without evidence of this template. Earlier kills are not its own.
-    fn create(&self, key: &Key, spec: LearningSpec, template: u64, now: Duration) -> WorkloadLearner {
-        tracing::debug!(workload = %key, user_target = spec.user_target, "learner created");
+    /// A learner with the stored state, if there is one. Without one it needs a template.
+    fn create(
+        &self,
+        key: &Key,
+        spec: LearningSpec,
+        template: Option<u64>,
+        now: Duration,
+    ) -> Option<WorkloadLearner> {
+        // With the state's own epoch: another template discards the evidence, but not the target.
+        let stored = self.stored.checkpoint(key);
+        let (learner, epoch, last_kill) = if let Ok(Some(state)) = stored {
+            let (epoch, saved_at) = (state.epoch(), state.saved_at());
+            (Learner::restore(spec, epoch, state, now), epoch, saved_at.min(now))
+        } else {
+            let template = template?;
+            if let Err(error) = stored {
+                tracing::warn!(workload = %key, %error, "invalid checkpoint of the learned target, learning anew");
+            }
+            (Learner::new(spec, template), template, now)
+        };
+        let target = learner.learned().target;
+        tracing::debug!(workload = %key, target, user_target = spec.user_target, "learner created");
         self.observations.take(key);
-        let learner = Learner::new(spec, template);
-        WorkloadLearner { learner, epoch: template, last_kill: now, gauges: self.metrics.of(key) }
+        Some(WorkloadLearner { learner, epoch, last_kill, gauges: self.metrics.of(key) })
     }
 }
 

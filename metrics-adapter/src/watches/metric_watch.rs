@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, key_of};
+use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, PodAutoscalerStatus, key_of};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
 use autoscaler::learning::WorkloadLearning;
@@ -33,6 +33,7 @@ use runtime::readiness::{Readiness, ReadinessLatch};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::learning::stored_learning::StoredLearning;
 use crate::metrics::Metrics;
 use crate::watches::workloads::{Workload, WorkloadTable};
 
@@ -114,7 +115,8 @@ impl MetricWatch {
             .modify(|autoscaler| {
                 autoscaler.meta_mut().managed_fields = None;
                 if let Ok(autoscaler) = &mut autoscaler.0 {
-                    Arc::make_mut(autoscaler).status = None;
+                    let autoscaler = Arc::make_mut(autoscaler);
+                    autoscaler.status = autoscaler.status.take().and_then(learning_status);
                 }
             })
             .reflect(pod_autoscaler_writer)
@@ -137,6 +139,11 @@ impl MetricWatch {
             table,
             counters,
         }
+    }
+
+    /// What the PodAutoscalers have about learning, from this watch.
+    pub fn stored_learning(&self) -> StoredLearning {
+        StoredLearning::new(self.pod_autoscalers.clone())
     }
 
     /// Updates the table until a watch ends.
@@ -295,6 +302,14 @@ fn watch_event<K: ResourceExt>(
         Ok(Event::Apply(object) | Event::Delete(object)) => WatchEvent::Object(key_of(&object)),
         Err(error) => WatchEvent::Failed(resource, error),
     }
+}
+
+/// The part of a status that this process reads. It is not part of a [`Workload`], so a checkpoint
+/// changes no table.
+fn learning_status(status: PodAutoscalerStatus) -> Option<PodAutoscalerStatus> {
+    let learning = status.learning;
+    learning
+        .map(|learning| PodAutoscalerStatus { learning: Some(learning), ..PodAutoscalerStatus::default() })
 }
 
 fn config_event(event: Result<ObservedSettings, watcher::Error>) -> WatchEvent {

@@ -31,6 +31,7 @@ use metrics_adapter::external_metrics::auth::{Auth, FrontProxy, PeerCertificates
 use metrics_adapter::external_metrics::leader_forwarder::LeaderForwarder;
 use metrics_adapter::external_metrics::{Api, MetricValues};
 use metrics_adapter::learning::observations::Observations;
+use metrics_adapter::learning::stored_learning::StoredLearning;
 use metrics_adapter::metrics::Metrics;
 use metrics_adapter::watches::ready_pods::ReadyPods;
 use metrics_adapter::watches::workloads::{Workload, WorkloadTable};
@@ -138,6 +139,7 @@ impl Adapter {
             decisions: decisions.clone(),
             history: history.clone(),
             observations: observations.clone(),
+            stored_learning: StoredLearning::default(),
             leadership,
             metrics: metrics.clone(),
         };

@@ -1,7 +1,11 @@
+use autoscaler::api::PodAutoscaler;
 use autoscaler::learning::Phase;
 use autoscaler::settings::LearnTarget;
+use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
 use prometheus::Registry;
+use runtime::kubernetes::Decoded;
+use serde_json::json;
 
 use super::*;
 use crate::metrics::Metrics;
@@ -17,13 +21,26 @@ struct Replica {
 }
 
 impl Replica {
-    /// A replica that begins to lead.
-    fn new() -> Self {
+    /// A replica that begins to lead. `stored` is the learning part of the PodAutoscaler's status.
+    fn new(stored: Option<serde_json::Value>) -> Self {
+        let (store, mut writer) = reflector::store();
+        let object: Decoded<PodAutoscaler> = serde_json::from_value(json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "service": "web",
+            },
+            "status": {"learning": stored},
+        }))
+        .unwrap();
+        assert!(object.0.is_ok(), "{object:?}");
+        writer.apply_watcher_event(&Event::Apply(object));
         let (observations, pods, registry) = (Arc::default(), ReadyPods::default(), Registry::new());
         pods.apply(Event::Init);
         pods.apply(Event::InitDone);
         let metrics = Metrics::register(&registry).unwrap().learning;
-        let learners = Learners::new(Arc::clone(&observations), pods.clone(), metrics);
+        let stored = StoredLearning::new(store);
+        let learners = Learners::new(Arc::clone(&observations), stored, pods.clone(), metrics);
         Self { learners, observations, pods, registry }
     }
 
@@ -52,9 +69,21 @@ fn workload() -> Workload {
     Workload::learning("web", LearnTarget::Apply, 20.0)
 }
 
+/// The status that the zero-scaler writes for a report.
+fn stored(report: &LearningReport) -> serde_json::Value {
+    json!({
+        "mode": report.mode,
+        "recommendedTarget": report.target.to_string(),
+        "phase": report.phase.to_string(),
+        "confidence": 0,
+        "message": report.evidence,
+        "checkpoint": serde_json::to_string(&report.checkpoint).unwrap(),
+    })
+}
+
 #[test]
 fn learner_begins_with_the_users_target_at_the_first_ready_pod() {
-    let mut replica = Replica::new();
+    let mut replica = Replica::new(None);
     assert_eq!(replica.learn(&workload(), 0), None);
     replica.pods.put_sample("a", "web:1", None);
     let report = replica.learn(&workload(), 2).unwrap();
@@ -63,8 +92,48 @@ fn learner_begins_with_the_users_target_at_the_first_ready_pod() {
 }
 
 #[test]
+fn new_leader_continues_from_the_checkpoint() {
+    let report = Replica::new(None).learn_from_kill(&workload(), 2);
+    assert!((report.target - 14.0).abs() < 1e-9, "{report:?}");
+    // At zero, where no pod shows the template.
+    let mut next = Replica::new(Some(stored(&report)));
+    assert_eq!(next.learners.stored_target(&workload()), Some(report.target));
+    assert_eq!(next.learn(&workload(), 4).unwrap().target, report.target);
+    // With the pods of the former leader. The kill is part of the state.
+    next = Replica::new(Some(stored(&report)));
+    next.pods.put_sample("a", "web:1", Some(NOW.as_secs() + 2));
+    assert_eq!(next.learn(&workload(), 4).unwrap().target, report.target);
+    // With a kill of which the former leader stored nothing.
+    next.pods.put_sample("b", "web:1", Some(NOW.as_secs() + 60));
+    assert!(next.learn(&workload(), 62).unwrap().target < report.target);
+}
+
+#[test]
+fn new_leader_keeps_target_of_another_template_and_discards_its_evidence() {
+    let report = Replica::new(None).learn_from_kill(&workload(), 2);
+    let mut next = Replica::new(Some(stored(&report)));
+    next.pods.put_sample("b", "web:2", None);
+    let continued = next.learn(&workload(), 4).unwrap();
+    assert_eq!((continued.target, continued.phase), (report.target, Phase::Observing));
+    assert_ne!(continued.checkpoint.epoch(), report.checkpoint.epoch());
+}
+
+#[test]
+fn new_leader_learns_anew_without_a_usable_checkpoint() {
+    for checkpoint in ["", "{}", "null", "[1"] {
+        let mut next = Replica::new(Some(json!({
+            "mode": "Apply", "recommendedTarget": "14", "phase": "Settled", "confidence": 100, "message": "",
+            "checkpoint": checkpoint,
+        })));
+        assert_eq!(next.learn(&workload(), 0), None, "{checkpoint}");
+        next.pods.put_sample("a", "web:1", None);
+        assert_eq!(next.learn(&workload(), 2).unwrap().target, 20.0, "{checkpoint}");
+    }
+}
+
+#[test]
 fn other_target_of_the_user_begins_anew() {
-    let mut replica = Replica::new();
+    let mut replica = Replica::new(None);
     replica.learn_from_kill(&workload(), 2);
     let other = Workload::learning("web", LearnTarget::Apply, 30.0);
     assert_eq!(replica.learn(&other, 4).unwrap().target, 30.0);
@@ -72,7 +141,7 @@ fn other_target_of_the_user_begins_anew() {
 
 #[test]
 fn memory_kill_counts_once_and_not_if_it_is_older_than_the_learner() {
-    let mut replica = Replica::new();
+    let mut replica = Replica::new(None);
     replica.pods.put_sample("a", "web:1", Some(NOW.as_secs() - 60));
     assert_eq!(replica.learn(&workload(), 0).unwrap().target, 20.0);
     let killed = replica.learn_from_kill(&workload(), 30).target;
@@ -86,7 +155,7 @@ fn memory_kill_counts_once_and_not_if_it_is_older_than_the_learner() {
 
 #[test]
 fn template_of_the_youngest_pod_is_the_epoch() {
-    let mut replica = Replica::new();
+    let mut replica = Replica::new(None);
     replica.pods.put_sample("a", "web:1", None);
     let first = replica.learn(&workload(), 0).unwrap().checkpoint.epoch();
     replica.pods.remove_sample("a");
@@ -103,7 +172,7 @@ fn values_and_learners_end_with_leadership_workload_and_mode() {
         |replica| assert_eq!(replica.learn(&Workload { learning: None, ..workload() }, 9), None),
     ];
     for end in ends {
-        let mut replica = Replica::new();
+        let mut replica = Replica::new(None);
         replica.learn_from_kill(&workload(), 2);
         let learned = ["rouse_metrics_adapter_learned_target", "rouse_metrics_adapter_learning_phase"];
         assert_eq!(replica.values(), learned);
@@ -119,7 +188,7 @@ fn values_and_learners_end_with_leadership_workload_and_mode() {
 
 #[test]
 fn workload_between_zero_and_one_pod_keeps_its_target_and_one_learner() {
-    let mut replica = Replica::new();
+    let mut replica = Replica::new(None);
     for round in 0..500 {
         let at = NOW + Duration::from_secs(round * 2);
         if round % 60 < 30 {
@@ -134,4 +203,21 @@ fn workload_between_zero_and_one_pod_keeps_its_target_and_one_learner() {
     }
     assert_eq!(replica.learners.learners.len(), 1);
     assert_eq!(replica.observations.take(&workload().key).len(), 0);
+}
+
+#[test]
+fn follower_uses_the_stored_target_within_its_bounds() {
+    let target = |recommended: &str, workload: &Workload| {
+        let stored = json!({
+            "mode": "Apply", "recommendedTarget": recommended, "phase": "Settled", "confidence": 100, "message": "",
+        });
+        Replica::new(Some(stored)).learners.stored_target(workload)
+    };
+    assert_eq!(target("8400m", &workload()), Some(8.4));
+    assert_eq!(target("1000", &workload()), Some(80.0));
+    for invalid in ["0", "-3", "x", ""] {
+        assert_eq!(target(invalid, &workload()), None, "{invalid}");
+    }
+    assert_eq!(target("8", &Workload { learning: None, ..workload() }), None);
+    assert_eq!(Replica::new(None).learners.stored_target(&workload()), None);
 }

@@ -77,11 +77,15 @@ fn builds_learning_for_concurrency_and_not_for_requests_per_second() {
 
 /// Stores the two objects of a workload.
 fn put(api: &FakeApi, name: &str, max_replicas: u32) {
+    put_with_status(api, name, max_replicas, json!({"target": "concurrency: 70"}));
+}
+
+fn put_with_status(api: &FakeApi, name: &str, max_replicas: u32, status: Value) {
     let path = |plural: &str| format!("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/{plural}/{name}");
     api.put(&path("metrics"), json!({"spec": {"service": name, "selector": "app=web"}}));
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
     let spec = json!({"scaleTargetRef": target, "service": name, "maxReplicas": max_replicas});
-    api.put(&path("podautoscalers"), json!({"spec": spec}));
+    api.put(&path("podautoscalers"), json!({"spec": spec, "status": status}));
 }
 
 async fn until(workloads: &mut watch::Receiver<Arc<WorkloadTable>>, names: &[&str]) {
@@ -111,4 +115,29 @@ async fn undecodable_object_leaves_all_workloads_in_the_table() {
     until(&mut workloads, &["a", "bad", "c", "d"]).await;
     api.remove("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/podautoscalers/a");
     until(&mut workloads, &["bad", "c", "d"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn checkpoint_is_stored_and_changes_no_table() {
+    let (api, readiness) = (FakeApi::default(), Readiness::default());
+    put(&api, "a", 5);
+    let (table, mut workloads) = watch::channel(Arc::default());
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    let watch = MetricWatch::new(&api.client(), "rouse-system", &readiness, table, metrics);
+    let stored = watch.stored_learning();
+    let _watch = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(watch.run()));
+    until(&mut workloads, &["a"]).await;
+    workloads.mark_unchanged();
+    let learning = json!({"mode": "Recommend", "recommendedTarget": "8400m", "confidence": 90});
+    put_with_status(&api, "a", 5, json!({"replicas": 3, "learning": learning}));
+    let key = Key::new("shop", "a");
+    for _ in 0..600 {
+        if stored.target(&key).is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(stored.target(&key), Some(8.4));
+    tokio::time::sleep(BATCH_DELAY * 2).await;
+    assert!(!workloads.has_changed().unwrap());
 }
