@@ -36,6 +36,8 @@ pub struct Workload {
     pub attached: bool,
     /// Time before the app listens.
     pub start: Duration,
+    /// Requests that a pod serves at a time; 0 is no limit.
+    pub container_concurrency: u32,
     /// Annotations of the HPA, without the prefix `autoscaling.rouse.dev/`.
     pub annotations: BTreeMap<String, String>,
 }
@@ -54,6 +56,7 @@ impl Workload {
             replicas: 1,
             attached: false,
             start: Duration::ZERO,
+            container_concurrency: 0,
             annotations: annotations.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
         }
     }
@@ -114,7 +117,10 @@ impl Workload {
                 "replicas": self.replicas,
                 "selector": {"matchLabels": {"app": self.name}},
                 "template": {
-                    "metadata": {"labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"}},
+                    "metadata": {
+                        "labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"},
+                        "annotations": self.container_concurrency(),
+                    },
                     "spec": {
                         "automountServiceAccountToken": false,
                         "containers": [{
@@ -130,6 +136,14 @@ impl Workload {
         })
     }
 
+    /// The annotation that the HPA and the pods both need.
+    fn container_concurrency(&self) -> BTreeMap<String, String> {
+        let limit = Some(self.container_concurrency).filter(|limit| *limit > 0);
+        let annotation =
+            |limit: u32| ("autoscaling.rouse.dev/container-concurrency".to_owned(), limit.to_string());
+        limit.map(annotation).into_iter().collect()
+    }
+
     fn service(&self) -> Value {
         let selector = if self.attached { json!({"app": self.name}) } else { Value::Null };
         json!({
@@ -142,8 +156,9 @@ impl Workload {
     }
 
     fn hpa(&self) -> Value {
-        let annotations: BTreeMap<String, &String> =
-            self.annotations.iter().map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), v)).collect();
+        let mut annotations = self.container_concurrency();
+        let of_hpa = self.annotations.iter();
+        annotations.extend(of_hpa.map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), v.clone())));
         json!({
             "metadata": {"name": self.name, "annotations": annotations},
             "spec": {

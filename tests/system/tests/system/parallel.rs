@@ -6,6 +6,7 @@ mod documents;
 mod held_requests;
 mod hostile_pod;
 mod hpa_deletion;
+mod http2;
 mod made_managed;
 mod metric_access;
 mod policies;

@@ -4,9 +4,11 @@
 mod activators;
 mod adapter_handover;
 mod adapter_outage;
+mod admin_ports;
 mod aggregation;
 mod hpa;
 mod hpa_vectors;
 mod leaders;
 mod network_policies;
 mod wake_latency;
+mod without_installation;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use futures::{AsyncBufReadExt, StreamExt};
 use hostile::{AttackCommand, AttackReport};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 use system_tests::cluster::namespace::{CLIENT_PORT, SAMPLE_APP, TestNamespace, is_ready};
+use system_tests::traffic::attack;
 use system_tests::wait;
 use tokio::task::JoinSet;
 
@@ -48,7 +48,8 @@ impl Attacker {
     pub(crate) fn attack(&self, commands: Vec<AttackCommand>) -> RunningAttacks {
         let mut reports = JoinSet::new();
         for command in commands {
-            reports.spawn(attack(self.namespace.clone(), command));
+            let namespace = self.namespace.clone();
+            reports.spawn(async move { attack::run(&namespace, POD, &command).await });
         }
         RunningAttacks { reports }
     }
@@ -81,24 +82,6 @@ fn pod() -> serde_json::Value {
             }],
         },
     })
-}
-
-async fn attack(namespace: TestNamespace, command: AttackCommand) -> Result<AttackReport> {
-    let path = format!(
-        "/api/v1/namespaces/{}/pods/{POD}:{CLIENT_PORT}/proxy/attack?{}",
-        namespace.name,
-        command.query()
-    );
-    let request = http::Request::get(path).body(Vec::<u8>::new())?;
-    let lines = namespace.client.request_stream(request).await.context("starting an attack")?;
-    let mut lines = std::pin::pin!(lines.lines());
-    while let Some(line) = lines.next().await {
-        let line = line.context("reading the attacker's report")?;
-        if !line.is_empty() {
-            return serde_json::from_str(&line).with_context(|| format!("the attacker sent {line:?}"));
-        }
-    }
-    anyhow::bail!("the attacker ended without a report")
 }
 
 // === impl RunningAttacks ===
