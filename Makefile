@@ -178,12 +178,15 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 	cd tests/cluster && CLUSTER_TEST=1 go test . && CLUSTER_TEST=1 go test $$(go list ./... | sed 1d)
 	cd tests/cluster/policies && go test ./...
 
-# Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs.
+# Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs. The attacks follow on the same cluster. They
+# read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool.
 .PHONY: test-system
-test-system: images cluster-ready ## Run the system tests on a cluster of their own
+test-system: images cluster-ready ## Run the system tests on a cluster of their own, then all attacks for some seconds
 	$(LINTING_CARGO) test $(ALL) --test system --no-run
-	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies -- \
-	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 4
+	$(LINTING_CARGO) build $(ALL) --bin hostile
+	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies -- sh -ec ' \
+	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 4; \
+	  test "$$USE_EXISTING_CLUSTER" = true || $(CARGO_TARGET_DIR)/debug/hostile --short'
 
 # A minute for each attack on each port. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile

@@ -12,8 +12,8 @@
 use anyhow::{Context, Result, ensure};
 use docs::page::{pages, root};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::ResourceExt;
-use kube::api::PostParams;
+use kube::api::{Api, DeleteParams, PostParams};
+use kube::{Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,6 +23,8 @@ const PAGE: &str = "docs/reference/ports.md";
 const MANIFEST: &str = "deploy/network-policies.yaml";
 const DEFAULT_DENY: &str = include_str!("../../network-policies/default-deny.yaml");
 const NAMESPACE: &str = include_str!("../../network-policies/namespace.yaml");
+/// Name of the policy that allows all connections.
+const OPEN: &str = "open";
 
 /// The policies that the documents tell users to apply to a namespace of theirs.
 ///
@@ -64,9 +66,42 @@ pub async fn isolate(namespace: &TestNamespace) -> Result<()> {
 /// # Errors
 /// When the API refuses the policy.
 pub async fn open(namespace: &TestNamespace) -> Result<()> {
+    create(namespace, open_policy()).await
+}
+
+/// Opens the namespace of the installation in the same way, for attacks on all of its ports.
+///
+/// # Errors
+/// When the API refuses the policy.
+pub async fn open_installation(client: &Client) -> Result<()> {
+    match policies_of_installation(client)
+        .create(&PostParams::default(), &serde_json::from_value(open_policy())?)
+        .await
+    {
+        // Left by a run that was killed.
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        created => drop(created?),
+    }
+    Ok(())
+}
+
+/// Ends [`open_installation`].
+///
+/// # Errors
+/// When the API refuses.
+pub async fn close_installation(client: &Client) -> Result<()> {
+    policies_of_installation(client).delete(OPEN, &DeleteParams::default()).await?;
+    Ok(())
+}
+
+fn policies_of_installation(client: &Client) -> Api<NetworkPolicy> {
+    Api::namespaced(client.clone(), autoscaler::contract::SYSTEM_NAMESPACE)
+}
+
+fn open_policy() -> Value {
     let spec =
         json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [{}], "egress": [{}]});
-    create(namespace, json!({"metadata": {"name": "open"}, "spec": spec})).await
+    json!({"metadata": {"name": OPEN}, "spec": spec})
 }
 
 /// Applies one policy to the namespace.

@@ -6,9 +6,6 @@ use hostile::AttackReport;
 use crate::containers::Memory;
 use crate::victim::Noticed;
 
-/// How much slower a wake may be during an attack.
-const SLOWER_WAKE: f64 = 2.0;
-
 /// One line of the table.
 #[derive(Debug)]
 pub(crate) struct Outcome {
@@ -18,6 +15,8 @@ pub(crate) struct Outcome {
     pub(crate) noticed: Noticed,
     /// The median wake beside the one before all attacks; `None` when a wake failed.
     pub(crate) wake: Option<f64>,
+    /// The bound on it.
+    pub(crate) slower_wake: f64,
     pub(crate) restarts: usize,
     pub(crate) memory: Option<Memory>,
 }
@@ -30,7 +29,7 @@ impl Outcome {
         let checks = [
             (self.noticed.failed > 0, "requests failed"),
             (self.wake.is_none(), "no wake"),
-            (self.wake.is_some_and(|ratio| ratio > SLOWER_WAKE), "slow wakes"),
+            (self.wake.is_some_and(|ratio| ratio > self.slower_wake), "slow wakes"),
             (self.restarts > 0, "restarts"),
             (self.memory.as_ref().is_none_or(|memory| memory.share() > 1.0), "memory"),
             (self.report.sent + self.report.opened + self.report.refused == 0, "no attack"),
@@ -96,6 +95,7 @@ mod tests {
             report: AttackReport { opened: 10, ..AttackReport::default() },
             noticed: Noticed { requests: 200, failed: 0, slowest: 9.0 },
             wake: Some(2.0),
+            slower_wake: 2.0,
             restarts: 0,
             memory: Some(Memory { container: "activator".to_owned(), most: 10, limit: 10 }),
         }
