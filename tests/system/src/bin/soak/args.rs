@@ -39,6 +39,9 @@ pub(crate) struct Lengths {
     /// Seconds of each fault
     #[arg(long, default_value_t = 120)]
     pub(crate) fault_seconds: u64,
+    /// Of the faults, only the kills
+    #[arg(long)]
+    pub(crate) only_kills: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]

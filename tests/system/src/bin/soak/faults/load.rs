@@ -1,20 +1,20 @@
 //! Workloads that sleep and wake: each has requests for some seconds, then none until it is at zero.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
 use system_tests::cluster::namespace::TestNamespace;
-use system_tests::traffic::load::{self, Load};
+use system_tests::traffic::load::{self, Load, Response};
 use system_tests::workloads::workload::Workload;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// Requests a second of a workload while it has some.
-pub(super) const RATE: f64 = 20.0;
+const RATE: f64 = 20.0;
 /// How long it has requests. With a pause of the same length half of the workloads have some.
-const BUSY: Duration = Duration::from_secs(15);
+pub(super) const LOAD: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(15);
 const UP: Duration = Duration::from_secs(120);
 
@@ -22,7 +22,7 @@ const UP: Duration = Duration::from_secs(120);
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) sent: AtomicUsize,
-    pub(super) failed: AtomicUsize,
+    failed: Mutex<Vec<Response>>,
 }
 
 /// The load of all workloads.
@@ -30,6 +30,22 @@ pub(super) struct Cycles {
     pub(super) names: Vec<String>,
     pub(super) counts: Arc<Counts>,
     tasks: JoinSet<Result<()>>,
+}
+
+// === impl Counts ===
+
+impl Counts {
+    fn add(&self, responses: Vec<Response>) {
+        self.sent.fetch_add(responses.len(), Ordering::Relaxed);
+        let failed = responses.into_iter().filter(|response| response.status != 200);
+        let mut all = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(failed.inspect(|response| println!("  {response:?}")));
+    }
+
+    /// The failures since the last call.
+    pub(super) fn take_failed(&self) -> Vec<Response> {
+        std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 // === impl Cycles ===
@@ -45,7 +61,7 @@ impl Cycles {
         for number in 0..workloads {
             let workload = Workload::new(&format!("cycler-{number}"));
             let url = load::create_at_zero(&workload, namespace, UP).await?;
-            let offset = (BUSY + PAUSE).mul_f64(number as f64 / workloads as f64);
+            let offset = (LOAD + PAUSE).mul_f64(number as f64 / workloads as f64);
             tasks.spawn(cycle(namespace.clone(), url, offset, end, counts.clone()));
             names.push(workload.name);
         }
@@ -72,12 +88,9 @@ async fn cycle(
     counts: Arc<Counts>,
 ) -> Result<()> {
     tokio::time::sleep(offset).await;
-    while Instant::now() + BUSY < end {
-        let responses = Load::rate(&url, RATE, BUSY).run(&namespace).await?;
-        let failed = responses.iter().filter(|response| response.status != 200);
-        let failed = failed.inspect(|response| println!("  {response:?}")).count();
-        counts.sent.fetch_add(responses.len(), Ordering::Relaxed);
-        counts.failed.fetch_add(failed, Ordering::Relaxed);
+    while Instant::now() + LOAD < end {
+        let responses = Load::rate(&url, RATE, LOAD).run(&namespace).await?;
+        counts.add(responses);
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
