@@ -11,6 +11,7 @@
 
 pub mod gateway;
 pub mod health_checks;
+pub mod incoming_body;
 pub mod listener;
 pub mod server;
 pub mod tcp;

@@ -6,42 +6,36 @@
 
 mod connection_guard;
 mod graceful;
-mod idle;
+mod http2;
 mod protocol;
+mod request_handler;
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
-use http_body::Body;
+use http::Request;
 use http_client::BoxError;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use protocol::Protocol;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use graceful::{DrainObserver, DrainSignal, GracefulConnection};
+use graceful::GracefulConnection;
+use http2::Http2Server;
+use protocol::Protocol;
 
-use idle::{OpenRequests, end_when_idle};
-
+use crate::incoming_body::IncomingBody;
 use crate::listener::{AcceptedConnection, Acceptor, ConnectionAddresses};
-use crate::tracked_body::TrackedBody;
 use crate::workers::Workers;
 
 pub use connection_guard::ConnectionGuard;
 pub use graceful::{close_connection, drain_connection};
-
-/// Streams of one HTTP/2 connection, at most.
-const HTTP2_STREAMS: u32 = 1024;
-/// Bytes of a response that wait in this process until the client reads them, at most.
-const HTTP2_SEND_BUFFER: usize = 64 << 10;
+pub use request_handler::RequestHandler;
 
 /// Bounds of a listener.
 #[derive(Clone, Copy, Debug)]
@@ -61,25 +55,13 @@ pub struct ServerOptions {
     pub drain_timeout: Duration,
 }
 
-/// Handles the requests of a listener. Implemented for every function of a request and its
-/// connection's addresses.
-pub trait RequestHandler: Clone + Send + 'static {
-    /// The response's body.
-    type Body: Body<Data: Send, Error: Into<BoxError>> + Send + 'static;
-    /// The future of the response.
-    type Response: Future<Output = Result<Response<Self::Body>, Infallible>> + Send + 'static;
-
-    /// Handles `request`.
-    fn handle(&self, request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>) -> Self::Response;
-}
-
 /// The protocol settings of a listener.
 #[derive(Debug)]
 struct Server {
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
-    /// Timeout for the first bytes, which show the protocol, and of HTTP/2 without requests.
-    idle_timeout: Duration,
+    http2: Http2Server,
+    /// Timeout for the first bytes, which show the protocol.
+    first_bytes_timeout: Duration,
 }
 
 /// The open connections of a listener.
@@ -182,22 +164,6 @@ impl Default for ServerOptions {
     }
 }
 
-// === impl RequestHandler ===
-
-impl<S, F, B> RequestHandler for S
-where
-    S: Fn(Request<Incoming>, &Arc<ConnectionAddresses>) -> F + Clone + Send + 'static,
-    F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
-{
-    type Body = B;
-    type Response = F;
-
-    fn handle(&self, request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>) -> F {
-        self(request, addresses)
-    }
-}
-
 // === impl Connections ===
 
 impl Connections {
@@ -256,19 +222,9 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(options.header_read_timeout)
             .max_buf_size(options.max_header_bytes.max(8192));
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
-        http2
-            .timer(TokioTimer::new())
-            // Without PING, a peer that vanished would hold its streams, and the slots they count
-            // for, for ever.
-            .keep_alive_interval(options.header_read_timeout)
-            .keep_alive_timeout(options.header_read_timeout)
-            .max_concurrent_streams(HTTP2_STREAMS)
-            .initial_stream_window_size(options.http2_window)
-            .initial_connection_window_size(connection_window(options.http2_window))
-            .max_send_buf_size(HTTP2_SEND_BUFFER)
-            .max_header_list_size(u32::try_from(options.max_header_bytes).unwrap_or(u32::MAX));
-        Self { http1, http2, idle_timeout: options.header_read_timeout }
+        let timeout = options.header_read_timeout;
+        let http2 = Http2Server::new(options.http2_window, options.max_header_bytes, timeout);
+        Self { http1, http2, first_bytes_timeout: timeout }
     }
 
     /// Serves one connection to its end. After the stop it ends gracefully.
@@ -282,54 +238,35 @@ impl Server {
     ) -> Result<(), BoxError> {
         let detected = tokio::select! {
             biased;
-            detected = Protocol::detect(stream, self.idle_timeout) => detected?,
+            detected = Protocol::detect(stream, self.first_bytes_timeout) => detected?,
             _ = stopped.changed() => return Ok(()),
         };
         let Some((protocol, stream)) = detected else { return Ok(()) };
-        let (stream, addresses) = (TokioIo::new(stream), addresses.clone());
+        let addresses = addresses.clone();
         let stop = async move {
             let _ = stopped.changed().await;
             stopped
         };
         match protocol {
             Protocol::Http1 => {
-                let service = service_fn(move |request| handler.handle(request, &addresses));
-                GracefulConnection::new(
-                    self.http1.serve_connection(stream, service).with_upgrades(),
-                    stop,
-                    None,
-                )
-                .await?;
+                let service = service_fn(move |request: Request<Incoming>| {
+                    handler.handle(request.map(IncomingBody::from), &addresses)
+                });
+                let connection = self.http1.serve_connection(TokioIo::new(stream), service).with_upgrades();
+                GracefulConnection::new(connection, stop).await?;
             }
             Protocol::Http2 if !guard.admits_http2() => {}
-            Protocol::Http2 => {
-                let signal = Arc::new(DrainSignal::default());
-                let observed = signal.clone();
-                let requests = OpenRequests::new();
-                let opened = requests.clone();
-                let service = service_fn(move |request| {
-                    let open = opened.begin();
-                    let response = DrainObserver::new(handler.handle(request, &addresses), observed.clone());
-                    async move { response.await.map(|response| response.map(|body| TrackedBody::new(body, open))) }
-                });
-                let connection = self.http2.serve_connection(stream, service);
-                let connection = GracefulConnection::new(connection, stop, Some(signal.clone()));
-                // Boxed: otherwise each HTTP/1 connection's future would have space for it.
-                Box::pin(end_when_idle(connection, &requests, &signal, self.idle_timeout)).await?;
-            }
+            // Boxed: otherwise each HTTP/1 connection's future would have space for it.
+            Protocol::Http2 => Box::pin(self.http2.serve(stream, handler, addresses, stop)).await?,
         }
         Ok(())
     }
 }
 
-/// The largest window of HTTP/2 has 31 bits.
-fn connection_window(stream_window: u32) -> u32 {
-    stream_window.saturating_mul(HTTP2_STREAMS).min(i32::MAX.unsigned_abs())
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use http::Response;
     use http_body_util::Full;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::sync::mpsc;
@@ -345,7 +282,7 @@ mod tests {
         let release = Arc::new(tokio::sync::Notify::new());
         let service = {
             let release = release.clone();
-            move |_: Request<Incoming>, addresses: &Arc<ConnectionAddresses>| {
+            move |_: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {
                 assert_eq!(addresses.local, address);
                 let (release, arrived) = (release.clone(), arrived.clone());
                 async move {

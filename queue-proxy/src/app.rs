@@ -13,6 +13,7 @@ use http::Request;
 use hyper::body::Incoming;
 use prometheus::Registry;
 use proxy::health_checks::HealthChecks;
+use proxy::incoming_body::IncomingBody;
 use proxy::listener::{self, ConnectionAddresses};
 use proxy::server::{self, ServerOptions};
 use proxy::workers::Workers;
@@ -260,7 +261,7 @@ async fn serve_http(
     stop: CancellationToken,
 ) {
     let service = |handler: Arc<Handler>, _: &()| {
-        move |request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>| {
+        move |request: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {
             let (handler, addresses) = (handler.clone(), addresses.clone());
             let request = Box::new(request.map(RequestBody::from));
             async move { Ok::<_, Infallible>(handler.handle(request, &addresses).await) }

@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty, Limited};
 use http_client::{InvalidResponse, NoFreeStream, ResponseBody};
-use hyper::body::Incoming;
+use proxy::incoming_body::IncomingBody;
 
 use crate::pods::connector::connect;
 use crate::pods::held_body::HeldBody;
@@ -100,7 +100,7 @@ impl Forwarder {
         &self,
         to: SocketAddr,
         head: &Parts,
-        body: &HeldBody<Incoming>,
+        body: &HeldBody<IncomingBody>,
     ) -> Result<Response<ResponseBody>, ForwardError> {
         let pod = self.pods.to(to);
         let sent = if head.version == Version::HTTP_2 {

@@ -21,8 +21,8 @@ use http::{Request, Response, Version};
 use http_body::Body;
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
-use hyper::body::Incoming;
 use proxy::gateway::{self, MalformedRequest};
+use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use proxy::server;
 use proxy::tracked_body::TrackedBody;
@@ -85,7 +85,7 @@ struct PendingRequest {
     head: Parts,
     /// Upper bound of the body's size, if it has one.
     body_size: Option<u64>,
-    body: HeldBody<Incoming>,
+    body: HeldBody<IncomingBody>,
     upgrade: Option<Upgrade>,
     counted: CountedRequest,
     memory: Option<MemoryPermit>,
@@ -121,7 +121,7 @@ impl HttpHandler {
     /// values that would be moved from function to function are boxed, and so are rare branches.
     pub async fn handle(
         &self,
-        request: Request<Incoming>,
+        request: Request<IncomingBody>,
         addresses: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Response<HandlerBody> {
@@ -165,7 +165,7 @@ impl HttpHandler {
     /// slot; the queue-proxy recognizes health checks as well.
     async fn check_health(
         &self,
-        mut request: Box<Request<Incoming>>,
+        mut request: Box<Request<IncomingBody>>,
         addresses: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Result<Response<HandlerBody>, RequestError> {
@@ -193,7 +193,7 @@ impl HttpHandler {
 
     async fn serve(
         &self,
-        request: Box<Request<Incoming>>,
+        request: Box<Request<IncomingBody>>,
         addresses: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Result<Response<HandlerBody>, RequestError> {
@@ -235,7 +235,7 @@ impl HttpHandler {
     /// Counts the request in, unless the workload takes none.
     fn admit(
         &self,
-        mut request: Box<Request<Incoming>>,
+        mut request: Box<Request<IncomingBody>>,
         addresses: &ConnectionAddresses,
     ) -> Result<Box<PendingRequest>, RequestError> {
         let received = Instant::now();
@@ -356,7 +356,7 @@ mod tests {
     const MAX_BYTES: usize = 2048;
 
     fn size_of<'a, F>(
-        _: impl FnOnce(&'a HttpHandler, Request<Incoming>, &'a ConnectionAddresses, &'a Forwarder) -> F,
+        _: impl FnOnce(&'a HttpHandler, Request<IncomingBody>, &'a ConnectionAddresses, &'a Forwarder) -> F,
     ) -> usize {
         std::mem::size_of::<F>()
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use http::Request;
-use hyper::body::Incoming;
+use proxy::incoming_body::IncomingBody;
 use proxy::listener::{ConnectionAddresses, bind_port};
 use proxy::server::{self, ServerOptions};
 use proxy::tracked_body::TrackedBody;
@@ -176,7 +176,7 @@ async fn listen(
     let service = move |forwarder: Arc<Forwarder>, connection: &HttpConnection| {
         handler.connection_arrived();
         let (handler, activity) = (handler.clone(), connection.activity());
-        move |request: Request<Incoming>, addresses: &Arc<ConnectionAddresses>| {
+        move |request: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {
             let (handler, forwarder, addresses) = (handler.clone(), forwarder.clone(), addresses.clone());
             let active = activity.begin_request();
             async move {

@@ -9,8 +9,8 @@ use autoscaler::contract::{INTERNAL_HEADERS, MISDIRECTED_HEADER, PROBE_HEADER, P
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full};
-use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use proxy::incoming_body::IncomingBody;
 use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -48,7 +48,7 @@ pub struct KillablePod {
     runtime: Option<Runtime>,
 }
 
-type Body = Either<Full<Bytes>, Incoming>;
+type Body = Either<Full<Bytes>, IncomingBody>;
 
 impl KillablePod {
     /// Ready.
@@ -163,7 +163,7 @@ impl FakePod {
 }
 
 impl PodState {
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(self: &Arc<Self>, request: Request<IncomingBody>) -> Response<Body> {
         let is_probe = request.headers().contains_key(PROBE_HEADER);
         self.probes.fetch_add(usize::from(is_probe), Ordering::SeqCst);
         let sent = request.headers().get(PROXIED_HEADER).unwrap();
@@ -188,7 +188,7 @@ impl PodState {
         }
     }
 
-    async fn when_release(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn when_release(&self, request: Request<IncomingBody>) -> Response<Body> {
         self.gate.acquire().await.unwrap().forget();
         if let Some((number, takes)) = work_log::number_and_work(&request) {
             let _logged = Logged { log: &self.log, number, began: Instant::now() };
@@ -241,7 +241,7 @@ fn misdirected() -> Response<Body> {
         .unwrap()
 }
 
-fn upgrade(mut request: Request<Incoming>, running: Running) -> Response<Body> {
+fn upgrade(mut request: Request<IncomingBody>, running: Running) -> Response<Body> {
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgraded.await.unwrap()));

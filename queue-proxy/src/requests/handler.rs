@@ -11,7 +11,7 @@ use autoscaler::contract;
 use autoscaler::routing::breaker::Breaker;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
-use http::{Request, Response, Version};
+use http::{Request, Response};
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
 use proxy::gateway;
@@ -97,11 +97,10 @@ impl Handler {
         mut request: Box<Request<RequestBody>>,
         addresses: &ConnectionAddresses,
     ) -> HandlerResponse {
-        let version = request.version();
         let mut timer = self.timers.start(Instant::now());
         request.body_mut().report_to(timer.activity());
         match timer.within(pin!(forward(&self.app, request, addresses, false))).await {
-            Ok(response) => app_response(response, version, None, timer),
+            Ok(response) => app_response(response, None, timer),
             Err(error) => error_response(error),
         }
     }
@@ -113,7 +112,6 @@ impl Handler {
         proxied: bool,
     ) -> HandlerResponse {
         let mut in_flight = self.counter.enter(proxied);
-        let version = request.version();
         let mut timer = self.timers.start(in_flight.arrived().into());
         let client = gateway::is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut *request));
         request.body_mut().report_to(timer.activity());
@@ -133,7 +131,7 @@ impl Handler {
             tokio::spawn(tcp::relay_upgraded(client, app, in_flight, timer.idle_timeout()));
             return response.map(|_| Either::Right(Full::default()));
         }
-        app_response(response, version, Some(in_flight), timer)
+        app_response(response, Some(in_flight), timer)
     }
 
     /// Admits the request, and forwards it.
@@ -167,11 +165,10 @@ impl Handler {
 /// `in_flight` ends with the response body; health checks have none.
 fn app_response(
     response: Response<ResponseBody>,
-    version: Version,
     in_flight: Option<InFlightRequest>,
     timer: RequestTimer,
 ) -> HandlerResponse {
-    TimedResponseBody::wrap(response, version, in_flight, timer).map(Either::Left)
+    TimedResponseBody::wrap(response, in_flight, timer).map(Either::Left)
 }
 
 fn error_response(error: RequestError) -> HandlerResponse {

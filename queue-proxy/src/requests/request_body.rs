@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
+use proxy::incoming_body::{IncomingBody, IncomingBodyError};
 
 use super::timeouts::LastActivity;
 
 /// The body, and the last activity that its frames update.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    inner: Incoming,
+    inner: IncomingBody,
     /// `None` without an idle timeout.
     activity: Option<Arc<LastActivity>>,
 }
@@ -29,20 +29,20 @@ impl RequestBody {
     }
 }
 
-impl From<Incoming> for RequestBody {
-    fn from(inner: Incoming) -> Self {
+impl From<IncomingBody> for RequestBody {
+    fn from(inner: IncomingBody) -> Self {
         Self { inner, activity: None }
     }
 }
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = IncomingBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, IncomingBodyError>>> {
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
         if frame.is_ready()
             && let Some(activity) = &self.activity

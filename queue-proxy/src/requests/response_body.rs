@@ -1,16 +1,17 @@
 //! TimedResponseBody: the app's response body on its way to the client, under the request's
 //! timeouts.
 //!
-//! A body that is complete at once, as most are, is passed through. Any other body is shared with
-//! the timeout list, which drops it when a timeout is exceeded. hyper does not poll a body while
-//! the client reads nothing, so without the list a stalled client would keep its slot of the app.
+//! A body that is complete with its first frame, as most are, is passed through: both servers poll
+//! it as soon as they have the head. Any other body is shared with the timeout list, which drops it
+//! when a timeout is exceeded. A server does not poll a body while the client reads nothing, so
+//! without the list a stalled client would keep its slot of the app.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
-use http::{Response, Version};
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use http_client::ResponseBody;
 use parking_lot::{Mutex, MutexGuard};
@@ -73,11 +74,9 @@ type PolledFrame = Poll<Option<Result<Frame<Bytes>, ResponseBodyError>>>;
 // === impl TimedResponseBody ===
 
 impl TimedResponseBody {
-    /// Wraps the body of `response` for a client of this HTTP `version`. `in_flight` ends with the
-    /// body.
+    /// Wraps the body of `response`. `in_flight` ends with the body.
     pub(crate) fn wrap(
         response: Response<ResponseBody>,
-        version: Version,
         in_flight: Option<InFlightRequest>,
         timer: RequestTimer,
     ) -> Response<Self> {
@@ -86,12 +85,7 @@ impl TimedResponseBody {
             if live.body.is_end_stream() {
                 live.complete();
             }
-            let mut this = Self(BodyState::Fresh(live));
-            // An HTTP/2 client can stall before the first frame.
-            if version == Version::HTTP_2 && !this.is_end_stream() {
-                this.share();
-            }
-            this
+            Self(BodyState::Fresh(live))
         })
     }
 

@@ -12,13 +12,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, he
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
-use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use proxy::incoming_body::{IncomingBody, IncomingBodyError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-type Body = BoxBody<Bytes, hyper::Error>;
+type Body = BoxBody<Bytes, IncomingBodyError>;
 
 /// A running app with these paths:
 ///
@@ -86,7 +86,7 @@ impl Drop for TestApp {
     }
 }
 
-async fn answer(mut request: Request<Incoming>, gate: Arc<Semaphore>, health: &Health) -> Response<Body> {
+async fn answer(mut request: Request<IncomingBody>, gate: Arc<Semaphore>, health: &Health) -> Response<Body> {
     match request.uri().path() {
         "/echo" => Response::new(request.into_body().boxed()),
         "/count" => {

@@ -12,7 +12,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::Incoming;
+use proxy::incoming_body::IncomingBody;
 use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 
@@ -31,12 +31,12 @@ pub(crate) struct ClientArgs {
 pub(crate) async fn run(args: ClientArgs) -> Result<()> {
     let stop = runtime::shutdown::on_signal()?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, args.port)).await?;
-    let service = |request: Request<Incoming>, _: &_| std::future::ready(Ok(respond(&request)));
+    let service = |request: Request<IncomingBody>, _: &_| std::future::ready(Ok(respond(&request)));
     server::serve(listener, service, ServerOptions::default(), stop).await;
     Ok(())
 }
 
-fn respond(request: &Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
+fn respond(request: &Request<IncomingBody>) -> Response<BoxBody<Bytes, Infallible>> {
     let query = request.uri().query().unwrap_or_default();
     let response = match request.uri().path() {
         "/send" => send(query),

@@ -11,7 +11,7 @@ use anyhow::Result;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use proxy::incoming_body::IncomingBody;
 use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     let servers = args.servers.unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
     let servers = Arc::new(Semaphore::new(servers));
     let default_work = Duration::from_millis(args.work_ms);
-    let service = move |request: Request<Incoming>, _: &_| {
+    let service = move |request: Request<IncomingBody>, _: &_| {
         let (name, started, result) = (name.clone(), started.clone(), result.clone());
         let servers = servers.clone();
         async move {

@@ -13,7 +13,7 @@ use autoscaler::stats::{AppStat, Stat};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use proxy::incoming_body::IncomingBody;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use rand::RngExt;
 use tokio::net::TcpListener;
@@ -50,7 +50,7 @@ impl Pods {
             std::thread::spawn(move || answer_datagrams(&socket, &state, &counter));
         }
         let counter = queries.clone();
-        let service = move |_: Request<Incoming>, _: &_| {
+        let service = move |_: Request<IncomingBody>, _: &_| {
             counter.fetch_add(1, Ordering::Relaxed);
             let json = serde_json::to_vec(&stat(0)).unwrap_or_default();
             std::future::ready(Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(json)))))

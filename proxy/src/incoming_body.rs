@@ -1,0 +1,127 @@
+//! IncomingBody: the body of a client's request, of either version of HTTP.
+//!
+//! Over HTTP/2 the client's window grows as the body is polled, so a slow app holds back the client.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream};
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+/// A request body that the server receives.
+#[derive(Debug)]
+pub struct IncomingBody(Source);
+
+/// The client disconnected, reset the stream, or violated the protocol.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum IncomingBodyError {
+    /// Over HTTP/1.1.
+    Http1(hyper::Error),
+    /// Over HTTP/2.
+    Http2(h2::Error),
+}
+
+#[derive(Debug)]
+enum Source {
+    Http1(Incoming),
+    Http2(Http2Body),
+}
+
+#[derive(Debug)]
+struct Http2Body {
+    frames: RecvStream,
+    /// Bytes that are missing, if the head named a length; h2 checks it.
+    left: Option<u64>,
+    /// Only trailers may follow.
+    has_all_data: bool,
+}
+
+type FramePoll = Poll<Option<Result<Frame<Bytes>, IncomingBodyError>>>;
+
+// === impl IncomingBody ===
+
+impl IncomingBody {
+    pub(crate) fn http2(headers: &HeaderMap, frames: RecvStream) -> Self {
+        let left = if frames.is_end_stream() { Some(0) } else { content_length(headers) };
+        Self(Source::Http2(Http2Body { frames, left, has_all_data: false }))
+    }
+}
+
+impl From<Incoming> for IncomingBody {
+    fn from(body: Incoming) -> Self {
+        Self(Source::Http1(body))
+    }
+}
+
+impl Body for IncomingBody {
+    type Data = Bytes;
+    type Error = IncomingBodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> FramePoll {
+        match &mut self.0 {
+            Source::Http1(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| Some(frame?.map_err(IncomingBodyError::Http1)))
+            }
+            Source::Http2(body) => body.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Source::Http1(body) => body.is_end_stream(),
+            Source::Http2(body) => body.frames.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Source::Http1(body) => body.size_hint(),
+            Source::Http2(body) => body.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+        }
+    }
+}
+
+// === impl Http2Body ===
+
+impl Http2Body {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> FramePoll {
+        if !self.has_all_data {
+            match ready!(self.frames.poll_data(cx)) {
+                Some(Ok(data)) => return Poll::Ready(Some(self.receive(data).map(Frame::data))),
+                Some(Err(error)) => return Poll::Ready(at_reset(error)),
+                None => self.has_all_data = true,
+            }
+        }
+        match ready!(self.frames.poll_trailers(cx)) {
+            Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
+            Err(error) => Poll::Ready(at_reset(error)),
+        }
+    }
+
+    fn receive(&mut self, data: Bytes) -> Result<Bytes, IncomingBodyError> {
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(data.len() as u64);
+        }
+        self.frames.flow_control().release_capacity(data.len()).map_err(IncomingBodyError::Http2)?;
+        Ok(data)
+    }
+}
+
+/// A reset with NO_ERROR ends the body and is no failure (RFC 9113, 8.1).
+fn at_reset(error: h2::Error) -> Option<Result<Frame<Bytes>, IncomingBodyError>> {
+    let is_end = error.reason() == Some(Reason::NO_ERROR);
+    (!is_end).then_some(Err(IncomingBodyError::Http2(error)))
+}
+
+/// The length of a body; `None` without one, and if lines differ.
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    let mut lines = headers.get_all(CONTENT_LENGTH).into_iter();
+    let first = lines.next()?;
+    let length = first.to_str().ok()?.parse().ok()?;
+    lines.all(|line| line == first).then_some(length)
+}

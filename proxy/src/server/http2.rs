@@ -1,0 +1,84 @@
+//! HTTP/2 to clients, on h2 itself.
+//!
+//! ```text
+//!  client ◄─► Connection ─┬─ Exchange: request ─► handler ─► BodySender
+//!             (one task)  ├─ Exchange                      (h2 buffers its frames; one write for all)
+//!                         └─ Lifetime: stop, idle timeout, PING
+//! ```
+//!
+//! hyper's server has a task for each stream and a clock for each frame. Here the task of the
+//! connection polls the streams that were woken, and then writes what all of them sent.
+
+mod body_sender;
+mod connection;
+mod date;
+mod exchange;
+mod lifetime;
+mod ready_list;
+mod stream_set;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::Builder;
+use http_client::BoxError;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use self::connection::Connection;
+use super::request_handler::RequestHandler;
+use crate::listener::ConnectionAddresses;
+
+/// Streams of one connection, at most.
+const STREAMS: u32 = 1024;
+/// Bytes of a response that wait in this process until the client reads them, at most.
+const SEND_BUFFER: usize = 64 << 10;
+
+/// The settings of all connections of a listener.
+#[derive(Debug)]
+pub(super) struct Http2Server {
+    builder: Builder,
+    idle_timeout: Duration,
+}
+
+// === impl Http2Server ===
+
+impl Http2Server {
+    /// `window` is that of a stream. The window of the connection fits all streams, so bodies that
+    /// wait unread never stop another one. `idle_timeout` is also the interval and the timeout of
+    /// PING.
+    pub(super) fn new(window: u32, max_header_bytes: usize, idle_timeout: Duration) -> Self {
+        let mut builder = Builder::new();
+        builder
+            .max_concurrent_streams(STREAMS)
+            .initial_window_size(window)
+            .initial_connection_window_size(connection_window(window))
+            .max_send_buffer_size(SEND_BUFFER)
+            .max_header_list_size(u32::try_from(max_header_bytes).unwrap_or(u32::MAX));
+        Self { builder, idle_timeout }
+    }
+
+    /// Serves one connection to its end. After `stop` it drains, and holds the output of `stop` to
+    /// its end.
+    pub(super) async fn serve<I, H, S>(
+        &self,
+        stream: I,
+        handler: H,
+        addresses: Arc<ConnectionAddresses>,
+        stop: S,
+    ) -> Result<(), BoxError>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+        H: RequestHandler,
+        S: Future,
+    {
+        let frames = self.builder.handshake::<_, Bytes>(stream).await?;
+        Connection::new(frames, handler, addresses, stop, self.idle_timeout).run().await
+    }
+}
+
+/// The largest window of HTTP/2 has 31 bits.
+fn connection_window(stream_window: u32) -> u32 {
+    stream_window.saturating_mul(STREAMS).min(i32::MAX.unsigned_abs())
+}

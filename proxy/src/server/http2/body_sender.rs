@@ -1,0 +1,118 @@
+//! BodySender: sends the body of a response, as fast as the client allows.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use http_body::{Body, Frame};
+use http_client::BoxError;
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// A body that is being sent. Dropped before its end, it resets the stream.
+    pub(super) struct BodySender<B> {
+        #[pin]
+        body: B,
+        to: SendStream<Bytes>,
+        // A frame that waits for the client's window; it is not the last one.
+        waiting: Option<Bytes>,
+    }
+}
+
+// === impl BodySender ===
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>>> BodySender<B> {
+    pub(super) fn new(body: B, to: SendStream<Bytes>) -> Self {
+        Self { body, to, waiting: None }
+    }
+
+    /// Ready after the end of the body, or when the client reads no more.
+    pub(super) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        loop {
+            if this.waiting.is_some() && !ready!(poll_capacity(this.to, cx)) {
+                return Poll::Ready(());
+            }
+            if let Some(data) = this.waiting.take()
+                && this.to.send_data(data, false).is_err()
+            {
+                return Poll::Ready(());
+            }
+            let Poll::Ready(frame) = this.body.as_mut().poll_frame(cx) else {
+                // The client may reset the stream while the app sends nothing.
+                return this.to.poll_reset(cx).map(|_| ());
+            };
+            match frame {
+                Some(Ok(frame)) => {
+                    if send(frame, this.body.is_end_stream(), this.to, this.waiting) {
+                        return Poll::Ready(());
+                    }
+                }
+                Some(Err(error)) => {
+                    let error: BoxError = error.into();
+                    tracing::debug!(%error, "response body failed");
+                    this.to.send_reset(reason(&*error));
+                    return Poll::Ready(());
+                }
+                None => {
+                    // Fails only if the stream was reset.
+                    let _ = this.to.send_data(Bytes::new(), true);
+                    return Poll::Ready(());
+                }
+            }
+        }
+    }
+}
+
+/// Sends a frame, or sets it to `waiting`. True if it ends the stream.
+fn send(frame: Frame<Bytes>, is_last: bool, to: &mut SendStream<Bytes>, waiting: &mut Option<Bytes>) -> bool {
+    // Sending fails only if the stream was reset.
+    match frame.into_data() {
+        // h2 keeps what the window does not fit; it would stay in memory in any case.
+        Ok(data) if is_last => {
+            let _ = to.send_data(data, true);
+            true
+        }
+        Ok(data) => {
+            // One byte, not the frame's length: h2 requests the rest when the frame is sent. No
+            // window is reserved while there is nothing to send; other streams may need it.
+            if !data.is_empty() {
+                to.reserve_capacity(1);
+                *waiting = Some(data);
+            }
+            false
+        }
+        Err(frame) => frame.into_trailers().is_ok_and(|trailers| {
+            let _ = to.send_trailers(trailers);
+            true
+        }),
+    }
+}
+
+/// Waits until the client accepts data; false if the stream has ended.
+fn poll_capacity(to: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<bool> {
+    // Also registers for a reset, which gives no capacity.
+    if to.poll_reset(cx).is_ready() {
+        return Poll::Ready(false);
+    }
+    while to.capacity() == 0 {
+        if !matches!(ready!(to.poll_capacity(cx)), Some(Ok(_))) {
+            return Poll::Ready(false);
+        }
+    }
+    Poll::Ready(true)
+}
+
+/// Why the app reset its stream, which the client receives too.
+fn reason(error: &(dyn Error + 'static)) -> Reason {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return error.reason().unwrap_or(Reason::INTERNAL_ERROR);
+        }
+        cause = error.source();
+    }
+    Reason::INTERNAL_ERROR
+}

@@ -1,0 +1,183 @@
+//! Connection: drives the frames of a connection, its streams and its timers in one task.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::{self, SendResponse};
+use h2::{Reason, RecvStream};
+use http::{Method, Request};
+use http_client::BoxError;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+use super::exchange::Exchange;
+use super::lifetime::{Lifetime, LifetimeEvent};
+use super::ready_list::ReadyList;
+use super::stream_set::StreamSet;
+use crate::incoming_body::IncomingBody;
+use crate::listener::ConnectionAddresses;
+use crate::server::request_handler::RequestHandler;
+
+/// How often the woken parts are polled before other connections of the thread have their turn.
+const ROUNDS: usize = 4;
+
+/// A connection after its handshake.
+pub(super) struct Connection<I, H: RequestHandler, S: Future> {
+    frames: server::Connection<I, Bytes>,
+    handler: H,
+    addresses: Arc<ConnectionAddresses>,
+    streams: StreamSet<Exchange<H::Response, H::Body>>,
+    lifetime: Pin<Box<Lifetime<S>>>,
+    idle_timeout: Duration,
+    /// It was idle, and the client got GOAWAY.
+    was_idle: bool,
+    /// Set by a response that is the last one.
+    drains: Arc<AtomicBool>,
+    ready: Arc<ReadyList>,
+    woken_streams: Vec<usize>,
+    frames_waker: Waker,
+    lifetime_waker: Waker,
+}
+
+type End = Result<(), BoxError>;
+
+// === impl Connection ===
+
+impl<I, H, S> Connection<I, H, S>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+    H: RequestHandler,
+    S: Future,
+{
+    /// Without requests for `idle_timeout`, the client gets GOAWAY, and no request is lost. A client
+    /// that does not acknowledge that is disconnected after `idle_timeout` more.
+    pub(super) fn new(
+        mut frames: server::Connection<I, Bytes>,
+        handler: H,
+        addresses: Arc<ConnectionAddresses>,
+        stop: S,
+        idle_timeout: Duration,
+    ) -> Self {
+        let pings = frames.ping_pong();
+        let lifetime = Lifetime::new(stop, idle_timeout, pings, idle_timeout);
+        let ready = ReadyList::new();
+        let (frames_waker, lifetime_waker) = (ready.frames_waker(), ready.lifetime_waker());
+        Self {
+            frames,
+            handler,
+            addresses,
+            streams: StreamSet::new(ready.clone()),
+            lifetime: Box::pin(lifetime),
+            idle_timeout,
+            was_idle: false,
+            drains: Arc::default(),
+            ready,
+            woken_streams: Vec::new(),
+            frames_waker,
+            lifetime_waker,
+        }
+    }
+
+    /// Drives the connection to its end. Streams that are open then are cancelled.
+    pub(super) async fn run(mut self) -> End {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        for _ in 0..ROUNDS {
+            let Some(woken) = self.ready.take(&mut self.woken_streams, cx) else { return Poll::Pending };
+            if woken.lifetime
+                && let Poll::Ready(end) = self.poll_lifetime()
+            {
+                return Poll::Ready(end);
+            }
+            for index in self.woken_streams.drain(..) {
+                self.streams.poll(index);
+            }
+            // After the streams, so that all that they send leaves with one write.
+            if self.ready.take_frames() || woken.frames {
+                let ended = self.poll_frames();
+                if ended.is_ready() {
+                    return ended;
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_frames(&mut self) -> Poll<End> {
+        if self.drains.swap(false, Ordering::Relaxed) {
+            self.frames.graceful_shutdown();
+        }
+        let waker = self.frames_waker.clone();
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            match ready!(self.frames.poll_accept(&mut cx)) {
+                Some(Ok((request, respond))) => self.begin_exchange(request, respond),
+                Some(Err(error)) => return Poll::Ready(Err(error.into())),
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    fn begin_exchange(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        let (head, body) = request.into_parts();
+        let is_head = head.method == Method::HEAD;
+        let body = IncomingBody::http2(&head.headers, body);
+        let response = self.handler.handle(Request::from_parts(head, body), &self.addresses);
+        self.streams.insert(Exchange::new(response, respond, is_head, self.drains.clone()));
+    }
+
+    /// Ready if the connection ends at once.
+    fn poll_lifetime(&mut self) -> Poll<End> {
+        let waker = self.lifetime_waker.clone();
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            match ready!(self.lifetime.as_mut().poll_event(&mut cx)) {
+                LifetimeEvent::Stopped => self.drain(),
+                LifetimeEvent::IdleTimer => {
+                    if self.is_expired() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                LifetimeEvent::Lost => {
+                    self.frames.abrupt_shutdown(Reason::NO_ERROR);
+                    // Writes GOAWAY, if the peer still reads.
+                    let _ = self.frames.poll_closed(&mut cx);
+                    return Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut).into()));
+                }
+            }
+        }
+    }
+
+    /// Called by the idle timer. True if the client has not ended an idle connection in time.
+    fn is_expired(&mut self) -> bool {
+        let now = Instant::now();
+        let expiry = self.streams.idle_since().unwrap_or(now) + self.idle_timeout;
+        let next = if expiry > now {
+            expiry
+        } else if self.was_idle {
+            return true;
+        } else {
+            self.was_idle = true;
+            self.streams.shrink(0);
+            self.drain();
+            now + self.idle_timeout
+        };
+        self.lifetime.as_mut().reset_idle_timer(next);
+        false
+    }
+
+    /// Accepts no more requests, and ends after the running ones.
+    fn drain(&mut self) {
+        self.drains.store(true, Ordering::Relaxed);
+        self.frames_waker.wake_by_ref();
+    }
+}

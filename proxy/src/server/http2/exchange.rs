@@ -1,0 +1,116 @@
+//! Exchange: one stream, from its request's head to the end of its response.
+//!
+//! A response whose body is complete leaves with one poll, in one write with its head.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::SendResponse;
+use http::Response;
+use http::header::CONTENT_LENGTH;
+use http_body::Body;
+use http_client::BoxError;
+use pin_project_lite::pin_project;
+
+use super::body_sender::BodySender;
+use super::date;
+use crate::server::graceful;
+
+pin_project! {
+    /// A stream. Dropped before its end, it is reset.
+    pub(super) struct Exchange<F, B> {
+        respond: SendResponse<Bytes>,
+        is_head: bool,
+        // Set if the response is the last one of its connection.
+        drains: Arc<AtomicBool>,
+        #[pin]
+        state: State<F, B>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<F, B> {
+        Handled {
+            #[pin]
+            response: F,
+        },
+        Sent {
+            #[pin]
+            body: BodySender<B>,
+        },
+    }
+}
+
+// === impl Exchange ===
+
+impl<F, B> Exchange<F, B> {
+    pub(super) fn new(
+        response: F,
+        respond: SendResponse<Bytes>,
+        is_head: bool,
+        drains: Arc<AtomicBool>,
+    ) -> Self {
+        Self { respond, is_head, drains, state: State::Handled { response } }
+    }
+}
+
+impl<F, B> Future for Exchange<F, B>
+where
+    F: Future<Output = Result<Response<B>, Infallible>>,
+    B: Body<Data = Bytes, Error: Into<BoxError>>,
+{
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        loop {
+            match this.state.as_mut().project() {
+                StateProjection::Handled { response } => {
+                    let Poll::Ready(Ok(response)) = response.poll(cx) else {
+                        // The client may reset the stream meanwhile.
+                        return this.respond.poll_reset(cx).map(|_| ());
+                    };
+                    if graceful::is_last(&response) {
+                        this.drains.store(true, Ordering::Relaxed);
+                    }
+                    let Some(body) = send_head(response, *this.is_head, this.respond) else {
+                        return Poll::Ready(());
+                    };
+                    this.state.set(State::Sent { body });
+                }
+                StateProjection::Sent { body } => return body.poll(cx),
+            }
+        }
+    }
+}
+
+/// Sends the head, and returns the body if there is one. h2 refuses headers that concern one
+/// connection.
+fn send_head<B: Body<Data = Bytes, Error: Into<BoxError>>>(
+    response: Response<B>,
+    is_head: bool,
+    respond: &mut SendResponse<Bytes>,
+) -> Option<BodySender<B>> {
+    let (mut head, body) = response.into_parts();
+    date::add(&mut head.headers);
+    let has_body = !body.is_end_stream();
+    if has_body && let Some(length) = body.size_hint().exact() {
+        head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
+    }
+    let ends = is_head || !has_body;
+    match respond.send_response(Response::from_parts(head, ()), ends) {
+        Ok(to) => (!ends).then(|| BodySender::new(body, to)),
+        Err(error) => {
+            tracing::debug!(%error, "response head cannot be sent");
+            respond.send_reset(Reason::INTERNAL_ERROR);
+            None
+        }
+    }
+}
