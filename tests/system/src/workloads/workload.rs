@@ -38,6 +38,8 @@ pub struct Workload {
     pub start: Duration,
     /// Requests that a pod serves at a time; 0 is no limit.
     pub container_concurrency: u32,
+    /// Requests that the app serves at a time, while others wait inside of it; `None` is no limit.
+    pub servers: Option<u32>,
     /// Annotations of the HPA, without the prefix `autoscaling.rouse.dev/`.
     pub annotations: BTreeMap<String, String>,
 }
@@ -57,6 +59,7 @@ impl Workload {
             attached: false,
             start: Duration::ZERO,
             container_concurrency: 0,
+            servers: None,
             annotations: annotations.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
         }
     }
@@ -127,13 +130,19 @@ impl Workload {
                             "name": "app",
                             "image": SAMPLE_APP,
                             "imagePullPolicy": "IfNotPresent",
-                            "args": ["serve", format!("--start-delay-ms={}", self.start.as_millis())],
+                            "args": self.arguments(),
                             "ports": [{"containerPort": 8080}],
                         }],
                     },
                 },
             },
         })
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let delay = format!("--start-delay-ms={}", self.start.as_millis());
+        let servers = self.servers.map(|servers| format!("--servers={servers}"));
+        [Some("serve".to_owned()), Some(delay), servers].into_iter().flatten().collect()
     }
 
     /// The annotation that the HPA and the pods both need.

@@ -7,6 +7,7 @@ mod held_requests;
 mod hostile_pod;
 mod hpa_deletion;
 mod http2;
+mod learned_target;
 mod made_managed;
 mod metric_access;
 mod policies;
