@@ -50,9 +50,10 @@ Notes:
 - `reachability`: `Unreachable` retires a workload, such as the old half of a blue-green pair. It
   goes to zero from any size, without `scale-to-zero` as well; `min-scale`, `initial-scale`,
   retention, delay and `max-scale-down-rate` no longer apply. Requests that still arrive are served.
-- `learn-target`: a workload on requests per second learns none. `learn-target-factor` has no effect
-  without a target of the HPA or the annotation `target`: the learned one is then between 1 and the
-  container concurrency.
+- `learn-target`: see [learn the target](../howto/learn-target.md). Write `\"Off\"` with quotes. A
+  workload on requests per second learns none. `learn-target-factor` has no effect without a target
+  of the HPA or the annotation `target`: the learned one is then between 1 and the container
+  concurrency.
 - `metric`: `rps` is accepted for `requests-per-second`. The default target is 100 for
   concurrency and 200 for requests per second.
 
