@@ -100,7 +100,7 @@ fn message(report: &LearningReport) -> String {
 
 fn checkpoint(report: &LearningReport) -> Option<String> {
     // A number that JSON does not have would make the state unreadable, not the status.
-    let json = serde_json::to_string(&report.checkpoint).ok()?;
+    let json = serde_json::to_string(report.checkpoint.as_ref()?).ok()?;
     (json.len() <= MAX_CHECKPOINT_BYTES).then_some(json)
 }
 
@@ -147,7 +147,7 @@ mod tests {
             pods_with_target: 20,
             changes: 3,
             reverts: 0,
-            checkpoint: full_learner().state(Duration::from_secs(1_600_006_000)),
+            checkpoint: Some(full_learner().state(Duration::from_secs(1_600_006_000))),
         }
     }
 

@@ -36,8 +36,10 @@ pub struct LearningReport {
     pub changes: u64,
     /// Those of them that restored an earlier target.
     pub reverts: u64,
-    /// The state from which a learner is restored.
-    pub checkpoint: LearnerState,
+    /// The state from which a learner is restored. `None` in a snapshot of the decision stream, which
+    /// has the reports of all workloads in one message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<LearnerState>,
 }
 
 // === impl LearningReport ===
@@ -74,7 +76,9 @@ mod tests {
             pods_with_target: 5,
             changes: 3,
             reverts: 1,
-            checkpoint: Learner::new(LearningSpec::default(), 7).state(Duration::from_secs(1_600_000_000)),
+            checkpoint: Some(
+                Learner::new(LearningSpec::default(), 7).state(Duration::from_secs(1_600_000_000)),
+            ),
         }
     }
 

@@ -76,6 +76,14 @@ impl Decision {
         }
     }
 
+    /// The decision without the checkpoint of learning, which may be larger than all else in it.
+    #[must_use]
+    pub fn without_checkpoint(&self) -> Self {
+        let learning = self.learning.as_deref();
+        let learning = learning.map(|report| Box::new(LearningReport { checkpoint: None, ..report.clone() }));
+        Self { learning, ..self.clone() }
+    }
+
     /// Whether two decisions are equal apart from their averages, times and evidence.
     pub fn is_like(&self, other: &Self) -> bool {
         let essence = |d: &Self| (d.desired, d.panicking, d.excess_burst_capacity, d.ready, d.idle_since);

@@ -28,6 +28,7 @@ pub struct DecisionStore {
 #[derive(Debug)]
 struct StoredDecision {
     newest: Decision,
+    /// Without a checkpoint.
     sent: Decision,
 }
 
@@ -58,7 +59,8 @@ impl DecisionStore {
             _ => {
                 self.send(&DecisionEvent::Decided(decision.clone()));
                 let key = decision.key.clone();
-                decisions.insert(key, StoredDecision { newest: decision.clone(), sent: decision });
+                let sent = decision.without_checkpoint();
+                decisions.insert(key, StoredDecision { newest: decision, sent });
             }
         }
     }
@@ -97,7 +99,7 @@ impl DecisionStore {
     pub fn subscribe(&self) -> (Option<Utf8Bytes>, broadcast::Receiver<Utf8Bytes>) {
         // The lock is held while sending, too, so no change is missed or sent twice.
         let decisions = self.lock();
-        let all = decisions.values().map(|stored| stored.newest.clone()).collect();
+        let all = decisions.values().map(|stored| stored.newest.without_checkpoint()).collect();
         (encode(&DecisionEvent::Snapshot(all)), self.changes.subscribe())
     }
 
@@ -130,6 +132,11 @@ fn must_send(sent: &Decision, decision: &Decision) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use autoscaler::learning::{Learner, LearningReport, LearningSpec, Phase};
+    use autoscaler::settings::LearnTarget;
+
     use super::*;
 
     fn decision(desired: u32, decided_at: i64) -> Decision {
@@ -166,6 +173,33 @@ mod tests {
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(decision(2, 14_000)));
         decisions.remove(&Key::new("shop", "web"));
         assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Removed(Key::new("shop", "web")));
+    }
+
+    #[test]
+    fn only_changes_have_checkpoints_of_learning() {
+        let state = Learner::new(LearningSpec::default(), 7).state(Duration::ZERO);
+        let report = LearningReport {
+            mode: LearnTarget::Apply,
+            user_target: 20.0,
+            target: 8.0,
+            phase: Phase::Settled,
+            confidence: 1.0,
+            evidence: String::new(),
+            pods_with_user_target: 1,
+            pods_with_target: 2,
+            changes: 1,
+            reverts: 0,
+            checkpoint: Some(state),
+        };
+        let learned = Decision { learning: Some(Box::new(report)), ..decision(1, 0) };
+        let decisions = DecisionStore::default();
+        let (_, mut changes) = decisions.subscribe();
+        decisions.publish(learned.clone());
+        assert_eq!(event(changes.try_recv().unwrap()), DecisionEvent::Decided(learned.clone()));
+        let (snapshot, _) = decisions.subscribe();
+        let expected = DecisionEvent::Snapshot(vec![learned.without_checkpoint()]);
+        assert_eq!(event(snapshot.unwrap()), expected);
+        assert_eq!(learned.without_checkpoint().learning.unwrap().checkpoint, None);
     }
 
     #[test]

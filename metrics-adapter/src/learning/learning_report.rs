@@ -26,7 +26,7 @@ pub(crate) fn report(
         pods_with_target: pods(load, learned.target),
         changes: learned.changes,
         reverts: learned.reverts,
-        checkpoint,
+        checkpoint: Some(checkpoint),
     }
 }
 

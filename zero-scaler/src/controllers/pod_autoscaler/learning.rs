@@ -23,14 +23,14 @@ const EVIDENCE_INTERVAL: Duration = Duration::from_secs(300);
 /// Field of a checkpoint that differs although nothing was learned.
 const SAVED_AT: &str = "savedAt";
 
-/// The learned target, as the status should have it. Without a report the last one stays: it has
-/// the checkpoint.
+/// The learned target, as the status should have it. Without a report the last one stays, because it
+/// has the checkpoint. A report of a snapshot has none, and the next one comes within ten seconds.
 pub(super) fn status(observed: &ObservedWorkload) -> Option<LearningStatus> {
     if !observed.autoscaler.spec.learns(&observed.settings) {
         return None;
     }
     let before = before(observed);
-    match report(observed) {
+    match report(observed).filter(|report| report.checkpoint.is_some()) {
         Some(report) => Some(status_after(before, report, observed.now)),
         None => before.cloned(),
     }
@@ -135,7 +135,7 @@ mod tests {
             pods_with_target: 1,
             changes: 0,
             reverts: 0,
-            checkpoint: learner.state(Duration::from_secs(now)),
+            checkpoint: Some(learner.state(Duration::from_secs(now))),
         }
     }
 

@@ -26,7 +26,7 @@ fn report(mode: LearnTarget, target: f64) -> LearningReport {
         pods_with_target: 3,
         changes: 1,
         reverts: 0,
-        checkpoint: learner.state(Duration::from_secs(1_700_000_000)),
+        checkpoint: Some(learner.state(Duration::from_secs(1_700_000_000))),
     }
 }
 
