@@ -18,7 +18,7 @@ struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Respond to every request with 200, after `?work=MILLISECONDS`
+    /// Respond to every request with 200, after `?work=MILLISECONDS`, with `?bytes=NUMBER` of body
     Serve(serve::ServeArgs),
     /// Receive commands to send load: GET
     /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=.. or to attack: GET

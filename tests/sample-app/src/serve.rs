@@ -1,9 +1,10 @@
-//! The app: responds to every request with 200, after the time that the request sets. With a
-//! number of servers, further requests wait for one of them in order of arrival, so that the pod has
-//! a known knee.
+//! The app: responds to every request with 200, after the time and with as many bytes as the request
+//! sets. With a number of servers, further requests wait for one of them in order of arrival, so that
+//! the pod has a known knee.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use tokio::sync::Semaphore;
 pub(crate) const POD_HEADER: &str = "sample-app-pod";
 /// Header with the start of this process, in Unix milliseconds.
 pub(crate) const STARTED_HEADER: &str = "sample-app-started";
+/// Maximum size of a response body.
+const LARGEST_BODY: usize = 16 << 20;
 /// Maximum time of a request.
 const LONGEST_WORK: Duration = Duration::from_secs(600);
 
@@ -57,7 +60,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
         let (name, started, result) = (name.clone(), started.clone(), result.clone());
         let servers = servers.clone();
         async move {
-            let work = requested_work(request.uri().query()).unwrap_or(default_work);
+            let query = request.uri().query();
+            let work = parameter(query, "work").map_or(default_work, Duration::from_millis);
+            let result = parameter(query, "bytes").map_or(result, body_of);
             // The body is read to its end first, as an app would.
             let mut body = request.into_body();
             while let Some(Ok(_)) = body.frame().await {}
@@ -76,7 +81,12 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     Ok(())
 }
 
-fn requested_work(query: Option<&str>) -> Option<Duration> {
-    let milliseconds = query?.split('&').find_map(|pair| pair.strip_prefix("work="))?;
-    Some(Duration::from_millis(milliseconds.parse().ok()?))
+/// The value of `name=value` in a query string.
+fn parameter<T: FromStr>(query: Option<&str>, name: &str) -> Option<T> {
+    let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name)?.1.parse().ok()
+}
+
+fn body_of(bytes: usize) -> Bytes {
+    vec![b'x'; bytes.min(LARGEST_BODY)].into()
 }

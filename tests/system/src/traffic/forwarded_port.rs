@@ -20,6 +20,10 @@ pub type RequestBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Bytes of a request that wait in the client for the server's window.
 const SEND_BUFFER: usize = 64 << 10;
+/// Unread bytes of a response, and of all responses of a connection. A few responses that are not read
+/// leave most of the connection's to the others, so only the server can make these wait.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// Sends a GET on a connection of its own.
 ///
@@ -45,6 +49,7 @@ pub async fn http2(pods: &Api<Pod>, pod: &str, port: u16) -> Result<SendRequest<
     let stream = forwarder.take_stream(port).context("no stream")?;
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.max_send_buf_size(SEND_BUFFER);
+    builder.initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     Ok(sender)

@@ -1,5 +1,6 @@
 //! Requests that share an HTTP/2 connection, to a sidecar and to an activator, do not stop each
-//! other: uploads that wait take no window of the one that runs.
+//! other: uploads that wait take no window of the one that runs, and callers that stop reading none
+//! of the others.
 //!
 //! The connections come through forwarded ports, so each is one to exactly this process.
 
@@ -40,7 +41,9 @@ const FRAME: usize = 64 << 10;
 const FRAMES: usize = 24;
 /// Bytes of a waiting upload, more than the window of its stream.
 const WAITING_UPLOAD: usize = 256 << 10;
-/// Time in which waiting uploads fill these windows.
+/// Bytes of a response that is not read, more than the windows on its way.
+const UNREAD: usize = 4 << 20;
+/// Time in which uploads and unread responses fill these windows.
 const FILLED: Duration = Duration::from_secs(2);
 
 type Http2 = SendRequest<RequestBody>;
@@ -185,5 +188,33 @@ async fn uploads_held_by_activator_do_not_stop_running_one() -> Result<()> {
     let series = format!("rouse_activator_held_requests{labels} ");
     let held = Gauge { pods, pod, port: ADMIN_PORT, series };
     running_upload_goes_on(client, 16, &held).await?;
+    namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn slow_readers_do_not_stop_others_on_way_to_pod() -> Result<()> {
+    let namespace = begin_shared("slow-readers").await?;
+    single_pod(0, &namespace).await?;
+    let (pod, port) = activator(&namespace).await?;
+    // One connection, so that all requests are on one worker and its connection to the pod.
+    let client = forwarded_port::http2(&system_api(&namespace.client), &pod, port).await?;
+    let send = |bytes: usize| {
+        let request = request(&format!("/?bytes={bytes}"), RequestBody::default());
+        let mut client = client.clone();
+        async move { Ok::<_, anyhow::Error>(client.send_request(request?).await?) }
+    };
+    let unread =
+        timeout(STOPPED, try_join_all((0..3).map(|_| send(UNREAD)))).await.context("their heads")??;
+    sleep(FILLED).await;
+    for number in 0..20 {
+        let length = timeout(STOPPED, async { read(send(FRAME).await?).await });
+        let length = length.await.with_context(|| format!("request {number} beside slow readers"))??;
+        ensure!(length == FRAME, "{length} bytes of {FRAME}");
+    }
+    for response in unread {
+        let length = timeout(STOPPED, read(response)).await.context("a slow reader that reads on")??;
+        ensure!(length == UNREAD, "{length} bytes of {UNREAD}");
+    }
     namespace.delete().await
 }
