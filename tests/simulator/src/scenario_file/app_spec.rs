@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_yaml_ng::{Mapping, Value};
 
-use super::units::{Bytes, Time};
+use super::units::{Bytes, DurationText};
 use crate::load::service_time::ServiceTime;
 use crate::workload::app::AppModel;
 
@@ -23,9 +23,9 @@ pub enum AppSpec {
         /// Cores of a pod.
         cores: f64,
         /// CPU time of a request.
-        cpu: Time,
+        cpu: DurationText,
         /// Wait of a request after its CPU time.
-        wait: Time,
+        wait: DurationText,
     },
     /// Killed above the limit, ready again after `podStart`.
     Memory {
@@ -52,7 +52,7 @@ pub enum AppSpec {
 #[serde(deny_unknown_fields)]
 pub struct ServiceSpec {
     /// Mean.
-    pub mean: Time,
+    pub mean: DurationText,
     /// Coefficient of variation; 1 is exponential, 0 constant.
     #[serde(default)]
     pub cv: f64,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_yaml_ng::{Mapping, Value};
 
 use super::app_spec::{AppSpec, merge};
-use super::units::{Objective, Time};
+use super::units::{DurationText, Objective};
 use crate::load::{Load, Profile};
 use crate::scenario::{AppChange, Scenario};
 
@@ -26,7 +26,7 @@ pub struct ScenarioFile {
     #[serde(default = "first_seed")]
     pub seed: u64,
     /// Length of the run.
-    pub duration: Time,
+    pub duration: DurationText,
     /// The app, as an [`AppSpec`].
     pub app: Mapping,
     /// Changes of the app.
@@ -36,7 +36,7 @@ pub struct ScenarioFile {
     pub load: Vec<LoadPoint>,
     /// Time from a pod's creation to its readiness.
     #[serde(default = "five_seconds")]
-    pub pod_start: Time,
+    pub pod_start: DurationText,
     /// Requests that a pod takes at a time; 0 is no limit.
     #[serde(default)]
     pub container_concurrency: u32,
@@ -57,7 +57,7 @@ pub struct ScenarioFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChangeSpec {
     /// Time of the change.
-    pub at: Time,
+    pub at: DurationText,
     /// Fields that replace those of the app.
     pub app: Mapping,
     /// Whether the change is a release.
@@ -70,7 +70,7 @@ pub struct ChangeSpec {
 #[serde(deny_unknown_fields)]
 pub struct LoadPoint {
     /// Time of the corner.
-    pub at: Time,
+    pub at: DurationText,
     /// Requests per second.
     pub rps: f64,
 }
@@ -192,8 +192,8 @@ fn first_seed() -> u64 {
     1
 }
 
-fn five_seconds() -> Time {
-    Time(Duration::from_secs(5))
+fn five_seconds() -> DurationText {
+    DurationText(Duration::from_secs(5))
 }
 
 fn two_hundred() -> u32 {

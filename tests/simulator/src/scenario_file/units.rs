@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 
 /// A duration such as `100ms` or `2h`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Time(pub Duration);
+pub struct DurationText(pub Duration);
 
 /// An amount of memory such as `256Mi`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,9 +23,9 @@ pub struct Objective {
     pub share: f64,
 }
 
-// === impl Time ===
+// === impl DurationText ===
 
-impl<'de> Deserialize<'de> for Time {
+impl<'de> Deserialize<'de> for DurationText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         parse_duration(&text).map(Self).map_err(|error| de::Error::custom(format!("{text:?} {error}")))
