@@ -5,8 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use autoscaler::Decision;
-use autoscaler::scaling::decider::{Decider, DecisionRule, ScaleResult};
+use autoscaler::scaling::decider::Decider;
 use autoscaler::stats::Stat;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
 use fake_api::FakeApi;
@@ -31,7 +30,7 @@ use crate::decisions::decision_history::{DecisionHistory, DecisionRecord};
 use crate::decisions::decision_store::DecisionStore;
 use crate::external_metrics::auth::{self, Auth, FrontProxy, PeerCertificates};
 use crate::external_metrics::leader_forwarder::LeaderForwarder;
-use crate::external_metrics::{Api, MetricValues};
+use crate::external_metrics::{Api, MetricValues, value};
 use crate::metrics::Metrics;
 use crate::watches::ready_pods::ReadyPods;
 use crate::watches::workloads::{Workload, WorkloadTable};
@@ -183,21 +182,7 @@ impl Fixture {
     }
 
     fn decide(&self, desired: u32, held: bool) {
-        let (averages, at) = (WindowAverages::default(), runtime::clock::unix_millis());
-        let result =
-            ScaleResult { desired, excess_burst_capacity: 0, averages, rule: DecisionRule::Stable, held };
-        self.values.history.record(DecisionRecord {
-            at,
-            workload: Arc::new(workload()),
-            spec: workload().spec,
-            ready: 1,
-            averages: Some(averages),
-            idle_since: None,
-            result: Some(result),
-            panicking: false,
-            calm: None,
-        });
-        self.values.decisions.publish(Decision::new(workload().key, result, false, 1, None, at));
+        value::tests::decide(&self.values, &workload(), workload().spec.target, desired, held);
     }
 
     fn reviews(&self) -> Vec<SubjectAccessReviewSpec> {

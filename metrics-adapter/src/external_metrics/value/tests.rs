@@ -31,7 +31,7 @@ pub(in crate::external_metrics) fn values(workload: &Workload, load: f64) -> Met
     values
 }
 
-/// Makes a decision with this learned target.
+/// Makes a decision, with this learned target if the workload learns one.
 pub(in crate::external_metrics) fn decide(
     values: &MetricValues,
     workload: &Workload,
@@ -39,11 +39,11 @@ pub(in crate::external_metrics) fn decide(
     desired: u32,
     held: bool,
 ) {
-    let averages = WindowAverages::default();
+    let (averages, at) = (WindowAverages::default(), runtime::clock::unix_millis());
     let rule = DecisionRule::Stable;
     let result = ScaleResult { desired, excess_burst_capacity: 0, averages, rule, held };
     values.history.record(DecisionRecord {
-        at: 0,
+        at,
         workload: Arc::new(workload.clone()),
         spec: workload.spec.clone(),
         ready: 1,
@@ -58,7 +58,7 @@ pub(in crate::external_metrics) fn decide(
         let learned = LearnedTarget { target: learned, phase: Phase::Settled, ..learner.learned() };
         Box::new(report(learning, &learned, Some(averages), learner.state(Duration::ZERO)))
     });
-    let decision = Decision::new(workload.key.clone(), result, false, 1, None, runtime::clock::unix_millis());
+    let decision = Decision::new(workload.key.clone(), result, false, 1, None, at);
     values.decisions.publish(Decision { learning, ..decision });
 }
 
