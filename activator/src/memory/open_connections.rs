@@ -7,8 +7,7 @@
 //!
 //! Requests lock nothing: they change counters of their connection. Its position is that of an
 //! earlier use until a search comes across it and moves it. So a position is never later than the
-//! last use, and the first connection whose position is right is the one that is idle for the
-//! longest time.
+//! last use, and the first connection in its right position is idle for the longest time.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -4,7 +4,7 @@ use tokio::time::{advance, timeout};
 
 use super::*;
 
-/// A permit whose drop is visible in its count.
+/// A permit with a count that shows its drop.
 type Permit = Arc<()>;
 
 fn connections() -> Arc<OpenConnections<Permit>> {

@@ -121,7 +121,7 @@ async fn read(response: Response<Incoming>) -> Result<usize> {
     Ok(response.into_body().collect().await?.to_bytes().len())
 }
 
-/// An upload whose next frame is sent when the server has taken the ones before.
+/// An upload that sends its next frame when the server has taken the ones before.
 fn upload() -> (mpsc::Sender<()>, RequestBody) {
     let (frames, requested) = mpsc::channel(1);
     let requested =

@@ -46,7 +46,7 @@ impl Removed {
         Ok(Self { replicas, settings })
     }
 
-    /// Stops all components, whose Services then have no endpoints, and deletes all ConfigMaps.
+    /// Stops all components, so that their Services have no endpoints, and deletes all ConfigMaps.
     async fn remove(&self, client: &Client) -> Result<()> {
         for (component, _) in &self.replicas {
             scale_component(client, component, 0).await?;
