@@ -130,13 +130,13 @@ mod tests {
         settings
     }
 
-    /// The spec of a workload whose user gave this target.
+    /// The spec of a workload with this target of the user.
     fn given(target: f64, container_concurrency: u32, settings: &Settings) -> LearningSpec {
         let target = MetricTarget::of(target, MetricName::Concurrency, container_concurrency, settings);
         LearningSpec::new(settings, target, container_concurrency, true)
     }
 
-    /// The spec of a workload whose user gave none.
+    /// The spec of a workload without a target of the user.
     fn free(container_concurrency: u32, settings: &Settings) -> LearningSpec {
         let target = MetricTarget::resolve(MetricName::Concurrency, container_concurrency, settings);
         LearningSpec::new(settings, target, container_concurrency, false)

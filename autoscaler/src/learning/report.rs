@@ -45,6 +45,12 @@ pub struct LearningReport {
 // === impl LearningReport ===
 
 impl LearningReport {
+    /// A copy without the checkpoint, which is not copied first.
+    #[must_use]
+    pub fn without_checkpoint(&self) -> Self {
+        Self { evidence: self.evidence.clone(), checkpoint: None, ..*self }
+    }
+
     /// Whether another report has the same mode and phase, and nearly the same target. Other
     /// differences can wait.
     pub fn is_like(&self, other: &Self) -> bool {

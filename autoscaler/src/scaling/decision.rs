@@ -79,9 +79,8 @@ impl Decision {
     /// The decision without the checkpoint of learning, which may be larger than all else in it.
     #[must_use]
     pub fn without_checkpoint(&self) -> Self {
-        let learning = self.learning.as_deref();
-        let learning = learning.map(|report| Box::new(LearningReport { checkpoint: None, ..report.clone() }));
-        Self { learning, ..self.clone() }
+        let learning = self.learning.as_deref().map(|report| Box::new(report.without_checkpoint()));
+        Self { key: self.key.clone(), learning, ..*self }
     }
 
     /// Whether two decisions are equal apart from their averages, times and evidence.

@@ -28,7 +28,7 @@ impl Workload {
         Self { learner, second: T0, service: 0.1, slowness: 1.0, pods: 10, in_force: None }
     }
 
-    /// A workload whose learned target is only recommended.
+    /// A workload with a learned target that is only recommended.
     fn recommending(user_target: f64) -> Self {
         let mut workload = Self { in_force: Some(user_target), ..Self::new(user_target) };
         workload.learner.set_in_force(false);

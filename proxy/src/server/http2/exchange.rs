@@ -1,6 +1,6 @@
 //! Exchange: one stream, from its request's head to the end of its response.
 //!
-//! A response whose body is complete leaves with one poll, in one write with its head.
+//! A response with a complete body leaves with one poll, in one write with its head.
 
 use std::convert::Infallible;
 use std::future::Future;
