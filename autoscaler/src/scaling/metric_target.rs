@@ -77,6 +77,14 @@ impl MetricTarget {
         Self { target, total: limit(metric, container_concurrency).unwrap_or_else(whole) }
     }
 
+    /// Another target of the same pods, as a learned one. The total changes in proportion, up to
+    /// `container_concurrency`, above which no pod serves requests; 0 is no limit.
+    #[must_use]
+    pub fn with_target(self, target: f64, container_concurrency: u32) -> Self {
+        let most = limit(MetricName::Concurrency, container_concurrency).unwrap_or(f64::MAX);
+        Self { target, total: (self.total * (target / self.target)).min(most) }
+    }
+
     /// The target in thousandths, the unit in which the HPA divides. At least 1.
     pub fn milli(&self) -> i64 {
         // Rounded to the nearest, so that a target given in thousandths comes back unchanged. `as`
@@ -174,6 +182,16 @@ mod tests {
         assert_eq!(of("140", RequestsPerSecond, 10), MetricTarget { target: 140.0, total: 200.0 });
         let half = MetricTarget::given("70", Concurrency, 0, &settings(70.0, 100.0, None, Some("50")));
         assert_eq!(half, Ok(MetricTarget { target: 70.0, total: 140.0 }));
+    }
+
+    #[test]
+    fn other_target_changes_total_in_proportion_up_to_the_limit() {
+        let given = MetricTarget { target: 20.0, total: 40.0 };
+        assert_eq!(given.with_target(5.0, 0), MetricTarget { target: 5.0, total: 10.0 });
+        assert_eq!(given.with_target(30.0, 50), MetricTarget { target: 30.0, total: 50.0 });
+        assert_eq!(given.with_target(20.0, 0), given);
+        let large = MetricTarget { target: 1e-3, total: f64::MAX }.with_target(1e6, 0);
+        assert_eq!(large.total, f64::MAX, "finite");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use autoscaler::Decision;
 use autoscaler::scaling::decider::DeciderSpec;
+use autoscaler::scaling::metric_target::MetricTarget;
 use autoscaler::settings::LearnTarget;
 
 use crate::watches::workloads::Workload;
@@ -56,10 +57,10 @@ pub fn spec_in_force(workload: &Workload, target: Option<TargetInForce>) -> Cow<
     match target {
         None => Cow::Borrowed(spec),
         Some(TargetInForce(target)) => {
-            let total = spec.total * (target / spec.target);
-            // What the pods can carry at most has its limit in their container concurrency.
-            let most = workload.container_concurrency.map_or(f64::MAX, f64::from);
-            Cow::Owned(DeciderSpec { target, total: total.min(most), ..spec.clone() })
+            let user = MetricTarget { target: spec.target, total: spec.total };
+            let limit = workload.container_concurrency.unwrap_or(0);
+            let MetricTarget { target, total } = user.with_target(target, limit);
+            Cow::Owned(DeciderSpec { target, total, ..spec.clone() })
         }
     }
 }

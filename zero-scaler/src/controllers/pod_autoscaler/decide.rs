@@ -15,6 +15,7 @@ use autoscaler::scaling::scale_to_zero::{
     self as zero, ActivePhase, RequestDemand, ScaleToZeroStep, StayReason,
 };
 
+use super::learning;
 use super::observe::ObservedWorkload;
 use crate::kubernetes::conditions::{self, INITIALIZED};
 use crate::scaling::last_activation::{ACTIVE, is_parked_at_zero, last_activation};
@@ -329,9 +330,13 @@ fn mode_before(observed: &ObservedWorkload) -> Option<SksMode> {
     observed.serverless_service.as_ref().map(|sks| sks.spec.mode)
 }
 
-/// The value of the metric that one pod can carry; 0 if the target is invalid.
+/// The value of the metric that one pod can carry, by the target in force; 0 if the user's is
+/// invalid.
 fn pod_capacity(observed: &ObservedWorkload) -> f64 {
-    observed.autoscaler.spec.target(&observed.settings).map_or(0.0, |target| target.total)
+    let spec = &observed.autoscaler.spec;
+    let Ok(given) = spec.target(&observed.settings) else { return 0.0 };
+    let learned = learning::target_in_force(observed);
+    learned.map_or(given, |learned| given.with_target(learned, spec.container_concurrency)).total
 }
 
 /// Number of pods that must be ready for the workload to be active.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use autoscaler::api::{PodAutoscaler, ServerlessService, StartFailure};
+use autoscaler::api::{LearningStatus, PodAutoscaler, ServerlessService, StartFailure};
+use autoscaler::learning::{LearningReport, Phase};
 use autoscaler::scaling::pod_start::StartCause;
-use autoscaler::settings::AutoscalerConfig;
-use autoscaler::settings::Settings;
+use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings};
 use autoscaler::{Decision, Key, Protocol};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -326,6 +326,67 @@ fn unreadable_target_keeps_size_and_mode() {
     let ready = condition(&status.conditions, "Ready").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "TargetNotFound"));
     assert_eq!(status.replicas, Some(1));
+}
+
+/// The report of a learned target for a user's target of 70.
+fn learned(mode: LearnTarget, target: f64) -> Option<Box<LearningReport>> {
+    Some(Box::new(LearningReport {
+        mode,
+        user_target: 70.0,
+        target,
+        phase: Phase::Settled,
+        confidence: 1.0,
+        evidence: String::new(),
+        pods_with_user_target: 1,
+        pods_with_target: 1,
+        changes: 1,
+        reverts: 0,
+        checkpoint: None,
+    }))
+}
+
+#[test]
+fn number_of_activators_follows_the_target_in_force() {
+    use LearnTarget::{Apply, Recommend};
+    let activators = |setting: &str, limit, report: Option<Box<LearningReport>>| {
+        let observed = ObservedWorkload {
+            decision: Some(Decision { learning: report, ..decision(8, None) }),
+            ..observed(8, &[])
+        };
+        let observed = edited(observed, |autoscaler| {
+            annotate(autoscaler, "learn-target", setting);
+            autoscaler.spec.container_concurrency = limit;
+        });
+        decide(&observed, None).activators
+    };
+    // Of 100 requests each: eight pods of 100, or of 400, and a burst of 211.
+    assert_eq!(activators("Apply", 0, None), 11, "without a report");
+    assert_eq!(activators("Apply", 0, learned(Apply, 280.0)), 35);
+    assert_eq!(activators("Apply", 120, learned(Apply, 280.0)), 12, "the container concurrency");
+    assert_eq!(activators("Recommend", 0, learned(Recommend, 280.0)), 11);
+    assert_eq!(activators("Apply", 0, learned(Recommend, 280.0)), 11, "of the former mode");
+    assert_eq!(activators("Off", 0, learned(Apply, 280.0)), 11);
+    for unusable in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(activators("Apply", 0, learned(Apply, unusable)), 11, "{unusable}");
+    }
+}
+
+#[test]
+fn number_of_activators_without_decision_follows_the_status() {
+    let workload = edited(ObservedWorkload { decision: None, ..observed(8, &[]) }, |autoscaler| {
+        annotate(autoscaler, "learn-target", "Apply");
+        let status = LearningStatus {
+            mode: LearnTarget::Apply,
+            recommended_target: Some("280".to_owned()),
+            ..LearningStatus::default()
+        };
+        autoscaler.status.as_mut().unwrap().learning = Some(status);
+    });
+    assert_eq!(decide(&workload, None).activators, 35);
+    assert_eq!(
+        decide(&ObservedWorkload { decision: Some(decision(8, None)), ..workload }, None).activators,
+        11
+    );
 }
 
 #[test]

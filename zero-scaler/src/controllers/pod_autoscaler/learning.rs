@@ -51,6 +51,20 @@ pub(super) fn known_target(observed: &ObservedWorkload) -> f64 {
     before(observed).and_then(LearningStatus::target).or(user_target).unwrap_or_default()
 }
 
+/// The learned target that the pods are scaled by; `None` where it is the user's. Without a
+/// decision it is that of the status.
+pub(super) fn target_in_force(observed: &ObservedWorkload) -> Option<f64> {
+    let ObservedWorkload { autoscaler, settings, .. } = observed;
+    if !autoscaler.spec.learns(settings) || settings.learn_target != LearnTarget::Apply {
+        return None;
+    }
+    let (mode, target) = match &observed.decision {
+        Some(decision) => decision.learning.as_ref().map(|report| (report.mode, report.target))?,
+        None => before(observed).and_then(|status| Some((status.mode, status.target()?)))?,
+    };
+    (mode == LearnTarget::Apply && target.is_finite() && target > 0.0).then_some(target)
+}
+
 /// The event of a target that is far from the last reported one.
 pub(super) fn event(learned: &LearningStatus, last: f64, target: f64) -> (Reason, String) {
     let quantity = |target| milli_from_f64(target).map(format_milli).unwrap_or_default();
