@@ -10,6 +10,7 @@ mod steps;
 use std::time::Duration;
 
 pub use state::LearnerState;
+use state::MeasuredObjective;
 
 use super::bounds::LearningSpec;
 use super::bracket::Bracket;
@@ -31,8 +32,6 @@ const FADING: f64 = 0.996;
 const AT_LOAD: f64 = 0.6;
 /// Age after which a stored state is of no use.
 const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Relative difference of two user's targets that is one of their JSON texts.
-const SAME_TARGET: f64 = 1e-9;
 /// Factor on the target at an out-of-memory kill.
 const AFTER_KILL: f64 = 0.7;
 
@@ -132,25 +131,32 @@ impl Learner {
     }
 
     /// A learner with a stored state. It keeps the target, and measures it anew. A state of another
-    /// epoch, of another user's target, or that is damaged or old is not used.
+    /// epoch, of another user's target or objective, or that is damaged or old is not used. Of a state
+    /// without any objective the results are not used.
     pub fn restore(spec: LearningSpec, epoch: u64, state: LearnerState, now: Duration) -> Self {
         let mut learner = Self::new(spec, epoch);
         let age = now.saturating_sub(state.saved_at);
-        let same_target = (state.user_target / spec.user_target - 1.0).abs() < SAME_TARGET;
-        let same = state.epoch == epoch && same_target;
+        let same = state.epoch == epoch && state.has_target_of(&spec);
         let valid = state.curve.is_valid() && state.bracket.is_valid() && state.target.is_finite();
         if same && age <= STORED_FOR && valid {
             learner.target = spec.clamp(state.target);
             learner.memory_cap = state.memory_cap;
-            learner.bracket = state.bracket;
-            learner.curve = state.curve;
             if state.reverted {
                 learner.phase = Phase::Reverted;
-            } else if state.settled {
-                learner.phase = Phase::Settled;
+            }
+            if state.objective.is_some() {
+                learner.restore_results(state);
             }
         }
         learner
+    }
+
+    fn restore_results(&mut self, state: LearnerState) {
+        self.bracket = state.bracket;
+        self.curve = state.curve;
+        if state.settled && !state.reverted {
+            self.phase = Phase::Settled;
+        }
     }
 
     /// The state to store for a restart.
@@ -159,6 +165,7 @@ impl Learner {
             epoch: self.epoch,
             target: self.target,
             user_target: self.spec.user_target,
+            objective: Some(MeasuredObjective::of(&self.spec)),
             memory_cap: self.memory_cap,
             settled: self.phase == Phase::Settled,
             reverted: self.phase == Phase::Reverted,

@@ -142,17 +142,19 @@ fn stored_states() -> impl Strategy<Value = String> {
     let number = || prop_oneof![3 => 0.0..200.0, 1 => -1e9..1e9, 1 => Just(0.0), 1 => Just(1e300)];
     let bins = prop::collection::vec((0..48_usize, prop::array::uniform5(number())), 0..9);
     let tried = || prop::option::of((number(), number()));
-    (number(), prop::option::of(number()), any::<(bool, bool)>(), tried(), tried(), bins).prop_map(
-        |(target, memory_cap, (settled, reverted), good, bad, bins)| {
+    (number(), prop::option::of(number()), any::<(bool, bool, bool)>(), tried(), tried(), bins).prop_map(
+        |(target, memory_cap, (settled, reverted, is_known), good, bad, bins)| {
             let tried = |tried: Option<(f64, f64)>| {
                 tried.map(|(target, severity)| {
                     let at = serde_json::json!({"secs": 1_600_000_000, "nanos": 0});
                     serde_json::json!({"target": target, "severity": severity, "at": at})
                 })
             };
+            // Also as an earlier version stored it.
+            let objective = is_known.then(|| serde_json::json!({"budget": 0.05, "threshold": null}));
             serde_json::json!({
                 "epoch": 0, "target": target, "userTarget": 20.0, "memoryCap": memory_cap,
-                "settled": settled, "reverted": reverted,
+                "objective": objective, "settled": settled, "reverted": reverted,
                 "bracket": {"good": tried(good), "bad": tried(bad)}, "curve": bins,
                 "savedAt": {"secs": 1_600_000_000, "nanos": 0},
             })

@@ -256,6 +256,47 @@ fn restart_keeps_target_and_other_settings_discard_it() {
 }
 
 #[test]
+fn state_of_another_objective_is_not_used() {
+    let mut workload = Workload::new(2.5);
+    workload.learner.set_spec(LearningSpec {
+        threshold: Some(Duration::from_millis(300)),
+        objective: Some(MissBudget(1.0 - 0.95)),
+        ..workload.learner.spec
+    });
+    workload.run(600);
+    let (spec, now) = (workload.learner.spec, workload.now());
+    let json = serde_json::to_string(&workload.learner.state(now)).unwrap();
+    let restored = |spec| Learner::restore(spec, 0, serde_json::from_str(&json).unwrap(), now);
+    assert_ne!(workload.target(), 2.5);
+    assert_eq!(restored(spec).target, workload.target());
+    assert!(restored(spec).curve != LoadCurve::default());
+    for other in [
+        LearningSpec { objective: None, threshold: None, ..spec },
+        LearningSpec { objective: Some(MissBudget(0.01)), ..spec },
+        LearningSpec { threshold: Some(Duration::from_millis(200)), ..spec },
+    ] {
+        let learner = restored(other);
+        assert_eq!((learner.target, learner.curve, learner.bracket.good), (2.5, LoadCurve::default(), None));
+    }
+}
+
+#[test]
+fn state_without_objective_keeps_target_and_no_results() {
+    let mut workload = Workload::new(2.5);
+    workload.run(600);
+    workload.learner.out_of_memory(workload.now());
+    let (spec, now) = (workload.learner.spec, workload.now());
+    let mut json = serde_json::to_value(workload.learner.state(now)).unwrap();
+    assert!(json.as_object_mut().unwrap().remove("objective").is_some());
+    let learner = Learner::restore(spec, 0, serde_json::from_value(json).unwrap(), now);
+    assert_eq!((learner.target, learner.memory_cap), (workload.target(), workload.learner.memory_cap));
+    assert_eq!(
+        (learner.curve, learner.bracket.good, learner.phase),
+        (LoadCurve::default(), None, Phase::Observing)
+    );
+}
+
+#[test]
 fn out_of_memory_kill_lowers_target_for_the_epoch() {
     let mut workload = Workload::new(2.5);
     workload.run(30);
