@@ -3,6 +3,7 @@
 pub(crate) mod app_connections;
 pub(crate) mod error_response;
 mod forwarding;
+mod grpc_status;
 pub(crate) mod handler;
 pub(crate) mod request_body;
 mod response_body;

@@ -107,6 +107,7 @@ async fn requests_are_reported_by_how_they_end() {
         stream_that_the_client_leaves_has_no_time(),
         client_that_gives_up_is_a_miss_and_no_error(),
         failure_of_the_app_is_an_error(),
+        grpc_status_of_a_failure_is_an_error_in_trailers_and_head(),
         incomplete_response_of_the_app_is_an_error(),
         response_cut_at_a_timeout_is_an_error_unless_the_client_stalls(),
         tunnels_and_rejected_requests_are_no_ends(),
@@ -187,6 +188,28 @@ async fn failure_of_the_app_is_an_error() {
         assert!(sums.errors > 0.4 && sums.errors == sums.completions, "{version:?} {sums:?}");
         assert_eq!(sums.misses, 0.0);
     }))
+    .await;
+}
+
+async fn grpc_status_of_a_failure_is_an_error_in_trailers_and_head() {
+    join_all([("/grpc/0", 0.0), ("/grpc/5", 0.0), ("/grpc/14", 1.0), ("/grpc-head/14", 1.0)].map(
+        async |(path, share)| {
+            let app = TestApp::start().await;
+            let sidecar = Sidecar::start(app.address, &[]).await;
+            let call = async {
+                let response = within(send(sidecar.at.traffic, versioned(path, Version::HTTP_2))).await;
+                assert_eq!(response.status(), StatusCode::OK);
+                let has_status = |headers: &http::HeaderMap| headers.contains_key("grpc-status");
+                let in_head = has_status(response.headers());
+                let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
+                assert_ne!(body.trailers().is_some_and(has_status), in_head, "{path}");
+                assert_eq!(in_head, path.starts_with("/grpc-head"), "{path}");
+            };
+            let sums = Totals::of(&sidecar, call).await;
+            assert!(sums.completions > 0.4, "{path} {sums:?}");
+            assert_eq!((sums.errors, sums.misses), (share * sums.completions, 0.0), "{path}");
+        },
+    ))
     .await;
 }
 

@@ -16,6 +16,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_client::ResponseBody;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::grpc_status;
 use super::timeouts::{RequestTimer, TimeoutExceeded};
 use crate::stats::request_counter::InFlightRequest;
 
@@ -80,13 +81,12 @@ impl TimedResponseBody {
         in_flight: Option<InFlightRequest>,
         timer: RequestTimer,
     ) -> Response<Self> {
-        response.map(|body| {
-            let mut live = LiveBody { body, in_flight, timer };
-            if live.body.is_end_stream() {
-                live.complete();
-            }
-            Self(BodyState::Fresh(live))
-        })
+        let (head, body) = response.into_parts();
+        let mut live = LiveBody { body, in_flight, timer };
+        if live.body.is_end_stream() {
+            live.end(grpc_status::is_server_failure(&head.headers));
+        }
+        Response::from_parts(head, Self(BodyState::Fresh(live)))
     }
 
     /// Shares the body with the timeout list.
@@ -168,24 +168,26 @@ impl LiveBody {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         match &polled {
             Poll::Pending => return Poll::Pending,
-            Poll::Ready(Some(Err(_))) => self.fail(),
-            // A caller that sees `is_end_stream` need not poll again.
-            Poll::Ready(Some(Ok(_))) if !self.body.is_end_stream() => {}
-            Poll::Ready(_) => self.complete(),
+            Poll::Ready(Some(Err(_))) => self.end(true),
+            Poll::Ready(Some(Ok(frame))) => {
+                let failed = frame.trailers_ref().is_some_and(grpc_status::is_server_failure);
+                // A caller that sees `is_end_stream` need not poll again.
+                if failed || self.body.is_end_stream() {
+                    self.end(failed);
+                }
+            }
+            Poll::Ready(None) => self.end(false),
         }
         self.timer.touch();
         polled.map_err(ResponseBodyError::App)
     }
 
-    fn complete(&mut self) {
-        if let Some(mut in_flight) = self.in_flight.take() {
-            in_flight.complete();
-        }
-    }
-
-    fn fail(&mut self) {
-        if let Some(mut in_flight) = self.in_flight.take() {
-            in_flight.fail();
+    /// Ends the request.
+    fn end(&mut self, failed: bool) {
+        match self.in_flight.take() {
+            Some(mut in_flight) if failed => in_flight.fail(),
+            Some(mut in_flight) => in_flight.complete(),
+            None => {}
         }
     }
 
@@ -234,7 +236,7 @@ impl Wake for SharedBody {
         drop(stream);
         // Without a waiting connection it is the client that stalls, and the app did not fail.
         if let (Some(mut live), Some(task)) = (live, task) {
-            live.fail();
+            live.end(true);
             drop(live);
             task.wake();
         }

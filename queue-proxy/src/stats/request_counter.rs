@@ -49,7 +49,7 @@ pub(crate) struct InFlightRequest {
 enum ResponseState {
     Incomplete,
     Complete,
-    /// The app did not complete it, or not in time.
+    /// The app did not complete it, or not in time, or its gRPC status is a failure.
     Failed,
 }
 
@@ -160,7 +160,8 @@ impl InFlightRequest {
         self.response = ResponseState::Complete;
     }
 
-    /// The response body was cut, by the app or at a timeout at which the app was silent.
+    /// The response body was cut, by the app or at a timeout at which the app was silent; or it ended
+    /// with the gRPC status of a failure.
     pub(crate) fn fail(&mut self) {
         self.response = ResponseState::Failed;
     }

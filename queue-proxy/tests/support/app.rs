@@ -29,6 +29,8 @@ type Body = BoxBody<Bytes, IncomingBodyError>;
 /// - `/endless` never ends its body
 /// - `/misdirected` returns 421 with the internal header of a queue-proxy
 /// - `/upgrade` echoes on the upgraded connection
+/// - `/grpc/N` returns the gRPC status N in trailers, `/grpc-head/N` in the head of a response
+///   without a body
 /// - `/healthz` and gRPC's health service for `web` return the app's health
 pub(crate) struct TestApp {
     pub(crate) address: SocketAddr,
@@ -102,8 +104,7 @@ async fn answer(mut request: Request<IncomingBody>, gate: Arc<Semaphore>, health
             let exists = message.ends_with(b"web");
             let status = if health.failing.load(Ordering::SeqCst) { 2 } else { 1 };
             let message = Bytes::copy_from_slice(&[0, 0, 0, 0, 2, 8, status]);
-            let grpc_status = HeaderValue::from_static(if exists { "0" } else { "5" });
-            let trailers = HeaderMap::from_iter([(HeaderName::from_static("grpc-status"), grpc_status)]);
+            let trailers = grpc_status(if exists { "0" } else { "5" });
             let frames = [Frame::data(message), Frame::trailers(trailers)].map(Ok);
             let body = StreamBody::new(stream::iter(frames.into_iter().skip(usize::from(!exists))));
             Response::new(BoxBody::new(body))
@@ -149,8 +150,23 @@ async fn answer(mut request: Request<IncomingBody>, gate: Arc<Semaphore>, health
             response.headers_mut().insert(MISDIRECTED_HEADER, HeaderValue::from_static("pod"));
             response
         }
-        _ => full("ok".to_owned()),
+        path => match path.rsplit_once('/') {
+            Some(("/grpc", status)) => {
+                let frames = [Frame::data(Bytes::from_static(&[0; 5])), Frame::trailers(grpc_status(status))];
+                Response::new(BoxBody::new(StreamBody::new(stream::iter(frames.map(Ok)))))
+            }
+            Some(("/grpc-head", status)) => {
+                let mut response = Response::new(Empty::new().map_err(|never| match never {}).boxed());
+                *response.headers_mut() = grpc_status(status);
+                response
+            }
+            _ => full("ok".to_owned()),
+        },
     }
+}
+
+fn grpc_status(status: &str) -> HeaderMap {
+    HeaderMap::from_iter([(HeaderName::from_static("grpc-status"), status.parse().unwrap())])
 }
 
 fn full(text: String) -> Response<Body> {
