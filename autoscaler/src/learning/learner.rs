@@ -4,11 +4,13 @@
 //! [`decide`](Learner::decide) with each decision. Steps happen at the end of a block of ten
 //! seconds; the child module `steps` has them.
 
+mod failures;
 mod state;
 mod steps;
 
 use std::time::Duration;
 
+use failures::Failures;
 pub use state::LearnerState;
 use state::MeasuredObjective;
 
@@ -60,6 +62,7 @@ pub struct Learner {
     regime: Regime,
     curve: LoadCurve,
     trial: Trial,
+    failures: Failures,
     /// All seconds since the last change, at load or not.
     aftermath: Trial,
     /// Those of them in which the pods were overloaded.
@@ -115,6 +118,7 @@ impl Learner {
             regime: Regime::default(),
             curve: LoadCurve::default(),
             trial: Trial::default(),
+            failures: Failures::default(),
             aftermath: Trial::default(),
             overloaded: 0,
             bracket: Bracket::default(),
@@ -221,6 +225,10 @@ impl Learner {
             pressure.include(pod);
         }
         self.shadow.add_requests(all.completions, all.misses);
+        self.failures.add(&all);
+        if self.fails() {
+            return self.stop_at_failures(at);
+        }
         if all.seconds > 0.0 {
             self.regime.add(&all);
             self.aftermath.add(&all, pressure);
@@ -327,9 +335,15 @@ impl Learner {
         }
     }
 
+    /// Whether too many requests fail, in a workload without an objective.
+    fn fails(&self) -> bool {
+        self.spec.objective.is_none() && self.failures.are_many()
+    }
+
     fn refresh_phase(&mut self, now: Duration) {
         let reason = match self.feed.fault(now) {
             Some(fault) => Some(fault),
+            None if self.fails() => Some(FreezeReason::FailedRequests),
             None if self.regime.is_unstable(now) => Some(FreezeReason::ServiceTimeChanged),
             None if now < self.frozen_until => Some(FreezeReason::NotConcurrency),
             None => None,

@@ -28,6 +28,8 @@ pub enum FreezeReason {
     ClockJump,
     /// Too many sidecars do not report the ends of requests.
     OldSidecars,
+    /// Too many requests fail, and there is no objective that they miss.
+    FailedRequests,
     /// The throughput at the same load changed: a slow dependency, or another mix of requests.
     ServiceTimeChanged,
     /// Less load on a pod does not make its responses faster.

@@ -58,6 +58,7 @@ fn reason(phase: Phase) -> Option<&'static str> {
         Phase::Frozen(FreezeReason::Gap) => "data of the pods are missing",
         Phase::Frozen(FreezeReason::ClockJump) => "the clock was set",
         Phase::Frozen(FreezeReason::OldSidecars) => "sidecars do not report the times of requests",
+        Phase::Frozen(FreezeReason::FailedRequests) => "more than 2 % of the requests fail",
         Phase::Frozen(FreezeReason::ServiceTimeChanged) => {
             "requests take longer at the same load: a slow dependency, or other requests"
         }

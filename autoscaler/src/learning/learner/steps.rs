@@ -152,6 +152,15 @@ impl Learner {
         }
     }
 
+    /// Restores the target before a raise if requests fail, and discards these seconds. However long
+    /// ago the raise was: without an objective, nothing else shows that it went too far.
+    pub(super) fn stop_at_failures(&mut self, at: Duration) {
+        if self.raised_last() && self.phase != Phase::Reverted {
+            self.restore_good(SEVERE, at);
+        }
+        self.discard_trial(at);
+    }
+
     /// Returns to the user's target if the learned one was worse for an hour.
     pub(super) fn compare_with_user(&mut self, hour: HourResult, at: Duration) {
         let user = self.spec.start();

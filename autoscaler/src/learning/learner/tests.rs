@@ -17,6 +17,10 @@ struct Workload {
     /// Factor on the time of every request, whatever its pod's load is.
     slowness: f64,
     pods: usize,
+    /// Whether a pod refuses requests at once when all servers are busy.
+    sheds: bool,
+    /// Share of requests that fail at once, whatever the load is.
+    failing: f64,
     /// The target by which the pods are scaled, if it is not the learned one.
     in_force: Option<f64>,
 }
@@ -25,7 +29,23 @@ impl Workload {
     fn new(user_target: f64) -> Self {
         let objective = Some(MissBudget(0.05));
         let learner = Learner::new(LearningSpec { user_target, objective, ..LearningSpec::default() }, 0);
-        Self { learner, second: T0, service: 0.1, slowness: 1.0, pods: 10, in_force: None }
+        Self {
+            learner,
+            second: T0,
+            service: 0.1,
+            slowness: 1.0,
+            pods: 10,
+            sheds: false,
+            failing: 0.0,
+            in_force: None,
+        }
+    }
+
+    /// A workload without an objective.
+    fn without_objective(user_target: f64) -> Self {
+        let mut workload = Self::new(user_target);
+        workload.learner.set_spec(LearningSpec { objective: None, ..workload.learner.spec });
+        workload
     }
 
     /// A workload with a learned target that is only recommended.
@@ -44,11 +64,15 @@ impl Workload {
     fn pod(&self, index: usize) -> PodSecond {
         let target = self.in_force.unwrap_or_else(|| self.target());
         let spread = 0.7 + 0.6 * ((index as u64 * 7 + self.second * 3) % 10) as f64 / 10.0;
-        let concurrency = target * spread;
+        let offered = target * spread;
+        let concurrency = if self.sheds { offered.min(SERVERS) } else { offered };
         let time = self.service * self.slowness * (concurrency / SERVERS).max(1.0);
-        let completions = concurrency / time;
-        let misses = completions * (-0.3 / time).exp();
-        let app = AppSecond { completions, seconds: completions * time, misses: misses * 0.2, errors: 0.0 };
+        let served = concurrency / time;
+        let errors = (offered - concurrency) / time + self.failing * served;
+        let completions = served + errors;
+        let misses = served * (-0.3 / time).exp() * 0.2;
+        let misses = if self.learner.spec.objective.is_some() { misses } else { 0.0 };
+        let app = AppSecond { completions, seconds: served * time, misses, errors };
         PodSecond {
             age: Duration::from_secs(600),
             concurrency,
@@ -198,6 +222,51 @@ fn old_sidecars_freeze_target_with_objective() {
     }
     assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::OldSidecars));
     assert_eq!(workload.target(), 2.5);
+}
+
+#[test]
+fn app_that_sheds_load_keeps_a_target_at_which_it_serves_nearly_all() {
+    let mut workload = Workload { sheds: true, ..Workload::without_objective(4.0) };
+    workload.run(2 * 3600);
+    let learned = workload.learned();
+    // A pod sheds from 1.3 times its target: above 8 nearly all seconds have refused requests.
+    assert!((4.0..8.0).contains(&learned.target), "{learned}");
+}
+
+#[test]
+fn failed_requests_freeze_target_without_objective() {
+    let mut workload = Workload::without_objective(4.0);
+    workload.run(600);
+    let before = workload.learned();
+    workload.failing = 0.1;
+    workload.run(1200);
+    let learned = workload.learned();
+    assert_eq!(learned.phase, Phase::Frozen(FreezeReason::FailedRequests), "{learned}");
+    assert!(learned.target <= before.target && learned.changes <= before.changes + 1, "{before}, {learned}");
+    workload.failing = 0.0;
+    workload.run(300);
+    assert!(!matches!(workload.learned().phase, Phase::Frozen(_)), "{}", workload.learned());
+}
+
+#[test]
+fn failed_requests_restore_target_before_a_raise_however_long_ago() {
+    let mut workload = Workload::without_objective(4.0);
+    workload.run(30);
+    workload.learner.change_to(5.0, ChangeKind::Raise, workload.now());
+    workload.learner.phase = Phase::Settled;
+    workload.failing = 0.1;
+    workload.second += 4;
+    workload.run(60);
+    assert_eq!(workload.target(), 4.0, "{}", workload.learned());
+}
+
+#[test]
+fn failed_requests_are_misses_with_an_objective() {
+    let mut workload = Workload { failing: 0.1, ..Workload::new(4.0) };
+    workload.run(600);
+    let learned = workload.learned();
+    assert_ne!(learned.phase, Phase::Frozen(FreezeReason::FailedRequests));
+    assert!(learned.target <= 4.0 && learned.misses > 0.05, "{learned}");
 }
 
 #[test]
