@@ -200,7 +200,7 @@ test-hostile-short: ## Attack all ports at once, each attack for some seconds
 
 # With the HPA at its stock period. ARGS=--help lists the scenarios and their lengths.
 .PHONY: soak
-soak: images cluster-ready ## Run long scenarios on a cluster and check their bounds (90 minutes; ARGS='--only crowd,wakes --wakes 10')
+soak: images cluster-ready ## Run long scenarios on a cluster and check their bounds (105 minutes; ARGS='--only crowd,wakes --wakes 10')
 	cargo build --release --locked --bin soak
 	tests/system/on-cluster rouse-soak -- $(CARGO_TARGET_DIR)/release/soak $(ARGS)
 

@@ -1,5 +1,7 @@
-//! What the tests scale: Deployments with the sample app, and custom resources without pods.
+//! What the tests scale: Deployments with the sample app, and custom resources without pods; and
+//! what is reported about them.
 
 pub mod hpa_status;
+pub mod learning;
 pub mod scale_target;
 pub mod workload;

@@ -36,6 +36,9 @@ pub(crate) struct Lengths {
     /// Requests a second while components are restarted and killed
     #[arg(long, default_value_t = 200.0)]
     pub(crate) steady_rate: f64,
+    /// Minutes in which targets are learned
+    #[arg(long, default_value_t = 15)]
+    pub(crate) learning_minutes: u64,
     /// Seconds of each fault
     #[arg(long, default_value_t = 120)]
     pub(crate) fault_seconds: u64,
@@ -58,6 +61,8 @@ pub(crate) enum Scenario {
     Wakes,
     /// Wakes half a second after the leaders were killed
     Leaders,
+    /// User's targets four times too low and too high, of an app with a known knee
+    Learning,
     /// Lost and delayed packets, partitions, and a kill every 20 seconds
     Faults,
 }

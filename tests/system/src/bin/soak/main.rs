@@ -11,6 +11,7 @@ mod crowd;
 mod cycles;
 mod faults;
 mod leaders;
+mod learning;
 mod report;
 mod restarts;
 mod size_changes;
@@ -47,6 +48,7 @@ impl Scenario {
             Self::Burst => Box::pin(burst::run(client, lengths, report)),
             Self::Wakes => Box::pin(wakes::run(client, lengths, report)),
             Self::Leaders => Box::pin(leaders::run(client, lengths, report)),
+            Self::Learning => Box::pin(learning::run(client, lengths, report)),
             Self::Faults => Box::pin(faults::run(client, lengths, report)),
         }
     }

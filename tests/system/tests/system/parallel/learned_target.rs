@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::Value;
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::traffic::load::{Load, ensure_all_ok, until_first_response};
-use system_tests::traffic::metric::{API, get_json};
+use system_tests::workloads::learning::{learning, number};
 use system_tests::workloads::workload::{Workload, replicas, state};
 
 /// Enough for a pod's start on a loaded machine.
@@ -57,9 +57,7 @@ async fn learn(
     until_first_response(&url, namespace, POD_START).await?;
     let responses = Load::concurrency(&url, CLIENTS, WORK, LOAD).run(namespace).await?;
     let size = replicas(namespace, name).await?;
-    let path = format!("{API}/namespaces/{}/why/{name}", namespace.name);
-    let why = get_json(&namespace.client, &path).await?;
-    let learning = why.get("learning").context("no learning in why")?.clone();
+    let learning = learning(namespace, name).await?;
     ensure_all_ok(&responses)?;
     let state = state(namespace, name).await;
     ensure!(expected(size), "{size} replicas after the load; {learning}; {state}");
@@ -67,8 +65,4 @@ async fn learn(
     ensure!(state.contains("recommendedTarget"), "no learned target in the status: {state}");
     println!("{mode}: {size} replicas, {learning}");
     Ok(learning)
-}
-
-fn number(learning: &Value, pointer: &str) -> Result<f64> {
-    learning.pointer(pointer).and_then(Value::as_f64).with_context(|| format!("no {pointer} in {learning}"))
 }
