@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// HPA queries per second.
     #[arg(long, default_value_t = 1_000)]
     pub(crate) queries: u32,
+    /// Whether targets are learned: the key `learn-target` of the settings.
+    #[arg(long, default_value = "Recommend", value_parser = ["Off", "Recommend", "Apply"])]
+    pub(crate) learn_target: String,
     /// Check the responses of two replicas while they are restarted one after the other, instead of
     /// measuring.
     #[arg(long)]

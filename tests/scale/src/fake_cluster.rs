@@ -36,9 +36,16 @@ pub(crate) struct WorkloadName {
 // === impl FakeCluster ===
 
 impl FakeCluster {
-    /// A cluster with `workloads` of `pods` each, served until the runtime ends.
-    pub(crate) async fn new(workloads: usize, pods: usize, directory: &Path) -> Result<Self> {
+    /// A cluster with `workloads` of `pods` each, served until the runtime ends. `learn_target` is the
+    /// setting of that name.
+    pub(crate) async fn new(
+        workloads: usize,
+        pods: usize,
+        learn_target: &str,
+        directory: &Path,
+    ) -> Result<Self> {
         let api = FakeApi::default();
+        put_settings(&api, learn_target);
         for workload in 0..workloads {
             put(&api, workload, pods);
         }
@@ -114,6 +121,15 @@ fn put(api: &FakeApi, workload: usize, pods: usize) {
     }
 }
 
+fn put_settings(api: &FakeApi, learn_target: &str) {
+    api.put(
+        &format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/config-autoscaler"),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"learn-target": learn_target},
+        }),
+    );
+}
+
 /// Publishes the CA of the aggregation layer and returns a client certificate of it.
 fn front_proxy(api: &FakeApi) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
     let key = KeyPair::generate()?;
@@ -137,10 +153,6 @@ fn front_proxy(api: &FakeApi) -> Result<(CertificateDer<'static>, PrivateKeyDer<
         },
     });
     api.put("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", map);
-    api.put(
-        &format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/config-autoscaler"),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {}}),
-    );
     let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
     Ok((certificate, key))
 }

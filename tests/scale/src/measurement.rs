@@ -23,9 +23,10 @@ const HPA_PERIOD: u32 = 15;
 const COMPLETE: f64 = 0.99;
 
 /// Columns of the table.
-pub(crate) const COLUMNS: [&str; 11] = [
+pub(crate) const COLUMNS: [&str; 12] = [
     "workloads",
     "pods",
+    "learners",
     "pod queries/s",
     "scrapes/s",
     "decisions/s",
@@ -57,6 +58,8 @@ struct Bounds {
 pub(crate) struct Measurement {
     count: WorkloadCount,
     ready: Duration,
+    /// Workloads with a learned target.
+    learners: usize,
     seconds: f64,
     pod_queries: f64,
     scrapes: f64,
@@ -111,7 +114,8 @@ pub(crate) fn measure(
 ) -> Result<Measurement> {
     let directory = args.cache.join("scale");
     std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
-    let cluster = runtime.block_on(FakeCluster::new(count.workloads, count.pods(), &directory))?;
+    let cluster =
+        runtime.block_on(FakeCluster::new(count.workloads, count.pods(), &args.learn_target, &directory))?;
     let adapter = Adapter::start(&AdapterConfig {
         binary: &args.metrics_adapter,
         kubeconfig: &cluster.kubeconfig,
@@ -138,6 +142,7 @@ pub(crate) fn measure(
         Ok(Measurement {
             count,
             ready,
+            learners: now.series("learning_phase"),
             seconds,
             pod_queries,
             scrapes: per_second("scrapes_total{outcome=\"ok\"}"),
@@ -161,6 +166,7 @@ impl Measurement {
         vec![
             self.count.name(),
             table::count((self.count.workloads * self.count.pods()) as f64),
+            table::count(self.learners as f64),
             table::count(self.pod_queries),
             table::count(self.scrapes),
             table::count(self.decisions),

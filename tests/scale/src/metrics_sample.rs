@@ -23,6 +23,13 @@ impl MetricsSample {
         self.0.get(name).copied().unwrap_or_default()
     }
 
+    /// The number of series of a family with labels.
+    pub(crate) fn series(&self, family: &str) -> usize {
+        let is_of_family =
+            |name: &&String| name.strip_prefix(family).is_some_and(|rest| rest.starts_with('{'));
+        self.0.keys().filter(is_of_family).count()
+    }
+
     /// The increase of a series since an earlier sample.
     pub(crate) fn increase_since(&self, before: &Self, name: &str) -> f64 {
         self.value(name) - before.value(name)
@@ -40,5 +47,6 @@ mod tests {
         assert_eq!(sample.value("workloads"), 3.0);
         assert_eq!(sample.increase_since(&MetricsSample::default(), "scrapes_total{outcome=\"ok\"}"), 41.0);
         assert_eq!(sample.value("other"), 0.0);
+        assert_eq!((sample.series("scrapes_total"), sample.series("scrapes")), (1, 0));
     }
 }

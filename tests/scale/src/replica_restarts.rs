@@ -61,7 +61,7 @@ pub(crate) fn run(runtime: &Runtime, args: &Args, pods: &Pods) -> Result<Vec<Str
     let directory = args.cache.join("scale");
     std::fs::create_dir_all(&directory)?;
     runtime.block_on(async {
-        let cluster = FakeCluster::new(WORKLOADS, PODS, &directory).await?;
+        let cluster = FakeCluster::new(WORKLOADS, PODS, &args.learn_target, &directory).await?;
         let (running, started) = (BTreeMap::new(), 0);
         let mut replicas =
             Replicas { args, cluster: &cluster, pods, directory: &directory, running, started };
