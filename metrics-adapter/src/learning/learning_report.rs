@@ -109,8 +109,16 @@ mod tests {
 
     #[test]
     fn evidence_of_an_unchanged_target_begins_with_the_reason() {
-        let frozen = LearnedTarget { phase: Phase::Frozen(FreezeReason::Gap), requests: 0.0, ..learned() };
-        let evidence = report_of(&frozen, 1.0).evidence;
-        assert_eq!(evidence, "data of the pods are missing; no requests at this target yet");
+        for (phase, reason) in [
+            (Phase::Frozen(FreezeReason::Gap), "data of the pods are missing"),
+            (Phase::Frozen(FreezeReason::ClockJump), "the clock was set"),
+            (Phase::Frozen(FreezeReason::OldSidecars), "sidecars do not report the times of requests"),
+            (Phase::Frozen(FreezeReason::FailedRequests), "more than 2 % of the requests fail"),
+            (Phase::Frozen(FreezeReason::NotConcurrency), "a lower target made responses no faster"),
+            (Phase::Reverted, "the learned target cost more pods, or missed the objective more"),
+        ] {
+            let evidence = report_of(&LearnedTarget { phase, requests: 0.0, ..learned() }, 1.0).evidence;
+            assert_eq!(evidence, format!("{reason}; no requests at this target yet"));
+        }
     }
 }

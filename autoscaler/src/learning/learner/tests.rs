@@ -186,6 +186,23 @@ fn gap_freezes_target_until_data_are_complete_again() {
 }
 
 #[test]
+fn target_stays_while_gaps_or_clock_jumps_repeat() {
+    for step in [10, 400, -30] {
+        let mut workload = Workload::new(2.5);
+        for _ in 0..100 {
+            workload.run(40);
+            workload.second = workload.second.saturating_add_signed(step);
+        }
+        let learned = workload.learned();
+        assert!(
+            matches!(learned.phase, Phase::Frozen(FreezeReason::Gap | FreezeReason::ClockJump)),
+            "{learned}"
+        );
+        assert_eq!((learned.target, learned.changes), (2.5, 0), "{step}");
+    }
+}
+
+#[test]
 fn clock_jump_freezes_target() {
     for jump in [-3600, 3600] {
         let mut workload = Workload::new(2.5);
@@ -222,6 +239,18 @@ fn old_sidecars_freeze_target_with_objective() {
     }
     assert_eq!(workload.learned().phase, Phase::Frozen(FreezeReason::OldSidecars));
     assert_eq!(workload.target(), 2.5);
+}
+
+#[test]
+fn old_sidecars_without_objective_do_not_freeze_target() {
+    let mut workload = Workload::without_objective(8.0);
+    for _ in 0..200 {
+        workload.second += 1;
+        let pods: Vec<_> = (0..10).map(|index| PodSecond { app: None, ..workload.pod(index) }).collect();
+        workload.learner.observe(workload.now(), &pods);
+    }
+    let learned = workload.learned();
+    assert!(!matches!(learned.phase, Phase::Frozen(_)) && learned.requests > 0.0, "{learned}");
 }
 
 #[test]
@@ -271,14 +300,16 @@ fn failed_requests_are_misses_with_an_objective() {
 
 #[test]
 fn one_quiet_pod_changes_nothing() {
-    let mut workload = Workload::new(20.0);
-    for _ in 0..3600 {
-        workload.second += 1;
-        let quiet = PodSecond { concurrency: 0.5, ..workload.pod(0) };
-        let app = AppSecond { completions: 5.0, seconds: 0.5, misses: 0.0, errors: 0.0 };
-        workload.learner.observe(workload.now(), &[PodSecond { app: Some(app), ..quiet }]);
+    for mut workload in [Workload::new(20.0), Workload::without_objective(20.0), Workload::recommending(20.0)]
+    {
+        for _ in 0..3600 {
+            workload.second += 1;
+            let quiet = PodSecond { concurrency: 0.5, ..workload.pod(0) };
+            let app = AppSecond { completions: 5.0, seconds: 0.5, misses: 0.0, errors: 0.0 };
+            workload.learner.observe(workload.now(), &[PodSecond { app: Some(app), ..quiet }]);
+        }
+        assert_eq!((workload.target(), workload.learned().changes), (20.0, 0));
     }
-    assert_eq!((workload.target(), workload.learned().changes), (20.0, 0));
 }
 
 #[test]

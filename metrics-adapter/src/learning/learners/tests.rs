@@ -1,5 +1,7 @@
+mod traces;
+
 use autoscaler::api::PodAutoscaler;
-use autoscaler::learning::Phase;
+use autoscaler::learning::{AppSecond, Phase, PodSecond};
 use autoscaler::settings::LearnTarget;
 use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
@@ -191,13 +193,36 @@ fn values_and_learners_end_with_leadership_workload_and_mode() {
 }
 
 #[test]
+fn incomplete_data_freeze_the_target_with_the_reason() {
+    let app = Some(AppSecond { completions: 100.0, seconds: 10.0, ..AppSecond::default() });
+    let old_sidecar = None;
+    for (app, missing, reason) in [
+        (app, 10, "data of the pods are missing"),
+        (app, 7200, "the clock was set"),
+        (old_sidecar, 0, "sidecars do not report the times of requests"),
+    ] {
+        let mut replica = Replica::new(None);
+        replica.pods.put_sample("a", "web:1", None);
+        let mut reports = (0..300).map(|second| {
+            let second = if second < 200 { second } else { second + missing };
+            let pod = PodSecond { age: NOW, concurrency: 10.0, arrivals: 100.0, app, ..PodSecond::default() };
+            replica.observations.record(&workload().key, NOW + Duration::from_secs(second), vec![pod; 5]);
+            replica.learn(&workload(), second).unwrap()
+        });
+        let report = reports.nth(210).unwrap();
+        assert!(report.evidence.starts_with(reason), "{reason}: {report:?}");
+        assert!(reports.all(|report| (report.target, report.changes) == (20.0, 0)));
+    }
+}
+
+#[test]
 fn workload_between_zero_and_one_pod_keeps_its_target_and_one_learner() {
     let mut replica = Replica::new(None);
     for round in 0..500 {
         let at = NOW + Duration::from_secs(round * 2);
         if round % 60 < 30 {
             replica.pods.put_sample("a", "web:1", None);
-            let second = autoscaler::learning::PodSecond { concurrency: 0.5, ..Default::default() };
+            let second = PodSecond { concurrency: 0.5, ..PodSecond::default() };
             replica.observations.record(&workload().key, at, vec![second]);
         } else {
             replica.pods.remove_sample("a");
