@@ -230,6 +230,11 @@ reference: ## Write the generated pages of docs/reference
 	    && mv docs/reference/$$page.md.new docs/reference/$$page.md || exit 1; \
 	done
 
+.PHONY: plots
+plots: ## Draw the simulated runs in docs/images
+	cargo run --quiet --release --locked --package simulator -- plot docs/images/learned-target.svg \
+	  $(addprefix tests/simulator/scenarios/plot/,low.yaml high.yaml best.yaml)
+
 .PHONY: down
 down: $(CLUSTER) ## Remove all clusters that this repository started
 	@$(CLUSTER) down --all

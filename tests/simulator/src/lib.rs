@@ -42,6 +42,7 @@ pub mod clock;
 pub mod hpa;
 pub mod load;
 pub mod metrics_adapter;
+pub mod plot;
 pub mod report;
 pub mod scenario;
 pub mod scenario_file;
