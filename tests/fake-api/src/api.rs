@@ -1,8 +1,11 @@
 //! The objects of the API, its faults, and its log of requests, as tests set and read them.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::StatusCode;
 use serde_json::Value;
 use tokio::sync::watch as latest;
 
@@ -33,6 +36,8 @@ type CreationResponse = Arc<dyn Fn(Value) -> Value + Send + Sync>;
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) outage: Option<Outage>,
+    /// Responses to reads, by path.
+    pub(crate) read_responses: HashMap<String, (StatusCode, Bytes)>,
     pub(crate) creation_responses: Vec<(String, CreationResponse)>,
     /// Paths of groups and versions, with the resources that discovery returns there.
     pub(crate) discovery: Vec<(String, Value)>,
@@ -82,6 +87,11 @@ impl FakeApi {
     /// and nothing is stored: for reviews.
     pub fn respond_to_creations(&self, path: &str, respond: impl Fn(Value) -> Value + Send + Sync + 'static) {
         self.lock().creation_responses.push((path.to_owned(), Arc::new(respond)));
+    }
+
+    /// From now on, each GET of `path` gets this response, whatever is stored: for aggregated APIs.
+    pub fn respond_to_reads(&self, path: &str, status: StatusCode, body: impl Into<Bytes>) {
+        self.lock().read_responses.insert(path.to_owned(), (status, body.into()));
     }
 
     /// Sets the resources that discovery returns at the path of a group and version

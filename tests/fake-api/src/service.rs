@@ -40,6 +40,10 @@ impl FakeApi {
             Some(Outage::Failing) => return error_response(ApiError::Broken),
             None => {}
         }
+        let read = self.lock().read_responses.get(parts.uri.path()).cloned();
+        if let Some((status, body)) = read.filter(|_| parts.method == Method::GET) {
+            return response(status, body);
+        }
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         if query.watch {
             return self.watch(&Path::of(parts.uri.path()), &query);
@@ -156,7 +160,11 @@ fn error_response(error: ApiError) -> Response {
 }
 
 fn json_response(status: StatusCode, value: &Value) -> Response {
-    let mut response = http::Response::new(UnsyncBoxBody::new(Full::new(Bytes::from(value.to_string()))));
+    response(status, Bytes::from(value.to_string()))
+}
+
+fn response(status: StatusCode, body: Bytes) -> Response {
+    let mut response = http::Response::new(UnsyncBoxBody::new(Full::new(body)));
     *response.status_mut() = status;
     response
 }
