@@ -37,6 +37,8 @@ use crate::external_metrics::auth::{self, Auth, FrontProxy};
 use crate::external_metrics::leader_forwarder::{self, LeaderForwarder};
 use crate::external_metrics::{Api, MetricValues};
 use crate::learning::observations::Observations;
+use crate::learning::resources::resource_reader::ResourceReader;
+use crate::learning::resources::resource_readings::ResourceReadings;
 use crate::metrics::Metrics;
 use crate::tls::api_service::{self, CaBundleReconciler};
 use crate::tls::certificate_resolver::CertificateResolver;
@@ -85,6 +87,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (table, workloads) = watch::channel(Arc::new(WorkloadTable::default()));
     let collector = Arc::new(Collector::default());
     let observations = Arc::new(Observations::default());
+    let resources = Arc::new(ResourceReadings::default());
     let decisions = Arc::new(DecisionStore::default());
     let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
     let history = Arc::new(DecisionHistory::default());
@@ -105,6 +108,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let scraper = StatsScraper {
         collector: collector.clone(),
         observations: observations.clone(),
+        resources: resources.clone(),
         pods: pods.clone(),
         client: ScrapeClient::new(args.pod_stats_port, Some(datagrams.clone())),
         workloads: workloads.clone(),
@@ -112,6 +116,15 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     spawn_on(&collector_thread, &mut tasks, datagrams.receive());
     spawn_on(&collector_thread, &mut tasks, scrape_loop::run(scraper, pokes.clone()));
+    let resource_reader = ResourceReader {
+        client: client.clone(),
+        pods: pods.clone(),
+        workloads: workloads.clone(),
+        readings: resources.clone(),
+        leadership: leadership.clone(),
+        metrics: metrics.resources.clone(),
+    };
+    tasks.spawn(resource_reader.run());
     let multi_scaler = MultiScaler {
         collector: collector.clone(),
         pods: pods.clone(),
@@ -120,6 +133,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         decisions: decisions.clone(),
         history: history.clone(),
         observations,
+        resources,
         stored_learning,
         leadership: leadership.clone(),
         metrics: metrics.clone(),

@@ -3,7 +3,8 @@
 //! ```text
 //!  stats_scraper ─► observations ─┐              ┌─► target_in_force ─► decider, value served to the HPA
 //!  pods: template, kills ─────────┼─► learners ──┤
-//!  status.learning ─► stored ─────┘              └─► learning_report ─► Decision ─► status.learning
+//!  status.learning ─► stored ─────┤              └─► learning_report ─► Decision ─► status.learning
+//!  resources: CPU and memory ─────┘
 //! ```
 //!
 //! The rules are `autoscaler::learning`. Only the leader learns: replicas sample different pods. Its
@@ -14,5 +15,6 @@ pub mod learners;
 pub(crate) mod learning_report;
 pub mod observations;
 pub(crate) mod pod_template;
+pub mod resources;
 pub mod stored_learning;
 pub mod target_in_force;

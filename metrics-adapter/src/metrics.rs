@@ -69,6 +69,8 @@ pub struct Metrics {
     pub certificate_not_after: IntGauge,
     /// Learned targets.
     pub learning: LearningMetrics,
+    /// Reads of `metrics.k8s.io`.
+    pub resources: ResourceMetrics,
 }
 
 /// The counters of one family with the label `outcome`.
@@ -95,6 +97,17 @@ pub struct PushMetrics {
     pub unknown_workload: IntCounter,
     /// Messages dropped because their numbers are implausible.
     pub implausible: IntCounter,
+}
+
+/// Handles for reads of CPU and memory.
+#[derive(Clone, Debug)]
+pub struct ResourceMetrics {
+    /// Reads, by outcome.
+    pub reads: OutcomeCounters,
+    /// Items that could not be decoded.
+    pub invalid: IntCounter,
+    /// Whether the last read succeeded.
+    pub available: IntGauge,
 }
 
 /// The families of learned targets, with labels by workload.
@@ -180,6 +193,7 @@ impl Metrics {
                 "Expiry of the serving certificate, in Unix time.",
             )?,
             learning: LearningMetrics::register(registry)?,
+            resources: ResourceMetrics::register(registry)?,
         })
     }
 }
@@ -215,6 +229,30 @@ impl PushMetrics {
             bad_frames: dropped.with_label_values(&["bad_frame"]),
             unknown_workload: dropped.with_label_values(&["unknown_workload"]),
             implausible: dropped.with_label_values(&["implausible"]),
+        })
+    }
+}
+
+// === impl ResourceMetrics ===
+
+impl ResourceMetrics {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            reads: OutcomeCounters::register(
+                registry,
+                "resource_reads_total",
+                "Reads of CPU and memory of pods from metrics.k8s.io.",
+            )?,
+            invalid: counter(
+                registry,
+                "resource_items_invalid_total",
+                "Pods in metrics.k8s.io that could not be decoded and were skipped.",
+            )?,
+            available: gauge(
+                registry,
+                "resource_metrics_available",
+                "1 on the leader while CPU and memory of pods can be read from metrics.k8s.io, else 0.",
+            )?,
         })
     }
 }

@@ -158,6 +158,9 @@ async fn recommended_target_changes_no_size() {
     let why = workload.why().await;
     assert!(learned(&why) < 32.0, "{why}");
     assert_eq!((why["targetInForce"].as_f64(), workload.pods), (Some(32.0), 5));
+    let evidence = why["learned"]["evidence"].as_str().unwrap();
+    let off = "; CPU and memory are not available: memory and throttling rules are off";
+    assert!(evidence.ends_with(off), "{evidence}");
 }
 
 #[tokio::test(start_paused = true)]

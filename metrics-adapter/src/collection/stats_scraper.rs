@@ -36,6 +36,7 @@ use crate::collection::idle_reads::IdleReads;
 use crate::collection::scrape_client::{ScrapeClient, ScrapeError};
 use crate::collection::scrape_schedule::{DueRound, RoundResult};
 use crate::learning::observations::Observations;
+use crate::learning::resources::resource_readings::ResourceReadings;
 use crate::metrics::Metrics;
 use crate::watches::ready_pods::{Pod, ReadyPods};
 use crate::watches::workloads::{Workload, WorkloadsReceiver};
@@ -53,6 +54,8 @@ pub struct StatsScraper {
     pub collector: Arc<Collector>,
     /// Receives the seconds of the pods, for learning.
     pub observations: Arc<Observations>,
+    /// Source of the memory in these seconds.
+    pub resources: Arc<ResourceReadings>,
     /// The pods to scrape.
     pub pods: ReadyPods,
     /// The client to scrape with.
@@ -192,7 +195,7 @@ impl StatsScraper {
         let covered = sampled.cover(&addresses, &mut idle_reads, now, stable_window);
         let idle = addressed && covered && sampled.is_idle();
         let next = RoundResult { failing: false, outliers: sampled.outliers(), idle_reads };
-        let seconds = sampled.seconds(ready, now);
+        let seconds = sampled.seconds(ready, now, &self.resources);
         Ok(CompletedRound { result: ScrapeResult::Complete { total, idle }, next, seconds })
     }
 
@@ -304,11 +307,12 @@ impl SampledPods {
     }
 
     /// What the pods reported. Pods of unknown age are left out.
-    fn seconds(&self, ready: &[Arc<Pod>], now: Duration) -> Vec<PodSecond> {
+    fn seconds(&self, ready: &[Arc<Pod>], now: Duration, resources: &ResourceReadings) -> Vec<PodSecond> {
         let stats: HashMap<&IpAddr, &Stat> = self.pods.iter().zip(&self.stats).collect();
         let second = |pod: &Arc<Pod>| {
             let stat = stats.get(pod.ip.as_ref()?)?;
-            Some(PodSecond::new(stat, now.saturating_sub(pod.ready_since?)))
+            let second = PodSecond::new(stat, now.saturating_sub(pod.ready_since?));
+            Some(PodSecond { memory: resources.take_memory(pod), ..second })
         };
         ready.iter().filter_map(second).collect()
     }

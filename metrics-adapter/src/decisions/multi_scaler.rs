@@ -27,8 +27,9 @@ use crate::decisions::decision_history::{DecisionHistory, DecisionRecord, Target
 use crate::decisions::decision_store::DecisionStore;
 use crate::decisions::pokes::{DelayedPokes, Pokes};
 use crate::decisions::tick_schedule::TickSchedule;
-use crate::learning::learners::Learners;
+use crate::learning::learners::{LearnerSources, Learners};
 use crate::learning::observations::Observations;
+use crate::learning::resources::resource_readings::ResourceReadings;
 use crate::learning::stored_learning::StoredLearning;
 use crate::learning::target_in_force::{TargetInForce, spec_in_force};
 use crate::metrics::Metrics;
@@ -52,6 +53,8 @@ pub struct MultiScaler {
     pub history: Arc<DecisionHistory>,
     /// Source of the seconds that learners learn from.
     pub observations: Arc<Observations>,
+    /// Whether learners have CPU and memory of the pods.
+    pub resources: Arc<ResourceReadings>,
     /// Source of the learned targets of earlier leaders.
     pub stored_learning: StoredLearning,
     /// Whether this replica leads.
@@ -116,9 +119,15 @@ impl MultiScaler {
     }
 
     fn initial_state(&self) -> ScalerState {
-        let Self { observations, stored_learning, pods, metrics, .. } = self;
-        let (observations, stored, pods) = (observations.clone(), stored_learning.clone(), pods.clone());
-        let learners = Learners::new(observations, stored, pods, metrics.learning.clone());
+        let learners = Learners::new(
+            LearnerSources {
+                observations: self.observations.clone(),
+                resources: self.resources.clone(),
+                stored: self.stored_learning.clone(),
+                pods: self.pods.clone(),
+            },
+            self.metrics.learning.clone(),
+        );
         ScalerState { deciders: HashMap::new(), learners }
     }
 

@@ -1,7 +1,7 @@
 //! Learners: the learner of each workload, on the leader.
 //!
-//! Input: the seconds that the scraper recorded, the templates and kills of the pods, and the
-//! averages of each decision. Output: a [`LearningReport`] for the decision. A workload without
+//! Input: the seconds that the scraper recorded, the templates and kills of the pods, whether their
+//! resources are available, and the averages of each decision. Output: a [`LearningReport`] for the decision. A workload without
 //! learning, or that never had a ready pod, has no learner.
 //!
 //! A follower has none either: its sample of the pods differs. It decides with the target in the
@@ -20,6 +20,7 @@ use autoscaler::stats::collection::WindowAverages;
 
 use crate::learning::learning_report::report;
 use crate::learning::observations::Observations;
+use crate::learning::resources::resource_readings::ResourceReadings;
 use crate::learning::stored_learning::StoredLearning;
 use crate::metrics::{LearningGauges, LearningMetrics};
 use crate::watches::ready_pods::ReadyPods;
@@ -28,11 +29,22 @@ use crate::watches::workloads::Workload;
 /// The learners of all workloads. At most one a workload of the table.
 #[derive(Debug)]
 pub struct Learners {
-    observations: Arc<Observations>,
-    stored: StoredLearning,
-    pods: ReadyPods,
+    sources: LearnerSources,
     metrics: LearningMetrics,
     learners: HashMap<Key, WorkloadLearner>,
+}
+
+/// What learners read.
+#[derive(Debug)]
+pub struct LearnerSources {
+    /// The seconds of the pods.
+    pub observations: Arc<Observations>,
+    /// Whether there are CPU and memory of the pods.
+    pub resources: Arc<ResourceReadings>,
+    /// The learned targets of earlier leaders.
+    pub stored: StoredLearning,
+    /// Templates and kills of the pods.
+    pub pods: ReadyPods,
 }
 
 /// The learner of one workload.
@@ -50,13 +62,8 @@ struct WorkloadLearner {
 
 impl Learners {
     /// Learners of no workload.
-    pub fn new(
-        observations: Arc<Observations>,
-        stored: StoredLearning,
-        pods: ReadyPods,
-        metrics: LearningMetrics,
-    ) -> Self {
-        Self { observations, stored, pods, metrics, learners: HashMap::new() }
+    pub fn new(sources: LearnerSources, metrics: LearningMetrics) -> Self {
+        Self { sources, metrics, learners: HashMap::new() }
     }
 
     /// Learns from the seconds since the last call, on the leader. `averages` and `ready` are those
@@ -73,7 +80,7 @@ impl Learners {
             self.learners.remove(key);
             return None;
         };
-        let template = self.pods.youngest_template(&key.namespace, &workload.selector);
+        let template = self.sources.pods.youngest_template(&key.namespace, &workload.selector);
         if !self.learners.contains_key(key) {
             let learner = self.create(key, learning.spec, template, now)?;
             self.learners.insert(key.clone(), learner);
@@ -82,12 +89,14 @@ impl Learners {
         entry.learner.set_spec(learning.spec);
         entry.begin_epoch(template);
         entry.learner.set_in_force(learning.mode == LearnTarget::Apply);
-        for (at, pods) in self.observations.take(key) {
+        for (at, pods) in self.sources.observations.take(key) {
             entry.learner.observe(at, &pods);
         }
-        entry.record_kill(self.pods.last_memory_kill(&key.namespace, &workload.selector, entry.epoch), now);
+        let kill = self.sources.pods.last_memory_kill(&key.namespace, &workload.selector, entry.epoch);
+        entry.record_kill(kill, now);
         let learned = entry.learner.decide(&workload.spec, averages, ready, now);
-        let report = report(learning, &learned, averages, entry.learner.state(now));
+        let resources = self.sources.resources.status(key);
+        let report = report(learning, &learned, averages, resources, entry.learner.state(now));
         entry.gauges.update(&report);
         Some(report)
     }
@@ -95,7 +104,7 @@ impl Learners {
     /// The learned target of a workload as last stored by the leader, for a follower.
     pub fn stored_target(&self, workload: &Workload) -> Option<f64> {
         let learning = workload.learning.as_ref()?;
-        self.stored.target(&workload.key).map(|target| learning.spec.clamp(target))
+        self.sources.stored.target(&workload.key).map(|target| learning.spec.clamp(target))
     }
 
     /// Drops all learners, when another replica becomes the leader.
@@ -106,7 +115,7 @@ impl Learners {
     /// Drops the learners of all workloads for which `keep` is false, and their seconds.
     pub fn retain(&mut self, keep: impl Fn(&Key) -> bool) {
         self.learners.retain(|key, _| keep(key));
-        self.observations.retain(keep);
+        self.sources.observations.retain(keep);
     }
 
     /// A learner with the stored state, if there is one. Without one it needs a template.
@@ -118,7 +127,7 @@ impl Learners {
         now: Duration,
     ) -> Option<WorkloadLearner> {
         // With the state's own epoch: another template discards the evidence, but not the target.
-        let stored = self.stored.checkpoint(key);
+        let stored = self.sources.stored.checkpoint(key);
         let (learner, epoch, last_kill) = if let Ok(Some(state)) = stored {
             let (epoch, saved_at) = (state.epoch(), state.saved_at());
             (Learner::restore(spec, epoch, state, now), epoch, saved_at.min(now))
@@ -131,7 +140,7 @@ impl Learners {
         };
         let target = learner.learned().target;
         tracing::debug!(workload = %key, target, user_target = spec.user_target, "learner created");
-        self.observations.take(key);
+        self.sources.observations.take(key);
         Some(WorkloadLearner { learner, epoch, last_kill, gauges: self.metrics.of(key) })
     }
 }

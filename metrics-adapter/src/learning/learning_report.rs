@@ -7,11 +7,14 @@ use autoscaler::stats::collection::WindowAverages;
 
 use autoscaler::learning::WorkloadLearning;
 
+use crate::learning::resources::resource_readings::{ResourceStatus, ResourceUsage};
+
 /// The report of a decision with these averages.
 pub(crate) fn report(
     learning: &WorkloadLearning,
     learned: &LearnedTarget,
     averages: Option<WindowAverages>,
+    resources: ResourceStatus,
     checkpoint: LearnerState,
 ) -> LearningReport {
     let load = averages.unwrap_or_default().stable;
@@ -21,7 +24,7 @@ pub(crate) fn report(
         target: learned.target,
         phase: learned.phase,
         confidence: learned.confidence,
-        evidence: evidence(learned, learning.spec.objective.is_some()),
+        evidence: evidence(learned, learning.spec.objective.is_some(), resources),
         pods_with_user_target: pods(load, learning.spec.user_target),
         pods_with_target: pods(load, learned.target),
         changes: learned.changes,
@@ -36,9 +39,27 @@ fn pods(load: f64, target: f64) -> u32 {
     if target > 0.0 { (load / target).ceil() as u32 } else { 0 }
 }
 
-fn evidence(learned: &LearnedTarget, has_objective: bool) -> String {
-    let requests = requests(learned, has_objective);
-    reason(learned.phase).map_or_else(|| requests.clone(), |reason| format!("{reason}; {requests}"))
+fn evidence(learned: &LearnedTarget, has_objective: bool, resources: ResourceStatus) -> String {
+    let reason = reason(learned.phase).map(|reason| format!("{reason}; ")).unwrap_or_default();
+    format!("{reason}{}; {}", requests(learned, has_objective), usage(resources))
+}
+
+/// What the fullest pod uses of its limits, and which rules are off without that.
+fn usage(resources: ResourceStatus) -> String {
+    let percent = |share: f64| (share * 100.0).round();
+    match resources {
+        ResourceStatus::Unavailable => {
+            "CPU and memory are not available: memory and throttling rules are off".to_owned()
+        }
+        ResourceStatus::Available(ResourceUsage { memory, cpu }) => {
+            let memory = memory.map_or_else(
+                || "no memory reading of a pod with a memory limit: the memory rule is off".to_owned(),
+                |share| format!("memory is at {} % of its limit", percent(share)),
+            );
+            let cpu = cpu.map(|share| format!(", CPU at {} %", percent(share))).unwrap_or_default();
+            memory + &cpu
+        }
+    }
 }
 
 fn requests(learned: &LearnedTarget, has_objective: bool) -> String {
@@ -95,14 +116,18 @@ mod tests {
         let learning = workload.learning.unwrap();
         let averages = Some(WindowAverages { stable, panic: 0.0 });
         let state = Learner::new(learning.spec, 0).state(Duration::ZERO);
-        report(&learning, learned, averages, state)
+        let resources = ResourceStatus::Available(ResourceUsage { memory: Some(0.612), cpu: None });
+        report(&learning, learned, averages, resources, state)
     }
 
     #[test]
     fn report_has_pods_of_both_targets_and_the_evidence() {
         let report = report_of(&learned(), 160.0);
         assert_eq!((report.pods_with_user_target, report.pods_with_target), (8, 20));
-        assert_eq!(report.evidence, "5000 requests at 7.90 a pod took 120 ms, 3.21 % missed the objective");
+        assert_eq!(
+            report.evidence,
+            "5000 requests at 7.90 a pod took 120 ms, 3.21 % missed the objective; memory is at 61 % of its limit"
+        );
         assert_eq!(report_of(&learned(), f64::NAN).pods_with_target, 0);
         assert_eq!(report_of(&learned(), f64::INFINITY).pods_with_target, u32::MAX);
     }
@@ -118,7 +143,21 @@ mod tests {
             (Phase::Reverted, "the learned target cost more pods, or missed the objective more"),
         ] {
             let evidence = report_of(&LearnedTarget { phase, requests: 0.0, ..learned() }, 1.0).evidence;
-            assert_eq!(evidence, format!("{reason}; no requests at this target yet"));
+            assert!(
+                evidence.starts_with(&format!("{reason}; no requests at this target yet; ")),
+                "{evidence}"
+            );
         }
+    }
+
+    #[test]
+    fn usage_states_which_rules_are_off() {
+        let off = "CPU and memory are not available: memory and throttling rules are off";
+        assert_eq!(usage(ResourceStatus::Unavailable), off);
+        let available = |memory, cpu| usage(ResourceStatus::Available(ResourceUsage { memory, cpu }));
+        assert_eq!(available(Some(0.0), Some(1.204)), "memory is at 0 % of its limit, CPU at 120 %");
+        let off = "no memory reading of a pod with a memory limit: the memory rule is off";
+        assert_eq!(available(None, None), off);
+        assert_eq!(available(None, Some(0.35)), format!("{off}, CPU at 35 %"));
     }
 }

@@ -27,6 +27,7 @@ use runtime::kubernetes::{DecodeErrors, Decoded, watch_objects};
 use runtime::readiness::ReadinessLatch;
 
 use crate::learning::pod_template;
+use crate::learning::resources::app_containers::{AppContainer, app_containers};
 
 /// The fields of a pod that are used here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Pod {
     pub template: Option<u64>,
     /// When it was last killed for its memory, in Unix time.
     pub memory_kill: Option<Duration>,
+    /// The containers of the app that have a limit.
+    pub app_containers: Box<[AppContainer]>,
     labels: std::collections::BTreeMap<String, String>,
 }
 
@@ -103,6 +106,11 @@ impl ReadyPods {
     /// Applies one event of the watch.
     pub fn apply(&self, event: Event<Decoded<KubernetesPod>>) {
         self.index.write().apply(event);
+    }
+
+    /// The pod of this name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
+        self.index.read().namespaces.0.get(namespace)?.by_name.get(name).cloned()
     }
 
     /// The selected pods of a namespace; `None` until the first list has come.
@@ -273,6 +281,7 @@ impl Pod {
             started: None,
             template: None,
             memory_kill: None,
+            app_containers: Box::default(),
             labels: metadata.labels.clone().unwrap_or_default(),
         }
     }
@@ -294,6 +303,7 @@ impl From<&KubernetesPod> for Pod {
             started: status.and_then(|s| s.start_time.as_ref()).and_then(unix_time),
             template: pod.spec.as_ref().map(pod_template::template_hash),
             memory_kill: status.and_then(pod_template::last_memory_kill),
+            app_containers: pod.spec.as_ref().map(|spec| app_containers(spec, status)).unwrap_or_default(),
             labels: pod.metadata.labels.clone().unwrap_or_default(),
         }
     }

@@ -31,6 +31,7 @@ use metrics_adapter::external_metrics::auth::{Auth, FrontProxy, PeerCertificates
 use metrics_adapter::external_metrics::leader_forwarder::LeaderForwarder;
 use metrics_adapter::external_metrics::{Api, MetricValues};
 use metrics_adapter::learning::observations::Observations;
+use metrics_adapter::learning::resources::resource_readings::ResourceReadings;
 use metrics_adapter::learning::stored_learning::StoredLearning;
 use metrics_adapter::metrics::Metrics;
 use metrics_adapter::watches::ready_pods::ReadyPods;
@@ -119,12 +120,14 @@ impl Adapter {
         let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
         let (history, pods) = (Arc::new(DecisionHistory::default()), ReadyPods::default());
         let observations = Arc::new(Observations::default());
+        let resources = Arc::new(ResourceReadings::default());
         pods.apply(Event::Init);
         pods.apply(Event::InitDone);
         let mut tasks = JoinSet::new();
         let scraper = StatsScraper {
             collector: collector.clone(),
             observations: observations.clone(),
+            resources: resources.clone(),
             pods: pods.clone(),
             client: ScrapeClient::new(stat_port, None),
             workloads: workloads.clone(),
@@ -139,6 +142,7 @@ impl Adapter {
             decisions: decisions.clone(),
             history: history.clone(),
             observations: observations.clone(),
+            resources,
             stored_learning: StoredLearning::default(),
             leadership,
             metrics: metrics.clone(),

@@ -51,6 +51,7 @@ async fn loaded(ready: u8, answering: u8, load: fn(u8) -> f64) -> (StatsScraper,
     let scraper = StatsScraper {
         collector: Arc::default(),
         observations: Arc::default(),
+        resources: Arc::default(),
         pods: ReadyPods::default(),
         client: ScrapeClient::new(port, None),
         workloads: tokio::sync::watch::channel(Arc::default()).1,
@@ -172,6 +173,21 @@ async fn observes_each_pod_that_was_read_with_its_age_since_readiness() {
     assert_eq!(round.seconds[0], late);
     assert!(round.seconds.len() >= 6, "an outlier and a sample: {round:?}");
     assert!(round.seconds.iter().skip(1).all(|pod| pod.age == now && pod.concurrency >= 1.0));
+}
+
+#[tokio::test]
+async fn observes_each_memory_reading_in_one_second() {
+    let (scraper, pods) = loaded(2, 2, f64::from).await;
+    scraper.resources.put_memory_sample(pods[1].ip.unwrap(), Duration::from_secs(990), 0.5);
+    let memory = async || {
+        let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
+        let round = scraper.scrape(&pods, RoundResult::default(), now, window, None).await.unwrap();
+        let mut seconds = round.seconds;
+        seconds.sort_by(|a, b| a.concurrency.total_cmp(&b.concurrency));
+        seconds.iter().map(|second| second.memory).collect::<Vec<_>>()
+    };
+    assert_eq!(memory().await, [None, Some(0.5)]);
+    assert_eq!(memory().await, [None, None]);
 }
 
 /// A Kubernetes pod that became ready at 1970-01-01T00:15:00Z.

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::decisions::decision_history::DecisionRecord;
 use crate::learning::learning_report::report;
+use crate::learning::resources::resource_readings::ResourceStatus;
 use crate::watches::workloads::WorkloadTable;
 
 /// Values of a workload that has this load.
@@ -56,7 +57,8 @@ pub(in crate::external_metrics) fn decide(
     let learning = workload.learning.as_ref().map(|learning| {
         let learner = Learner::new(learning.spec, 0);
         let learned = LearnedTarget { target: learned, phase: Phase::Settled, ..learner.learned() };
-        Box::new(report(learning, &learned, Some(averages), learner.state(Duration::ZERO)))
+        let state = learner.state(Duration::ZERO);
+        Box::new(report(learning, &learned, Some(averages), ResourceStatus::Unavailable, state))
     });
     let decision = Decision::new(workload.key.clone(), result, false, 1, None, at);
     values.decisions.publish(Decision { learning, ..decision });

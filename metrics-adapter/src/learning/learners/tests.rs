@@ -10,6 +10,7 @@ use runtime::kubernetes::Decoded;
 use serde_json::json;
 
 use super::*;
+use crate::learning::resources::resource_readings::ResourceUsage;
 use crate::metrics::Metrics;
 
 const NOW: Duration = Duration::from_secs(1_600_000_000);
@@ -18,6 +19,7 @@ const NOW: Duration = Duration::from_secs(1_600_000_000);
 struct Replica {
     learners: Learners,
     observations: Arc<Observations>,
+    resources: Arc<ResourceReadings>,
     pods: ReadyPods,
     registry: Registry,
 }
@@ -42,8 +44,15 @@ impl Replica {
         pods.apply(Event::InitDone);
         let metrics = Metrics::register(&registry).unwrap().learning;
         let stored = StoredLearning::new(store);
-        let learners = Learners::new(Arc::clone(&observations), stored, pods.clone(), metrics);
-        Self { learners, observations, pods, registry }
+        let resources = Arc::<ResourceReadings>::default();
+        let sources = LearnerSources {
+            observations: Arc::clone(&observations),
+            resources: resources.clone(),
+            stored,
+            pods: pods.clone(),
+        };
+        let learners = Learners::new(sources, metrics);
+        Self { learners, observations, resources, pods, registry }
     }
 
     fn learn(&mut self, workload: &Workload, seconds: u64) -> Option<LearningReport> {
@@ -168,6 +177,18 @@ fn template_of_the_youngest_pod_is_the_epoch() {
     assert_eq!(epoch(&replica.learn(&workload(), 2).unwrap()), first, "no pod is ready");
     replica.pods.put_sample("b", "web:2", None);
     assert_ne!(epoch(&replica.learn(&workload(), 4).unwrap()), first);
+}
+
+#[test]
+fn evidence_states_whether_memory_is_available() {
+    let mut replica = Replica::new(None);
+    replica.pods.put_sample("a", "web:1", None);
+    let evidence = replica.learn(&workload(), 0).unwrap().evidence;
+    assert!(evidence.ends_with("not available: memory and throttling rules are off"), "{evidence}");
+    let usage = ResourceUsage { memory: Some(0.61), cpu: Some(0.35) };
+    replica.resources.put_sample(&workload().key, usage);
+    let evidence = replica.learn(&workload(), 2).unwrap().evidence;
+    assert!(evidence.ends_with("; memory is at 61 % of its limit, CPU at 35 %"), "{evidence}");
 }
 
 #[test]
