@@ -28,4 +28,5 @@ pub use values::duration::{ParseDurationError, parse_duration};
 pub use values::latency_objective::LatencyObjective;
 pub use values::learn_target::LearnTarget;
 pub use values::reachability::Reachability;
+pub use values::sidecar_mode::SidecarMode;
 pub use workload::Settings;

@@ -4,6 +4,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::SidecarMode;
+
 /// Metric selects the pods of one workload, whose request statistics are collected. zero-scaler
 /// creates it from the PodAutoscaler of the same name, whose annotations set the windows.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +24,9 @@ pub struct MetricSpec {
     /// Name of the Service, which is the label value in metric queries of HPAs.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// Label selector, in its text form, of the pods to scrape.
+    /// Label selector, in its text form, of the pods.
     pub selector: String,
+    /// Whether the pods have a queue-proxy to read statistics from. If not, activators report all.
+    #[serde(default, skip_serializing_if = "SidecarMode::is_required")]
+    pub sidecar: SidecarMode,
 }

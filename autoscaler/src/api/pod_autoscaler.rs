@@ -17,7 +17,7 @@ use crate::contract::metric_name::MetricName;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
 use crate::scaling::workload_state::WorkloadState;
-use crate::settings::{AutoscalerConfig, SettingError, Settings, SpecReplicaBounds};
+use crate::settings::{AutoscalerConfig, SettingError, Settings, SidecarMode, SpecReplicaBounds};
 
 /// PodAutoscaler scales one workload on live concurrency or requests per second. zero-scaler
 /// creates it from an HPA; users without an HPA create it themselves.
@@ -78,6 +78,12 @@ pub struct PodAutoscalerSpec {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub container_concurrency: u32,
+    /// Whether pods have a queue-proxy (`Required`), or are as their owner wrote them (`None`).
+    /// Without one, activators are always in the request path, and the Service must have no
+    /// selector. Default: the annotation `sidecar`, else `Required`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "sidecar_schema")]
+    pub sidecar: Option<SidecarMode>,
     /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default: the
     /// annotation `min-scale`, else the ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,6 +204,11 @@ fn metric_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "string", "nullable": true, "enum": names })
 }
 
+/// Written by hand because a derived schema adds `null` to the enum.
+fn sidecar_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "nullable": true, "enum": ["Required", "None"] })
+}
+
 // === impl PodAutoscalerSpec ===
 
 impl PodAutoscalerSpec {
@@ -232,6 +243,11 @@ impl PodAutoscalerSpec {
             Some(given) => MetricTarget::given(given, metric, self.container_concurrency, settings),
             None => Ok(MetricTarget::resolve(metric, self.container_concurrency, settings)),
         }
+    }
+
+    /// Whether the workload's pods have a queue-proxy: by the spec, else by the annotation.
+    pub fn sidecar(&self, settings: &Settings) -> SidecarMode {
+        self.sidecar.unwrap_or(settings.sidecar)
     }
 
     /// Whether a target is learned for the workload.

@@ -9,6 +9,7 @@ use super::ScaleTargetRef;
 use crate::Protocol;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::pod_start::StartCause;
+use crate::settings::SidecarMode;
 
 /// ServerlessService routes the requests of one Service to pods or to activators. zero-scaler
 /// creates it from the PodAutoscaler of the same name.
@@ -55,6 +56,9 @@ pub struct ServerlessServiceSpec {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub container_concurrency: u32,
+    /// Whether the pods have a queue-proxy. If not, activators forward to the app's own ports.
+    #[serde(default, skip_serializing_if = "SidecarMode::is_required")]
+    pub sidecar: SidecarMode,
     /// Whether a writer other than Rouse set the replicas to 0. Activators then respond with 503
     /// instead of waking the workload.
     #[serde(default)]
@@ -138,8 +142,14 @@ pub struct PortLease {
     pub service_port: u16,
     /// Port on every activator that identifies this port of this workload; unique in the cluster.
     pub activator_port: u16,
-    /// Port of queue-proxy on the pods.
+    /// Port of queue-proxy on the pods, or of the app if they have none; 0 if `podPortName` names
+    /// the app's port.
     pub pod_port: u16,
+    /// Name of the container port of the app, if the Service's target port is a name and the pods
+    /// have no queue-proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub pod_port_name: Option<String>,
     /// Protocol of the port. Default: `http`.
     #[serde(default, skip_serializing_if = "Protocol::is_http")]
     pub protocol: Protocol,

@@ -28,6 +28,8 @@ pub(crate) const LEARN_TARGET: &str = "Off, Recommend or Apply";
 /// Bound of `latency-objective`.
 pub(crate) const LATENCY_OBJECTIVE: &str =
     "a duration from 1ms to 1h with a percentile from p50 to p99.9, such as 200ms@p95";
+/// Bound of `sidecar`.
+pub(crate) const SIDECAR: &str = "\"true\" or \"false\"";
 /// Bound of `class`.
 pub(crate) const CLASS: &str =
     "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";

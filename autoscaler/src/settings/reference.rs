@@ -90,7 +90,7 @@ const fn workload(
     }
 }
 
-const TABLE: [SettingReference; 35] = [
+const TABLE: [SettingReference; 36] = [
     // Windows and panic.
     both(
         "stable-window",
@@ -312,6 +312,14 @@ const TABLE: [SettingReference; 35] = [
         None,
         bounds::QUEUE_DEPTH.words,
         "Requests that each activator may hold for the workload. Default: the flag of the activators.",
+    ),
+    // The sidecar.
+    workload(
+        "sidecar",
+        Some("true"),
+        bounds::SIDECAR,
+        "Whether pods have a queue-proxy. Without one, activators are always in the request path, and limit and count \
+         there; the Service must have no selector.",
     ),
     // Annotations of Knative without effect.
     workload("class", None, bounds::CLASS, "Validated, but without effect: there is one autoscaler."),

@@ -6,3 +6,4 @@ pub(super) mod duration;
 pub(super) mod latency_objective;
 pub(super) mod learn_target;
 pub(super) mod reachability;
+pub(super) mod sidecar_mode;

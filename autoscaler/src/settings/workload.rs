@@ -23,6 +23,7 @@ use super::values::burst_capacity::BurstCapacity;
 use super::values::latency_objective::LatencyObjective;
 use super::values::learn_target::LearnTarget;
 use super::values::reachability::Reachability;
+use super::values::sidecar_mode::SidecarMode;
 use crate::contract::GROUP;
 use crate::contract::metric_name::MetricName;
 use crate::contract::quantity::parse_milli;
@@ -103,6 +104,8 @@ pub struct Settings {
     pub latency_objective: Option<LatencyObjective>,
     /// Largest factor between the user's target and the learned one, either way. 1 to 16.
     pub learning_factor: f64,
+    /// Whether pods have a queue-proxy, by the annotation. `spec.sidecar` takes precedence.
+    pub sidecar: SidecarMode,
 }
 
 // === impl Settings ===
@@ -134,6 +137,7 @@ impl Settings {
         settings.read_learning(&mut a);
         settings.read_zero(&mut a);
         settings.read_wake(&mut a);
+        set(&mut settings.sidecar, a.read("sidecar", bounds::SIDECAR, SidecarMode::parse));
         settings.set_sizes(&replica_bounds::resolve(&mut a, config, sizes));
         check_ignored(&mut a);
         (settings, a.into_errors())
@@ -173,6 +177,7 @@ impl Settings {
             learn_target: config.learn_target,
             latency_objective: None,
             learning_factor: config.learning_factor,
+            sidecar: SidecarMode::Required,
         }
     }
 

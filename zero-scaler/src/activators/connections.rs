@@ -102,7 +102,8 @@ mod tests {
     /// The activators in the endpoints of a workload after a reconcile.
     async fn endpoints(connections: &ActivatorConnections) -> Vec<String> {
         let (name, protocol) = ("http".to_owned(), Protocol::Http);
-        let ports = [PortLease { name, service_port: 80, activator_port: 20000, pod_port: 8012, protocol }];
+        let (service_port, activator_port, pod_port, pod_port_name) = (80, 20000, 8012, None);
+        let ports = [PortLease { name, service_port, activator_port, pod_port, pod_port_name, protocol }];
         let lessee = PortHolder { key: &Key::new("shop", "web"), uid: "u" };
         let listening = connections.activators.listening(lessee, &ports, 2).await;
         listening.endpoints.iter().flat_map(|e| e.endpoint.addresses.clone()).collect()

@@ -328,7 +328,8 @@ mod tests {
 
     fn lease(protocol: Protocol) -> Vec<PortLease> {
         let (name, pod_port) = ("http".to_owned(), 8012);
-        vec![PortLease { name, service_port: 80, activator_port: 20000, pod_port, protocol }]
+        let (service_port, activator_port, pod_port_name) = (80, 20000, None);
+        vec![PortLease { name, service_port, activator_port, pod_port, pod_port_name, protocol }]
     }
 
     async fn listening_addresses(

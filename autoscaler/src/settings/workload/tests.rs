@@ -70,6 +70,7 @@ fn annotations_override_the_config_map() {
         learn_target: LearnTarget::Apply,
         latency_objective: LatencyObjective::parse("200ms@p95"),
         learning_factor: 8.0,
+        sidecar: SidecarMode::Required,
         ..accepted(&[])
     };
     assert_eq!(settings, expected);
@@ -133,6 +134,7 @@ fn config_map_applies_without_annotations() {
         learn_target: LearnTarget::Off,
         latency_objective: None,
         learning_factor: 2.0,
+        sidecar: SidecarMode::Required,
     };
     assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
 }

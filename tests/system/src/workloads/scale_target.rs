@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, PodAutoscaler};
 use autoscaler::contract::{METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS};
+use autoscaler::settings::SidecarMode;
 use futures::StreamExt;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Pod;
@@ -153,7 +154,8 @@ impl ScaleTarget {
     }
 
     fn metric(&self) -> Metric {
-        let spec = MetricSpec { service: self.name.clone(), selector: format!("app={}", self.name) };
+        let (service, selector) = (self.name.clone(), format!("app={}", self.name));
+        let spec = MetricSpec { service, selector, sidecar: SidecarMode::Required };
         Metric::new(&self.name, spec)
     }
 

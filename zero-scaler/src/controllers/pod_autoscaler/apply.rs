@@ -127,7 +127,7 @@ impl DueWrites {
             _ => return Self::default(),
         };
         let (key, autoscaler) = (&observed.key, &observed.autoscaler);
-        let metric = desired::metric(autoscaler, selector);
+        let metric = desired::metric(autoscaler, selector, &observed.settings);
         let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
         // Garbage collection deletes an object whose owner is a deleted PodAutoscaler of this name.
         let uid = autoscaler.metadata.uid.as_deref();

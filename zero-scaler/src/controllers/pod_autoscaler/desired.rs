@@ -16,8 +16,12 @@ use super::decide::Plan;
 use crate::kubernetes::server_side_apply::owner;
 
 /// The spec of the Metric: what the metrics-adapter collects.
-pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str) -> MetricSpec {
-    MetricSpec { service: autoscaler.spec.service.clone(), selector: selector.to_owned() }
+pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str, settings: &Settings) -> MetricSpec {
+    MetricSpec {
+        service: autoscaler.spec.service.clone(),
+        selector: selector.to_owned(),
+        sidecar: autoscaler.spec.sidecar(settings),
+    }
 }
 
 /// The spec of the ServerlessService: where requests go.
@@ -33,6 +37,7 @@ pub(super) fn serverless_service(
         mode: plan.mode,
         num_activators: plan.activators,
         container_concurrency: autoscaler.spec.container_concurrency,
+        sidecar: autoscaler.spec.sidecar(settings),
         paused: plan.paused,
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
@@ -130,7 +135,7 @@ mod tests {
     fn builds_metric_and_serverless_service() {
         let (key, autoscaler) = (Key::new("shop", "web"), autoscaler());
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-        let spec = metric(&autoscaler, "app=web");
+        let spec = metric(&autoscaler, "app=web", &settings);
         assert_eq!(
             metric_object(&key, &autoscaler, &spec),
             json!({

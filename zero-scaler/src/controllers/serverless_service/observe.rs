@@ -236,6 +236,7 @@ fn leases(
             service_port,
             activator_port: *leased.get(&service_port)?,
             pod_port: QUEUE_PROXY_PORT,
+            pod_port_name: None,
             protocol: Protocol::of_app_protocol(port.app_protocol.as_deref()),
         })
     };

@@ -1,0 +1,49 @@
+//! The setting `sidecar`: whether the pods of a workload have a queue-proxy.
+
+#[cfg(feature = "api")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Whether the pods of a workload have a queue-proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "api", derive(JsonSchema))]
+pub enum SidecarMode {
+    /// Each pod has a queue-proxy, which receives, limits and counts its requests.
+    #[default]
+    Required,
+    /// Pods are as their owner wrote them. Activators are always in the request path; they limit and
+    /// count.
+    None,
+}
+
+// === impl SidecarMode ===
+
+impl SidecarMode {
+    /// Parses the value of the annotation.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "true" => Some(Self::Required),
+            "false" => Some(Self::None),
+            _ => None,
+        }
+    }
+
+    /// Whether pods have a queue-proxy: the default, which is omitted when serialized.
+    pub fn is_required(&self) -> bool {
+        *self == Self::Required
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_true_and_false_only() {
+        assert_eq!(SidecarMode::parse("true"), Some(SidecarMode::Required));
+        assert_eq!(SidecarMode::parse("false"), Some(SidecarMode::None));
+        for bad in ["", "False", "None", "no", "0"] {
+            assert_eq!(SidecarMode::parse(bad), None, "{bad:?}");
+        }
+    }
+}
