@@ -6,6 +6,7 @@ mod api_resources;
 mod client;
 mod decoded;
 pub mod lease;
+mod namespace_watches;
 mod object_watch;
 mod peers;
 mod scale;
@@ -14,6 +15,7 @@ pub use accepted_settings::{ObservedSettings, watch_settings};
 pub use api_resources::ApiResources;
 pub use client::{ClientError, client};
 pub use decoded::{Decoded, UndecodableObject};
+pub use namespace_watches::{NamespaceEvent, NamespaceWatches};
 pub use object_watch::{DecodeErrorLog, DecodeErrors, watch_objects};
 pub use peers::watch_peers;
 pub use scale::{

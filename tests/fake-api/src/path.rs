@@ -42,6 +42,8 @@ pub(crate) struct Query {
     pub(crate) skip: usize,
     /// The labels in a label selector.
     pub(crate) labels: Vec<(String, String)>,
+    /// The labels that objects must not have.
+    pub(crate) other_labels: Vec<(String, String)>,
     /// The writer's name in `managedFields`.
     pub(crate) field_manager: String,
 }
@@ -109,14 +111,19 @@ impl Query {
     pub(crate) fn parse(query: &str) -> Self {
         let mut parsed = Self::default();
         for (key, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            let value = value.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
+            let value = value.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/").replace("%21", "!");
             match key {
                 "watch" => parsed.watch = value == "true",
                 "resourceVersion" => parsed.since = value.parse().unwrap_or_default(),
                 "fieldSelector" => parsed.name = value.strip_prefix("metadata.name=").map(str::to_owned),
                 "labelSelector" => {
                     let pairs = value.split(',').filter_map(|pair| pair.split_once('='));
-                    parsed.labels = pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+                    for (key, value) in pairs {
+                        match key.strip_suffix('!') {
+                            Some(key) => parsed.other_labels.push((key.to_owned(), value.to_owned())),
+                            None => parsed.labels.push((key.to_owned(), value.to_owned())),
+                        }
+                    }
                 }
                 "limit" => parsed.limit = value.parse().unwrap_or_default(),
                 "continue" => parsed.skip = value.parse().unwrap_or_default(),

@@ -232,6 +232,7 @@ impl Query {
     pub(crate) fn wants(&self, id: &Id, object: &Value) -> bool {
         self.name.as_deref().is_none_or(|name| name == id.name)
             && self.labels.iter().all(|(key, value)| object["metadata"]["labels"][key] == *value)
+            && self.other_labels.iter().all(|(key, value)| object["metadata"]["labels"][key] != *value)
     }
 }
 
