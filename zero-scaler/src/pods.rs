@@ -1,6 +1,8 @@
 //! Pods of a workload: their endpoints, their sidecars, and why they do not start.
 
 pub mod endpoints;
+pub(crate) mod private_ports;
 pub(crate) mod sidecar;
 pub mod start_watch;
 pub(crate) mod starting_pod;
+pub(crate) mod target_port;

@@ -29,4 +29,8 @@ pub struct MetricSpec {
     /// Whether the pods have a queue-proxy to read statistics from. If not, activators report all.
     #[serde(default, skip_serializing_if = "SidecarMode::is_required")]
     pub sidecar: SidecarMode,
+    /// Whether requests reach pods without queue-proxy past the activators. They are counted nowhere,
+    /// so the workload has no metric and no decision.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bypassed: bool,
 }

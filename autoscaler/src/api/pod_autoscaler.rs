@@ -250,9 +250,9 @@ impl PodAutoscalerSpec {
         self.sidecar.unwrap_or(settings.sidecar)
     }
 
-    /// Whether a target is learned for the workload.
+    /// Whether a target is learned for the workload: from what queue-proxies observe.
     pub fn learns(&self, settings: &Settings) -> bool {
-        settings.learns(self.metric_name(settings))
+        self.sidecar(settings).is_required() && settings.learns(self.metric_name(settings))
     }
 }
 

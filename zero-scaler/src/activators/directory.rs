@@ -112,7 +112,8 @@ impl Activators {
                     serving: Some(true),
                     terminating: Some(false),
                 });
-                ready.push(PodEndpoint { family: slice.address_type.clone(), endpoint });
+                let (family, ports) = (slice.address_type.clone(), Arc::default());
+                ready.push(PodEndpoint { family, endpoint, ports });
             }
         }
         ready.sort_by(|a, b| a.endpoint.addresses.cmp(&b.endpoint.addresses));

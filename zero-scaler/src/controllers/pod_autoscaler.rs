@@ -31,6 +31,7 @@ use runtime::kubernetes::Decoded;
 use crate::activators::path_verification::PathVerification;
 use crate::controllers::context::Context;
 use crate::controllers::reconciler::{RESYNC, ReconcileError};
+use crate::pods::start_watch::WatchedPods;
 use crate::scaling::overrides;
 
 /// Delay of the retry after a write that conflicted with another writer's.
@@ -93,8 +94,12 @@ fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, co
     match scale.filter(|scale| is_waking && scale.replicas > 0 && !scale.selector.is_empty()) {
         Some(scale) => {
             let reported = observe::reported_failure(observed.serverless_service.as_ref());
-            let patience = StartPatience::of_settings(&observed.settings);
-            context.scaling.starts.watch(&observed.key, &scale.selector, patience, reported);
+            let pods = WatchedPods {
+                selector: scale.selector.clone(),
+                patience: StartPatience::of_settings(&observed.settings),
+                sidecar: observed.sidecar_mode,
+            };
+            context.scaling.starts.watch(&observed.key, pods, reported);
         }
         None => context.scaling.starts.stop(&observed.key),
     }

@@ -116,6 +116,12 @@ reasons! {
     TargetPortIgnored: "ServerlessService/Ready, PodAutoscaler/Degraded, event on PodAutoscaler",
         "A Service without selector leads all of its ports to the sidecar, whatever their targetPort.",
         "Set targetPort to queue-proxy, or move the port to a Service with a selector.";
+    ServiceHasSelector: "ServerlessService/Ready",
+        "The pods have no sidecar, and the Service selects them, so requests bypass the activators: nothing counts them. The workload stays above zero.",
+        "Remove the Service's selector, or set sidecar to \"true\".";
+    TargetPortNotFound: "ServerlessService/Ready",
+        "The pods have no sidecar, and no container of a pod has a port of the name that a port of the Service leads to.",
+        "Add the port to the container, or set targetPort to its number.";
     SidecarPortDiffers: "ServerlessService/Ready", "Pods declare the port queue-proxy with another number than 8012.", "Set it to 8012.";
     PortsExhausted: "ServerlessService/Ready", "All activator ports are leased, or rest after a lease. The workload is served by its pods and stays above zero.",
         "Delete workloads or Service ports that are not needed.";
@@ -138,6 +144,9 @@ reasons! {
     ContainerConcurrencyMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "container-concurrency of the HPA or PodAutoscaler differs from that of the pods.",
         "Set both to the same number; the pods need a restart.";
+    NoSidecar: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "A target is to be learned, and the pods have no sidecar that observes their requests. Nothing is learned.",
+        "Set sidecar to \"true\", or remove the annotation learn-target.";
     ImagePull: "PodAutoscaler/PodsCanStart", "An image cannot be pulled.", "Correct the image or the pull secret.";
     InvalidImage: "PodAutoscaler/PodsCanStart", "An image name is invalid, or the image may not be pulled.", "Correct the image.";
     CrashLoop: "PodAutoscaler/PodsCanStart", "A container ends soon after its start, again and again.", "See its logs.";

@@ -8,12 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::settings::SidecarMode;
 use k8s_openapi::api::core::v1::ServicePort;
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::cache::service::Service;
 use crate::cache::slice_index::{SliceIndex, is_ours};
+use crate::pods::private_ports;
+use crate::pods::target_port::tcp_ports;
 
 /// An endpoint and its address family, `IPv4` or `IPv6`.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +25,8 @@ pub struct PodEndpoint {
     pub family: String,
     /// One address, with the conditions from Kubernetes.
     pub endpoint: Endpoint,
+    /// The ports of its slice, with their numbers on this endpoint.
+    pub ports: Arc<[EndpointPort]>,
 }
 
 /// Whether the zero-scaler owns the endpoints of the Service, which then has no selector.
@@ -45,25 +50,20 @@ pub fn targets_sidecar(port: &ServicePort) -> bool {
     }
 }
 
-/// The TCP ports of a Service.
-pub fn tcp_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
-    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
-    ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
-}
-
-/// The pods of a workload, ready or not.
+/// The pods of a workload, ready or not: those with a sidecar, if it needs one.
 pub fn pods(
     slices: &SliceIndex,
     namespace: &str,
     service: &Service,
     private: Option<&str>,
+    sidecar: SidecarMode,
 ) -> Vec<PodEndpoint> {
     if is_managed(service) {
         let Some(private) = private else { return Vec::new() };
         let with_sidecar = |slice: &EndpointSlice| {
             slice.ports.iter().flatten().any(|port| port.port == Some(i32::from(QUEUE_PROXY_PORT)))
         };
-        collect(&slices.of(namespace, private), with_sidecar)
+        collect(&slices.of(namespace, private), |slice| !sidecar.is_required() || with_sidecar(slice))
     } else {
         let name = service.metadata.name.as_deref().unwrap_or_default();
         collect(&slices.of(namespace, name), |slice| !is_ours(slice))
@@ -88,7 +88,11 @@ pub fn nonstandard_sidecar_ports(
     let from_kubernetes = slices.iter().filter(|slice| !is_ours(slice) && has_endpoints(slice));
     let ports = from_kubernetes.flat_map(|slice| slice.ports.iter().flatten());
     ports
-        .filter(|port| private.is_some() || names.contains(port.name.as_deref().unwrap_or_default()))
+        .filter(|port| match private {
+            // Slices from before a change of the setting `sidecar` have the app's ports for a moment.
+            Some(_) => !private_ports::is_of_pods_without_sidecar(port),
+            None => names.contains(port.name.as_deref().unwrap_or_default()),
+        })
         .filter_map(|port| port.port.filter(|number| *number != i32::from(QUEUE_PROXY_PORT)))
         .collect()
 }
@@ -126,9 +130,11 @@ pub fn without_hints(endpoint: &Endpoint) -> Endpoint {
 fn collect(slices: &[Arc<EndpointSlice>], filter: impl Fn(&EndpointSlice) -> bool) -> Vec<PodEndpoint> {
     let mut by_address = BTreeMap::new();
     for slice in slices.iter().filter(|slice| filter(slice)) {
+        let ports: Arc<[EndpointPort]> = slice.ports.as_deref().unwrap_or_default().into();
         for endpoint in slice.endpoints.iter().flatten() {
             let Some(address) = endpoint.addresses.first() else { continue };
-            let pod = PodEndpoint { family: slice.address_type.clone(), endpoint: without_hints(endpoint) };
+            let (family, ports) = (slice.address_type.clone(), ports.clone());
+            let pod = PodEndpoint { family, endpoint: without_hints(endpoint), ports };
             by_address.insert(address.clone(), pod);
         }
     }
@@ -185,13 +191,16 @@ mod tests {
             nonstandard_sidecar_ports(&index, "shop", &managed, Some("web-private")),
             BTreeSet::from([8080])
         );
-        assert!(pods(&index, "shop", &managed, None).is_empty());
+        assert!(pods(&index, "shop", &managed, None, SidecarMode::Required).is_empty());
         for (service, private) in [(&managed, Some("web-private")), (&attached, None)] {
-            let pods = pods(&index, "shop", service, private);
+            let pods = pods(&index, "shop", service, private, SidecarMode::Required);
             assert_eq!(pods.len(), 2);
             assert_eq!(ready(&pods), 1);
             assert_eq!(pods[0].endpoint.hints, None);
             assert_eq!(pods[1].endpoint.conditions.as_ref().and_then(|c| c.terminating), Some(true));
         }
+        let all = pods(&index, "shop", &managed, Some("web-private"), SidecarMode::None);
+        let port = |pod: &PodEndpoint| pod.ports[0].port;
+        assert_eq!(all.iter().map(port).collect::<Vec<_>>(), [Some(8012), Some(8012), Some(8080)]);
     }
 }

@@ -4,8 +4,8 @@
 //! Output: the cause (`autoscaler::scaling::pod_start`) for the statuses of PodAutoscaler and
 //! ServerlessService. A change of the cause enqueues both objects.
 //!
-//! - Ready pods without a sidecar are reported as well: they are no endpoints, and no condition of
-//!   the pod shows it.
+//! - Ready pods without a sidecar are reported as well, where the workload needs one: they are no
+//!   endpoints, and no condition of the pod shows it.
 //! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the
 //!   API server nothing.
 
@@ -17,6 +17,7 @@ use std::time::Duration;
 use autoscaler::Key;
 use autoscaler::api::StartFailure;
 use autoscaler::scaling::pod_start::{PodStartFailure, StartPatience, find_start_failure};
+use autoscaler::settings::SidecarMode;
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -50,12 +51,18 @@ enum WatchedWorkload {
     /// The workload has the pods that it needs.
     Started,
     /// Pods are needed and not ready.
-    Starting {
-        selector: String,
-        patience: StartPatience,
-        problem: ObservedProblem,
-        _watch: AbortOnDropHandle<()>,
-    },
+    Starting { pods: WatchedPods, problem: ObservedProblem, _watch: AbortOnDropHandle<()> },
+}
+
+/// The pods to watch, and what is expected of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedPods {
+    /// Their label selector.
+    pub selector: String,
+    /// Time until a pod that does not start is given up.
+    pub patience: StartPatience,
+    /// Whether they need a sidecar.
+    pub sidecar: SidecarMode,
 }
 
 /// Written by the watch, read by the reconcilers. The outer `None` means that the pods were not
@@ -77,6 +84,7 @@ struct StartProblemFinder {
     listed: bool,
     problem: Option<StartProblem>,
     patience: StartPatience,
+    sidecar: SidecarMode,
     /// One moment on both clocks, so that changes of the wall clock do not change the patience.
     epoch: (i64, Instant),
 }
@@ -95,11 +103,11 @@ impl StartWatches {
         Self { client, queues, errors: errors.clone(), workloads: Mutex::default() }
     }
 
-    /// Watches the pods that `selector` selects. `reported` is the failure in the workload's
-    /// status; it keeps its start time across a restart of this process.
-    pub fn watch(&self, key: &Key, selector: &str, patience: StartPatience, reported: Option<&StartFailure>) {
+    /// Watches the pods of a workload. `reported` is the failure in its status, which keeps its start
+    /// time across a restart of this process.
+    pub fn watch(&self, key: &Key, pods: WatchedPods, reported: Option<&StartFailure>) {
         let mut workloads = self.lock();
-        let is_watched = |workload: &WatchedWorkload| matches!(workload, WatchedWorkload::Starting { selector: s, patience: p, .. } if s == selector && *p == patience);
+        let is_watched = |workload: &WatchedWorkload| matches!(workload, WatchedWorkload::Starting { pods: watched, .. } if *watched == pods);
         if workloads.get(key).is_some_and(is_watched) {
             return;
         }
@@ -112,12 +120,11 @@ impl StartWatches {
             return;
         }
         let problem = ObservedProblem::default();
-        let finder = StartProblemFinder::new(patience, reported.map(from_status).map(StartProblem::Failure));
-        let watch = self.watch_pods(key.clone(), selector.to_owned(), finder, problem.clone());
+        let reported = reported.map(from_status).map(StartProblem::Failure);
+        let finder = StartProblemFinder::new(pods.patience, pods.sidecar, reported);
+        let watch = self.watch_pods(key.clone(), pods.selector.clone(), finder, problem.clone());
         let watch = AbortOnDropHandle::new(tokio::spawn(watch));
-        let workload =
-            WatchedWorkload::Starting { selector: selector.to_owned(), patience, problem, _watch: watch };
-        workloads.insert(key.clone(), workload);
+        workloads.insert(key.clone(), WatchedWorkload::Starting { pods, problem, _watch: watch });
     }
 
     /// Ends the watch of a workload that has the pods that it needs.
@@ -205,9 +212,9 @@ impl StartProblem {
 // === impl StartProblemFinder ===
 
 impl StartProblemFinder {
-    fn new(patience: StartPatience, problem: Option<StartProblem>) -> Self {
+    fn new(patience: StartPatience, sidecar: SidecarMode, problem: Option<StartProblem>) -> Self {
         let epoch = (runtime::clock::unix_millis(), Instant::now());
-        Self { pods: BTreeMap::new(), listed: false, problem, patience, epoch }
+        Self { pods: BTreeMap::new(), listed: false, problem, patience, sidecar, epoch }
     }
 
     /// Calls `report` once when all pods are listed, and on each change of the problem.
@@ -248,8 +255,8 @@ impl StartProblemFinder {
             Event::InitDone => self.listed = true,
             // An undecodable pod changes nothing: why it does not start is unknown.
             Event::InitApply(pod) | Event::Apply(pod) => {
-                let decoded = pod.0.as_ref().ok().map(|decoded| (pod.name_any(), pod_readiness(decoded)));
-                self.pods.extend(decoded);
+                let readiness = pod.0.as_ref().ok().map(|decoded| pod_readiness(decoded, self.sidecar));
+                self.pods.extend(readiness.map(|readiness| (pod.name_any(), readiness)));
             }
             Event::Delete(pod) => {
                 self.pods.remove(&pod.name_any());
@@ -351,7 +358,8 @@ mod tests {
             let report = move |problem: &Option<StartProblem>| {
                 let _ = report_sender.send(problem.clone());
             };
-            let finder = StartProblemFinder::new(PATIENCE, reported.map(StartProblem::Failure));
+            let finder =
+                StartProblemFinder::new(PATIENCE, SidecarMode::Required, reported.map(StartProblem::Failure));
             tokio::spawn(finder.run(stream, report));
             Self { events, reports }
         }

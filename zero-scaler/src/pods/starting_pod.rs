@@ -5,6 +5,7 @@
 
 use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::scaling::pod_start::{StartingContainer, StartingPod};
+use autoscaler::settings::SidecarMode;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 
 /// Longer messages are truncated, because statuses and events contain them.
@@ -13,7 +14,7 @@ const MAX_MESSAGE_BYTES: usize = 512;
 /// Readiness of a pod of a waking workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodReadiness {
-    /// Ready, with a sidecar.
+    /// Ready, with a sidecar if the workload needs one.
     Ready,
     /// Ready and not usable as an endpoint; containers cannot be added to a running pod.
     ReadyWithoutSidecar,
@@ -24,14 +25,15 @@ pub(crate) enum PodReadiness {
 }
 
 /// The readiness of a pod, and what a pod that is not ready waits for.
-pub(crate) fn pod_readiness(pod: &Pod) -> PodReadiness {
+pub(crate) fn pod_readiness(pod: &Pod, sidecar: SidecarMode) -> PodReadiness {
     let Some(status) = &pod.status else { return PodReadiness::Starting(empty_status(pod)) };
     let ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
     if ended || pod.metadata.deletion_timestamp.is_some() {
         return PodReadiness::Ended;
     }
     if condition(status, "Ready").is_some_and(|(status, ..)| status == "True") {
-        return if has_sidecar(pod) { PodReadiness::Ready } else { PodReadiness::ReadyWithoutSidecar };
+        let usable = !sidecar.is_required() || has_sidecar(pod);
+        return if usable { PodReadiness::Ready } else { PodReadiness::ReadyWithoutSidecar };
     }
     let unschedulable = condition(status, "PodScheduled")
         .filter(|(status, reason, _)| *status == "False" && *reason == "Unschedulable")
@@ -99,10 +101,14 @@ mod tests {
     }
 
     fn readiness_with(containers: &[&str], status: Value) -> PodReadiness {
+        pod_readiness(&pod_with(containers, status), SidecarMode::Required)
+    }
+
+    fn pod_with(containers: &[&str], status: Value) -> Pod {
         let containers: Vec<Value> = containers.iter().map(|name| json!({"name": name})).collect();
         let pod =
             json!({"metadata": {"name": "web-1"}, "spec": {"containers": containers}, "status": status});
-        pod_readiness(&serde_json::from_value(pod).unwrap())
+        serde_json::from_value(pod).unwrap()
     }
 
     fn starting(status: Value) -> StartingPod {
@@ -116,11 +122,13 @@ mod tests {
     fn distinguishes_ready_ended_and_starting_pods() {
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
         assert_eq!(readiness(ready.clone()), PodReadiness::Ready);
-        assert_eq!(readiness_with(&["app"], ready), PodReadiness::ReadyWithoutSidecar);
+        assert_eq!(readiness_with(&["app"], ready.clone()), PodReadiness::ReadyWithoutSidecar);
+        assert_eq!(pod_readiness(&pod_with(&["app"], ready), SidecarMode::None), PodReadiness::Ready);
         assert_eq!(readiness(json!({"phase": "Failed", "reason": "Evicted"})), PodReadiness::Ended);
         let ending =
             json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {}});
-        assert_eq!(pod_readiness(&serde_json::from_value(ending).unwrap()), PodReadiness::Ended);
+        let ending = serde_json::from_value(ending).unwrap();
+        assert_eq!(pod_readiness(&ending, SidecarMode::Required), PodReadiness::Ended);
         assert_eq!(
             starting(json!({"phase": "Pending"})),
             StartingPod { name: "web-1".into(), ..StartingPod::default() }

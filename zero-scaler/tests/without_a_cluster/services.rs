@@ -4,3 +4,4 @@ mod endpoints;
 mod made_managed;
 mod ownership;
 mod selectors_and_ports;
+mod without_sidecar;

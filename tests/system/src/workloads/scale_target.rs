@@ -155,7 +155,7 @@ impl ScaleTarget {
 
     fn metric(&self) -> Metric {
         let (service, selector) = (self.name.clone(), format!("app={}", self.name));
-        let spec = MetricSpec { service, selector, sidecar: SidecarMode::Required };
+        let spec = MetricSpec { service, selector, sidecar: SidecarMode::Required, bypassed: false };
         Metric::new(&self.name, spec)
     }
 

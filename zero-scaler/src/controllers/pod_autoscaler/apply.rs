@@ -127,8 +127,9 @@ impl DueWrites {
             _ => return Self::default(),
         };
         let (key, autoscaler) = (&observed.key, &observed.autoscaler);
-        let metric = desired::metric(autoscaler, selector, &observed.settings);
-        let sks = desired::serverless_service(autoscaler, selector, &observed.settings, plan);
+        let sidecar = observed.sidecar_mode;
+        let metric = desired::metric(autoscaler, selector, sidecar, observed.is_uncounted());
+        let sks = desired::serverless_service(autoscaler, selector, &observed.settings, sidecar, plan);
         // Garbage collection deletes an object whose owner is a deleted PodAutoscaler of this name.
         let uid = autoscaler.metadata.uid.as_deref();
         let metric_is_due = observed
@@ -228,6 +229,7 @@ fn route_cause(observed: &ObservedWorkload, plan: &Plan, mode: SksMode) -> Strin
         (SksMode::Proxy, _) if plan.activation.phase == ActivePhase::Inactive => {
             "the workload has no requests".to_owned()
         }
+        (SksMode::Proxy, _) if !observed.sidecar_mode.is_required() => "the pods have no sidecar".to_owned(),
         (SksMode::Serve, _) if plan.mode == SksMode::Proxy => {
             "no activator can be put in the path".to_owned()
         }

@@ -236,7 +236,7 @@ fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: Act
         paused: false,
         write: position.write,
         probe: position.probe,
-        mode: sks_mode::wanted(wanted, excess, observed.ready, mode_before(observed)),
+        mode: mode(observed, wanted, excess),
         activators: sks_mode::number_of_activators(
             observed.ready,
             pod_capacity(observed),
@@ -245,6 +245,14 @@ fn plan(observed: &ObservedWorkload, position: SequencePosition, activation: Act
         why: position.why,
         recheck: position.recheck,
     }
+}
+
+/// Pods without sidecar need activators, which limit and count, in the path of each request.
+fn mode(observed: &ObservedWorkload, wanted: Option<u32>, excess: Option<i32>) -> SksMode {
+    if !observed.sidecar_mode.is_required() {
+        return SksMode::Proxy;
+    }
+    sks_mode::wanted(wanted, excess, observed.ready, mode_before(observed))
 }
 
 fn without_scale(observed: &ObservedWorkload, before: Option<ActiveCondition>) -> Plan {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use autoscaler::api::{LearningStatus, PodAutoscaler, ServerlessService, StartFailure};
 use autoscaler::learning::{LearningReport, Phase};
 use autoscaler::scaling::pod_start::StartCause;
-use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings};
+use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings, SidecarMode};
 use autoscaler::{Decision, Key, Protocol};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -15,6 +15,7 @@ use super::*;
 use crate::activators::path_verification::PathError;
 use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
 use crate::controllers::pod_autoscaler::status;
+use crate::kubernetes::reasons::Reason;
 use crate::pods::sidecar::Sidecar;
 
 const NOW: i64 = 1_800_000_000;
@@ -106,6 +107,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         decision: Some(decision(1, None)),
         decision_received: Some(NOW * 1000),
         sidecar: None,
+        sidecar_mode: SidecarMode::Required,
         last_requested: None,
         ready: u32::try_from(replicas).unwrap(),
         service: None,
@@ -411,6 +413,70 @@ fn reports_protocol_mismatch_of_service_and_pods() {
     );
     assert_eq!(ready(Some(Sidecar::Missing)).reason, "SidecarMissing");
     assert_eq!(ready(None).status, "True", "no condition without an observed sidecar");
+}
+
+/// A workload whose pods have no sidecar, with a status of the ServerlessService.
+fn without_sidecar(observed: ObservedWorkload) -> ObservedWorkload {
+    let mut observed = edited(observed, |autoscaler| annotate(autoscaler, "sidecar", "false"));
+    observed.sidecar_mode = SidecarMode::None;
+    observed
+}
+
+#[test]
+fn pods_without_sidecar_stay_behind_activators() {
+    let spare = Decision { excess_burst_capacity: 100, ..decision(1, None) };
+    let active = || ObservedWorkload { decision: Some(spare.clone()), ..active() };
+    assert_eq!(decide(&active(), None).mode, SksMode::Serve);
+    assert_eq!(decide(&without_sidecar(active()), None).mode, SksMode::Proxy);
+    let undecided = ObservedWorkload { decision: None, ..without_sidecar(active()) };
+    assert_eq!(decide(&undecided, None).mode, SksMode::Proxy);
+}
+
+#[test]
+fn pods_without_sidecar_are_compared_with_no_pod_template() {
+    let missing = Some(Sidecar::Missing);
+    let concurrency = Some(Sidecar::Configured { protocol: Protocol::Tcp, container_concurrency: 3 });
+    for sidecar in [missing, concurrency] {
+        let observed = ObservedWorkload { sidecar, ..without_sidecar(active()) };
+        let plan = decide(&observed, None);
+        let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
+        let ready = condition(&status.conditions, "Ready").unwrap();
+        assert_eq!(ready.status, "True", "{ready:?}");
+        assert_eq!(condition(&status.conditions, "Degraded"), None);
+    }
+}
+
+#[test]
+fn requests_past_activators_to_pods_without_sidecar_are_uncounted() {
+    let proxied = ObservedWorkload { serverless_service: Some(sks("Proxy", Some(60))), ..active() };
+    for (observed, uncounted) in
+        [(active(), false), (without_sidecar(active()), true), (without_sidecar(proxied), false)]
+    {
+        assert_eq!(observed.is_uncounted(), uncounted);
+    }
+    let idle = ObservedWorkload { decision: Some(decision(0, Some(600))), ..at_zero() };
+    let mut selected = without_sidecar(idle);
+    let mut sks = sks("Proxy", None);
+    let status = sks.status.as_mut().unwrap();
+    (status.mode, status.conditions) =
+        (None, vec![serde_json::from_value(at("Ready", "False", "ServiceHasSelector", 0)).unwrap()]);
+    selected.serverless_service = Some(sks);
+    assert!(selected.is_uncounted());
+    assert_eq!(
+        decide(&selected, None).write,
+        write(1, WriteCause::NoActivator),
+        "no activator holds requests"
+    );
+}
+
+#[test]
+fn reports_annotation_to_learn_without_sidecar() {
+    let learns = |observed| edited(observed, |autoscaler| annotate(autoscaler, "learn-target", "Recommend"));
+    let advice =
+        |observed: ObservedWorkload| super::super::degraded::advice(&observed).map(|(reason, _)| reason);
+    assert_eq!(advice(learns(active())), None);
+    assert_eq!(advice(learns(without_sidecar(active()))), Some(Reason::NoSidecar));
+    assert_eq!(advice(without_sidecar(active())), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use autoscaler::Key;
 use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, ServerlessService, ServerlessServiceSpec};
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::scaling::scale_to_zero;
-use autoscaler::settings::Settings;
+use autoscaler::settings::{Settings, SidecarMode};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -16,12 +16,13 @@ use super::decide::Plan;
 use crate::kubernetes::server_side_apply::owner;
 
 /// The spec of the Metric: what the metrics-adapter collects.
-pub(super) fn metric(autoscaler: &PodAutoscaler, selector: &str, settings: &Settings) -> MetricSpec {
-    MetricSpec {
-        service: autoscaler.spec.service.clone(),
-        selector: selector.to_owned(),
-        sidecar: autoscaler.spec.sidecar(settings),
-    }
+pub(super) fn metric(
+    autoscaler: &PodAutoscaler,
+    selector: &str,
+    sidecar: SidecarMode,
+    bypassed: bool,
+) -> MetricSpec {
+    MetricSpec { service: autoscaler.spec.service.clone(), selector: selector.to_owned(), sidecar, bypassed }
 }
 
 /// The spec of the ServerlessService: where requests go.
@@ -29,6 +30,7 @@ pub(super) fn serverless_service(
     autoscaler: &PodAutoscaler,
     selector: &str,
     settings: &Settings,
+    sidecar: SidecarMode,
     plan: &Plan,
 ) -> ServerlessServiceSpec {
     ServerlessServiceSpec {
@@ -37,7 +39,7 @@ pub(super) fn serverless_service(
         mode: plan.mode,
         num_activators: plan.activators,
         container_concurrency: autoscaler.spec.container_concurrency,
-        sidecar: autoscaler.spec.sidecar(settings),
+        sidecar,
         paused: plan.paused,
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
@@ -88,12 +90,15 @@ mod tests {
     use super::*;
     use autoscaler::api::SksMode;
 
+    const REQUIRED: SidecarMode = SidecarMode::Required;
+
     #[test]
     fn sets_wake_target_only_if_scale_to_zero_is_on() {
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
         let mut autoscaler = autoscaler();
-        let target =
-            |autoscaler: &_| serverless_service(autoscaler, "app=web", &settings, &plan()).wake_target;
+        let target = |autoscaler: &_| {
+            serverless_service(autoscaler, "app=web", &settings, REQUIRED, &plan()).wake_target
+        };
         assert_eq!(target(&autoscaler), None, "at zero it would be paused");
         autoscaler.spec.scale_to_zero = true;
         assert_eq!(target(&autoscaler), Some(autoscaler.spec.scale_target_ref.clone()));
@@ -104,7 +109,7 @@ mod tests {
         let annotations = [("wake-timeout", "20m"), ("wake-queue-depth", "7")]
             .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
         let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
-        let spec = serverless_service(&autoscaler(), "app=web", &settings, &plan());
+        let spec = serverless_service(&autoscaler(), "app=web", &settings, REQUIRED, &plan());
         assert_eq!((errors, spec.wake_timeout_seconds, spec.wake_queue_depth), (vec![], Some(1200), Some(7)));
     }
 
@@ -135,7 +140,7 @@ mod tests {
     fn builds_metric_and_serverless_service() {
         let (key, autoscaler) = (Key::new("shop", "web"), autoscaler());
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-        let spec = metric(&autoscaler, "app=web", &settings);
+        let spec = metric(&autoscaler, "app=web", REQUIRED, false);
         assert_eq!(
             metric_object(&key, &autoscaler, &spec),
             json!({
@@ -149,7 +154,7 @@ mod tests {
         let object = serverless_service_object(
             &key,
             &autoscaler,
-            &serverless_service(&autoscaler, "app=web", &settings, &plan()),
+            &serverless_service(&autoscaler, "app=web", &settings, REQUIRED, &plan()),
         );
         assert_eq!(
             object["spec"],

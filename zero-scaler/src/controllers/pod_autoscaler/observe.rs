@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use autoscaler::api::{
     PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
 };
-use autoscaler::settings::{SettingError, Settings};
+use autoscaler::settings::{BurstCapacity, SettingError, Settings, SidecarMode};
 use autoscaler::{Decision, Key};
 use k8s_openapi::Resource;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -28,7 +28,8 @@ use crate::controllers::ownership::other_owner_of_target;
 use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
 use crate::kubernetes::reasons::Reason;
-use crate::pods::endpoints::{is_managed, pods, ready, routable_ports};
+use crate::pods::endpoints::{PodEndpoint, is_managed, is_ready, pods, ready, routable_ports};
+use crate::pods::private_ports::show_sidecar;
 use crate::pods::sidecar::Sidecar;
 use crate::scaling::scale::Scale;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
@@ -66,6 +67,8 @@ pub(super) struct ObservedWorkload {
     pub(super) decision_received: Option<i64>,
     /// The sidecar in the pod template, if the target's kind is watched.
     pub(super) sidecar: Option<Sidecar>,
+    /// Whether requests go through sidecars.
+    pub(super) sidecar_mode: SidecarMode,
     /// Time of the last request that an activator reported, in Unix milliseconds.
     pub(super) last_requested: Option<i64>,
     /// Number of ready pods.
@@ -95,6 +98,14 @@ impl ObservedWorkload {
         status.map(|status| status.ports.as_slice()).unwrap_or_default()
     }
 
+    /// Whether nothing counts the requests: pods have no sidecar, and activators are not in the path.
+    pub(super) fn is_uncounted(&self) -> bool {
+        let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
+        let reconciled = status.filter(|status| condition(&status.conditions, READY).is_some());
+        !self.sidecar_mode.is_required()
+            && reconciled.is_some_and(|status| status.mode != Some(SksMode::Proxy))
+    }
+
     /// Whether requests can bypass the activators: by all ports of the Service, or on nodes without
     /// one.
     pub(super) fn bypasses_activators(&self) -> bool {
@@ -103,7 +114,8 @@ impl ObservedWorkload {
         }
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
         let ready = status.and_then(|status| condition(&status.conditions, READY));
-        ready.is_some_and(|ready| ready.status == "False" && ready.reason == Reason::SidecarBypassed.as_str())
+        let bypassed = [Reason::SidecarBypassed, Reason::ServiceHasSelector].map(Reason::as_str);
+        ready.is_some_and(|ready| ready.status == "False" && bypassed.contains(&ready.reason.as_str()))
     }
 
     /// Time since when activators are in the EndpointSlices, in Unix milliseconds.
@@ -115,7 +127,7 @@ impl ObservedWorkload {
 }
 
 pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> ObservedWorkload {
-    let (settings, bad_settings) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
+    let (mut settings, bad_settings) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
     let target = &autoscaler.spec.scale_target_ref;
     let cached = context.scaling.scales.cached(&key.namespace, target);
     let watched = cached.is_some();
@@ -126,9 +138,18 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     let serverless_service = context.cache.serverless_service(key);
     let service = context.cache.service(&key.namespace, &autoscaler.spec.service);
     let private = serverless_service.as_ref().and_then(|s| s.status.as_ref()?.private_service.clone());
-    let ready = service.as_ref().map_or(0, |service| {
-        ready(&pods(&context.cache.slices, &key.namespace, service, private.as_deref()))
-    });
+    let pods_with = |mode| {
+        let pods = |service| pods(&context.cache.slices, &key.namespace, service, private.as_deref(), mode);
+        service.as_deref().map(pods).unwrap_or_default()
+    };
+    let sidecar = context.scaling.scales.sidecar(&key.namespace, target);
+    let mode_before = serverless_service.as_ref().map_or(SidecarMode::Required, |sks| sks.spec.sidecar);
+    let wanted = autoscaler.spec.sidecar(&settings);
+    let sidecar_mode = sidecar_mode(wanted, sidecar, mode_before, || pods_with(mode_before));
+    if !sidecar_mode.is_required() {
+        settings.target_burst_capacity = BurstCapacity::Always;
+    }
+    let ready = ready(&pods_with(sidecar_mode));
     let mut observed = ObservedWorkload {
         key: key.clone(),
         autoscaler: autoscaler.clone(),
@@ -138,7 +159,8 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         watched,
         decision: None,
         decision_received: None,
-        sidecar: context.scaling.scales.sidecar(&key.namespace, target),
+        sidecar,
+        sidecar_mode,
         last_requested: None,
         ready,
         service,
@@ -153,6 +175,21 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     };
     add_reports(&mut observed, context);
     observed
+}
+
+/// Whether requests go through sidecars: as wanted, but activators stay in the path until every ready
+/// pod has a sidecar.
+fn sidecar_mode(
+    wanted: SidecarMode,
+    template: Option<Sidecar>,
+    before: SidecarMode,
+    pods: impl FnOnce() -> Vec<PodEndpoint>,
+) -> SidecarMode {
+    if !wanted.is_required() || before.is_required() {
+        return wanted;
+    }
+    let without = |pod: &PodEndpoint| is_ready(&pod.endpoint) && !show_sidecar(&pod.ports);
+    if template == Some(Sidecar::Missing) || pods().iter().any(without) { before } else { wanted }
 }
 
 /// The start failure in the status of a ServerlessService.
@@ -258,4 +295,36 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
 /// Whether an HPA owns it.
 pub(super) fn is_of_hpa(autoscaler: &PodAutoscaler) -> bool {
     autoscaler.owner_references().iter().any(|owner| owner.kind == HorizontalPodAutoscaler::KIND)
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::Protocol;
+    use k8s_openapi::api::discovery::v1::EndpointPort;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn activators_stay_in_path_until_every_ready_pod_has_a_sidecar() {
+        let pod = |ready: bool, sidecar: bool| {
+            let ports = if sidecar { json!([{"name": "rouse-sidecar"}]) } else { json!([]) };
+            let ports: Vec<EndpointPort> = serde_json::from_value(ports).unwrap();
+            let endpoint = json!({"addresses": ["10.0.0.1"], "conditions": {"ready": ready}});
+            let endpoint = serde_json::from_value(endpoint).unwrap();
+            PodEndpoint { family: "IPv4".to_owned(), endpoint, ports: ports.into() }
+        };
+        let (none, required) = (SidecarMode::None, SidecarMode::Required);
+        let template = Some(Sidecar::Configured { protocol: Protocol::Http, container_concurrency: 0 });
+        for (wanted, template, before, pods, expected) in [
+            (none, template, required, vec![pod(true, true)], none),
+            (required, template, none, vec![pod(true, true), pod(true, false)], none),
+            (required, template, none, vec![pod(true, true), pod(false, false)], required),
+            (required, Some(Sidecar::Missing), none, vec![], none),
+            (required, template, none, vec![], required),
+            (required, Some(Sidecar::Missing), required, vec![pod(true, false)], required),
+        ] {
+            assert_eq!(sidecar_mode(wanted, template, before, || pods), expected, "{wanted:?} {template:?}");
+        }
+    }
 }

@@ -94,6 +94,9 @@ fn service_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
 }
 
 fn sidecar_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
+    if !observed.autoscaler.spec.sidecar(&observed.settings).is_required() {
+        return None;
+    }
     let missing = sidecar_missing(observed).map(|message| (Reason::SidecarMissing, message));
     let (reason, message) =
         missing.or_else(|| Some((Reason::ProtocolMismatch, protocol_mismatch(observed)?)))?;

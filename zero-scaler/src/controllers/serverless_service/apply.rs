@@ -140,8 +140,18 @@ pub(super) async fn status(
 
 /// Whether a private Service is as desired. Cached objects have no kind and version to compare.
 fn is_as_private(existing: &Value, desired: &Value) -> bool {
-    let parts = ["/metadata", "/spec"].map(|part| (existing.pointer(part), desired.pointer(part)));
-    parts.into_iter().all(|(existing, desired)| existing.zip(desired).is_some_and(|(e, d)| contains(e, d)))
+    let part = |object: &Value, part: &str| object.pointer(part).map(ordered);
+    let has = |name| part(existing, name).zip(part(desired, name)).is_some_and(|(e, d)| contains(&e, &d));
+    has("/metadata") && has("/spec")
+}
+
+/// A copy with its ports ordered by number: server-side apply merges them in any order.
+fn ordered(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    if let Some(ports) = spec.get_mut("ports").and_then(Value::as_array_mut) {
+        ports.sort_by_key(|port| port["port"].as_i64());
+    }
+    spec
 }
 
 /// Whether an object has all desired fields. Lists must be equal in length and order.
@@ -162,6 +172,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn ports_of_private_service_may_have_any_order() {
+        let service = |ports: [u16; 2]| {
+            let ports = ports.map(|port| json!({"port": port}));
+            json!({"metadata": {"name": "web-private"}, "spec": {"ports": ports}})
+        };
+        assert!(is_as_private(&service([80, 81]), &service([81, 80])));
+        assert!(!is_as_private(&service([80, 82]), &service([81, 80])));
+    }
 
     #[test]
     fn allows_additional_fields_but_no_longer_lists() {

@@ -2,14 +2,16 @@
 //! objects out.
 //!
 //! One slice for each address family, so that a change of mode is one write, which every node sees
-//! as a whole. Only more than a thousand endpoints, the API's limit, need a second slice.
+//! as a whole. Only more than a thousand endpoints, the API's limit, need a second slice, and pods
+//! without sidecar that have different numbers for a named port.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use autoscaler::api::{PortLease, SksMode};
 use autoscaler::contract::selector::Selector;
-use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
+use autoscaler::contract::{QUEUE_PROXY_PORT, SLICE_MANAGER, WORKLOAD_LABEL};
 use autoscaler::routing::sks_mode;
+use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use kube::Resource;
 use kube::api::ObjectMeta;
@@ -20,9 +22,13 @@ use crate::cache::service::Service;
 use crate::cache::slice_index::{MANAGED_BY, SERVICE_NAME};
 use crate::kubernetes::server_side_apply::owner;
 use crate::pods::endpoints::{PodEndpoint, is_ready, routable_ports};
+use crate::pods::private_ports::{number_on_pod, private_ports};
 
 /// The API's limit for one slice.
 const MOST_ENDPOINTS: usize = 1000;
+
+/// Endpoints with the same port numbers.
+type PortGroup = (Vec<EndpointPort>, Vec<Endpoint>);
 
 /// Where requests go: to pods or to activators.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,42 +91,61 @@ fn of_family(observed: &ObservedService, path: &ServingPath, family: &str) -> Ve
         endpoints.iter().filter(|e| e.family == family).map(|e| e.endpoint.clone()).collect()
     };
     let activators = of(&path.activators);
-    if !activators.is_empty() {
-        return chunked(observed, family, activators, &activator_ports(observed, &path.ports));
-    }
-    if observed.managed {
-        chunked(observed, family, of(&observed.pods), &pod_ports(observed))
-    } else {
+    let groups = if !activators.is_empty() {
+        vec![(activator_ports(observed, &path.ports), activators)]
+    } else if !observed.managed {
         Vec::new()
-    }
+    } else if observed.has_sidecar() {
+        vec![(sidecar_ports(observed), of(&observed.pods))]
+    } else {
+        app_groups(observed, family)
+    };
+    slices_of_groups(observed, family, groups)
 }
 
-fn chunked(
-    observed: &ObservedService,
-    family: &str,
-    mut endpoints: Vec<Endpoint>,
-    ports: &[EndpointPort],
-) -> Vec<EndpointSlice> {
-    // Ready endpoints first, so that the first slice has them.
-    endpoints.sort_by_key(|e| (!is_ready(e), e.addresses.first().cloned()));
-    let mut chunks: Vec<Vec<Endpoint>> = endpoints.chunks(MOST_ENDPOINTS).map(<[Endpoint]>::to_vec).collect();
-    if chunks.is_empty() {
-        chunks.push(Vec::new());
+/// The pods without sidecar, by the numbers of their ports.
+fn app_groups(observed: &ObservedService, family: &str) -> Vec<PortGroup> {
+    let mut groups: Vec<PortGroup> = Vec::new();
+    for pod in observed.pods.iter().filter(|pod| pod.family == family) {
+        let (ports, endpoint) = (app_ports(observed, &pod.ports), pod.endpoint.clone());
+        match groups.iter_mut().find(|(of_group, _)| *of_group == ports) {
+            Some((_, endpoints)) => endpoints.push(endpoint),
+            None => groups.push((ports, vec![endpoint])),
+        }
     }
+    if groups.is_empty() {
+        groups.push((app_ports(observed, &[]), Vec::new()));
+    }
+    groups
+}
+
+fn slices_of_groups(observed: &ObservedService, family: &str, groups: Vec<PortGroup>) -> Vec<EndpointSlice> {
+    let chunks = groups.into_iter().flat_map(|(ports, endpoints)| {
+        chunked(endpoints).into_iter().map(move |endpoints| (ports.clone(), endpoints))
+    });
     let name = |i| match i {
         0 => format!("{}-rouse-{}", observed.sks.spec.service, family.to_lowercase()),
         i => format!("{}-rouse-{}-{i}", observed.sks.spec.service, family.to_lowercase()),
     };
     chunks
-        .into_iter()
         .enumerate()
-        .map(|(i, endpoints)| EndpointSlice {
+        .map(|(i, (ports, endpoints))| EndpointSlice {
             metadata: metadata(observed, name(i)),
             address_type: family.to_owned(),
             endpoints: Some(endpoints),
-            ports: Some(ports.to_vec()),
+            ports: Some(ports),
         })
         .collect()
+}
+
+/// At least one chunk. Ready endpoints are first, so that the first slice has them.
+fn chunked(mut endpoints: Vec<Endpoint>) -> Vec<Vec<Endpoint>> {
+    endpoints.sort_by_key(|e| (!is_ready(e), e.addresses.first().cloned()));
+    let mut chunks: Vec<Vec<Endpoint>> = endpoints.chunks(MOST_ENDPOINTS).map(<[Endpoint]>::to_vec).collect();
+    if chunks.is_empty() {
+        chunks.push(Vec::new());
+    }
+    chunks
 }
 
 /// The Service's port names with the activators' numbers.
@@ -137,14 +162,23 @@ fn activator_ports(observed: &ObservedService, leases: &[PortLease]) -> Vec<Endp
     leases.iter().map(of_lease).collect()
 }
 
-/// The same with the pods' number, which is the sidecar's.
-fn pod_ports(observed: &ObservedService) -> Vec<EndpointPort> {
-    routable_ports(&observed.service)
-        .map(|port| {
-            let name = port.name.clone().unwrap_or_default();
-            endpoint_port(name, QUEUE_PROXY_PORT, port.app_protocol.clone())
-        })
-        .collect()
+/// The same with the sidecars' number.
+fn sidecar_ports(observed: &ObservedService) -> Vec<EndpointPort> {
+    pod_ports(observed, |_| Some(QUEUE_PROXY_PORT))
+}
+
+/// The same with the app's numbers on the pods of a slice of the private Service. A port that these
+/// pods do not have is left out.
+fn app_ports(observed: &ObservedService, slice: &[EndpointPort]) -> Vec<EndpointPort> {
+    pod_ports(observed, |port| number_on_pod(port, slice))
+}
+
+fn pod_ports(observed: &ObservedService, number: impl Fn(&ServicePort) -> Option<u16>) -> Vec<EndpointPort> {
+    let ports = routable_ports(&observed.service).filter_map(|port| {
+        let name = port.name.clone().unwrap_or_default();
+        Some(endpoint_port(name, number(port)?, port.app_protocol.clone()))
+    });
+    ports.collect()
 }
 
 fn endpoint_port(name: String, number: u16, app_protocol: Option<String>) -> EndpointPort {
@@ -208,7 +242,7 @@ pub(super) fn private_service(observed: &ObservedService) -> Option<Value> {
             "ipFamilies": public.and_then(|s| s.ip_families.clone()).unwrap_or_else(|| families(&observed.service)),
             "ipFamilyPolicy": public.and_then(|s| s.ip_family_policy.clone()).unwrap_or_else(|| "SingleStack".to_owned()),
             "selector": selector,
-            "ports": [{"name": "http", "port": QUEUE_PROXY_PORT, "protocol": "TCP", "targetPort": QUEUE_PROXY}],
+            "ports": private_ports(&observed.service, observed.sks.spec.sidecar),
         },
     }))
 }

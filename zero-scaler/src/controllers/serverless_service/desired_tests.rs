@@ -10,7 +10,11 @@ use std::sync::Arc;
 fn endpoint(address: &str, ready: bool) -> PodEndpoint {
     let family = if address.contains(':') { "IPv6" } else { "IPv4" };
     let endpoint = json!({"addresses": [address], "conditions": {"ready": ready, "serving": ready, "terminating": !ready}});
-    PodEndpoint { family: family.into(), endpoint: serde_json::from_value(endpoint).unwrap() }
+    PodEndpoint {
+        family: family.into(),
+        endpoint: serde_json::from_value(endpoint).unwrap(),
+        ports: Arc::default(),
+    }
 }
 
 fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService {
@@ -47,6 +51,7 @@ fn observed(mode: &str, managed: bool, pods: &[PodEndpoint]) -> ObservedService 
         unleased: None,
         other_targets: Vec::new(),
         nonstandard_ports: BTreeSet::new(),
+        missing_port: None,
         now: jiff::Timestamp::UNIX_EPOCH,
     }
 }
@@ -169,6 +174,42 @@ fn the_private_service_selects_the_pods_at_their_sidecar() {
             "ports": [{"name": "http", "port": 8012, "protocol": "TCP", "targetPort": "queue-proxy"}],
         })
     );
+}
+
+/// A Service with a named and a numbered target port, for pods without sidecar.
+fn without_sidecar(pods: &[(&str, u16)]) -> ObservedService {
+    let pod = |(address, number): &(&str, u16)| {
+        let ports: Vec<EndpointPort> =
+            serde_json::from_value(json!([{"name": "rouse-80", "port": number}])).unwrap();
+        PodEndpoint { ports: ports.into(), ..endpoint(address, true) }
+    };
+    let pods: Vec<_> = pods.iter().map(pod).collect();
+    let mut observed = observed("Proxy", true, &pods);
+    observed.sks.spec.sidecar = autoscaler::settings::SidecarMode::None;
+    let service = Arc::make_mut(&mut observed.service);
+    let ports = json!([{"name": "http", "port": 80, "targetPort": "web"}, {"name": "admin", "port": 81, "targetPort": 9000}]);
+    service.spec.as_mut().unwrap().ports = serde_json::from_value(ports).unwrap();
+    observed
+}
+
+#[test]
+fn pods_without_sidecar_serve_at_their_own_ports_if_no_activator_does() {
+    let observed = without_sidecar(&[("10.1.0.1", 3000), ("10.1.0.2", 3001), ("10.1.0.3", 3000)]);
+    let (path, slices) = written(&observed, &[]);
+    assert_eq!(path.mode, SksMode::Serve);
+    assert_eq!(
+        shape(&slices),
+        [(vec!["10.1.0.1", "10.1.0.3"], vec![3000, 9000]), (vec!["10.1.0.2"], vec![3001, 9000])]
+    );
+    assert_eq!(slices[1].metadata.name.as_deref(), Some("web-rouse-ipv4-1"));
+    let (path, slices) = written(&observed, &[endpoint("10.2.0.1", true)]);
+    assert_eq!((path.mode, shape(&slices)), (SksMode::Proxy, vec![(vec!["10.2.0.1"], vec![20001, 20002])]));
+}
+
+#[test]
+fn private_service_of_pods_without_sidecar_has_the_apps_ports() {
+    let ports = private_service(&without_sidecar(&[])).unwrap()["spec"]["ports"].clone();
+    assert_eq!((&ports[0]["targetPort"], &ports[1]["targetPort"]), (&json!("web"), &json!(9000)));
 }
 
 #[test]

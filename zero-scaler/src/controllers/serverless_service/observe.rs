@@ -6,6 +6,7 @@ use std::sync::Arc;
 use autoscaler::api::{PortLease, ServerlessService, ServerlessServiceStatus, StartFailure};
 use autoscaler::contract::{GROUP, QUEUE_PROXY, QUEUE_PROXY_PORT, WORKLOAD_LABEL};
 use autoscaler::routing::port_lease::PortLeaseError;
+use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 use k8s_openapi::api::core::v1::ServicePort;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -21,9 +22,11 @@ use crate::controllers::ownership::other_owner_of_service;
 use crate::kubernetes::reasons::Reason;
 use crate::kubernetes::server_side_apply::controller_of;
 use crate::pods::endpoints::{
-    PodEndpoint, is_managed, nonstandard_sidecar_ports, pods, ready, routable_ports, targets_sidecar,
-    tcp_ports,
+    PodEndpoint, is_managed, is_ready, nonstandard_sidecar_ports, pods, ready, routable_ports,
+    targets_sidecar,
 };
+use crate::pods::private_ports::{is_of_pods_without_sidecar, number_on_pod};
+use crate::pods::target_port::{TargetPort, tcp_ports};
 
 /// One Service and its possible backends.
 #[derive(Debug)]
@@ -58,7 +61,18 @@ pub(super) struct ObservedService {
     pub(super) other_targets: Vec<i32>,
     /// Sidecar ports of pods that differ from the standard one.
     pub(super) nonstandard_ports: BTreeSet<i32>,
+    /// A target port that a ready pod without sidecar does not have.
+    pub(super) missing_port: Option<MissingPort>,
     pub(super) now: jiff::Timestamp,
+}
+
+/// A target port that is a name, and that no container of a pod has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MissingPort {
+    pub(super) service_port: i32,
+    pub(super) name: String,
+    /// The address of the pod.
+    pub(super) pod: String,
 }
 
 /// Why Rouse cannot route the requests of a Service.
@@ -85,6 +99,11 @@ impl ObservedService {
     pub(super) fn ready_pods(&self) -> u32 {
         ready(&self.pods)
     }
+
+    /// Whether the pods have a sidecar.
+    pub(super) fn has_sidecar(&self) -> bool {
+        self.sks.spec.sidecar.is_required()
+    }
 }
 
 pub(super) fn observe(
@@ -101,10 +120,14 @@ pub(super) fn observe(
         None => None,
     };
     let slices = &context.cache.slices;
-    let pods = pods(slices, &key.namespace, &service, private.as_deref());
+    let sidecar = sks.spec.sidecar;
+    let pods = pods(slices, &key.namespace, &service, private.as_deref(), sidecar);
     let (ours, others) =
         slices.of(&key.namespace, &sks.spec.service).into_iter().partition(|slice| is_ours(slice));
-    let nonstandard_ports = nonstandard_sidecar_ports(slices, &key.namespace, &service, private.as_deref());
+    let with_sidecar = sidecar.is_required();
+    let nonstandard_ports =
+        with_sidecar.then(|| nonstandard_sidecar_ports(slices, &key.namespace, &service, private.as_deref()));
+    let missing_port = if with_sidecar { None } else { missing_port(&service, &pods) };
     Ok(ObservedService {
         key: key.clone(),
         sks: sks.clone(),
@@ -122,8 +145,9 @@ pub(super) fn observe(
             .failure(key, sks.status.as_ref().and_then(|s| s.start_failure.as_ref())),
         activators: context.routing.activators.ready(),
         activators_leaving: context.routing.activators.are_leaving(),
-        other_targets: other_targets(&service),
-        nonstandard_ports,
+        other_targets: if with_sidecar { other_targets(&service) } else { Vec::new() },
+        nonstandard_ports: nonstandard_ports.unwrap_or_default(),
+        missing_port,
         service,
         now: context.clock.now(),
     })
@@ -160,6 +184,13 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
         );
         return Err(unusable(Reason::ServiceIsHeadless, message));
     }
+    if !is_managed(&service) && !sks.spec.sidecar.is_required() {
+        let message = format!(
+            "Service {name:?} has a selector, so requests bypass the activators; remove the selector, or set sidecar \
+             to \"true\""
+        );
+        return Err(unusable(Reason::ServiceHasSelector, message));
+    }
     if is_managed(&service)
         && autoscaler::contract::selector::Selector::parse(&sks.spec.selector)
             .ok()
@@ -168,8 +199,9 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
     {
         let message = format!(
             "selector {:?} of the target is not label=value; give Service {name:?} a selector of its own with \
-             targetPort: {QUEUE_PROXY}",
-            sks.spec.selector
+             targetPort: {QUEUE_PROXY}{}",
+            sks.spec.selector,
+            if sks.spec.sidecar.is_required() { "" } else { ", and set sidecar to \"true\"" },
         );
         return Err(unusable(Reason::SelectorNotEquality, message));
     }
@@ -231,16 +263,41 @@ fn leases(
         }
     };
     let lease = |(port, service_port): (&ServicePort, u16)| {
+        let (pod_port, pod_port_name) = pod_port(port, sks.spec.sidecar)?;
         Some(PortLease {
             name: port.name.clone().unwrap_or_default(),
             service_port,
             activator_port: *leased.get(&service_port)?,
-            pod_port: QUEUE_PROXY_PORT,
-            pod_port_name: None,
+            pod_port,
+            pod_port_name,
             protocol: Protocol::of_app_protocol(port.app_protocol.as_deref()),
         })
     };
     Ok((ports.into_iter().filter_map(lease).collect(), unleased))
+}
+
+/// Number and name of the port on the pods that a Service port leads to. The number of a named port
+/// may differ from pod to pod.
+fn pod_port(port: &ServicePort, sidecar: SidecarMode) -> Option<(u16, Option<String>)> {
+    if sidecar.is_required() {
+        return Some((QUEUE_PROXY_PORT, None));
+    }
+    Some(match TargetPort::of(port)? {
+        TargetPort::Number(number) => (number, None),
+        TargetPort::Name(name) => (0, Some(name)),
+    })
+}
+
+/// The first target port that a ready pod does not have. Slices from before a change of the private
+/// Service do not count.
+fn missing_port(service: &Service, pods: &[PodEndpoint]) -> Option<MissingPort> {
+    let is_current = |pod: &&PodEndpoint| pod.ports.iter().all(is_of_pods_without_sidecar);
+    pods.iter().filter(|pod| is_ready(&pod.endpoint)).filter(is_current).find_map(|pod| {
+        let port = tcp_ports(service).find(|port| number_on_pod(port, &pod.ports).is_none())?;
+        let TargetPort::Name(name) = TargetPort::of(port)? else { return None };
+        let pod = pod.endpoint.addresses.first().cloned().unwrap_or_default();
+        Some(MissingPort { service_port: port.port, name, pod })
+    })
 }
 
 fn without_port(sks: &ServerlessService, service: &Service) -> UnusableService {

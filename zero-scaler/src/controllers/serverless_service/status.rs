@@ -7,7 +7,7 @@ use autoscaler::routing::port_lease::PortLeaseError;
 use super::condition_types::{ACTIVATORS_POPULATED, ENDPOINTS_POPULATED, READY};
 use super::desired::ServingPath;
 use super::foreign_endpoints::ForeignEndpoints;
-use super::observe::{ObservedService, UnusableService};
+use super::observe::{MissingPort, ObservedService, UnusableService};
 use crate::kubernetes::conditions::{ConditionContent, set};
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints;
@@ -114,6 +114,14 @@ fn ready(observed: &ObservedService, path: &ServingPath, foreign: &ForeignEndpoi
             observed.nonstandard_ports
         );
         return ConditionContent::no(Reason::SidecarPortDiffers, message);
+    }
+    if let Some(missing) = &observed.missing_port {
+        let MissingPort { service_port, name, pod } = missing;
+        let message = format!(
+            "port {service_port} of the Service has targetPort {name:?}, and no container of pod {pod} has a port of \
+             that name, so it gets no requests; add it to the container, or set targetPort to the number of the app's port"
+        );
+        return ConditionContent::no(Reason::TargetPortNotFound, message);
     }
     if !observed.other_targets.is_empty() {
         return other_targets(observed);

@@ -35,6 +35,8 @@ pub(crate) const ACTIVATOR: &str = "10.0.9.9";
 pub(crate) const ACTIVATOR_IPV6: &str = "fd00::9:9";
 /// Endpoints in one EndpointSlice of Kubernetes.
 const IN_A_SLICE: usize = 100;
+/// The number of the app's port `web`.
+pub(crate) const APP_PORT: i64 = 3000;
 /// The HPA's target for one pod.
 pub(crate) const TARGET: i64 = 10;
 /// Delay after which pods follow the size.
@@ -58,8 +60,7 @@ pub(crate) struct Observed {
     reachable: bool,
     /// Addresses of the activators whose processes run.
     activators: BTreeSet<IpAddr>,
-    /// Whether pods have no sidecar. None of their ports then has the name by which endpoints are
-    /// found.
+    /// Whether pods have no sidecar. None of their ports then has its name.
     without_sidecars: bool,
 }
 
@@ -286,6 +287,41 @@ impl Cluster {
         );
     }
 
+    /// Makes pods as their owner wrote them, without sidecar, at the named port `web` of the app.
+    pub(crate) fn plain_pods(&self) {
+        self.label_template(false);
+        self.set_sidecars(false);
+        self.annotate_sidecar("false");
+        self.set_target_port("web");
+    }
+
+    /// Sets or removes the inject label of the pod template.
+    pub(crate) fn label_template(&self, labelled: bool) {
+        let labels = if labelled {
+            json!({"app": "web", "autoscaling.rouse.dev/inject": "true"})
+        } else {
+            json!({"app": "web"})
+        };
+        self.edit(DEPLOYMENT, |deployment| deployment["spec"]["template"]["metadata"]["labels"] = labels);
+    }
+
+    /// Sets the annotation `sidecar` of the HPA.
+    pub(crate) fn annotate_sidecar(&self, value: &str) {
+        self.edit(HPA, |hpa| hpa["metadata"]["annotations"]["autoscaling.rouse.dev/sidecar"] = value.into());
+    }
+
+    /// Sets the target port of the Service, a name.
+    pub(crate) fn set_target_port(&self, name: &str) {
+        self.edit(SERVICE, |service| service["spec"]["ports"][0]["targetPort"] = name.into());
+    }
+
+    /// The port numbers in the slices of the Service.
+    pub(crate) fn endpoint_ports(&self) -> Vec<i64> {
+        let slices = slices(&self.api, "IPv4");
+        let ports = slices.iter().flat_map(|slice| slice["ports"].as_array().into_iter().flatten());
+        ports.filter_map(|port| port["port"].as_i64()).collect()
+    }
+
     /// The endpoints of the Service by IPv4.
     pub(crate) fn service_endpoints(&self) -> Vec<String> {
         service_endpoints(&self.api, "IPv4")
@@ -365,14 +401,15 @@ async fn follow(api: FakeApi, observed: Arc<Mutex<Observed>>) {
         }
         let size = size(&api);
         observed.lock().unwrap().record(&api, size);
-        let size = if observed.lock().unwrap().without_sidecars { 0 } else { size };
+        let with_sidecars = !observed.lock().unwrap().without_sidecars;
         if let Some(private) = api.get(PRIVATE_SERVICE) {
+            let ports = resolved_ports(&private, with_sidecars);
             for family in private["spec"]["ipFamilies"].as_array().into_iter().flatten() {
-                publish(&api, "web-private", family.as_str().unwrap(), size);
+                publish(&api, "web-private", family.as_str().unwrap(), size, &ports);
             }
         }
-        if is_attached(&api) {
-            publish(&api, "web", "IPv4", size);
+        if let Some(service) = api.get(SERVICE).filter(|_| is_attached(&api)) {
+            publish(&api, "web", "IPv4", size, &resolved_ports(&service, with_sidecars));
         }
         mirror(&api);
     }
@@ -397,8 +434,23 @@ fn is_attached(api: &FakeApi) -> bool {
     api.get(SERVICE).is_some_and(|service| service["spec"]["selector"].is_object())
 }
 
+/// The ports of a Service's slices, with their numbers on the pods: of the sidecar, if they have one,
+/// and of the app's port `web`. Kubernetes leaves out a name that no container has.
+fn resolved_ports(service: &Value, with_sidecars: bool) -> Value {
+    let number = |port: &Value| match port["targetPort"].as_str() {
+        Some("queue-proxy") => with_sidecars.then_some(8012),
+        Some("web") => Some(APP_PORT),
+        Some(_) => None,
+        None => port["targetPort"].as_i64().or(port["port"].as_i64()),
+    };
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    ports
+        .filter_map(|port| Some(json!({"name": port["name"], "port": number(port)?, "protocol": "TCP"})))
+        .collect()
+}
+
 /// Writes a Service's EndpointSlices for this many pods.
-fn publish(api: &FakeApi, service: &str, family: &str, size: i64) {
+fn publish(api: &FakeApi, service: &str, family: &str, size: i64, ports: &Value) {
     let address = |i: i64| match family {
         "IPv6" => format!("fd00::{i:x}"),
         _ => format!("10.0.{}.{}", i / 250, i % 250),
@@ -407,7 +459,9 @@ fn publish(api: &FakeApi, service: &str, family: &str, size: i64) {
     let path = |i: usize| format!("{SLICES}/shop/endpointslices/{service}-{family}-{i}");
     let mut written = 0;
     for (i, pods) in pods.chunks(IN_A_SLICE).enumerate() {
-        api.put(&path(i), slice(service, family, pods));
+        let mut slice = slice(service, family, pods);
+        slice["ports"] = ports.clone();
+        api.put(&path(i), slice);
         written = i + 1;
     }
     (written..).map(path).take_while(|path| api.get(path).is_some()).for_each(|path| api.remove(&path));

@@ -1,0 +1,120 @@
+//! The ports of a private Service, which selects the pods of a managed Service.
+//!
+//! Of pods with a sidecar one port is enough: the sidecar's. Of pods without one, the private Service
+//! has each TCP port of the public Service, so that Kubernetes resolves a named target port for each
+//! pod, and the port of a sidecar: the slices then show which pods have one all the same, as they do
+//! before the workload's setting `sidecar` changes to `"true"`.
+
+use std::collections::BTreeSet;
+
+use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
+use autoscaler::settings::SidecarMode;
+use k8s_openapi::api::core::v1::ServicePort;
+use k8s_openapi::api::discovery::v1::EndpointPort;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::{Value, json};
+
+use crate::cache::service::Service;
+use crate::pods::target_port::{TargetPort, tcp_ports};
+
+/// Name of the sidecar's port beside ports of the app.
+const SIDECAR_PORT: &str = "rouse-sidecar";
+/// Name of a port of the app, before the Service port's number.
+const APP_PORT: &str = "rouse-";
+
+/// The ports of the private Service of `service`, ordered by number.
+pub(crate) fn private_ports(service: &Service, sidecar: SidecarMode) -> Vec<Value> {
+    if sidecar.is_required() {
+        return vec![port("http", QUEUE_PROXY_PORT.into(), &IntOrString::String(QUEUE_PROXY.to_owned()))];
+    }
+    let taken: BTreeSet<i32> = tcp_ports(service).map(|port| port.port).collect();
+    let free = (i32::from(QUEUE_PROXY_PORT)..).find(|number| !taken.contains(number));
+    let sidecar = IntOrString::String(QUEUE_PROXY.to_owned());
+    let app = tcp_ports(service).map(|of_app| {
+        let target = of_app.target_port.clone().unwrap_or(IntOrString::Int(of_app.port));
+        (of_app.port, port(&app_port_name(of_app), of_app.port, &target))
+    });
+    let mut ports: Vec<_> =
+        app.chain(free.map(|number| (number, port(SIDECAR_PORT, number, &sidecar)))).collect();
+    ports.sort_by_key(|(number, _)| *number);
+    ports.into_iter().map(|(_, port)| port).collect()
+}
+
+/// The number of a Service port's target on a pod without sidecar, given the ports of its slice;
+/// `None` if no container of the pod has a port of that name.
+pub(crate) fn number_on_pod(port: &ServicePort, slice: &[EndpointPort]) -> Option<u16> {
+    match TargetPort::of(port)? {
+        TargetPort::Number(number) => Some(number),
+        TargetPort::Name(_) => {
+            let name = app_port_name(port);
+            let resolved = slice.iter().find(|port| port.name.as_deref() == Some(name.as_str()))?;
+            u16::try_from(resolved.port?).ok()
+        }
+    }
+}
+
+/// Whether the pods of a slice have a sidecar, by the ports of a private Service for pods without
+/// one.
+pub(crate) fn show_sidecar(slice: &[EndpointPort]) -> bool {
+    slice.iter().any(|port| port.name.as_deref() == Some(SIDECAR_PORT))
+}
+
+/// Whether a port of a slice comes from a private Service for pods without sidecar.
+pub(crate) fn is_of_pods_without_sidecar(port: &EndpointPort) -> bool {
+    port.name.as_deref().is_some_and(|name| name.starts_with(APP_PORT))
+}
+
+fn app_port_name(port: &ServicePort) -> String {
+    format!("{APP_PORT}{}", port.port)
+}
+
+fn port(name: &str, number: i32, target: &IntOrString) -> Value {
+    json!({"name": name, "port": number, "protocol": "TCP", "targetPort": target})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(ports: &Value) -> Service {
+        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": {"ports": ports}})).unwrap()
+    }
+
+    #[test]
+    fn private_ports_lead_to_the_apps_target_ports_and_show_sidecars() {
+        let service = service(&json!([
+            {"name": "http", "port": 80, "targetPort": "web"},
+            {"name": "dns", "port": 53, "protocol": "UDP"},
+            {"name": "admin", "port": 8012, "targetPort": 9000},
+            {"name": "raw", "port": 90},
+        ]));
+        let required = private_ports(&service, SidecarMode::Required);
+        assert_eq!(
+            required,
+            [json!({"name": "http", "port": 8012, "protocol": "TCP", "targetPort": "queue-proxy"})]
+        );
+        let ports = private_ports(&service, SidecarMode::None);
+        let fields: Vec<_> = ports.iter().map(|p| (p["name"].clone(), p["targetPort"].clone())).collect();
+        let expected = [
+            (json!("rouse-80"), json!("web")),
+            (json!("rouse-90"), json!(90)),
+            (json!("rouse-8012"), json!(9000)),
+            (json!("rouse-sidecar"), json!("queue-proxy")),
+        ];
+        assert_eq!(fields, expected);
+        assert_eq!(ports[3]["port"], 8013, "8012 is the user's");
+    }
+
+    #[test]
+    fn named_target_port_has_the_number_of_each_pod() {
+        let service = service(&json!([{"port": 80, "targetPort": "web"}, {"port": 81, "targetPort": 9000}]));
+        let ports: Vec<_> = tcp_ports(&service).collect();
+        let slice = |ports: &Value| -> Vec<EndpointPort> { serde_json::from_value(ports.clone()).unwrap() };
+        let resolved =
+            slice(&json!([{"name": "rouse-80", "port": 3000}, {"name": "rouse-sidecar", "port": 8012}]));
+        assert_eq!(number_on_pod(ports[0], &resolved), Some(3000));
+        assert_eq!(number_on_pod(ports[0], &[]), None);
+        assert_eq!(number_on_pod(ports[1], &[]), Some(9000));
+        assert!(show_sidecar(&resolved) && !show_sidecar(&resolved[..1]));
+    }
+}

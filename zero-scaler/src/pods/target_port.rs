@@ -1,0 +1,35 @@
+//! The TCP ports of a Service, and their target ports on the pods.
+
+use k8s_openapi::api::core::v1::ServicePort;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::cache::service::Service;
+
+/// A port of the pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TargetPort {
+    /// Its number.
+    Number(u16),
+    /// The name of a container port.
+    Name(String),
+}
+
+// === impl TargetPort ===
+
+impl TargetPort {
+    /// The target of a Service port: the port itself, if it states none. `None` for a number that is
+    /// no port.
+    pub(crate) fn of(port: &ServicePort) -> Option<Self> {
+        match &port.target_port {
+            Some(IntOrString::String(name)) => Some(Self::Name(name.clone())),
+            Some(IntOrString::Int(number)) => u16::try_from(*number).ok().map(Self::Number),
+            None => u16::try_from(port.port).ok().map(Self::Number),
+        }
+    }
+}
+
+/// The TCP ports of a Service.
+pub(crate) fn tcp_ports(service: &Service) -> impl Iterator<Item = &ServicePort> {
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+    ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
+}
