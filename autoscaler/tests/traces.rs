@@ -14,9 +14,31 @@ use autoscaler::settings::Aggregation;
 use autoscaler::stats::window::{MaxWindow, Window};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 #[test]
 fn decisions_agree_with_knative() {
+    replay_all(|line| vec![line]);
+}
+
+/// The metrics-adapter records a second of pods without sidecar as one without requests, beside the
+/// reports of the activators, which are always in the path (a target burst capacity of -1).
+#[test]
+fn decisions_on_pods_without_sidecar_agree_with_knative() {
+    replay_all(|line| {
+        let zero = line.get("stat").map(|_| {
+            let stat = json!({
+                "pod": "web-1", "concurrency": 0.0, "proxiedConcurrency": 0.0, "requestCount": 0.0,
+                "proxiedRequestCount": 0.0,
+            });
+            json!({"t": line["t"], "stat": stat})
+        });
+        std::iter::once(line).chain(zero).collect()
+    });
+}
+
+/// Replays all traces, with each line replaced by those that `change` makes of it.
+fn replay_all(change: impl Fn(Value) -> Vec<Value>) {
     let traces: Vec<_> = files().into_iter().filter(|path| name(path).ends_with(".trace.ndjson")).collect();
     assert!(traces.len() >= 24, "{} traces", traces.len());
     let mut decisions = 0;
@@ -27,7 +49,12 @@ fn decisions_agree_with_knative() {
         let weighted = fs::read_to_string(&path).unwrap().contains(r#""aggregation":"weighted""#);
         let mut expected = expected.into_iter();
         let mut replay = Replay::new();
-        for (number, line) in (1..).zip(read::<TraceLine>(&path)) {
+        let lines = (1..).zip(read::<Value>(&path)).flat_map(|(number, line)| {
+            change(line)
+                .into_iter()
+                .map(move |line| (number, serde_json::from_value::<TraceLine>(line).unwrap()))
+        });
+        for (number, line) in lines {
             let place = format!("{}:{number}", name(&path));
             let decision = replay.take(line).unwrap_or_else(|error| panic!("{place}: {error}"));
             if let Some(decision) = decision {

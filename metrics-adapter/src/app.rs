@@ -13,6 +13,7 @@ use proxy::workers;
 use runtime::auth::KubernetesReviewer;
 use runtime::auth::ProjectedToken;
 use runtime::auth::TokenGuard;
+use runtime::kubernetes::NamespaceWatches;
 use runtime::kubernetes::lease::Lease;
 use runtime::readiness::Readiness;
 use runtime::{admin, kubernetes, shutdown};
@@ -45,6 +46,7 @@ use crate::tls::certificate_resolver::CertificateResolver;
 use crate::tls::serving_certificate::ServingCertificate;
 use crate::tls::{mounted_certificate, tls_server};
 use crate::watches::metric_watch::MetricWatch;
+use crate::watches::plain_namespaces::namespaces_without_sidecar;
 use crate::watches::ready_pods::ReadyPods;
 use crate::watches::workloads::WorkloadTable;
 
@@ -98,6 +100,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let stored_learning = metric_watch.stored_learning();
     tasks.spawn(metric_watch.run());
     tasks.spawn(pods.clone().watch(client.clone(), metrics.decode_errors.clone(), readiness.latch("pods")));
+    let (namespaces, follow) = namespaces_without_sidecar(workloads.clone());
+    tasks.spawn(follow);
+    let errors = metrics.decode_errors.clone();
+    let watches = NamespaceWatches::new(client.clone(), namespaces, ReadyPods::unlabelled(), errors);
+    tasks.spawn(pods.clone().watch_unlabelled(watches));
     let latch = readiness.latch("configmap extension-apiserver-authentication");
     tasks.spawn(auth::watch_front_proxy(client.clone(), front_proxy.clone(), latch));
     let collector_thread = workers::start_thread("collector", end.clone())?;

@@ -71,6 +71,13 @@ impl Collector {
         collections.retain(|key, _| keep(key));
     }
 
+    /// Drops all that was recorded of a workload.
+    pub fn reset(&self, key: &Key) {
+        let Some(entry) = self.entry(key) else { return };
+        let windows = entry.windows.lock();
+        *entry.collection.lock() = Collection::new(*windows);
+    }
+
     /// Records one workload's part of an activator's push.
     pub fn record_push(&self, message: &StatMessage) -> PushOutcome {
         if !message.stat.is_plausible() {

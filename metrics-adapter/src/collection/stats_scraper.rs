@@ -13,6 +13,9 @@
 //!   the sum.
 //! - A round is recorded at the time it was due, not when it ended, so every round has a second of
 //!   its own.
+//! - Pods without a sidecar are not scraped: the activators report all of their requests. A second
+//!   counts as one without requests of the pods themselves, if an activator is connected that would
+//!   have reported others.
 //! - If a workload's target is learned, the seconds of the pods that were read are kept for its
 //!   learner.
 
@@ -38,7 +41,8 @@ use crate::collection::scrape_schedule::{DueRound, RoundResult};
 use crate::learning::observations::Observations;
 use crate::learning::resources::resource_readings::ResourceReadings;
 use crate::metrics::Metrics;
-use crate::watches::ready_pods::{Pod, ReadyPods};
+use crate::watches::pod::Pod;
+use crate::watches::ready_pods::ReadyPods;
 use crate::watches::workloads::{Workload, WorkloadsReceiver};
 
 /// A round that takes longer is abandoned.
@@ -124,10 +128,28 @@ impl StatsScraper {
         (key, result)
     }
 
-    async fn scrape_and_record(&self, workload: &Workload, due: Duration, last: RoundResult) -> RoundResult {
-        let Some(pods) = self.pods.select(&workload.key.namespace, &workload.selector) else {
-            return last;
+    fn record_without_scrape(&self, workload: &Workload, due: Duration) {
+        let Workload { key, selector, sidecar, .. } = workload;
+        if workload.bypassed {
+            // Reports of activators alone would read as a drop in load.
+            return self.collector.reset(key);
+        }
+        let Some(ready) = self.pods.count_ready(&key.namespace, selector, *sidecar) else { return };
+        let result = match ready {
+            0 => ScrapeResult::NoPods,
+            _ if self.collector.connected_activators() == 0 => ScrapeResult::Incomplete,
+            _ => ScrapeResult::Complete { total: Stat::default(), idle: true },
         };
+        self.collector.record_scrape(key, due, &result);
+    }
+
+    async fn scrape_and_record(&self, workload: &Workload, due: Duration, last: RoundResult) -> RoundResult {
+        if !workload.sidecar.is_required() {
+            self.record_without_scrape(workload, due);
+            return last;
+        }
+        let pods = self.pods.select(&workload.key.namespace, &workload.selector, workload.sidecar);
+        let Some(pods) = pods else { return last };
         let ready: Vec<_> = pods.into_iter().filter(|pod| pod.ready).collect();
         let started = Instant::now();
         let failing_before = last.failing;

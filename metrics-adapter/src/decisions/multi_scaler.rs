@@ -139,7 +139,7 @@ impl MultiScaler {
         let now = self.collector.clock().now();
         let table = self.workloads.borrow().clone();
         for workload in table.iter() {
-            let ready = self.pods.count_ready(&workload.key.namespace, &workload.selector);
+            let ready = self.ready(workload);
             if let (Some(entry), Some(ready)) = (state.deciders.get_mut(&workload.key), ready) {
                 entry.decider.take_over(ready, now);
             }
@@ -175,7 +175,11 @@ impl MultiScaler {
 
     fn decide(&self, state: &mut ScalerState, workload: &Arc<Workload>) {
         let key = &workload.key;
-        let Some(ready) = self.pods.count_ready(&key.namespace, &workload.selector) else { return };
+        if workload.bypassed {
+            // Its requests are counted nowhere: it is not idle, and has no load to decide on.
+            return self.decisions.correct_idleness(key, None);
+        }
+        let Some(ready) = self.ready(workload) else { return };
         let now = self.collector.clock().now();
         let averages = self.collector.averages(key, workload.measure);
         // Read once: a decision of the leader without its learned target would change the size.
@@ -215,6 +219,11 @@ impl MultiScaler {
             }
             None => self.decisions.correct_idleness(key, idle_since),
         }
+    }
+
+    /// The number of ready pods; `None` until they are listed.
+    fn ready(&self, workload: &Workload) -> Option<u32> {
+        self.pods.count_ready(&workload.key.namespace, &workload.selector, workload.sidecar)
     }
 
     /// Publishes a decision, and records a change of its learned target.

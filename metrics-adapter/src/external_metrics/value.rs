@@ -172,6 +172,9 @@ impl MetricValues {
 
     /// The average of a measure, in thousandths.
     pub(super) fn average(&self, workload: &Workload, measure: MetricName) -> Result<i64, MissingData> {
+        if workload.bypassed {
+            return Err(MissingData::Bypassed);
+        }
         let Some(averages) = self.collector.averages(&workload.key, measure) else {
             return self.confirm_at_zero(workload).map(|()| 0);
         };
@@ -198,6 +201,9 @@ impl MetricValues {
     }
 
     fn desired(&self, workload: &Workload) -> Result<i64, MissingData> {
+        if workload.bypassed {
+            return Err(MissingData::Bypassed);
+        }
         let now = runtime::clock::unix_millis();
         let fresh = |decision: &Decision| {
             (now - decision.decided_at <= STALE_DECISION_MS).then_some(decision.desired)
@@ -212,11 +218,16 @@ impl MetricValues {
     fn confirm_at_zero(&self, workload: &Workload) -> Result<(), MissingData> {
         let key = &workload.key;
         let window = workload.windows.stable;
-        let pods = self.pods.select(&key.namespace, &workload.selector).ok_or(MissingData::PodsNotListed)?;
+        let pods = self.pods.select(&key.namespace, &workload.selector, workload.sidecar);
+        let pods = pods.ok_or(MissingData::PodsNotListed)?;
         let existing = pods.iter().filter(|pod| pod.exists).count();
         if existing > 0 {
             let ready = pods.iter().filter(|pod| pod.ready).count();
-            return Err(MissingData::NoReports { existing, ready, window });
+            return Err(if workload.sidecar.is_required() {
+                MissingData::NoReports { existing, ready, window }
+            } else {
+                MissingData::NoActivatorReports { existing, ready, window }
+            });
         }
         if self.collector.connected_activators() == 0 {
             return Err(MissingData::NoActivator);

@@ -54,7 +54,7 @@ impl WhyReport {
         let key = Key::new(namespace, name);
         let workload = values.workloads.borrow().get(&key).cloned();
         let workload = workload.ok_or_else(|| ApiError::UnknownWorkload(key.to_string()))?;
-        let pods = values.pods.select(namespace, &workload.selector).unwrap_or_default();
+        let pods = values.pods.select(namespace, &workload.selector, workload.sidecar).unwrap_or_default();
         Ok(Self {
             served: values.average(&workload, workload.measure).map(format_milli),
             ready: pods.iter().filter(|pod| pod.ready).count(),

@@ -20,7 +20,7 @@ use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
 use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
-use autoscaler::settings::{AutoscalerConfig, Settings};
+use autoscaler::settings::{AutoscalerConfig, BurstCapacity, Settings};
 use autoscaler::stats::collection::WindowSpec;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
@@ -330,16 +330,25 @@ fn workload(
     let measure = spec.metric_name(settings);
     let limit = spec.container_concurrency;
     let given = spec.target.is_some() || settings.target.is_some();
+    let mut decider = DeciderSpec::new(settings, target);
+    let mut learning = WorkloadLearning::new(settings, measure, target, limit, given);
+    if !metric.sidecar.is_required() {
+        // Activators are always in the path, and no sidecar observes what a learner needs.
+        decider.target_burst_capacity = BurstCapacity::Always;
+        learning = None;
+    }
     Ok(Workload {
         key: key.clone(),
         service: metric.service.clone(),
         selector: Selector::parse(&metric.selector)?,
+        sidecar: metric.sidecar,
+        bypassed: metric.bypassed,
         windows: WindowSpec::from(settings),
         measure,
         target_milli: target.milli(),
-        spec: DeciderSpec::new(settings, target),
+        spec: decider,
         container_concurrency: (limit > 0).then_some(limit),
-        learning: WorkloadLearning::new(settings, measure, target, limit, given),
+        learning,
     })
 }
 

@@ -1,59 +1,34 @@
-//! ReadyPods: an index of the pods that have a sidecar, and which of them are ready.
+//! ReadyPods: an index of the pods of workloads, and which of them are ready.
 //!
-//! Filled by a watch of all pods with the inject label; each pod is reduced to the fields used
-//! here. The scraper and the multi-scaler query it each second for each workload, so pods are
-//! indexed by label instead of searched. Until the first list has come, queries return `None`,
-//! which is not the same as no pods.
+//! Two kinds of watches fill it, and divide all pods between them: one of the pods with the inject
+//! label in the whole cluster, and one of the other pods in each namespace that has a workload
+//! without sidecar. Each pod is reduced to the fields used here. The scraper and the multi-scaler
+//! query it each second for each workload, so pods are indexed by label instead of searched. Until
+//! the first list of each watch has come, queries return `None`, which is not the same as no pods.
 //!
 //! A pod that can no longer be decoded stays as it was last decoded. One that never could counts as
 //! ready without an address: it may serve requests that no scrape counts, so its workload is
 //! neither idle nor without pods.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::INJECT_LABEL;
-use autoscaler::contract::selector::{Requirement, Selector};
+use autoscaler::contract::selector::Selector;
+use autoscaler::settings::SidecarMode;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::ObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::RwLock;
-use runtime::kubernetes::{DecodeErrors, Decoded, watch_objects};
+use runtime::kubernetes::{DecodeErrors, Decoded, NamespaceEvent, NamespaceWatches, watch_objects};
 use runtime::readiness::ReadinessLatch;
 
-use crate::learning::pod_template;
-use crate::learning::resources::app_containers::{AppContainer, app_containers};
+use crate::watches::pod::Pod;
+use crate::watches::pod_index::PodIndex;
 
-/// The fields of a pod that are used here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pod {
-    /// Its name.
-    pub name: String,
-    /// The pod IP; `None` until it is assigned.
-    pub ip: Option<IpAddr>,
-    /// Whether it is running, ready and not being deleted.
-    pub ready: bool,
-    /// When it became ready, in Unix time; its start time if the condition does not state it.
-    pub ready_since: Option<Duration>,
-    /// Whether it has neither succeeded nor failed.
-    pub exists: bool,
-    /// Start time, in Unix time.
-    pub started: Option<Duration>,
-    /// Identifies what runs in it; `None` if it could not be decoded.
-    pub template: Option<u64>,
-    /// When it was last killed for its memory, in Unix time.
-    pub memory_kill: Option<Duration>,
-    /// The containers of the app that have a limit.
-    pub app_containers: Box<[AppContainer]>,
-    labels: std::collections::BTreeMap<String, String>,
-}
-
-/// All pods with a sidecar. Clones share one index.
+/// The pods of workloads. Clones share one index.
 #[derive(Clone, Debug, Default)]
 pub struct ReadyPods {
     index: Arc<RwLock<Index>>,
@@ -61,28 +36,37 @@ pub struct ReadyPods {
 
 #[derive(Debug, Default)]
 struct Index {
+    /// All pods with the inject label.
+    labelled: ListedPods<Namespaces>,
+    /// The other pods of each namespace that has a workload without sidecar.
+    unlabelled: HashMap<String, ListedPods<PodIndex>>,
+}
+
+/// The pods of one watch.
+#[derive(Debug, Default)]
+struct ListedPods<T> {
     synced: bool,
-    namespaces: Namespaces,
+    pods: T,
     /// A list in progress, which replaces all pods at its end.
-    listing: Namespaces,
+    listing: T,
 }
 
 /// The pods of all namespaces.
 #[derive(Debug, Default)]
-struct Namespaces(HashMap<String, Namespace>);
+struct Namespaces(HashMap<String, PodIndex>);
 
-/// The pods of one namespace.
-#[derive(Debug, Default)]
-struct Namespace {
-    by_name: HashMap<String, Arc<Pod>>,
-    /// Label to value to pods, without the inject label, which all of them have.
-    by_label: HashMap<String, HashMap<String, Vec<Arc<Pod>>>>,
+/// Where a watch stores its pods.
+trait StorePods: Default {
+    fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod>;
+    fn insert(&mut self, namespace: Option<String>, pod: Arc<Pod>);
+    fn remove(&mut self, pod: &Decoded<KubernetesPod>);
 }
 
 // === impl ReadyPods ===
 
 impl ReadyPods {
-    /// Fills the index; opens `latch` after the first list. Ends only when the watch does.
+    /// Indexes the pods with the inject label; opens `latch` after the first list. Ends only when the
+    /// watch does.
     pub async fn watch(self, client: Client, errors: DecodeErrors, latch: ReadinessLatch) {
         let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
         let api = Api::<Decoded<KubernetesPod>>::all(client);
@@ -103,39 +87,64 @@ impl ReadyPods {
         }
     }
 
-    /// Applies one event of the watch.
+    /// Selects the pods of [`Self::watch_unlabelled`].
+    pub fn unlabelled() -> watcher::Config {
+        watcher::Config::default().labels(&format!("{INJECT_LABEL}!=true"))
+    }
+
+    /// Indexes the pods without the inject label of some namespaces. Ends with the sender of the
+    /// namespaces.
+    pub async fn watch_unlabelled(self, mut watches: NamespaceWatches<KubernetesPod>) {
+        while let Some(event) = watches.next().await {
+            match event {
+                NamespaceEvent::Objects(namespace, event) => self.apply_unlabelled(namespace, event),
+                NamespaceEvent::Failed(namespace, error) => {
+                    tracing::warn!(resource = "pods", %namespace, %error, "watch failed, retrying");
+                }
+                NamespaceEvent::Left(namespace) => {
+                    self.index.write().unlabelled.remove(&namespace);
+                }
+            }
+        }
+    }
+
+    /// Applies one event of the watch of pods with the inject label.
     pub fn apply(&self, event: Event<Decoded<KubernetesPod>>) {
-        self.index.write().apply(event);
+        self.index.write().labelled.apply(event);
     }
 
-    /// The pod of this name.
+    /// The pod of this name with the inject label.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
-        self.index.read().namespaces.0.get(namespace)?.by_name.get(name).cloned()
+        self.index.read().labelled.pods.get(namespace, name)
     }
 
-    /// The selected pods of a namespace; `None` until the first list has come.
-    pub fn select(&self, namespace: &str, selector: &Selector) -> Option<Vec<Arc<Pod>>> {
-        let index = self.index.read();
-        if !index.synced {
-            return None;
-        }
-        Some(index.namespaces.select(namespace, selector).cloned().collect())
+    /// Applies one event of the watch of a namespace's other pods.
+    pub fn apply_unlabelled(&self, namespace: String, event: Event<Decoded<KubernetesPod>>) {
+        self.index.write().unlabelled.entry(namespace).or_default().apply(event);
     }
 
-    /// The number of selected pods that are ready; `None` until the first list has come.
-    pub fn count_ready(&self, namespace: &str, selector: &Selector) -> Option<u32> {
+    /// The selected pods of a namespace; `None` until they are listed. Of a workload with sidecars,
+    /// those with the inject label.
+    pub fn select(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+        sidecar: SidecarMode,
+    ) -> Option<Vec<Arc<Pod>>> {
+        Some(self.index.read().select(namespace, selector, sidecar)?.cloned().collect())
+    }
+
+    /// The number of selected pods that are ready; `None` until they are listed.
+    pub fn count_ready(&self, namespace: &str, selector: &Selector, sidecar: SidecarMode) -> Option<u32> {
         let index = self.index.read();
-        if !index.synced {
-            return None;
-        }
-        let ready = index.namespaces.select(namespace, selector).filter(|pod| pod.ready).count();
+        let ready = index.select(namespace, selector, sidecar)?.filter(|pod| pod.ready).count();
         Some(u32::try_from(ready).unwrap_or(u32::MAX))
     }
 
-    /// The template of the youngest selected pod that is ready.
+    /// The template of the youngest selected pod with a sidecar that is ready.
     pub fn youngest_template(&self, namespace: &str, selector: &Selector) -> Option<u64> {
         let index = self.index.read();
-        let pods = index.namespaces.select(namespace, selector).filter(|pod| pod.ready);
+        let pods = index.labelled.pods.select(namespace, selector).filter(|pod| pod.ready);
         pods.max_by_key(|pod| (pod.started, &pod.name))?.template
     }
 
@@ -143,7 +152,8 @@ impl ReadyPods {
     /// be ready: a killed container has to start anew.
     pub fn last_memory_kill(&self, namespace: &str, selector: &Selector, template: u64) -> Option<Duration> {
         let index = self.index.read();
-        let pods = index.namespaces.select(namespace, selector).filter(|pod| pod.template == Some(template));
+        let pods =
+            index.labelled.pods.select(namespace, selector).filter(|pod| pod.template == Some(template));
         pods.filter_map(|pod| pod.memory_kill).max()
     }
 }
@@ -151,32 +161,43 @@ impl ReadyPods {
 // === impl Index ===
 
 impl Index {
+    fn select(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+        sidecar: SidecarMode,
+    ) -> Option<impl Iterator<Item = &Arc<Pod>>> {
+        let labelled = Some(&self.labelled).filter(|pods| pods.synced)?;
+        let unlabelled = if sidecar.is_required() {
+            None
+        } else {
+            // Pods without sidecar may have the label all the same.
+            Some(self.unlabelled.get(namespace).filter(|pods| pods.synced)?)
+        };
+        let others = unlabelled.into_iter().flat_map(|others| others.pods.select(selector));
+        Some(labelled.pods.select(namespace, selector).chain(others))
+    }
+}
+
+// === impl ListedPods ===
+
+impl<T: StorePods> ListedPods<T> {
     fn apply(&mut self, event: Event<Decoded<KubernetesPod>>) {
         match event {
-            Event::Init => self.listing.0.clear(),
+            Event::Init => self.listing = T::default(),
             Event::InitApply(pod) => {
-                let newest = self.newest(&pod);
+                let newest = self.pods.newest(&pod);
                 self.listing.insert(pod.namespace(), newest);
             }
             Event::InitDone => {
-                self.namespaces = std::mem::take(&mut self.listing);
+                self.pods = std::mem::take(&mut self.listing);
                 self.synced = true;
             }
             Event::Apply(pod) => {
-                let newest = self.newest(&pod);
-                self.namespaces.insert(pod.namespace(), newest);
+                let newest = self.pods.newest(&pod);
+                self.pods.insert(pod.namespace(), newest);
             }
-            Event::Delete(pod) => self.namespaces.remove(&pod),
-        }
-    }
-
-    fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
-        match &pod.0 {
-            Ok(pod) => Arc::new(Pod::from(&**pod)),
-            Err(undecodable) => {
-                let last = self.namespaces.get(pod).cloned();
-                last.unwrap_or_else(|| Arc::new(Pod::undecodable(&undecodable.metadata)))
-            }
+            Event::Delete(pod) => self.pods.remove(&pod),
         }
     }
 }
@@ -184,8 +205,19 @@ impl Index {
 // === impl Namespaces ===
 
 impl Namespaces {
-    fn get(&self, pod: &Decoded<KubernetesPod>) -> Option<&Arc<Pod>> {
-        self.0.get(&pod.namespace().unwrap_or_default())?.by_name.get(&pod.name_any())
+    fn get(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
+        self.0.get(namespace)?.get(name)
+    }
+
+    fn select(&self, namespace: &str, selector: &Selector) -> impl Iterator<Item = &Arc<Pod>> {
+        self.0.get(namespace).into_iter().flat_map(|pods| pods.select(selector))
+    }
+}
+
+impl StorePods for Namespaces {
+    fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
+        let none = PodIndex::default();
+        self.0.get(&pod.namespace().unwrap_or_default()).unwrap_or(&none).newest(pod)
     }
 
     fn insert(&mut self, namespace: Option<String>, pod: Arc<Pod>) {
@@ -196,121 +228,27 @@ impl Namespaces {
         let name = pod.namespace().unwrap_or_default();
         if let Some(namespace) = self.0.get_mut(&name) {
             namespace.remove(&pod.name_any());
-            if namespace.by_name.is_empty() {
+            if namespace.is_empty() {
                 self.0.remove(&name);
             }
         }
     }
-
-    fn select(&self, namespace: &str, selector: &Selector) -> impl Iterator<Item = &Arc<Pod>> {
-        let namespace = self.0.get(namespace);
-        let fewest = selector
-            .requirements()
-            .iter()
-            .filter_map(|it| namespace?.labelled(it))
-            .min_by_key(|pods| pods.len());
-        // A selector without an indexed value has to search all pods.
-        let all = namespace.filter(|_| fewest.is_none()).into_iter().flat_map(|all| all.by_name.values());
-        // The index has evaluated the whole selector.
-        let complete = fewest.is_some() && selector.requirements().len() == 1;
-        fewest
-            .unwrap_or_default()
-            .iter()
-            .chain(all)
-            .filter(move |pod| complete || selector.matches(&pod.labels))
-    }
 }
 
-// === impl Namespace ===
+// === impl PodIndex ===
 
-impl Namespace {
-    fn insert(&mut self, pod: Arc<Pod>) {
-        self.remove(&pod.name);
-        for (label, value) in indexed(&pod) {
-            let by_value = self.by_label.entry(label.clone()).or_default();
-            by_value.entry(value.clone()).or_default().push(pod.clone());
-        }
-        self.by_name.insert(pod.name.clone(), pod);
+impl StorePods for PodIndex {
+    fn newest(&self, pod: &Decoded<KubernetesPod>) -> Arc<Pod> {
+        self.newest(pod)
     }
 
-    fn remove(&mut self, name: &str) {
-        let Some(pod) = self.by_name.remove(name) else { return };
-        for (label, value) in indexed(&pod) {
-            let Some(by_value) = self.by_label.get_mut(label) else { continue };
-            let Some(pods) = by_value.get_mut(value) else { continue };
-            pods.retain(|other| !Arc::ptr_eq(other, &pod));
-            if pods.is_empty() {
-                by_value.remove(value);
-            }
-            if by_value.is_empty() {
-                self.by_label.remove(label);
-            }
-        }
+    fn insert(&mut self, _: Option<String>, pod: Arc<Pod>) {
+        self.insert(pod);
     }
 
-    /// The pods with a label's value; `None` if the requirement is not on exactly one indexed
-    /// value.
-    fn labelled(&self, requirement: &Requirement) -> Option<&[Arc<Pod>]> {
-        match requirement {
-            Requirement::In(label, values) if label != INJECT_LABEL => match values.as_slice() {
-                [value] => {
-                    let pods = self.by_label.get(label).and_then(|by_value| by_value.get(value));
-                    Some(pods.map_or(&[], Vec::as_slice))
-                }
-                _ => None,
-            },
-            _ => None,
-        }
+    fn remove(&mut self, pod: &Decoded<KubernetesPod>) {
+        self.remove(&pod.name_any());
     }
-}
-
-fn indexed(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
-    pod.labels.iter().filter(|(label, _)| *label != INJECT_LABEL)
-}
-
-// === impl Pod ===
-
-impl Pod {
-    fn undecodable(metadata: &ObjectMeta) -> Self {
-        Self {
-            name: metadata.name.clone().unwrap_or_default(),
-            ip: None,
-            ready: metadata.deletion_timestamp.is_none(),
-            ready_since: None,
-            exists: true,
-            started: None,
-            template: None,
-            memory_kill: None,
-            app_containers: Box::default(),
-            labels: metadata.labels.clone().unwrap_or_default(),
-        }
-    }
-}
-
-impl From<&KubernetesPod> for Pod {
-    fn from(pod: &KubernetesPod) -> Self {
-        let status = pod.status.as_ref();
-        let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or_default();
-        let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
-        let condition = conditions.iter().find(|c| c.type_ == "Ready" && c.status == "True");
-        let since = condition.and_then(|c| c.last_transition_time.as_ref());
-        Self {
-            name: pod.name_any(),
-            ip: status.and_then(|s| s.pod_ip.as_deref()?.parse().ok()),
-            ready: phase == "Running" && condition.is_some() && pod.metadata.deletion_timestamp.is_none(),
-            ready_since: since.or(status.and_then(|s| s.start_time.as_ref())).and_then(unix_time),
-            exists: phase != "Succeeded" && phase != "Failed",
-            started: status.and_then(|s| s.start_time.as_ref()).and_then(unix_time),
-            template: pod.spec.as_ref().map(pod_template::template_hash),
-            memory_kill: status.and_then(pod_template::last_memory_kill),
-            app_containers: pod.spec.as_ref().map(|spec| app_containers(spec, status)).unwrap_or_default(),
-            labels: pod.metadata.labels.clone().unwrap_or_default(),
-        }
-    }
-}
-
-fn unix_time(time: &Time) -> Option<Duration> {
-    u64::try_from(time.0.as_second()).ok().map(Duration::from_secs)
 }
 
 #[cfg(test)]

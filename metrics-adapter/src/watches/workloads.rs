@@ -11,6 +11,7 @@ use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::selector::Selector;
 use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::decider::DeciderSpec;
+use autoscaler::settings::SidecarMode;
 use autoscaler::stats::collection::WindowSpec;
 use tokio::sync::watch;
 
@@ -26,6 +27,10 @@ pub struct Workload {
     pub service: String,
     /// Selects its pods.
     pub selector: Selector,
+    /// Whether its pods have a sidecar, which is scraped.
+    pub sidecar: SidecarMode,
+    /// Whether requests reach pods without sidecar past the activators, so that nothing counts them.
+    pub bypassed: bool,
     /// The averaging windows.
     pub windows: WindowSpec,
     /// The measure that decisions use.
@@ -61,6 +66,8 @@ impl Workload {
             key: Key::new("shop", name),
             service: name.to_owned(),
             selector: Selector::parse("app=web").unwrap(),
+            sidecar: SidecarMode::Required,
+            bypassed: false,
             windows: WindowSpec { stable, panic, aggregation },
             measure: MetricName::Concurrency,
             target_milli: 1000,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::decider::DeciderSpec;
-use autoscaler::settings::Aggregation;
+use autoscaler::settings::{Aggregation, SidecarMode};
 use autoscaler::stats::collection::WindowSpec;
 use autoscaler::stats::{ActivatorReport, Stat, StatMessage};
 use autoscaler::{DecisionEvent, Key, contract::metric_name::MetricName};
@@ -190,6 +190,8 @@ pub(crate) fn workload() -> Workload {
         key: key(),
         service: "web".to_owned(),
         selector: Selector::parse("app=web").unwrap(),
+        sidecar: SidecarMode::Required,
+        bypassed: false,
         windows: WindowSpec {
             stable: Duration::from_secs(60),
             panic: Duration::from_secs(6),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::metric_target::MetricTarget;
-use autoscaler::settings::{AutoscalerConfig, LatencyObjective, Settings};
+use autoscaler::settings::{AutoscalerConfig, LatencyObjective, Settings, SidecarMode};
 use kube::runtime::watcher::Event;
 
 use super::*;
@@ -232,4 +232,61 @@ async fn records_complete_rounds_of_workloads_that_learn() {
     let second = PodSecond { age: Duration::from_secs(101), concurrency: 4.0, ..PodSecond::default() };
     let expected = [(Duration::from_secs(1001), vec![second]), (Duration::from_secs(1003), Vec::new())];
     assert_eq!(scraper.observations.take(&workload(None).key), expected, "a gap at the failed round");
+}
+
+/// A scraper with one ready pod of the workload, without the inject label.
+async fn plain_pod() -> StatsScraper {
+    let (scraper, _) = loopback(0, 0).await;
+    scraper.pods.apply(Event::Init);
+    scraper.pods.apply(Event::InitDone);
+    for event in [Event::Init, Event::InitApply(ready_pod("127.0.0.1")), Event::InitDone] {
+        scraper.pods.apply_unlabelled("shop".to_owned(), event);
+    }
+    scraper
+}
+
+fn plain(bypassed: bool) -> Workload {
+    Workload { sidecar: SidecarMode::None, bypassed, ..Workload::sample("web") }
+}
+
+#[tokio::test]
+async fn pods_without_sidecar_are_idle_only_while_an_activator_is_connected() {
+    let (scraper, workload) = (plain_pod().await, plain(false));
+    let key = &workload.key;
+    scraper.collector.create_or_update(key, workload.windows);
+    let now = scraper.collector.clock().now();
+    let round = async |second| {
+        let due = now + Duration::from_secs(second);
+        assert!(!scraper.scrape_and_record(&workload, due, RoundResult::default()).await.failing);
+    };
+    let averages =
+        || scraper.collector.averages(key, MetricName::Concurrency).map(|averages| averages.stable);
+    round(0).await;
+    assert_eq!((averages(), scraper.collector.idle_since(key)), (None, None), "no data, which is not zero");
+    let activator = scraper.collector.activator_connected();
+    round(0).await;
+    assert_eq!(averages(), Some(0.0));
+    assert!(scraper.collector.idle_since(key).is_some());
+    drop(activator);
+    round(0).await;
+    assert_eq!(scraper.collector.idle_since(key), None, "the lost activator may hold requests");
+    assert_eq!(scraper.metrics.scrapes.failed.get(), 0, "no pod is scraped");
+}
+
+#[tokio::test]
+async fn load_of_pods_without_sidecar_is_what_activators_report() {
+    let (scraper, workload) = (plain_pod().await, plain(false));
+    scraper.collector.create_or_update(&workload.key, workload.windows);
+    let _activator = scraper.collector.activator_connected();
+    let now = scraper.collector.clock().now();
+    scraper.scrape_and_record(&workload, now, RoundResult::default()).await;
+    let timestamp = i64::try_from(now.as_secs()).unwrap();
+    let stat = Stat { average_concurrent_requests: 7.0, timestamp, ..Stat::default() };
+    scraper.collector.record_push(&autoscaler::stats::StatMessage { key: workload.key.clone(), stat });
+    let averages = || scraper.collector.averages(&workload.key, MetricName::Concurrency);
+    assert_eq!(averages().map(|averages| averages.stable), Some(7.0));
+    assert_eq!(scraper.collector.idle_since(&workload.key), None);
+    // Requests past the activators would be missing from the average.
+    scraper.scrape_and_record(&plain(true), now, RoundResult::default()).await;
+    assert_eq!(averages(), None);
 }

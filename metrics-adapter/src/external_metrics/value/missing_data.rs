@@ -27,6 +27,26 @@ pub enum MissingData {
         /// The stable window.
         window: Duration,
     },
+    /// There are pods without sidecar, and no activator was connected.
+    #[error(
+        "no activator was connected within {}s, and its pods have no sidecar ({existing} pods, {ready} ready), so \
+         its requests cannot be counted",
+        window.as_secs()
+    )]
+    NoActivatorReports {
+        /// Pods that are not terminated.
+        existing: usize,
+        /// Ready pods.
+        ready: usize,
+        /// The stable window.
+        window: Duration,
+    },
+    /// Requests reach pods without sidecar past the activators.
+    #[error(
+        "its requests reach its pods past the activators, and the pods have no sidecar, so they are not counted; see \
+         the condition Ready of its PodAutoscaler"
+    )]
+    Bypassed,
     /// There are no pods, and no activator that could hold requests.
     #[error("it has no pods and no activator is connected, so held requests cannot be counted")]
     NoActivator,

@@ -3,8 +3,10 @@ use std::time::Duration;
 use autoscaler::learning::{LearnedTarget, Learner, Phase};
 use autoscaler::scaling::decider::{DecisionRule, ScaleResult};
 use autoscaler::settings::LearnTarget::{self, Apply, Off, Recommend};
+use autoscaler::settings::SidecarMode;
 use autoscaler::stats::Stat;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
+use kube::runtime::watcher::Event;
 use proptest::prelude::*;
 use tokio::sync::watch;
 
@@ -71,6 +73,28 @@ fn served(mode: LearnTarget, load: f64, learned: f64, desired: u32, held: bool) 
     let values = values(&workload, load);
     decide(&values, &workload, learned, desired, held);
     values.average(&workload, MetricName::Concurrency).unwrap()
+}
+
+#[test]
+fn requests_of_pods_without_sidecar_are_an_error_where_nothing_counts_them() {
+    let bypassed = Workload { sidecar: SidecarMode::None, bypassed: true, ..Workload::sample("web") };
+    let sources = values(&bypassed, 5.0);
+    decide(&sources, &bypassed, 1.0, 5, false);
+    assert_eq!(sources.average(&bypassed, MetricName::Concurrency), Err(MissingData::Bypassed));
+    assert_eq!(sources.desired(&bypassed), Err(MissingData::Bypassed));
+
+    let counted = Workload { bypassed: false, ..bypassed };
+    assert_eq!(sources.average(&counted, MetricName::Concurrency), Ok(5000));
+    sources.collector.reset(&counted.key);
+    assert_eq!(sources.average(&counted, MetricName::Concurrency), Err(MissingData::PodsNotListed));
+    [Event::Init, Event::InitDone].into_iter().for_each(|event| sources.pods.apply(event));
+    [Event::Init, Event::InitDone]
+        .into_iter()
+        .for_each(|event| sources.pods.apply_unlabelled("shop".to_owned(), event));
+    sources.pods.put_sample("web-1", "web:1", None);
+    let missing = sources.average(&counted, MetricName::Concurrency).unwrap_err();
+    let window = Duration::from_secs(60);
+    assert_eq!(missing, MissingData::NoActivatorReports { existing: 1, ready: 1, window });
 }
 
 #[test]

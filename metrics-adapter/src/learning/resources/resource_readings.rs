@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::pod_metrics::{MAX_AGE, PodReading};
-use crate::watches::ready_pods::Pod;
+use crate::watches::pod::Pod;
 
 /// The readings of all pods, on the leader.
 #[derive(Debug, Default)]

@@ -1,5 +1,7 @@
 use super::*;
 
+const REQUIRED: SidecarMode = SidecarMode::Required;
+
 fn pod(name: &str, phase: &str, ready: &str, deleted: bool) -> Decoded<KubernetesPod> {
     let mut metadata = serde_json::json!({"name": name, "namespace": "shop", "labels": {"app": "web"}});
     if deleted {
@@ -21,7 +23,7 @@ fn pod(name: &str, phase: &str, ready: &str, deleted: bool) -> Decoded<Kubernete
 fn counts_running_ready_pods_that_are_not_deleted() {
     let pods = ReadyPods::default();
     let selector = Selector::parse("app=web").unwrap();
-    assert_eq!(pods.count_ready("shop", &selector), None, "not listed yet");
+    assert_eq!(pods.count_ready("shop", &selector, REQUIRED), None, "not listed yet");
     pods.apply(Event::Init);
     for (name, phase, ready, deleted) in [
         ("a", "Running", "True", false),
@@ -32,12 +34,12 @@ fn counts_running_ready_pods_that_are_not_deleted() {
         pods.apply(Event::InitApply(pod(name, phase, ready, deleted)));
     }
     pods.apply(Event::InitDone);
-    assert_eq!(pods.count_ready("shop", &selector), Some(1));
-    assert_eq!(pods.select("shop", &selector).unwrap().len(), 4);
-    assert_eq!(pods.count_ready("shop", &Selector::parse("app=api").unwrap()), Some(0));
-    assert_eq!(pods.count_ready("other", &selector), Some(0));
+    assert_eq!(pods.count_ready("shop", &selector, REQUIRED), Some(1));
+    assert_eq!(pods.select("shop", &selector, REQUIRED).unwrap().len(), 4);
+    assert_eq!(pods.count_ready("shop", &Selector::parse("app=api").unwrap(), REQUIRED), Some(0));
+    assert_eq!(pods.count_ready("other", &selector, REQUIRED), Some(0));
     pods.apply(Event::Delete(pod("a", "Running", "True", false)));
-    assert_eq!(pods.count_ready("shop", &selector), Some(0));
+    assert_eq!(pods.count_ready("shop", &selector, REQUIRED), Some(0));
 }
 
 #[test]
@@ -54,7 +56,7 @@ fn undecodable_pod_stays_or_counts_as_ready_without_address() {
     pods.apply(Event::InitApply(bad("b")));
     pods.apply(Event::InitDone);
     for _ in 0..2 {
-        let mut seen = pods.select("shop", &selector).unwrap();
+        let mut seen = pods.select("shop", &selector, REQUIRED).unwrap();
         seen.sort_by(|a, b| a.name.cmp(&b.name));
         let seen: Vec<_> = seen.iter().map(|pod| (pod.ready, pod.exists, pod.ip.is_some())).collect();
         assert_eq!(seen, [(false, true, true), (true, true, false)]);
@@ -66,7 +68,7 @@ fn undecodable_pod_stays_or_counts_as_ready_without_address() {
     }
     pods.apply(Event::Delete(bad("a")));
     pods.apply(Event::Delete(bad("b")));
-    assert!(pods.select("shop", &selector).unwrap().is_empty());
+    assert!(pods.select("shop", &selector, REQUIRED).unwrap().is_empty());
 }
 
 #[test]
@@ -85,7 +87,7 @@ fn selects_pods_after_label_changes() {
         pods.apply(Event::Apply(labelled(name, labels)));
     }
     let found = |selector: &str| {
-        let selected = pods.select("shop", &Selector::parse(selector).unwrap()).unwrap();
+        let selected = pods.select("shop", &Selector::parse(selector).unwrap(), REQUIRED).unwrap();
         let mut names: Vec<_> = selected.iter().map(|pod| pod.name.clone()).collect();
         names.sort_unstable();
         names.concat()
@@ -112,7 +114,58 @@ fn selects_pods_after_label_changes() {
         pods.apply(Event::Delete(labelled(name, serde_json::json!({}))));
     }
     assert_eq!(found(""), "");
-    assert!(pods.index.read().namespaces.0.is_empty());
+    assert!(pods.index.read().labelled.pods.0.is_empty());
+}
+
+#[test]
+fn pods_of_workload_without_sidecar_come_from_both_watches() {
+    let (pods, selector) = (ReadyPods::default(), Selector::parse("app=web").unwrap());
+    let count = |sidecar| pods.count_ready("shop", &selector, sidecar);
+    pods.apply(Event::Init);
+    pods.apply(Event::InitApply(pod("labelled", "Running", "True", false)));
+    pods.apply(Event::InitDone);
+    assert_eq!((count(REQUIRED), count(SidecarMode::None)), (Some(1), None), "the namespace is not listed");
+    let apply = |event| pods.apply_unlabelled("shop".to_owned(), event);
+    apply(Event::Init);
+    apply(Event::InitApply(pod("plain", "Running", "True", false)));
+    assert_eq!(count(SidecarMode::None), None, "the list is not complete");
+    apply(Event::InitDone);
+    assert_eq!((count(REQUIRED), count(SidecarMode::None)), (Some(1), Some(2)));
+    apply(Event::Delete(pod("plain", "Running", "True", false)));
+    assert_eq!(count(SidecarMode::None), Some(1));
+    assert_eq!(pods.count_ready("other", &selector, SidecarMode::None), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_namespace_that_is_no_longer_watched_are_unknown() {
+    let api = fake_api::FakeApi::default();
+    let labels = serde_json::json!({"app": "web"});
+    let status = serde_json::json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    api.put(
+        "/api/v1/namespaces/shop/pods/plain",
+        serde_json::json!({"metadata": {"labels": labels}, "status": status}),
+    );
+    let (pods, selector) = (ReadyPods::default(), Selector::parse("app=web").unwrap());
+    pods.apply(Event::Init);
+    pods.apply(Event::InitDone);
+    let namespaces = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let (sender, receiver) = tokio::sync::watch::channel(namespaces(&["shop"]));
+    let errors = DecodeErrors::register(&prometheus::Registry::new(), "test").unwrap();
+    let watches = NamespaceWatches::new(api.client(), receiver, ReadyPods::unlabelled(), errors);
+    let watch = tokio::spawn(pods.clone().watch_unlabelled(watches));
+    let until = async |expected: Option<u32>| {
+        for _ in 0..1000 {
+            if pods.count_ready("shop", &selector, SidecarMode::None) == expected {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("not {expected:?}");
+    };
+    until(Some(1)).await;
+    sender.send_replace(namespaces(&[]));
+    until(None).await;
+    watch.abort();
 }
 
 #[test]

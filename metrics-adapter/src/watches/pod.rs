@@ -1,0 +1,85 @@
+//! Pod: the fields of a pod that the process uses.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod as KubernetesPod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+
+use crate::learning::pod_template;
+use crate::learning::resources::app_containers::{AppContainer, app_containers};
+
+/// The fields of a pod that are used here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// The pod IP; `None` until it is assigned.
+    pub ip: Option<IpAddr>,
+    /// Whether it is running, ready and not being deleted.
+    pub ready: bool,
+    /// When it became ready, in Unix time; its start time if the condition does not state it.
+    pub ready_since: Option<Duration>,
+    /// Whether it has neither succeeded nor failed.
+    pub exists: bool,
+    /// Start time, in Unix time.
+    pub started: Option<Duration>,
+    /// Identifies what runs in it; `None` if it could not be decoded.
+    pub template: Option<u64>,
+    /// When it was last killed for its memory, in Unix time.
+    pub memory_kill: Option<Duration>,
+    /// The containers of the app that have a limit.
+    pub app_containers: Box<[AppContainer]>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+// === impl Pod ===
+
+impl Pod {
+    /// A pod of which only the metadata could be decoded. It counts as ready without an address: it may
+    /// serve requests that no scrape counts, so its workload is neither idle nor without pods.
+    pub(super) fn undecodable(metadata: &ObjectMeta) -> Self {
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            ip: None,
+            ready: metadata.deletion_timestamp.is_none(),
+            ready_since: None,
+            exists: true,
+            started: None,
+            template: None,
+            memory_kill: None,
+            app_containers: Box::default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl From<&KubernetesPod> for Pod {
+    fn from(pod: &KubernetesPod) -> Self {
+        let status = pod.status.as_ref();
+        let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or_default();
+        let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+        let condition = conditions.iter().find(|c| c.type_ == "Ready" && c.status == "True");
+        let since = condition.and_then(|c| c.last_transition_time.as_ref());
+        Self {
+            name: pod.name_any(),
+            ip: status.and_then(|s| s.pod_ip.as_deref()?.parse().ok()),
+            ready: phase == "Running" && condition.is_some() && pod.metadata.deletion_timestamp.is_none(),
+            ready_since: since.or(status.and_then(|s| s.start_time.as_ref())).and_then(unix_time),
+            exists: phase != "Succeeded" && phase != "Failed",
+            started: status.and_then(|s| s.start_time.as_ref()).and_then(unix_time),
+            template: pod.spec.as_ref().map(pod_template::template_hash),
+            memory_kill: status.and_then(pod_template::last_memory_kill),
+            app_containers: pod.spec.as_ref().map(|spec| app_containers(spec, status)).unwrap_or_default(),
+            labels: pod.metadata.labels.clone().unwrap_or_default(),
+        }
+    }
+}
+
+fn unix_time(time: &Time) -> Option<Duration> {
+    u64::try_from(time.0.as_second()).ok().map(Duration::from_secs)
+}
