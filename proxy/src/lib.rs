@@ -9,6 +9,7 @@
 //! What a request waits for (slots, pods, limits) is decided in the binaries. The ports
 //! that carry no traffic have the server of `runtime`.
 
+pub mod app_probe;
 pub mod gateway;
 pub mod health_checks;
 pub mod incoming_body;

@@ -7,6 +7,5 @@ pub(crate) mod app_readiness;
 pub(crate) mod availability;
 pub(crate) mod drain;
 pub(crate) mod drain_waits;
-mod grpc_health;
 pub(crate) mod pod_identity;
 pub(crate) mod readiness_probe;

@@ -2,17 +2,11 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::pin::pin;
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
-use http_body_util::Empty;
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::grpc_health;
-use super::readiness_probe::{ProbeAction, ReadinessProbe};
+use super::readiness_probe::ReadinessProbe;
 
 /// Begins like the kubelet's user agent, because some apps exclude that one from their logs.
 const USER_AGENT: &str = "kube-probe/rouse-queue-proxy";
@@ -34,9 +28,6 @@ pub(crate) enum ProbeResult {
     /// The app refuses connections on the address of its traffic.
     Unreachable,
 }
-
-/// Why a probe failed. The cause does not matter: every failure means unready.
-type ProbeFailure = Box<dyn std::error::Error + Send + Sync>;
 
 // === impl AppProbe ===
 
@@ -61,7 +52,7 @@ impl AppProbe {
         let address = self.probe.action.address();
         let result = async {
             match TcpStream::connect(address).await {
-                Ok(stream) => match self.run_over(stream).await {
+                Ok(stream) => match self.probe.action.succeeds_over(stream, USER_AGENT).await {
                     Ok(true) => ProbeResult::Ready,
                     Ok(false) | Err(_) => ProbeResult::Unready,
                 },
@@ -73,40 +64,6 @@ impl AppProbe {
         };
         timeout(self.probe.timeout, result).await.unwrap_or(ProbeResult::Unready)
     }
-
-    async fn run_over(&self, stream: TcpStream) -> Result<bool, ProbeFailure> {
-        match &self.probe.action {
-            ProbeAction::Tcp(_) => Ok(true),
-            ProbeAction::Http { address, path, headers } => {
-                let status = get(stream, path, headers, *address).await?;
-                Ok(status.is_success() || status.is_redirection())
-            }
-            ProbeAction::Grpc { service, .. } => grpc_health::is_serving(stream, service, USER_AGENT).await,
-        }
-    }
-}
-
-async fn get(
-    stream: TcpStream,
-    path: &Uri,
-    headers: &HeaderMap,
-    address: SocketAddr,
-) -> Result<StatusCode, ProbeFailure> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let mut request = Request::get(path.clone()).body(Empty::<Bytes>::new())?;
-    let to = request.headers_mut();
-    to.clone_from(headers);
-    to.entry(header::HOST).or_insert(HeaderValue::try_from(address.to_string())?);
-    to.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
-    to.entry(header::ACCEPT).or_insert(HeaderValue::from_static("*/*"));
-    to.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    let mut response = pin!(sender.send_request(request));
-    // The connection future drives the exchange. When it ends first, the response is complete.
-    let response = tokio::select! {
-        response = &mut response => response?,
-        _ = connection => response.await?,
-    };
-    Ok(response.status())
 }
 
 #[cfg(test)]

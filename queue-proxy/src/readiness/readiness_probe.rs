@@ -8,8 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
-use http::uri::{PathAndQuery, Uri};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use proxy::app_probe::{InvalidHttpGet, ProbeAction};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -24,17 +23,6 @@ pub(crate) struct ReadinessProbe {
     pub(crate) timeout: Duration,
     /// Successful probes in a row that a start takes.
     pub(crate) successes: u32,
-}
-
-/// What a probe does, and where.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum ProbeAction {
-    /// Succeeds if the app accepts a connection.
-    Tcp(SocketAddr),
-    /// Succeeds with a status of 200 to 399.
-    Http { address: SocketAddr, path: Uri, headers: HeaderMap },
-    /// Succeeds with SERVING of grpc.health.v1.
-    Grpc { address: SocketAddr, service: String },
 }
 
 /// Why a probe cannot be used, and the fix.
@@ -54,10 +42,8 @@ pub(crate) enum InvalidProbe {
         "port {0} is invalid: port names are not available to the sidecar; the port must be a number from 1 to 65535"
     )]
     Port(String),
-    #[error("path {0:?} is invalid; it must begin with \"/\" and must not contain blanks")]
-    Path(String),
-    #[error("header {0:?} is invalid")]
-    Header(String),
+    #[error(transparent)]
+    HttpGet(#[from] InvalidHttpGet),
 }
 
 #[derive(Deserialize)]
@@ -129,7 +115,10 @@ impl ReadinessProbe {
     /// # Errors
     /// When the path is invalid.
     pub(crate) fn http(address: SocketAddr, path: &str) -> Result<Self, InvalidProbe> {
-        let action = ProbeAction::Http { address, path: uri(path)?, headers: HeaderMap::new() };
+        if !path.starts_with('/') {
+            return Err(InvalidHttpGet::Path(path.to_owned()).into());
+        }
+        let action = ProbeAction::http_get(address, Some(path), [])?;
         Ok(Self { action, ..Self::tcp(address) })
     }
 
@@ -152,16 +141,6 @@ impl ReadinessProbe {
     }
 }
 
-// === impl ProbeAction ===
-
-impl ProbeAction {
-    pub(crate) fn address(&self) -> SocketAddr {
-        match self {
-            Self::Tcp(address) | Self::Http { address, .. } | Self::Grpc { address, .. } => *address,
-        }
-    }
-}
-
 // === impl HttpGet ===
 
 impl HttpGet {
@@ -170,17 +149,8 @@ impl HttpGet {
         if let Some(scheme) = self.scheme.filter(|scheme| !scheme.is_empty() && scheme != "HTTP") {
             return Err(InvalidProbe::Scheme(scheme));
         }
-        let mut headers = HeaderMap::new();
-        for Header { name, value } in self.http_headers {
-            let bad = || InvalidProbe::Header(name.clone());
-            headers.append(
-                HeaderName::try_from(&name).map_err(|_| bad())?,
-                HeaderValue::try_from(&value).map_err(|_| bad())?,
-            );
-        }
-        let path = self.path.filter(|path| !path.is_empty()).unwrap_or_else(|| "/".to_owned());
-        let path = if path.starts_with('/') { path } else { format!("/{path}") };
-        Ok(ProbeAction::Http { address: self.port.of(app)?, path: uri(&path)?, headers })
+        let headers = self.http_headers.iter().map(|header| (header.name.as_str(), header.value.as_str()));
+        Ok(ProbeAction::http_get(self.port.of(app)?, self.path.as_deref(), headers)?)
     }
 }
 
@@ -214,14 +184,6 @@ impl Port {
 
 fn no_host(host: Option<&str>) -> Result<(), InvalidProbe> {
     if host.is_none_or(str::is_empty) { Ok(()) } else { Err(InvalidProbe::Host) }
-}
-
-fn uri(path: &str) -> Result<Uri, InvalidProbe> {
-    let bad = || InvalidProbe::Path(path.to_owned());
-    if !path.starts_with('/') {
-        return Err(bad());
-    }
-    PathAndQuery::try_from(path).map(Uri::from).map_err(|_| bad())
 }
 
 #[cfg(test)]

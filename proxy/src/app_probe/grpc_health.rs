@@ -6,6 +6,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
+use http_client::BoxError;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
@@ -20,14 +21,12 @@ const LONGEST: usize = 1024;
 const NAME: u8 = 0x0a;
 const STATUS: u64 = 0x08;
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
 /// Whether the server behind `stream` reports SERVING for `service`.
-pub(crate) async fn is_serving(
+pub(super) async fn is_serving(
     stream: TcpStream,
     service: &str,
     user_agent: &'static str,
-) -> Result<bool, Error> {
+) -> Result<bool, BoxError> {
     let authority = stream.peer_addr()?.to_string();
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
