@@ -25,7 +25,7 @@ use runtime::auth::TokenGuard;
 use runtime::kubernetes::{ApiResources, DecodeErrors};
 use runtime::readiness::Readiness;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -44,7 +44,7 @@ use crate::requests::listeners::Listeners;
 use crate::requests::tcp_probes::TcpProbes;
 use crate::slots::slot_exchange::{self, SlotExchangeConfig};
 use crate::throttler::Throttler;
-use crate::workloads::{ClusterChange, file, kubernetes};
+use crate::workloads::{ClusterChange, Namespaces, file, kubernetes};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
 const CHANGES: usize = 1024;
@@ -60,6 +60,8 @@ pub struct Sources {
     pub zero_scalers: Addresses,
     /// API resources for the fallback waker; `None` disables it.
     pub fallback_waker: Option<ApiResources>,
+    /// Receives the namespaces of which `changes` must have the unlabelled pods as well.
+    pub namespaces: watch::Sender<Namespaces>,
     /// Other activators; `None` uses the slots of all pods, as the only activator.
     pub slot_exchange: Option<SlotExchangeConfig>,
 }
@@ -112,6 +114,7 @@ fn follow_file(path: &std::path::Path, readiness: &Readiness) -> anyhow::Result<
         adapters: file.adapters,
         zero_scalers: file.zero_scalers,
         fallback_waker: None,
+        namespaces: watch::Sender::default(),
         slot_exchange: None,
     })
 }
@@ -127,7 +130,15 @@ async fn watch_cluster(
     let pods = readiness.latch("pods watch");
     let state = args.state_directory.as_deref();
     tokio::spawn(kubernetes::follow_workloads(client.clone(), state, errors, sender.clone(), workloads));
-    tokio::spawn(kubernetes::follow_pods(client.clone(), state, errors, sender, pods));
+    tokio::spawn(kubernetes::follow_pods(client.clone(), state, errors, sender.clone(), pods));
+    let namespaces = watch::Sender::<Namespaces>::default();
+    tokio::spawn(kubernetes::follow_pods_of_namespaces(
+        client.clone(),
+        namespaces.subscribe(),
+        state,
+        errors,
+        sender,
+    ));
     let peers = |service, port| {
         let (addresses, follow) =
             runtime::kubernetes::watch_peers(client.clone(), &args.system_namespace, service, port, errors);
@@ -154,6 +165,7 @@ async fn watch_cluster(
         adapters: peers("metrics-adapter", STATS_PORT_NAME),
         zero_scalers: peers("zero-scaler", STATS_PORT_NAME),
         fallback_waker: Some(ApiResources::new(client.clone())),
+        namespaces,
         slot_exchange,
     })
 }
@@ -222,7 +234,8 @@ impl App {
             ..ServerOptions::default()
         };
         let listeners = Listeners::new(options, self.workers.clone(), close.clone(), connections.clone());
-        let throttler = Throttler::new(self.throttlers.clone(), self.requests.clone(), listeners);
+        let (context, requests) = (self.throttlers.clone(), self.requests.clone());
+        let throttler = Throttler::new(context, requests, listeners, sources.namespaces);
         let metrics = &self.throttlers.metrics;
         let (peers, exchange) = slot_exchange::exchange(sources.slot_exchange, metrics.slot_exchange.clone());
         let (queries, stranded) = mpsc::channel(1);

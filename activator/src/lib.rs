@@ -1,7 +1,7 @@
 //! The activator: in the path of a workload that has no capacity, or too little of it.
 //!
 //! ```text
-//! leased port ─► requests ─┬─► queue ──► pods ──► queue-proxy
+//! leased port ─► requests ─┬─► queue ──► pods ──► queue-proxy, or the app
 //!                          │     ▲        ▲
 //!                          │     └─ slots ┘ ◄─► other activators
 //!                          └─► reports ─► metrics-adapter, zero-scaler

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use autoscaler::routing::slot_lending::{SlotMessage, WorkloadSlotMessage};
 use autoscaler::{Key, Protocol};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::fallback_waker::StrandedQuery;
@@ -28,7 +28,7 @@ use crate::requests::tcp_handler::TcpHandler;
 use crate::slots::slot_exchange::SlotExchangeEvents;
 use crate::slots::slot_link::ReceivedMessages;
 use crate::slots::slot_peers::SlotPeers;
-use crate::workloads::{ClusterChange, Workload, WorkloadIndex, WorkloadUpdate};
+use crate::workloads::{ClusterChange, Namespaces, Workload, WorkloadIndex, WorkloadUpdate};
 
 /// How long a deleted workload is still served. Garbage collection and kube-proxies take a second
 /// or two, more on a busy cluster.
@@ -40,6 +40,8 @@ pub struct Throttler {
     context: Arc<ThrottlerContext>,
     requests: Arc<RequestContext>,
     index: WorkloadIndex,
+    /// The namespaces of which unlabelled pods are needed.
+    namespaces: watch::Sender<Namespaces>,
     workloads: HashMap<Key, Arc<WorkloadThrottler>>,
     /// Deleted workloads and until when they are served, in the order of their deletion.
     deleted: VecDeque<(Instant, Key)>,
@@ -50,12 +52,19 @@ pub struct Throttler {
 // === impl Throttler ===
 
 impl Throttler {
-    /// A throttler without workloads.
-    pub fn new(context: Arc<ThrottlerContext>, requests: Arc<RequestContext>, listeners: Listeners) -> Self {
+    /// A throttler without workloads. It publishes the `namespaces` that have a workload without a
+    /// sidecar.
+    pub fn new(
+        context: Arc<ThrottlerContext>,
+        requests: Arc<RequestContext>,
+        listeners: Listeners,
+        namespaces: watch::Sender<Namespaces>,
+    ) -> Self {
         Self {
             context,
             requests,
             index: WorkloadIndex::default(),
+            namespaces,
             workloads: HashMap::new(),
             deleted: VecDeque::new(),
             listeners,
@@ -130,9 +139,23 @@ impl Throttler {
     }
 
     fn update_index(&mut self, change: ClusterChange) {
+        let namespace = match &change {
+            ClusterChange::Workload(key, _) => Some(key.namespace.clone()),
+            ClusterChange::Pod(..) => None,
+        };
         for update in self.index.apply(change) {
             self.apply_update(update);
         }
+        if let Some(namespace) = namespace {
+            self.publish_namespace(namespace);
+        }
+    }
+
+    fn publish_namespace(&self, namespace: String) {
+        let is_needed = self.index.has_workload_without_sidecar(&namespace);
+        self.namespaces.send_if_modified(|namespaces| {
+            if is_needed { namespaces.insert(namespace) } else { namespaces.remove(&namespace) }
+        });
     }
 
     fn apply_update(&mut self, update: WorkloadUpdate) {
@@ -170,10 +193,12 @@ impl Throttler {
         let requests = &self.requests;
         self.listeners.set_ports(&key, &ports, |port| match port.protocol {
             Protocol::Http => {
-                let handler = HttpHandler::new(requests.clone(), throttler.clone(), port.pod_port);
+                let handler = HttpHandler::new(requests.clone(), throttler.clone(), port.clone());
                 PortHandler::Http(Arc::new(handler))
             }
-            Protocol::Tcp => PortHandler::Tcp(TcpHandler::new(requests.clone(), throttler.clone(), port)),
+            Protocol::Tcp => {
+                PortHandler::Tcp(TcpHandler::new(requests.clone(), throttler.clone(), port.clone()))
+            }
         });
     }
 

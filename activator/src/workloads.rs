@@ -1,34 +1,44 @@
 //! The activator's view of the cluster: its workloads, and the pods of each.
 //!
 //! Everything arrives as a [`ClusterChange`] on one bounded channel: [`kubernetes`] fills it from
-//! two watches, [`mod@file`] from a file, tests directly. [`WorkloadIndex`] matches pods to
-//! workloads and turns each change into the few [`WorkloadUpdate`]s that follow, which the
+//! watches, [`mod@file`] from a file, tests directly. [`WorkloadIndex`] matches pods to workloads
+//! and turns each change into the few [`WorkloadUpdate`]s that follow, which the
 //! [`Throttler`](crate::throttler::Throttler) applies.
 //!
 //! A pod counts as soon as it has an IP, long before it is Ready: a probe of the pod then verifies
 //! whether it takes requests. It stops to count the moment its deletion begins.
 
+pub mod containers;
 pub mod file;
 mod index;
 pub mod kubernetes;
+pub mod readiness;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::api::ScaleTargetRef;
 use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::pod_start::StartCause;
+use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 
+use containers::{AppPort, Containers, NamedPort};
+use readiness::PodProbe;
+
 pub use index::WorkloadIndex;
+
+/// The namespaces with a workload without a sidecar, in which pods of all kinds are watched.
+pub type Namespaces = BTreeSet<String>;
 
 /// A change of one object of the cluster; `None` if it was deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClusterChange {
     /// A workload.
     Workload(Key, Option<Workload>),
-    /// A pod, by its own namespace and name.
+    /// A pod, by its namespace and a name that no other source of pods uses.
     Pod(Key, Option<Pod>),
 }
 
@@ -50,6 +60,8 @@ pub enum WorkloadUpdate {
 pub struct Workload {
     /// Selects the workload's pods; `None` if it is invalid, which selects no pod rather than all.
     pub selector: Option<Selector>,
+    /// Whether its pods need a queue-proxy.
+    pub sidecar: SidecarMode,
     /// Requests that one pod serves at a time; 0 is no limit.
     pub container_concurrency: u32,
     /// How many activators carry it while its Service leads to them; 0 is all.
@@ -71,12 +83,15 @@ pub struct Workload {
 }
 
 /// A port of this process that is leased to one port of one workload's Service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedPort {
     /// The port of this process.
     pub activator_port: u16,
     /// The port of the pods' queue-proxies that takes the requests, and probes.
     pub pod_port: u16,
+    /// The app's own port, which pods without a queue-proxy take requests on. Only of a workload
+    /// that needs no sidecar.
+    pub app_port: Option<AppPort>,
     /// The protocol of the Service's port.
     pub protocol: Protocol,
 }
@@ -103,8 +118,14 @@ pub struct Pod {
     pub scheduled: bool,
     /// Its Ready condition.
     pub ready: bool,
+    /// Whether its Ready condition was true when it was persisted by an earlier process.
+    pub was_ready: bool,
     /// Whether it is being deleted, or has ended.
     pub ending: bool,
+    /// Whether it has the label that requests a queue-proxy.
+    pub injected: bool,
+    /// Its containers, if it has no queue-proxy.
+    pub containers: Option<Containers>,
 }
 
 /// A pod that may take requests.
@@ -116,6 +137,20 @@ pub struct PodEndpoint {
     pub ip: IpAddr,
     /// Its Ready condition.
     pub ready: bool,
+    /// How requests reach it.
+    pub route: PodRoute,
+    /// What verifies that it takes requests, beside its Ready condition; `None` if nothing else
+    /// does.
+    pub probe: Option<PodProbe>,
+}
+
+/// How requests reach a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodRoute {
+    /// By its queue-proxy.
+    QueueProxy,
+    /// Directly to its app, which may have named ports.
+    App(Arc<[NamedPort]>),
 }
 
 // === impl Pod ===
@@ -126,17 +161,47 @@ impl Pod {
         self.ip.is_none() && !self.ending
     }
 
-    /// The pod as a destination; `None` if it takes no requests.
-    fn endpoint(&self) -> Option<PodEndpoint> {
+    /// The pod as a destination of requests; `None` if it takes none.
+    fn endpoint(&self, workload: &Workload) -> Option<PodEndpoint> {
         let ip = self.ip.filter(|_| !self.ending)?;
-        Some(PodEndpoint { uid: self.uid.clone(), ip, ready: self.ready })
+        let (route, probe) = match (workload.sidecar, &self.containers) {
+            // Of a workload that does not need them, pods may still have a queue-proxy.
+            (SidecarMode::Required, _) | (SidecarMode::None, None) => {
+                (PodRoute::QueueProxy, Some(PodProbe::QueueProxy))
+            }
+            (SidecarMode::None, Some(containers)) => {
+                let ports = workload.app_ports();
+                ports.clone().find(|port| containers.resolve(port).is_some())?;
+                let probe = PodProbe::of_app(containers, ip, ports, self.ready || self.was_ready);
+                (PodRoute::App(containers.named_ports()), probe)
+            }
+        };
+        Some(PodEndpoint { uid: self.uid.clone(), ip, ready: self.ready, route, probe })
     }
 }
 
 // === impl Workload ===
 
 impl Workload {
+    /// Whether the pod is one of the workload's. Those without a queue-proxy are not, if it is
+    /// needed.
     fn selects(&self, pod: &Pod) -> bool {
-        self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+        (pod.injected || !self.sidecar.is_required())
+            && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+    }
+
+    /// The pod as a destination of the workload's requests.
+    fn endpoint(&self, pod: &Pod) -> Option<PodEndpoint> {
+        pod.endpoint(self).filter(|_| self.selects(pod))
+    }
+
+    /// Whether both have the same destinations.
+    fn has_endpoints_of(&self, other: &Self) -> bool {
+        let of = |workload: &Self| (workload.sidecar, workload.app_ports().cloned().collect::<Vec<_>>());
+        self.selector == other.selector && of(self) == of(other)
+    }
+
+    fn app_ports(&self) -> impl Iterator<Item = &AppPort> + Clone {
+        self.ports.iter().filter_map(|port| port.app_port.as_ref())
     }
 }

@@ -212,6 +212,16 @@ async fn no_pod_exceeds_its_limit_under_load_and_all_are_used() {
     assert!(figures.idle_while_waiting[2] < Duration::from_secs(2), "{figures:?}");
 }
 
+#[tokio::test]
+async fn no_app_without_sidecar_gets_two_requests_at_a_time() {
+    let group = Group::without_sidecars(2, 20, 1).await;
+    group.see_pods().await;
+    let figures = run(&group, 2, 1_200, 10..30).await;
+    assert_eq!((figures.requests, most(&group)), (1_200, vec![1; 20]));
+    // Wide, for a busy machine.
+    assert!(figures.idle_while_waiting[2] < Duration::from_secs(2), "{figures:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes two minutes on an otherwise idle machine: cargo test -p activator --test shared_slots -- --ignored"]
 async fn no_pod_is_idle_for_a_minute_while_a_request_waits() {

@@ -45,6 +45,9 @@ pub enum ForwardError {
     /// 9.2.2), so it can be sent to another pod.
     #[error("the pod closed the connection without a response: {0}")]
     Unanswered(#[source] io::Error),
+    /// The pod has no port with the name that the Service's target port has. Nothing was sent.
+    #[error("the pod has no port with the name of the Service's target port")]
+    NoPort,
     /// Another pod has the address now. Its queue-proxy forwarded nothing, so the request can be
     /// sent to a pod of the workload while its body is whole.
     #[error("the pod's address belongs to another pod")]
@@ -90,7 +93,7 @@ impl Forwarder {
         self.worker
     }
 
-    /// Sends a request, prepared for the next hop, to the pod at `to`; completes with the response
+    /// Sends a request, prepared for the next hop, to this pod at `to`; completes with the response
     /// head.
     ///
     /// # Errors
@@ -98,17 +101,18 @@ impl Forwarder {
     /// `body` is whole and the request can be sent to another pod.
     pub async fn send(
         &self,
+        pod: &PodTracker,
         to: SocketAddr,
         head: &Parts,
         body: &HeldBody<IncomingBody>,
     ) -> Result<Response<ResponseBody>, ForwardError> {
-        let pod = self.pods.to(to);
+        let connections = self.pods.to(to, pod.has_queue_proxy());
         let sent = if head.version == Version::HTTP_2 {
             let request = Request::from_parts(head.clone(), body.lend());
             // Boxed: otherwise the future of every request would be larger.
-            Box::pin(pod.http2.send(request, move || connect(to))).await
+            Box::pin(connections.http2.send(request, move || connect(to))).await
         } else {
-            pod.http1.send(head, body.lend(), || connect(to)).await
+            connections.http1.send(head, body.lend(), || connect(to)).await
         };
         let response = sent.map_err(|error| match error {
             http_client::Error::Unreachable(cause) if body.is_whole() => ForwardError::Unreachable(cause),
@@ -122,7 +126,12 @@ impl Forwarder {
             http_client::Error::InvalidResponse(bad) => ForwardError::BadResponse(bad),
             http_client::Error::RequestBody(_) => ForwardError::RequestBodyFailed,
         })?;
-        if is_misdirected(&response) { Err(ForwardError::OtherPod) } else { Ok(response) }
+        // An app may respond as it likes.
+        if pod.has_queue_proxy() && is_misdirected(&response) {
+            Err(ForwardError::OtherPod)
+        } else {
+            Ok(response)
+        }
     }
 
     /// Probes the queue-proxy of `pod` at `address`. It responds once its app is ready, so this may
@@ -135,7 +144,7 @@ impl Forwarder {
             Request::get("/").header("host", address.to_string()).header(PROBE_HEADER, PROBE_QUEUE_PROXY);
         let (mut head, body) = probe.body(Empty::<Bytes>::new())?.into_parts();
         pod.mark(&mut head.headers);
-        let response = self.pods.to(address).http1.send(head, body, || connect(address)).await?;
+        let response = self.pods.to(address, true).http1.send(head, body, || connect(address)).await?;
         if !response.status().is_success() {
             return Err(ProbeError::Status(response.status()));
         }

@@ -27,12 +27,18 @@ mod tests {
     use rand::rngs::StdRng;
     use tokio::time::Instant;
 
+    use crate::workloads::{PodEndpoint, PodRoute};
+
     use super::*;
 
     #[test]
     fn spreads_requests_evenly() {
         let pods: Vec<_> = (1..=4)
-            .map(|i| Arc::new(PodTracker::new(i.to_string(), [10, 0, 0, i].into(), Instant::now())))
+            .map(|i| {
+                let (uid, ip, route) = (i.to_string(), [10, 0, 0, i].into(), PodRoute::QueueProxy);
+                let endpoint = PodEndpoint { uid, ip, ready: true, route, probe: None };
+                Arc::new(PodTracker::new(endpoint, Instant::now()))
+            })
             .collect();
         let mut random = StdRng::seed_from_u64(7);
         for _ in 0..400 {

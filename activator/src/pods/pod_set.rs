@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The Ready condition makes a pod usable only when it changes to true. A pod that refused a
-//! connection while it is Ready needs a probe to become usable again.
+//! connection while it is Ready needs a probe to become usable again. A pod without a
+//! [probe](crate::workloads::readiness) becomes usable by its condition alone.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -69,14 +70,16 @@ impl PodSet {
         let before = self.by_name.get(name).map(|e| (e.tracker.uid.as_str(), e.tracker.ip));
         if before != Some((endpoint.uid.as_str(), endpoint.ip)) {
             self.remove(name);
-            let tracker = Arc::new(PodTracker::new(endpoint.uid, endpoint.ip, now));
+            let tracker = Arc::new(PodTracker::new(endpoint.clone(), now));
             let entry = PodEntry { tracker, ready: false, usable: false, probing: false };
             self.by_name.insert(name.to_owned(), entry);
         }
         let Some(entry) = self.by_name.get_mut(name) else { return };
-        let was_ready = std::mem::replace(&mut entry.ready, endpoint.ready);
+        let is_ready = endpoint.ready;
+        let was_ready = std::mem::replace(&mut entry.ready, is_ready);
         let tracker = entry.tracker.clone();
-        match (was_ready, endpoint.ready) {
+        tracker.set_probe(endpoint.probe);
+        match (was_ready, is_ready) {
             (false, true) => self.mark_usable(&tracker, now),
             (true, false) => self.eject(&tracker),
             _ => {}
@@ -111,9 +114,9 @@ impl PodSet {
         }
     }
 
-    /// The pods that are neither usable nor being probed; marks them as being probed.
+    /// The pods to probe, which are neither usable nor being probed; marks them as being probed.
     pub fn take_unprobed(&mut self) -> Vec<Arc<PodTracker>> {
-        let unprobed = self.by_name.values_mut().filter(|entry| !entry.usable && !entry.probing);
+        let unprobed = self.by_name.values_mut().filter(|entry| entry.needs_probe());
         unprobed
             .map(|entry| {
                 entry.probing = true;
@@ -129,9 +132,9 @@ impl PodSet {
         }
     }
 
-    /// Whether a pod is neither usable nor being probed.
+    /// Whether there is a pod to probe.
     pub fn has_unprobed(&self) -> bool {
-        self.by_name.values().any(|entry| !entry.usable && !entry.probing)
+        self.by_name.values().any(PodEntry::needs_probe)
     }
 
     fn remove_usable(&mut self, pod: &Arc<PodTracker>) {
@@ -144,12 +147,24 @@ impl PodSet {
     }
 }
 
+// === impl PodEntry ===
+
+impl PodEntry {
+    fn needs_probe(&self) -> bool {
+        !self.usable && !self.probing && self.tracker.probe().is_some()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::workloads::PodRoute;
+    use crate::workloads::readiness::PodProbe;
+
     use super::*;
 
     fn endpoint(ip: u8, ready: bool) -> PodEndpoint {
-        PodEndpoint { uid: format!("uid-{ip}"), ip: [10, 0, 0, ip].into(), ready }
+        let (route, probe) = (PodRoute::QueueProxy, Some(PodProbe::QueueProxy));
+        PodEndpoint { uid: format!("uid-{ip}"), ip: [10, 0, 0, ip].into(), ready, route, probe }
     }
 
     fn put(set: &mut PodSet, ip: u8, ready: bool) {
@@ -204,5 +219,24 @@ mod tests {
         assert!(!set.has_usable());
         set.mark_usable(&first, Instant::now());
         assert!(!set.has_usable(), "a probe of the first pod does not verify its successor");
+    }
+
+    #[test]
+    fn pod_without_a_probe_is_probed_once_it_has_one() {
+        let mut set = PodSet::default();
+        let put = |set: &mut PodSet, ready, probe| {
+            set.put("pod-1", PodEndpoint { probe, ..endpoint(1, ready) }, Instant::now());
+        };
+        let connection = || Some(PodProbe::Connection(([10, 0, 0, 1], 80).into()));
+        put(&mut set, false, None);
+        assert!(!set.has_unprobed() && set.take_unprobed().is_empty());
+        put(&mut set, true, connection());
+        assert!(set.has_usable(), "by its Ready condition");
+        set.eject(&first(&set));
+        assert!(set.has_unprobed());
+        put(&mut set, false, None);
+        assert!(!set.has_unprobed(), "it is no longer Ready");
+        put(&mut set, true, connection());
+        assert!(set.has_usable());
     }
 }

@@ -1,13 +1,18 @@
 //! PodTracker: one pod as a destination, with the requests that this activator has on it.
 
-use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
 use autoscaler::contract::{PROXIED_HEADER, PROXIED_WITHOUT_UID};
 use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::workloads::containers::{AppPort, NamedPort};
+use crate::workloads::readiness::PodProbe;
+use crate::workloads::{LeasedPort, PodEndpoint, PodRoute};
 
 /// One pod of one workload. A successor with the same name or address has its own tracker.
 #[derive(Debug)]
@@ -18,22 +23,37 @@ pub struct PodTracker {
     pub ip: IpAddr,
     /// When this process saw the address first.
     pub seen: Instant,
-    /// The uid as the value of [`PROXIED_HEADER`].
-    proxied: HeaderValue,
+    destination: Destination,
+    /// What verifies it while it is not Ready; changes while it starts.
+    probe: ArcSwapOption<PodProbe>,
     in_flight: AtomicUsize,
     verified: OnceLock<Instant>,
     removed: CancellationToken,
+}
+
+/// What takes the requests in the pod.
+#[derive(Debug)]
+enum Destination {
+    /// The uid as the value of [`PROXIED_HEADER`].
+    QueueProxy(HeaderValue),
+    /// The app itself, with its named ports.
+    App(Arc<[NamedPort]>),
 }
 
 // === impl PodTracker ===
 
 impl PodTracker {
     /// A pod with an address that was just seen.
-    pub fn new(uid: String, ip: IpAddr, now: Instant) -> Self {
+    pub fn new(endpoint: PodEndpoint, now: Instant) -> Self {
+        let destination = match endpoint.route {
+            PodRoute::QueueProxy => Destination::QueueProxy(proxied_value(&endpoint.uid)),
+            PodRoute::App(ports) => Destination::App(ports),
+        };
         Self {
-            proxied: proxied_value(&uid),
-            uid,
-            ip,
+            destination,
+            probe: ArcSwapOption::new(endpoint.probe.map(Arc::new)),
+            uid: endpoint.uid,
+            ip: endpoint.ip,
             seen: now,
             in_flight: AtomicUsize::new(0),
             verified: OnceLock::new(),
@@ -41,10 +61,47 @@ impl PodTracker {
         }
     }
 
+    /// Whether requests pass its queue-proxy.
+    pub fn has_queue_proxy(&self) -> bool {
+        matches!(self.destination, Destination::QueueProxy(_))
+    }
+
+    /// Where requests to the Service's port go; `None` if the pod has no port of the name.
+    pub fn address(&self, port: &LeasedPort) -> Option<SocketAddr> {
+        let number = match (&self.destination, &port.app_port) {
+            (Destination::QueueProxy(_), _) | (Destination::App(_), None) => port.pod_port,
+            (Destination::App(_), Some(AppPort::Number(number))) => *number,
+            (Destination::App(ports), Some(AppPort::Name(name))) => {
+                ports.iter().find(|port| port.name == *name)?.number
+            }
+        };
+        Some(SocketAddr::new(self.ip, number))
+    }
+
     /// Marks a request with these headers as one of this process for this pod. A queue-proxy of
-    /// another pod refuses it.
+    /// another pod refuses it. An app gets no header of ours, also if the request was meant for
+    /// another pod before.
     pub(crate) fn mark(&self, headers: &mut HeaderMap) {
-        headers.insert(PROXIED_HEADER, self.proxied.clone());
+        match &self.destination {
+            Destination::QueueProxy(uid) => {
+                headers.insert(PROXIED_HEADER, uid.clone());
+            }
+            Destination::App(_) => {
+                headers.remove(PROXIED_HEADER);
+            }
+        }
+    }
+
+    /// What verifies that it takes requests, beside its Ready condition.
+    pub fn probe(&self) -> Option<Arc<PodProbe>> {
+        self.probe.load_full()
+    }
+
+    /// Sets what verifies it.
+    pub(crate) fn set_probe(&self, probe: Option<PodProbe>) {
+        if self.probe.load().as_deref() != probe.as_ref() {
+            self.probe.store(probe.map(Arc::new));
+        }
     }
 
     /// When it was first verified to take requests, by a probe or by its Ready condition.
@@ -90,4 +147,46 @@ fn proxied_value(uid: &str) -> HeaderValue {
     // Not logged, and not in HTTP/2's table of headers, which all requests of a connection share.
     value.set_sensitive(true);
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use autoscaler::Protocol;
+
+    use super::*;
+
+    fn tracker(route: PodRoute) -> PodTracker {
+        let endpoint =
+            PodEndpoint { uid: "a1".into(), ip: [10, 0, 0, 1].into(), ready: false, route, probe: None };
+        PodTracker::new(endpoint, Instant::now())
+    }
+
+    fn port(app_port: Option<AppPort>) -> LeasedPort {
+        LeasedPort { activator_port: 20001, pod_port: 8012, app_port, protocol: Protocol::Http }
+    }
+
+    #[test]
+    fn port_is_that_of_the_queue_proxy_or_of_the_app() {
+        let named = [NamedPort { name: "http".into(), number: 3000 }];
+        let (proxied, app) = (tracker(PodRoute::QueueProxy), tracker(PodRoute::App(named.into())));
+        for (app_port, of_proxied, of_app) in [
+            (None, Some(8012), Some(8012)),
+            (Some(AppPort::Number(8080)), Some(8012), Some(8080)),
+            (Some(AppPort::Name("http".into())), Some(8012), Some(3000)),
+            (Some(AppPort::Name("grpc".into())), Some(8012), None),
+        ] {
+            let port = port(app_port);
+            let number = |pod: &PodTracker| pod.address(&port).map(|address| address.port());
+            assert_eq!((number(&proxied), number(&app)), (of_proxied, of_app), "{port:?}");
+        }
+    }
+
+    #[test]
+    fn app_gets_no_header_that_was_set_for_another_pod() {
+        let mut headers = HeaderMap::new();
+        tracker(PodRoute::QueueProxy).mark(&mut headers);
+        assert_eq!(headers[PROXIED_HEADER], "a1");
+        tracker(PodRoute::App([].into())).mark(&mut headers);
+        assert!(headers.is_empty());
+    }
 }

@@ -1,8 +1,9 @@
-//! TCP tunnel: a connection to a pod through its queue-proxy, for a protocol that is not HTTP.
+//! TCP tunnel: a connection to the app of a pod, for a protocol that is not HTTP.
 //!
-//! The tunnel is opened by an HTTP upgrade, so that the queue-proxy can distinguish it from direct
-//! connections: this process has counted it already. The queue-proxy responds once the app has
-//! accepted the connection. Until then no data is sent, and another pod can be tried.
+//! Through a queue-proxy, the tunnel is opened by an HTTP upgrade, so that the queue-proxy can
+//! distinguish it from direct connections: this process has counted it already. The queue-proxy
+//! responds once the app has accepted the connection. To an app without a queue-proxy it is a plain
+//! connection. Until the tunnel is open no data is sent, and another pod can be tried.
 
 use std::net::SocketAddr;
 
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
-use http_client::{ResponseBody, SwitchedConnection};
+use http_client::{ReadAhead, ResponseBody, SwitchedConnection};
 
 use crate::pods::pod_tracker::PodTracker;
 use crate::pods::{connector, forwarder};
@@ -28,6 +29,9 @@ pub enum TunnelError {
     /// The connection failed.
     #[error("no tunnel to the pod: {0}")]
     Failed(#[from] http_client::Error),
+    /// The pod has no port with the name that the Service's target port has.
+    #[error("the pod has no port with the name of the Service's target port")]
+    NoPort,
     /// Another pod has the address now.
     #[error("the pod's address belongs to another pod")]
     OtherPod,
@@ -44,11 +48,20 @@ pub enum TunnelError {
     Http(#[from] http::Error),
 }
 
-/// Opens a tunnel through the queue-proxy of `pod`, with its admin port at `to`.
+/// Opens a tunnel to the app of `pod`: through its queue-proxy, with its admin port at `to`, or to
+/// the app at `to`.
 ///
 /// # Errors
 /// See [`TunnelError`].
 pub async fn open(pod: &PodTracker, to: SocketAddr) -> Result<Tunnel, TunnelError> {
+    if pod.has_queue_proxy() {
+        return open_through_queue_proxy(pod, to).await;
+    }
+    let app = connector::connect(to).await.map_err(http_client::Error::Unreachable)?;
+    Ok(ReadAhead::new(app, Bytes::new()))
+}
+
+async fn open_through_queue_proxy(pod: &PodTracker, to: SocketAddr) -> Result<Tunnel, TunnelError> {
     let mut request = Request::get(TUNNEL_PATH)
         .header(HOST, to.to_string())
         .header(CONNECTION, "upgrade")
@@ -82,7 +95,7 @@ impl TunnelError {
             Self::Refused { status, .. } => {
                 matches!(*status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE)
             }
-            Self::Http(_) => false,
+            Self::Http(_) | Self::NoPort => false,
         }
     }
 }

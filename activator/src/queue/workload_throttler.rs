@@ -296,21 +296,23 @@ impl WorkloadThrottler {
     #[tracing::instrument(level = "debug", skip_all, fields(workload = %self.key, pod = %pod.ip))]
     async fn probe(self: Arc<Self>, pod: Arc<PodTracker>) {
         loop {
-            let address = SocketAddr::new(pod.ip, self.probe_port());
+            let queue_proxy = SocketAddr::new(pod.ip, self.probe_port());
             let verified = tokio::select! {
                 () = pod.removed() => return,
-                verified = prober::probe_until_ready(&self.context.prober, &pod, address, || self.is_wanted()) => verified,
+                verified = prober::probe_until_ready(&self.context.prober, &pod, queue_proxy, || self.is_wanted()) => verified,
             };
-            if !verified && self.is_wanted() {
+            if !verified && self.is_wanted() && pod.probe().is_some() {
                 continue;
             }
             tracing::debug!(verified, "probe ended");
-            return self.change_pods(|pods| {
+            self.change_pods(|pods| {
                 if verified {
                     pods.mark_usable(&pod, Instant::now());
                 }
                 pods.probe_ended(&pod);
             });
+            // It may have got a probe since, while it still counted as probed.
+            return self.probe_if_wanted();
         }
     }
 

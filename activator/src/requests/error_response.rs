@@ -90,9 +90,9 @@ fn problem(error: &RequestError) -> Problem {
         }
         RequestError::Malformed(malformed) => (malformed.status(), "MalformedRequest", None),
         RequestError::MisroutedProbe => (StatusCode::BAD_REQUEST, "MisroutedProbe", None),
-        RequestError::Forward(ForwardError::Unreachable(_) | ForwardError::OtherPod) => {
-            (StatusCode::BAD_GATEWAY, "PodUnreachable", None)
-        }
+        RequestError::Forward(
+            ForwardError::Unreachable(_) | ForwardError::NoPort | ForwardError::OtherPod,
+        ) => (StatusCode::BAD_GATEWAY, "PodUnreachable", None),
         RequestError::Forward(ForwardError::NoFreeStream(NoFreeStream::QueueFull)) => {
             (StatusCode::SERVICE_UNAVAILABLE, "PodStreamsFull", Some(QUEUE_RETRY_SECONDS))
         }

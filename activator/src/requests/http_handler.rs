@@ -11,9 +11,11 @@
 //! disconnects, this future is dropped, and with it the request's position in the queue and all that
 //! it holds.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwap;
 use autoscaler::contract::INTERNAL_HEADERS;
 use bytes::Bytes;
 use http::request::Parts;
@@ -32,6 +34,7 @@ use crate::memory::budget::MemoryPermit;
 use crate::memory::estimates::{held_bytes, request_bytes};
 use crate::pods::forwarder::{ForwardError, Forwarder};
 use crate::pods::held_body::HeldBody;
+use crate::pods::pod_tracker::PodTracker;
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::SlotPermit;
 use crate::queue::workload_throttler::WorkloadThrottler;
@@ -44,6 +47,7 @@ use crate::requests::fair_scheduler::FairScheduler;
 use crate::requests::health_check::{self, LocalBody};
 use crate::requests::http_connection::HttpConnection;
 use crate::requests::upgrade::Upgrade;
+use crate::workloads::LeasedPort;
 
 /// How often a request is sent again that a pod left unanswered, or refused as another one's: a
 /// request that crashes its pod must not crash them all.
@@ -74,7 +78,8 @@ pub struct RunningRequest {
 pub struct HttpHandler {
     context: Arc<RequestContext>,
     workload: Arc<WorkloadThrottler>,
-    pod_port: u16,
+    /// Its pods' ports change with the workload; the listener stays.
+    port: ArcSwap<LeasedPort>,
     /// By worker; made when the first held request is released, which most ports never see.
     schedulers: Box<[OnceLock<Arc<FairScheduler>>]>,
 }
@@ -98,10 +103,15 @@ struct PendingRequest {
 // === impl HttpHandler ===
 
 impl HttpHandler {
-    /// Forwards requests of `workload` to `pod_port` of its pods.
-    pub fn new(context: Arc<RequestContext>, workload: Arc<WorkloadThrottler>, pod_port: u16) -> Self {
+    /// Forwards requests of `workload` that arrive on the leased `port` to its pods.
+    pub fn new(context: Arc<RequestContext>, workload: Arc<WorkloadThrottler>, port: LeasedPort) -> Self {
         let schedulers = (0..context.workers).map(|_| OnceLock::new()).collect();
-        Self { context, workload, pod_port, schedulers }
+        Self { context, workload, port: ArcSwap::from_pointee(port), schedulers }
+    }
+
+    /// Applies a new state of the leased port.
+    pub fn set_port(&self, port: LeasedPort) {
+        self.port.store(Arc::new(port));
     }
 
     /// Counts a new connection to this port.
@@ -162,7 +172,7 @@ impl HttpHandler {
     }
 
     /// Neither counts nor holds the request. If there is a pod, the request is forwarded without a
-    /// slot; the queue-proxy recognizes health checks as well.
+    /// slot; a queue-proxy recognizes health checks as well.
     async fn check_health(
         &self,
         mut request: Box<Request<IncomingBody>>,
@@ -176,8 +186,7 @@ impl HttpHandler {
         prepare_for_pod(&mut *request, addresses);
         pod.mark(request.headers_mut());
         let (head, body) = (*request).into_parts();
-        let to = (pod.ip, self.pod_port).into();
-        match forwarder.send(to, &head, &HeldBody::new(body)).await {
+        match forwarder.send(&pod, self.address(&pod)?, &head, &HeldBody::new(body)).await {
             Ok(mut response) => {
                 gateway::prepare_response(&mut response, false).map_err(ForwardError::from)?;
                 let guard = ResponseGuard::HealthCheck(memory);
@@ -285,15 +294,19 @@ impl HttpHandler {
         slot: &mut SlotPermit,
         forwarder: &Forwarder,
     ) -> Result<Response<ResponseBody>, ForwardError> {
-        let to = (slot.pod().ip, self.pod_port).into();
+        let to = self.address(slot.pod())?;
         let Some(scheduler) = self.schedulers.get(forwarder.worker()).filter(|_| request.held) else {
-            return forwarder.send(to, &request.head, &request.body).await;
+            return forwarder.send(slot.pod(), to, &request.head, &request.body).await;
         };
         let work = Box::pin(async {
             slot.mark_running();
-            forwarder.send(to, &request.head, &request.body).await
+            forwarder.send(slot.pod(), to, &request.head, &request.body).await
         });
         scheduler.get_or_init(Arc::default).run(work).await
+    }
+
+    fn address(&self, pod: &PodTracker) -> Result<SocketAddr, ForwardError> {
+        pod.address(&self.port.load()).ok_or(ForwardError::NoPort)
     }
 
     fn add_server_timing<B>(

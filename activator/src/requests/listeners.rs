@@ -52,6 +52,7 @@ pub struct Listeners {
 struct OpenPort {
     key: Key,
     lease: LeasedPort,
+    handler: PortHandler,
     _close: DropGuard,
 }
 
@@ -93,7 +94,7 @@ impl Listeners {
         &mut self,
         key: &Key,
         leases: &[LeasedPort],
-        handler: impl Fn(LeasedPort) -> PortHandler,
+        handler: impl Fn(&LeasedPort) -> PortHandler,
     ) {
         let before = self.ports.insert(key.clone(), leases.to_vec()).unwrap_or_default();
         let ports =
@@ -103,7 +104,7 @@ impl Listeners {
             self.end_claim(key, removed);
         }
         for lease in leases {
-            self.claim(PortClaim { key: key.clone(), lease: *lease, handler: handler(*lease) });
+            self.claim(PortClaim { key: key.clone(), lease: lease.clone(), handler: handler(lease) });
         }
     }
 
@@ -144,16 +145,46 @@ impl Listeners {
             self.open.remove(&port);
             return;
         };
-        let is_open = |open: &OpenPort| open.key == claim.key && open.lease == claim.lease;
-        if self.open.get(&port).is_some_and(is_open) {
-            return;
+        let is_same =
+            |open: &&mut OpenPort| open.key == claim.key && open.lease.protocol == claim.lease.protocol;
+        if let Some(open) = self.open.get_mut(&port).filter(is_same) {
+            return open.set_lease(&claim.lease);
         }
         let stop = self.stop.child_token();
         let serve = listen(port, claim.handler.clone(), self.workers.clone(), self.options, stop.clone());
         self.tasks.spawn(serve);
-        let open = OpenPort { key: claim.key.clone(), lease: claim.lease, _close: stop.drop_guard() };
+        let open = OpenPort {
+            key: claim.key.clone(),
+            lease: claim.lease.clone(),
+            handler: claim.handler.clone(),
+            _close: stop.drop_guard(),
+        };
         // The previous listener closes with its drop guard.
         self.open.insert(port, open);
+    }
+}
+
+// === impl OpenPort ===
+
+impl OpenPort {
+    /// Applies other ports of the pods. The listener stays: while it were opened again, connections
+    /// would be refused.
+    fn set_lease(&mut self, lease: &LeasedPort) {
+        if self.lease != *lease {
+            self.lease.clone_from(lease);
+            self.handler.set_port(lease.clone());
+        }
+    }
+}
+
+// === impl PortHandler ===
+
+impl PortHandler {
+    fn set_port(&self, port: LeasedPort) {
+        match self {
+            Self::Http(handler) => handler.set_port(port),
+            Self::Tcp(handler) => handler.set_port(port),
+        }
     }
 }
 

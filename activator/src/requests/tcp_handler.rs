@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use proxy::listener::AcceptedConnection;
 use proxy::server::{self, ServerOptions};
 use proxy::tcp::{ConnectionOutcome, TcpRelay, peer_closed};
@@ -40,7 +41,8 @@ const HELD_BYTES: u64 = 0;
 pub struct TcpHandler {
     context: Arc<RequestContext>,
     workload: Arc<WorkloadThrottler>,
-    lease: LeasedPort,
+    /// Its pods' ports change with the workload; the listener stays.
+    lease: Arc<ArcSwap<LeasedPort>>,
 }
 
 /// A connection with a tunnel to its pod.
@@ -66,7 +68,12 @@ enum TcpRejection {
 impl TcpHandler {
     /// Forwards connections of `workload` that arrive on the leased port to its pods.
     pub fn new(context: Arc<RequestContext>, workload: Arc<WorkloadThrottler>, lease: LeasedPort) -> Self {
-        Self { context, workload, lease }
+        Self { context, workload, lease: Arc::new(ArcSwap::from_pointee(lease)) }
+    }
+
+    /// Applies a new state of the leased port, for all clones.
+    pub fn set_port(&self, lease: LeasedPort) {
+        self.lease.store(Arc::new(lease));
     }
 
     /// Serves the connections of `listener` on `workers` until `stop`, then waits for them, at
@@ -78,7 +85,8 @@ impl TcpHandler {
         options: ServerOptions,
         stop: CancellationToken,
     ) {
-        let port = self.context.tcp_probes.open(self.lease.activator_port, self.workload.key().clone());
+        let port =
+            self.context.tcp_probes.open(self.lease.load().activator_port, self.workload.key().clone());
         let (port, until, workload) = (Arc::new(port), stop.clone(), self.workload.clone());
         let admit = move || workload.admit_connection();
         let carry = move |_: Arc<Forwarder>, accepted: AcceptedConnection| {
@@ -146,8 +154,8 @@ impl TcpHandler {
             slot.mark_running();
             held |= slot.waited();
             let forwarded = Instant::now();
-            let to = (slot.pod().ip, self.lease.pod_port).into();
             let after = self.workload.wake_timeout();
+            let to = slot.pod().address(&self.lease.load()).ok_or(TunnelError::NoPort)?;
             let opened = timeout_at(deadline, tcp_tunnel::open(slot.pod(), to)).await;
             match opened.map_err(|_| Rejection::WakeTimeout { after })? {
                 Ok(pod) => {

@@ -9,7 +9,7 @@ use autoscaler::Key;
 
 use super::{ClusterChange, Pod, Workload, WorkloadUpdate};
 
-/// All workloads, and all pods with a queue-proxy.
+/// All workloads, and the pods that are theirs or may become so.
 #[derive(Debug, Default)]
 pub struct WorkloadIndex {
     namespaces: HashMap<String, NamespaceIndex>,
@@ -19,11 +19,18 @@ pub struct WorkloadIndex {
 struct NamespaceIndex {
     workloads: BTreeMap<String, Workload>,
     pods: BTreeMap<String, Pod>,
+    /// Workloads that need no sidecar.
+    without_sidecar: usize,
 }
 
 // === impl WorkloadIndex ===
 
 impl WorkloadIndex {
+    /// Whether the namespace has a workload without a sidecar.
+    pub fn has_workload_without_sidecar(&self, namespace: &str) -> bool {
+        self.namespaces.get(namespace).is_some_and(|namespace| namespace.without_sidecar > 0)
+    }
+
     /// Applies a change; returns the updates that follow. None follow from a change without a
     /// difference.
     pub fn apply(&mut self, change: ClusterChange) -> Vec<WorkloadUpdate> {
@@ -48,25 +55,35 @@ impl WorkloadIndex {
 impl NamespaceIndex {
     fn put_workload(&mut self, key: Key, workload: Workload) -> Vec<WorkloadUpdate> {
         let before = self.workloads.insert(key.name.clone(), workload.clone());
+        self.count_sidecars(before.as_ref(), Some(&workload));
         if before.as_ref() == Some(&workload) {
             return Vec::new();
         }
         let mut updates = vec![WorkloadUpdate::Workload(key.clone(), workload.clone())];
-        if before.as_ref().map(|b| &b.selector) == Some(&workload.selector) {
+        if before.as_ref().is_some_and(|before| before.has_endpoints_of(&workload)) {
             return updates;
         }
         for (name, pod) in &self.pods {
-            let was = before.as_ref().is_some_and(|b| b.selects(pod));
-            let endpoint = pod.endpoint().filter(|_| workload.selects(pod));
-            if was || endpoint.is_some() {
-                updates.push(WorkloadUpdate::Pod(key.clone(), name.clone(), endpoint));
+            let was = before.as_ref().and_then(|before| before.endpoint(pod));
+            let is = workload.endpoint(pod);
+            if was != is {
+                updates.push(WorkloadUpdate::Pod(key.clone(), name.clone(), is));
             }
         }
         updates
     }
 
     fn remove_workload(&mut self, key: Key) -> Vec<WorkloadUpdate> {
-        self.workloads.remove(&key.name).map(|_| WorkloadUpdate::Removed(key)).into_iter().collect()
+        let before = self.workloads.remove(&key.name);
+        self.count_sidecars(before.as_ref(), None);
+        before.map(|_| WorkloadUpdate::Removed(key)).into_iter().collect()
+    }
+
+    fn count_sidecars(&mut self, before: Option<&Workload>, after: Option<&Workload>) {
+        let without = |workload: Option<&Workload>| {
+            usize::from(workload.is_some_and(|workload| !workload.sidecar.is_required()))
+        };
+        self.without_sidecar = self.without_sidecar + without(after) - without(before);
     }
 
     fn set_pod(&mut self, key: Key, pod: Option<Pod>) -> Vec<WorkloadUpdate> {
@@ -76,8 +93,7 @@ impl NamespaceIndex {
         };
         let mut updates = Vec::new();
         for (name, workload) in &self.workloads {
-            let endpoint =
-                |pod: &Option<Pod>| pod.as_ref().filter(|pod| workload.selects(pod)).and_then(Pod::endpoint);
+            let endpoint = |pod: &Option<Pod>| pod.as_ref().and_then(|pod| workload.endpoint(pod));
             let (was, is) = (endpoint(&before), endpoint(&pod));
             let starting = pod.as_ref().filter(|pod| pod.is_starting() && workload.selects(pod));
             let workload = Key::new(key.namespace.clone(), name.clone());
@@ -97,7 +113,9 @@ mod tests {
     use autoscaler::contract::selector::Selector;
 
     use super::*;
-    use crate::workloads::PodEndpoint;
+    use crate::workloads::containers::{AppPort, Containers};
+    use crate::workloads::readiness::PodProbe;
+    use crate::workloads::{LeasedPort, PodEndpoint, PodRoute, SidecarMode};
 
     fn workload(selector: &str) -> Workload {
         Workload { selector: Some(Selector::parse(selector).unwrap()), ..Workload::default() }
@@ -108,8 +126,33 @@ mod tests {
             uid: "1".into(),
             labels: BTreeMap::from([("app".to_owned(), app.to_owned())]),
             ip: ip.map(|ip| ip.parse().unwrap()),
+            injected: true,
             ..Pod::default()
         }
+    }
+
+    /// A workload without a sidecar, with this app's port.
+    fn without_sidecar(port: &str) -> Workload {
+        let app_port = Some(AppPort::Name(port.into()));
+        let port =
+            LeasedPort { activator_port: 20001, pod_port: 8012, app_port, protocol: Default::default() };
+        Workload { sidecar: SidecarMode::None, ports: vec![port], ..workload("app=web") }
+    }
+
+    /// A pod without a queue-proxy, with the port `http`.
+    fn plain_pod() -> Pod {
+        let all = serde_json::json!([{"name": "app", "ports": [{"name": "http", "containerPort": 8080}]}]);
+        let all = serde_json::from_value(all).unwrap();
+        let containers = Some(Containers { all, ..Containers::default() });
+        Pod { injected: false, containers, ..pod("web", Some("10.0.0.1")) }
+    }
+
+    /// The last endpoint that the updates state.
+    fn last(updates: &[WorkloadUpdate]) -> Option<PodEndpoint> {
+        updates.iter().rev().find_map(|update| match update {
+            WorkloadUpdate::Pod(_, _, endpoint) => Some(endpoint.clone()),
+            _ => None,
+        })?
     }
 
     fn key(name: &str) -> Key {
@@ -117,7 +160,8 @@ mod tests {
     }
 
     fn endpoint(ip: &str) -> Option<PodEndpoint> {
-        Some(PodEndpoint { uid: "1".into(), ip: ip.parse().unwrap(), ready: false })
+        let (route, probe) = (PodRoute::QueueProxy, Some(PodProbe::QueueProxy));
+        Some(PodEndpoint { uid: "1".into(), ip: ip.parse().unwrap(), ready: false, route, probe })
     }
 
     fn put(index: &mut WorkloadIndex, name: &str, pod: Option<Pod>) -> Vec<WorkloadUpdate> {
@@ -174,5 +218,44 @@ mod tests {
             [WorkloadUpdate::Removed(key("web"))]
         );
         assert!(index.namespaces.is_empty());
+    }
+
+    #[test]
+    fn pod_without_sidecar_belongs_only_to_workloads_that_need_none() {
+        let mut index = WorkloadIndex::default();
+        index.apply(ClusterChange::Workload(key("web"), Some(workload("app=web"))));
+        assert_eq!(put(&mut index, "web-1", Some(plain_pod())), []);
+        let put = |index: &mut WorkloadIndex, workload| {
+            index.apply(ClusterChange::Workload(key("web"), Some(workload)))
+        };
+        let endpoint = last(&put(&mut index, without_sidecar("http"))).unwrap();
+        assert!(matches!(&endpoint.route, PodRoute::App(ports) if ports.len() == 1), "{endpoint:?}");
+        assert!(index.has_workload_without_sidecar("shop"));
+        assert_eq!(last(&put(&mut index, without_sidecar("grpc"))), None, "the pod has no such port");
+        assert_eq!(last(&put(&mut index, without_sidecar("http"))), Some(endpoint));
+        let updates = put(&mut index, workload("app=web"));
+        let removed = WorkloadUpdate::Pod(key("web"), "web-1".into(), None);
+        assert_eq!(updates.last(), Some(&removed));
+        assert!(!index.has_workload_without_sidecar("shop"));
+    }
+
+    #[test]
+    fn pod_with_sidecar_keeps_its_route_when_the_workload_needs_none() {
+        let mut index = WorkloadIndex::default();
+        put(&mut index, "web-1", Some(pod("web", Some("10.0.0.1"))));
+        let updates = index.apply(ClusterChange::Workload(key("web"), Some(without_sidecar("http"))));
+        assert_eq!(last(&updates), endpoint("10.0.0.1"));
+    }
+
+    #[test]
+    fn namespace_is_left_with_its_last_workload_without_a_sidecar() {
+        let mut index = WorkloadIndex::default();
+        for name in ["a", "b", "b"] {
+            index.apply(ClusterChange::Workload(key(name), Some(without_sidecar("http"))));
+        }
+        index.apply(ClusterChange::Workload(key("a"), None));
+        assert!(index.has_workload_without_sidecar("shop"));
+        index.apply(ClusterChange::Workload(key("b"), None));
+        assert!(!index.has_workload_without_sidecar("shop"));
     }
 }

@@ -1,60 +1,44 @@
-//! Changes from the Kubernetes API: one watch of ServerlessServices, and one of pods with a
-//! queue-proxy.
+//! Changes from the Kubernetes API: a watch of ServerlessServices, one of labelled pods, and one of
+//! unlabelled pods in each namespace that has a workload without a sidecar.
 //!
-//! Of a pod only labels, address and state are kept; the rest is dropped while it is decoded. After
-//! a broken watch, all objects are listed again, and those that are missing are reported as
-//! deleted. An object that can no longer be decoded stays as it was last decoded, so its requests
-//! are still served. The objects can be persisted in files, so that an activator that restarts while the API
-//! server is unavailable continues with its last state.
+//! Of a pod only labels, address, state, and of one without a queue-proxy its ports and probes are
+//! kept; the rest is dropped while it is decoded. After a broken watch, all objects are listed
+//! again, and those that are missing are reported as deleted. An object that can no longer be
+//! decoded stays as it was last decoded, so its requests are still served. The objects can be
+//! persisted in files, so that an activator that restarts while the API server is unavailable
+//! continues with its last state.
 
 mod listed_keys;
 mod persisted_objects;
+mod pods_of_namespaces;
+mod trimmed_pod;
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
 use autoscaler::api::{PortLease, ServerlessService, SksMode};
 use autoscaler::contract::selector::Selector;
-use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT};
+use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT};
+use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 use futures::{Stream, StreamExt, pin_mut};
-use k8s_openapi::api::core::v1::Pod as CorePod;
-use kube::api::ApiResource;
-use kube::core::{NotUsed, Object};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use listed_keys::ListedKeys;
 use persisted_objects::PersistedObjects;
-use runtime::kubernetes::{DecodeErrors, Decoded, watch_objects};
+use pods_of_namespaces::PodsOfNamespaces;
+use runtime::kubernetes::{DecodeErrors, Decoded, NamespaceWatches, watch_objects};
 use runtime::readiness::ReadinessLatch;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tracing::Instrument;
+use trimmed_pod::{TrimmedPod, trim_metadata, trim_pod};
 
-use super::{ClusterChange, LeasedPort, Pod, StartFailure, Workload};
-
-/// A pod without its spec.
-type TrimmedPod = Object<NotUsed, PodStatus>;
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PodStatus {
-    phase: Option<String>,
-    #[serde(rename = "podIP")]
-    pod_ip: Option<String>,
-    conditions: Vec<PodCondition>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct PodCondition {
-    r#type: String,
-    status: String,
-}
+use super::containers::AppPort;
+use super::{ClusterChange, LeasedPort, Namespaces, StartFailure, Workload};
 
 /// Sends every ServerlessService as a change; drops `synced` after the first list. Persists them in
 /// `state_directory`, if there is one. Ends when the receiver is dropped.
@@ -67,13 +51,13 @@ pub fn follow_workloads(
 ) -> impl Future<Output = ()> + Send + use<> {
     let api = Api::<Decoded<ServerlessService>>::all(client);
     let errors = errors.of(&ServerlessService::kind(&()));
-    let events = watch_objects(api, watcher::Config::default(), errors).modify(trim);
+    let events = watch_objects(api, watcher::Config::default(), errors).modify(trim_metadata);
     let persisted = PersistedObjects::new(state_directory, "serverlessservices");
     let span = tracing::info_span!("watch", resource = "serverlessservices");
     follow(events, workload, ClusterChange::Workload, persisted, |_| {}, changes, synced).instrument(span)
 }
 
-/// Sends every pod with a queue-proxy as a change, like [`follow_workloads`].
+/// Sends every labelled pod as a change, like [`follow_workloads`].
 pub fn follow_pods(
     client: Client,
     state_directory: Option<&Path>,
@@ -81,26 +65,33 @@ pub fn follow_pods(
     changes: mpsc::Sender<ClusterChange>,
     synced: ReadinessLatch,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let resource = ApiResource::erase::<CorePod>(&());
-    let api = Api::<Decoded<TrimmedPod>>::all_with(client, &resource);
+    let api = Api::<Decoded<TrimmedPod>>::all(client);
     let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}=true"));
-    let events = watch_objects(api, config, errors.of(&resource.kind)).modify(trim);
+    let events = watch_objects(api, config, errors.of(&TrimmedPod::kind(&()))).modify(trim_pod);
     let persisted = PersistedObjects::new(state_directory, "pods");
     let span = tracing::info_span!("watch", resource = "pods");
-    follow(events, pod, ClusterChange::Pod, persisted, clear_conditions, changes, synced).instrument(span)
+    follow(events, TrimmedPod::read, ClusterChange::Pod, persisted, mark_persisted, changes, synced)
+        .instrument(span)
 }
 
-/// Drops what this process does not read; managed fields are large.
-fn trim<K: Resource>(object: &mut K) {
-    object.meta_mut().managed_fields = None;
-    object.meta_mut().annotations = None;
+/// Sends every unlabelled pod of these namespaces as a change. Persists them like
+/// [`follow_workloads`]. Ends with the sender of the namespaces.
+pub fn follow_pods_of_namespaces(
+    client: Client,
+    namespaces: watch::Receiver<Namespaces>,
+    state_directory: Option<&Path>,
+    errors: &DecodeErrors,
+    changes: mpsc::Sender<ClusterChange>,
+) -> impl Future<Output = ()> + Send + use<> {
+    let config = watcher::Config::default().labels(&format!("{INJECT_LABEL}!=true"));
+    let watches = NamespaceWatches::new(client, namespaces, config, errors.clone());
+    let persisted = PersistedObjects::new(state_directory, "unlabelled-pods");
+    let span = tracing::info_span!("watch", resource = "unlabelled pods");
+    PodsOfNamespaces::new(persisted, changes).run(watches).instrument(span)
 }
 
-/// A pod from a persisted list has to answer a probe before it gets a request.
-fn clear_conditions(pod: &mut TrimmedPod) {
-    if let Some(status) = &mut pod.status {
-        status.conditions.clear();
-    }
+fn mark_persisted(pod: &mut TrimmedPod) {
+    pod.is_persisted = true;
 }
 
 /// Turns watch events into changes.
@@ -166,6 +157,7 @@ fn workload(service: &ServerlessService) -> Workload {
     let leases = leases.iter().filter(|lease| LEASED_PORTS.contains(&lease.activator_port));
     Workload {
         selector,
+        sidecar: spec.sidecar,
         container_concurrency: spec.container_concurrency,
         activators: spec.num_activators,
         paused: spec.paused,
@@ -176,31 +168,27 @@ fn workload(service: &ServerlessService) -> Workload {
             .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
         wake_target: spec.wake_target.clone(),
         serving: status.and_then(|status| status.mode) == Some(SksMode::Serve),
-        ports: leases.map(lease).collect(),
+        ports: leases.map(|lease| leased_port(lease, spec.sidecar)).collect(),
     }
 }
 
-fn lease(lease: &PortLease) -> LeasedPort {
+fn leased_port(lease: &PortLease, sidecar: SidecarMode) -> LeasedPort {
+    let (pod_port, app_port) = match sidecar {
+        SidecarMode::Required => (lease.pod_port, None),
+        SidecarMode::None => (QUEUE_PROXY_PORT, Some(app_port(lease))),
+    };
     let pod_port = match lease.protocol {
-        Protocol::Http => lease.pod_port,
+        Protocol::Http => pod_port,
         // On its admin port, the queue-proxy can distinguish our connections from those of clients.
         Protocol::Tcp => QUEUE_PROXY_ADMIN_PORT,
     };
-    LeasedPort { activator_port: lease.activator_port, pod_port, protocol: lease.protocol }
+    LeasedPort { activator_port: lease.activator_port, pod_port, app_port, protocol: lease.protocol }
 }
 
-fn pod(object: &TrimmedPod) -> Pod {
-    let status = object.status.as_ref();
-    let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
-    let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let labels: BTreeMap<_, _> = object.metadata.labels.clone().unwrap_or_default();
-    Pod {
-        uid: object.metadata.uid.clone().unwrap_or_default(),
-        labels,
-        ip: status.and_then(|status| status.pod_ip.as_deref()).and_then(|ip| ip.parse().ok()),
-        scheduled: conditions.iter().any(|c| c.r#type == "PodScheduled" && c.status == "True"),
-        ready: phase == "Running" && conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True"),
-        ending: object.metadata.deletion_timestamp.is_some() || matches!(phase, "Succeeded" | "Failed"),
+fn app_port(lease: &PortLease) -> AppPort {
+    match &lease.pod_port_name {
+        Some(name) => AppPort::Name(name.as_str().into()),
+        None => AppPort::Number(lease.pod_port),
     }
 }
 
@@ -230,22 +218,6 @@ mod tests {
         .unwrap()
     }
 
-    #[test]
-    fn reads_pod_without_its_spec() {
-        let read = pod(&object("web-1"));
-        assert_eq!(read.ip, Some("10.0.0.1".parse().unwrap()));
-        assert!(read.ready && !read.ending);
-        assert_eq!(read.labels.get("app").map(String::as_str), Some("web"));
-        let mut ending = object("web-1");
-        ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        assert!(pod(&ending).ending);
-        let waiting: TrimmedPod = serde_json::from_value(
-            json!({"metadata": {"name": "a"}, "spec": {}, "status": {"phase": "Pending"}}),
-        )
-        .unwrap();
-        assert_eq!(pod(&waiting).ip, None);
-    }
-
     /// The changes from the persisted objects and these events, and whether the watch is synced.
     async fn changes(
         directory: &Path,
@@ -257,10 +229,10 @@ mod tests {
         let persisted = PersistedObjects::new(Some(directory), "pods");
         let follow = follow(
             events,
-            pod,
+            TrimmedPod::read,
             ClusterChange::Pod,
             persisted,
-            clear_conditions,
+            mark_persisted,
             sender,
             readiness.latch("pods"),
         );
@@ -341,8 +313,90 @@ mod tests {
         let read = workload(&service("app=web"));
         assert!(read.selector.is_some() && read.serving);
         assert_eq!(read.wake_target.map(|target| target.name).as_deref(), Some("web"));
-        let http = LeasedPort { activator_port: 20001, pod_port: 8012, protocol: Protocol::Http };
-        let tcp = LeasedPort { activator_port: 20002, pod_port: 8022, protocol: Protocol::Tcp };
-        assert_eq!(read.ports, [http, tcp]);
+        let port = |activator_port, pod_port, protocol| LeasedPort {
+            activator_port,
+            pod_port,
+            app_port: None,
+            protocol,
+        };
+        assert_eq!(read.ports, [port(20001, 8012, Protocol::Http), port(20002, 8022, Protocol::Tcp)]);
+    }
+
+    #[test]
+    fn leases_of_workload_without_sidecar_have_ports_of_the_app() {
+        let service: ServerlessService = serde_json::from_value(json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"service": "web", "selector": "app=web", "mode": "Proxy", "numActivators": 1, "sidecar": "None"},
+            "status": {"mode": "Proxy", "ports": [
+                {"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8080},
+                {"name": "db", "servicePort": 81, "activatorPort": 20002, "podPort": 0, "podPortName": "db",
+                    "protocol": "tcp"},
+            ]}
+        }))
+        .unwrap();
+        let read = workload(&service);
+        assert_eq!(read.sidecar, SidecarMode::None);
+        let ports: Vec<_> = read.ports.iter().map(|port| (port.pod_port, port.app_port.clone())).collect();
+        let (http, db) = (AppPort::Number(8080), AppPort::Name("db".into()));
+        assert_eq!(
+            ports,
+            [(8012, Some(http)), (8022, Some(db))],
+            "a queue-proxy that a pod still has, the app"
+        );
+    }
+
+    fn put_pod(api: &FakeApi, namespace: &str, name: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let ports = json!([{"name": "http", "containerPort": 8080}]);
+        let status = json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]});
+        api.put(
+            &path,
+            json!({
+                "metadata": {"namespace": namespace, "name": name, "uid": name},
+                "spec": {"containers": [{"name": "app", "ports": ports}]}, "status": status,
+            }),
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn namespace_of_workload_without_sidecar_brings_and_takes_its_pods() {
+        let directory = std::env::temp_dir().join(format!("activator-namespaces-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let api = FakeApi::default();
+        put_pod(&api, "shop", "web");
+        put_pod(&api, "other", "api");
+        let errors = DecodeErrors::register(&Registry::new(), "activator").unwrap();
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Namespaces>();
+        let follow = |namespaces: &watch::Sender<Namespaces>| {
+            let (sender, changes) = mpsc::channel(16);
+            let (client, namespaces) = (api.client(), namespaces.subscribe());
+            tokio::spawn(follow_pods_of_namespaces(client, namespaces, Some(&directory), &errors, sender));
+            changes
+        };
+        let next = async |changes: &mut mpsc::Receiver<ClusterChange>| {
+            let change = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+            let Ok(Some(ClusterChange::Pod(key, pod))) = change else { panic!("no change") };
+            (key.to_string(), pod.map(|pod| (pod.ready, pod.was_ready, pod.containers.is_some())))
+        };
+        let namespaces = watch::Sender::new(set(&["shop"]));
+        let mut changes = follow(&namespaces);
+        let web = || "shop/web/unlabelled".to_owned();
+        assert_eq!(next(&mut changes).await, (web(), Some((true, false, true))));
+        // The file is written some seconds after a change.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        while !directory.join("unlabelled-pods.json").exists() {
+            tokio::task::yield_now().await;
+        }
+        let restarted = watch::Sender::new(set(&["shop"]));
+        let mut after_restart = follow(&restarted);
+        let restored = (web(), Some((false, true, true)));
+        assert_eq!(next(&mut after_restart).await, restored, "before any list, and to be verified");
+        assert_eq!(next(&mut after_restart).await, (web(), Some((true, false, true))));
+
+        namespaces.send_replace(set(&["other"]));
+        let mut both = [next(&mut changes).await, next(&mut changes).await];
+        both.sort();
+        assert_eq!(both, [("other/api/unlabelled".to_owned(), Some((true, false, true))), (web(), None)]);
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -5,19 +5,22 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use activator::slots::slot_exchange::SlotExchangeConfig;
+use autoscaler::settings::SidecarMode;
 use runtime::auth::{ProjectedToken, TokenGuard};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::pod::FakePod;
-use super::{Harness, LIMITS, eventually, free_port};
+use super::{Harness, LIMITS, eventually, free_port, without_sidecar};
 
 pub struct Group {
     pub members: Vec<Member>,
     pub pods: Vec<FakePod>,
     container_concurrency: u32,
     pod_port: u16,
+    sidecar: SidecarMode,
     /// The addresses behind the Service of the activators.
     addresses: watch::Sender<BTreeSet<SocketAddr>>,
 }
@@ -32,16 +35,29 @@ pub struct Member {
 impl Group {
     /// Activators that are connected to each other, and pods that they have not seen yet.
     pub async fn start(activators: usize, pods: u8, container_concurrency: u32) -> Self {
+        Self::with(SidecarMode::Required, activators, pods, container_concurrency).await
+    }
+
+    /// The same, with pods without a queue-proxy.
+    pub async fn without_sidecars(activators: usize, pods: u8, container_concurrency: u32) -> Self {
+        Self::with(SidecarMode::None, activators, pods, container_concurrency).await
+    }
+
+    async fn with(sidecar: SidecarMode, activators: usize, pods: u8, container_concurrency: u32) -> Self {
         let pod_port = free_port();
         let mut group = Self {
             members: Vec::new(),
             pods: Vec::new(),
             container_concurrency,
             pod_port,
+            sidecar,
             addresses: watch::Sender::default(),
         };
         for pod in 1..=pods {
-            group.pods.push(FakePod::ready(&pod_ip(pod), pod_port).await);
+            group.pods.push(match sidecar {
+                SidecarMode::Required => FakePod::ready(&pod_ip(pod), pod_port).await,
+                SidecarMode::None => FakePod::plain_ready(&pod_ip(pod), pod_port).await,
+            });
         }
         for _ in 0..activators {
             group.join().await;
@@ -56,6 +72,7 @@ impl Group {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (activators, pod_port) = (self.addresses.subscribe(), self.pod_port);
         let (number, container_concurrency) = (self.members.len() + 1, self.container_concurrency);
+        let sidecar = self.sidecar;
         let started = runtime.spawn(async move {
             let listener = TcpListener::bind(format!("127.0.9.{number}:0")).await.unwrap();
             let address = listener.local_addr().unwrap();
@@ -63,6 +80,9 @@ impl Group {
             let config = SlotExchangeConfig { own: address.ip(), listener, guard, token, activators };
             let harness = Harness::at(Some(config), pod_port, LIMITS, |workload| {
                 workload.container_concurrency = container_concurrency;
+                if !sidecar.is_required() {
+                    without_sidecar(workload);
+                }
             });
             (address, harness.await)
         });
@@ -91,7 +111,11 @@ impl Group {
     pub async fn see_pods(&self) {
         for member in &self.members {
             for pod in 1..=self.pods.len() {
-                member.harness.pod_seen(&pod_ip(pod as u8), true).await;
+                let ip = pod_ip(pod as u8);
+                match self.sidecar {
+                    SidecarMode::Required => member.harness.pod_seen(&ip, true).await,
+                    SidecarMode::None => member.harness.plain_pod_seen(&ip, true, Value::Null).await,
+                }
             }
             member.harness.settled().await;
         }

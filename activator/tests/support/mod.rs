@@ -18,8 +18,10 @@ use activator::app::{App, Sources};
 use activator::args::Limits;
 use activator::requests::tcp_probes::TcpProbes;
 use activator::slots::slot_exchange::SlotExchangeConfig;
+use activator::workloads::containers::{AppPort, Containers};
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::contract::selector::Selector;
+use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -29,6 +31,7 @@ use hyper_util::rt::TokioExecutor;
 use prometheus::Registry;
 use runtime::kubernetes::ApiResources;
 use runtime::readiness::Readiness;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -109,12 +112,19 @@ impl Harness {
         let app = App::new("activator-1".into(), limits, &agents, &registry).unwrap();
         let tcp_probes = app.tcp_probes();
         let (ready, stopped) = (readiness.clone(), stop.clone());
-        let sources = Sources { changes, adapters, zero_scalers, fallback_waker, slot_exchange };
+        let sources = Sources {
+            changes,
+            adapters,
+            zero_scalers,
+            fallback_waker,
+            namespaces: watch::Sender::default(),
+            slot_exchange,
+        };
         let running = tokio::spawn(async move { app.run(sources, &ready, stopped).await });
         let port = free_port();
         let mut workload = Workload {
             selector: Some(Selector::parse("app=web").unwrap()),
-            ports: vec![LeasedPort { activator_port: port, pod_port, protocol: Protocol::Http }],
+            ports: vec![lease(port, pod_port)],
             ..Workload::default()
         };
         adapt(&mut workload);
@@ -159,8 +169,7 @@ impl Harness {
     pub async fn another_at(&self, name: &str, port: u16) {
         let mut workload = self.workload.clone();
         workload.selector = Some(Selector::parse(&format!("app={name}")).unwrap());
-        workload.ports =
-            vec![LeasedPort { activator_port: port, pod_port: self.pod_port, protocol: Protocol::Http }];
+        workload.ports = vec![lease(port, self.pod_port)];
         self.changes.send(ClusterChange::Workload(Key::new("shop", name), Some(workload))).await.unwrap();
     }
 
@@ -170,8 +179,7 @@ impl Harness {
         let mut workload = self.workload.clone();
         adapt(&mut workload);
         workload.selector = Some(Selector::parse(&format!("app={name}")).unwrap());
-        workload.ports =
-            vec![LeasedPort { activator_port: port, pod_port: self.pod_port, protocol: Protocol::Http }];
+        workload.ports = vec![lease(port, self.pod_port)];
         self.changes.send(ClusterChange::Workload(Key::new(namespace, name), Some(workload))).await.unwrap();
         eventually("its port is open", || async {
             tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok()
@@ -183,7 +191,7 @@ impl Harness {
     /// Completes when all changes so far are applied.
     pub async fn settled(&self) {
         let last = free_port();
-        let lease = LeasedPort { activator_port: last, pod_port: self.pod_port, protocol: Protocol::Http };
+        let lease = lease(last, self.pod_port);
         self.adapt(|workload| workload.ports.push(lease)).await;
         eventually("the last port is open", || async {
             tokio::net::TcpStream::connect(("127.0.0.1", last)).await.is_ok()
@@ -207,9 +215,49 @@ impl Harness {
     pub async fn pod_in(&self, namespace: &str, workload: &str, ip: &str, ready: bool) {
         let ip: IpAddr = ip.parse().unwrap();
         let labels = BTreeMap::from([("app".to_owned(), workload.to_owned())]);
-        let pod = Pod { uid: ip.to_string(), labels, ip: Some(ip), scheduled: true, ready, ending: false };
+        let pod = Pod {
+            uid: ip.to_string(),
+            labels,
+            ip: Some(ip),
+            scheduled: true,
+            ready,
+            injected: true,
+            ..Pod::default()
+        };
         let key = Key { namespace: namespace.to_owned(), ..pod_key(&ip.to_string()) };
         self.changes.send(ClusterChange::Pod(key, Some(pod))).await.unwrap();
+    }
+
+    /// A pod of the workload without a queue-proxy is seen. Its app has port `http` and this
+    /// readiness probe.
+    pub async fn plain_pod_seen(&self, ip: &str, ready: bool, probe: Value) {
+        self.plain_pod_with(ip, ready, probe, |_| {}).await;
+    }
+
+    pub async fn plain_pod_with(
+        &self,
+        ip: &str,
+        ready: bool,
+        probe: Value,
+        adapt: impl FnOnce(&mut Containers),
+    ) {
+        let ip: IpAddr = ip.parse().unwrap();
+        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        let ports = json!([{"name": "http", "containerPort": self.pod_port}]);
+        let all = json!([{"name": "app", "ports": ports, "readinessProbe": probe}]);
+        let mut containers =
+            Containers { all: serde_json::from_value(all).unwrap(), ..Containers::default() };
+        adapt(&mut containers);
+        let pod = Pod {
+            uid: ip.to_string(),
+            labels,
+            ip: Some(ip),
+            scheduled: true,
+            ready,
+            containers: Some(containers),
+            ..Pod::default()
+        };
+        self.changes.send(ClusterChange::Pod(pod_key(&ip.to_string()), Some(pod))).await.unwrap();
     }
 
     pub async fn pod_gone(&self, ip: &str) {
@@ -245,6 +293,16 @@ impl Harness {
         let values = family.iter().flat_map(|family| family.get_metric());
         values.map(|m| m.get_gauge().get_value() + m.get_counter().get_value()).sum()
     }
+}
+
+/// Makes it a workload without a sidecar, with a target port by name.
+pub fn without_sidecar(workload: &mut Workload) {
+    workload.sidecar = SidecarMode::None;
+    workload.ports[0].app_port = Some(AppPort::Name("http".into()));
+}
+
+fn lease(activator_port: u16, pod_port: u16) -> LeasedPort {
+    LeasedPort { activator_port, pod_port, app_port: None, protocol: Protocol::Http }
 }
 
 /// A response, read to its end.

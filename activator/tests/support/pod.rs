@@ -1,13 +1,15 @@
 //! A pod: a queue-proxy and its app in one, on a loopback address of its own.
 
 use std::convert::Infallible;
+use std::future::{Future, Ready, ready};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use autoscaler::contract::{INTERNAL_HEADERS, MISDIRECTED_HEADER, PROBE_HEADER, PROXIED_HEADER, TUNNEL_PATH};
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body_util::combinators::WithTrailers;
 use http_body_util::{BodyExt, Either, Full};
 use hyper_util::rt::TokioIo;
 use proxy::incoming_body::IncomingBody;
@@ -21,7 +23,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::DEADLINE;
 use super::work_log::{self, Work};
 
-/// Refuses what is for another pod, as a queue-proxy does. Answers `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing
+/// Refuses what is for another pod, as a queue-proxy does; a plain one has no queue-proxy. Answers `/echo` with the request's body as it arrives, `/upgrade` and `/tunnel` with an echoing
 /// tunnel, and everything else with its address once it is released.
 pub struct FakePod {
     state: Arc<PodState>,
@@ -30,7 +32,8 @@ pub struct FakePod {
 
 struct PodState {
     ip: String,
-    uid: HeaderValue,
+    /// `None` without a queue-proxy.
+    uid: Option<HeaderValue>,
     ready: watch::Sender<bool>,
     /// One permit for each request that may be answered.
     gate: Semaphore,
@@ -48,14 +51,24 @@ pub struct KillablePod {
     runtime: Option<Runtime>,
 }
 
-type Body = Either<Full<Bytes>, IncomingBody>;
+type Body = Either<Full<Bytes>, Either<IncomingBody, WithTrailers<Full<Bytes>, Ready<Trailers>>>>;
+type Trailers = Option<Result<HeaderMap, Infallible>>;
 
 impl KillablePod {
     /// Ready.
     pub async fn start(ip: &'static str, port: u16) -> Self {
+        Self::with(FakePod::ready(ip, port)).await
+    }
+
+    /// Ready, without a queue-proxy.
+    pub async fn plain(ip: &'static str, port: u16) -> Self {
+        Self::with(FakePod::plain_ready(ip, port)).await
+    }
+
+    async fn with(pod: impl Future<Output = FakePod> + Send + 'static) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let pod = runtime.spawn(FakePod::ready(ip, port)).await.unwrap();
+        let pod = runtime.spawn(pod).await.unwrap();
         Self { pod, runtime: Some(runtime) }
     }
 
@@ -90,10 +103,25 @@ impl FakePod {
 
     /// A pod that has this address now, and not the uid with which the harness reports it.
     pub async fn with_uid(uid: &str, ip: &str, port: u16) -> Self {
+        Self::listen(Some(uid.parse().unwrap()), ip, port).await
+    }
+
+    /// Without a queue-proxy. Its app is not ready yet.
+    pub async fn plain(ip: &str, port: u16) -> Self {
+        Self::listen(None, ip, port).await
+    }
+
+    pub async fn plain_ready(ip: &str, port: u16) -> Self {
+        let pod = Self::plain(ip, port).await;
+        pod.becomes_ready();
+        pod
+    }
+
+    async fn listen(uid: Option<HeaderValue>, ip: &str, port: u16) -> Self {
         let listener = TcpListener::bind((ip, port)).await.unwrap();
         let state = Arc::new(PodState {
             ip: ip.to_owned(),
-            uid: uid.parse().unwrap(),
+            uid,
             ready: watch::Sender::new(false),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             running: AtomicUsize::new(0),
@@ -164,11 +192,12 @@ impl FakePod {
 
 impl PodState {
     async fn answer(self: &Arc<Self>, request: Request<IncomingBody>) -> Response<Body> {
+        let Some(uid) = &self.uid else { return self.answer_as_app(request).await };
         let is_probe = request.headers().contains_key(PROBE_HEADER);
         self.probes.fetch_add(usize::from(is_probe), Ordering::SeqCst);
         let sent = request.headers().get(PROXIED_HEADER).unwrap();
         // A workloads file may have no uids.
-        if sent != self.uid && sent != "activator" {
+        if sent != uid && sent != "activator" {
             self.refused.fetch_add(1, Ordering::SeqCst);
             return misdirected();
         }
@@ -177,12 +206,34 @@ impl PodState {
             self.ready.subscribe().wait_for(|ready| *ready).await.unwrap();
             return Response::new(Either::Left(Full::from("queue-proxy")));
         }
-        let internal = request.headers().iter().filter(|(name, _)| INTERNAL_HEADERS.contains(&name.as_str()));
-        assert_eq!(internal.count(), 1, "{:?}", request.headers());
+        assert_eq!(internal_headers(&request), 1, "{:?}", request.headers());
+        self.serve(request).await
+    }
+
+    async fn answer_as_app(self: &Arc<Self>, request: Request<IncomingBody>) -> Response<Body> {
+        assert_eq!(internal_headers(&request), 0, "{:?}", request.headers());
+        let is_ready = *self.ready.borrow();
+        let is_grpc = request.uri().path() == "/grpc.health.v1.Health/Check";
+        if request.uri().path() == "/misdirected" {
+            return misdirected();
+        }
+        if !is_grpc && request.uri().path() != "/healthz" {
+            return self.serve(request).await;
+        }
+        assert!(request.headers()["user-agent"].as_bytes().starts_with(b"kube-probe/"));
+        self.probes.fetch_add(1, Ordering::SeqCst);
+        if is_grpc {
+            return grpc_health(request, is_ready).await;
+        }
+        let status = if is_ready { StatusCode::NO_CONTENT } else { StatusCode::SERVICE_UNAVAILABLE };
+        Response::builder().status(status).body(Either::Left(Full::default())).unwrap()
+    }
+
+    async fn serve(self: &Arc<Self>, request: Request<IncomingBody>) -> Response<Body> {
         self.served.fetch_add(1, Ordering::SeqCst);
         let running = Running::new(self.clone());
         match request.uri().path() {
-            "/echo" => Response::new(Either::Right(request.into_body())),
+            "/echo" => Response::new(Either::Right(Either::Left(request.into_body()))),
             "/upgrade" | TUNNEL_PATH => upgrade(request, running),
             _ => self.when_release(request).await,
         }
@@ -231,6 +282,23 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+fn internal_headers(request: &Request<IncomingBody>) -> usize {
+    request.headers().keys().filter(|name| INTERNAL_HEADERS.contains(&name.as_str())).count()
+}
+
+/// The response of grpc.health.v1 for the service `shop`.
+async fn grpc_health(request: Request<IncomingBody>, is_ready: bool) -> Response<Body> {
+    assert_eq!(request.version(), Version::HTTP_2);
+    let message = request.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(message, b"\0\0\0\0\x06\x0a\x04shop".as_slice());
+    let status = if is_ready { 1 } else { 2 };
+    let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), HeaderValue::from_static("0"))]);
+    let body = Full::new(Bytes::from(vec![0, 0, 0, 0, 2, 8, status]));
+    let body = body.with_trailers(ready(Some(Ok(trailers))));
+    let response = Response::builder().header("content-type", "application/grpc");
+    response.body(Either::Right(Either::Right(body))).unwrap()
 }
 
 fn misdirected() -> Response<Body> {

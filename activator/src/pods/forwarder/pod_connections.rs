@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 /// The idle time is shorter than the pods' own, so that no connection is used while the pod closes
 /// it.
 const POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_secs(15), max_idle: 1024 };
+/// The same for apps: servers close idle connections after 2 s (gunicorn) or 5 s (Node.js).
+const APP_POOL: PoolOptions = PoolOptions { idle_timeout: Duration::from_millis(1500), max_idle: 1024 };
 const HTTP2: Http2Options = Http2Options {
     ping: Some(Duration::from_secs(10)),
     idle_timeout: Duration::from_secs(15),
@@ -36,27 +38,26 @@ pub(super) struct PodConnection {
 // === impl PodConnections ===
 
 impl PodConnections {
-    /// The connections to the pod at `address`.
-    pub(super) fn to(&self, address: SocketAddr) -> Arc<PodConnection> {
+    /// The connections to the pod at `address`: to its queue-proxy, or to its app.
+    pub(super) fn to(&self, address: SocketAddr, is_queue_proxy: bool) -> Arc<PodConnection> {
         let mut by_pod = self.by_pod.lock();
         if let Some(pod) = by_pod.get(&address) {
             return pod.clone();
         }
         by_pod.retain(|_, pod| Arc::strong_count(pod) > 1 || pod.is_used());
-        by_pod.entry(address).or_default().clone()
+        let connection = || Arc::new(PodConnection::new(if is_queue_proxy { POOL } else { APP_POOL }));
+        by_pod.entry(address).or_insert_with(connection).clone()
     }
 }
 
 // === impl PodConnection ===
 
 impl PodConnection {
+    fn new(options: PoolOptions) -> Self {
+        Self { http1: Pool::new(options), http2: Http2Pool::new(HTTP2) }
+    }
+
     fn is_used(&self) -> bool {
         !(self.http1.is_unused() && self.http2.is_unused())
-    }
-}
-
-impl Default for PodConnection {
-    fn default() -> Self {
-        Self { http1: Pool::new(POOL), http2: Http2Pool::new(HTTP2) }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::FutureExt;
 
 use super::*;
-use crate::workloads::PodEndpoint;
+use crate::workloads::readiness::PodProbe;
+use crate::workloads::{PodEndpoint, PodRoute};
 
 fn workload(container_concurrency: u32) -> Workload {
     Workload { container_concurrency, ..Workload::default() }
@@ -22,8 +23,13 @@ fn queue(container_concurrency: u32, pods: u8) -> Arc<SlotQueue> {
     queue
 }
 
+fn endpoint(pod: u8, ready: bool) -> PodEndpoint {
+    let (uid, ip, route) = (pod.to_string(), [10, 0, 0, pod].into(), PodRoute::QueueProxy);
+    PodEndpoint { uid, ip, ready, route, probe: Some(PodProbe::QueueProxy) }
+}
+
 fn add(queue: &Arc<SlotQueue>, pod: u8) {
-    let endpoint = PodEndpoint { uid: pod.to_string(), ip: [10, 0, 0, pod].into(), ready: true };
+    let endpoint = endpoint(pod, true);
     queue.change_pods(|pods| pods.put(&pod.to_string(), endpoint, Instant::now()));
 }
 
@@ -60,7 +66,7 @@ fn is_stranded_until_workload_has_any_pod() {
     let mut waiting = Box::pin(queue.acquire(Instant::now()));
     assert!(waiting.as_mut().now_or_never().is_none());
     assert!(queue.is_stranded());
-    let endpoint = PodEndpoint { uid: "1".into(), ip: [10, 0, 0, 1].into(), ready: false };
+    let endpoint = endpoint(1, false);
     queue.change_pods(|pods| pods.put("1", endpoint, Instant::now()));
     assert!(!queue.is_stranded());
     queue.change_pods(|pods| pods.remove("1"));

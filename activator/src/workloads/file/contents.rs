@@ -6,6 +6,7 @@
 //!   ports:
 //!   - {listen: 20001, pod: 8012}        # a port of this process, and the port of the pods behind it
 //!   # - {listen: 20002, pod: 8022, protocol: tcp}   # by the admin port of the pods' queue-proxies
+//!   sidecar: true                       # false: `pod` is the port of the app, probed by a connection
 //!   pods:
 //!   - {ip: 10.0.0.1, ready: true}       # default false: probed before it gets a request
 //!   # - {ip: 10.0.0.2, uid: a1}         # as --pod-uid of its queue-proxy, which refuses other ones
@@ -24,9 +25,11 @@ use std::time::Duration;
 
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
+use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 use serde::Deserialize;
 
+use crate::workloads::containers::{AppPort, Container, Containers, Probe, ProbePort, TcpSocket};
 use crate::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 
 /// Addresses of receivers of reports.
@@ -83,6 +86,9 @@ struct WorkloadEntry {
     ports: Vec<PortEntry>,
     #[serde(default)]
     pods: Vec<PodEntry>,
+    /// Whether the pods have a queue-proxy.
+    #[serde(default = "yes")]
+    sidecar: bool,
     #[serde(default)]
     container_concurrency: u32,
     /// Overrides the flag.
@@ -140,6 +146,7 @@ impl FileContents {
         // The selector checks the rules of Kubernetes for names and labels.
         let selector = Selector::parse(&format!("{WORKLOAD_LABEL}={}", key.name))
             .map_err(|error| bad(format!("{at}.name"), error))?;
+        let containers = entry.containers();
         for (number, pod) in entry.pods.into_iter().enumerate() {
             let name = Key::new(key.namespace.clone(), format!("{}-{}", key.name, pod.ip));
             if pod.uid.as_ref().is_some_and(|uid| !uid.bytes().all(|byte| byte.is_ascii_graphic())) {
@@ -151,7 +158,10 @@ impl FileContents {
                 ip: Some(pod.ip),
                 scheduled: true,
                 ready: pod.ready,
+                was_ready: false,
                 ending: false,
+                injected: entry.sidecar,
+                containers: containers.clone(),
             };
             if self.pods.insert(name, pod).is_some() {
                 return Err(bad(format!("{at}.pods[{number}].ip"), "duplicate address"));
@@ -160,11 +170,13 @@ impl FileContents {
         let lease = |port: &PortEntry| LeasedPort {
             activator_port: port.listen,
             pod_port: port.pod,
+            app_port: (!entry.sidecar).then_some(AppPort::Number(port.pod)),
             protocol: port.protocol,
         };
         let ports = entry.ports.iter().map(lease).collect();
         let workload = Workload {
             selector: Some(selector),
+            sidecar: if entry.sidecar { SidecarMode::Required } else { SidecarMode::None },
             container_concurrency: entry.container_concurrency,
             activators: 0,
             paused: entry.paused,
@@ -195,6 +207,24 @@ impl FileContents {
         let pods = pods.map(|(key, pod)| ClusterChange::Pod(key.clone(), Some(pod.clone())));
         removed.chain(pods_removed).chain(workloads).chain(pods).collect()
     }
+}
+
+// === impl WorkloadEntry ===
+
+impl WorkloadEntry {
+    /// The containers of pods without a queue-proxy: one that is ready when its port accepts a
+    /// connection.
+    fn containers(&self) -> Option<Containers> {
+        let port = self.ports.first().filter(|_| !self.sidecar)?.pod;
+        let tcp_socket = Some(TcpSocket { port: ProbePort::Number(port), host: None });
+        let readiness_probe = Some(Box::new(Probe { tcp_socket, ..Probe::default() }));
+        let app = Container { readiness_probe, ..Container::default() };
+        Some(Containers { all: vec![app], ..Containers::default() })
+    }
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Checks that no port is used twice.
@@ -257,6 +287,18 @@ mod tests {
         for (entry, uid) in [(with_uid.as_str(), "a1"), (WEB, "")] {
             assert_eq!(file(&[entry]).pods.values().next().unwrap().uid, uid);
         }
+    }
+
+    #[test]
+    fn pods_without_sidecar_take_requests_on_the_app_port() {
+        let contents = file(&[&WEB.replace("pods:", "sidecar: false, pods:")]);
+        let workload = &contents.workloads[&Key::new("shop", "web")];
+        assert_eq!(
+            (workload.sidecar, &workload.ports[0].app_port),
+            (SidecarMode::None, &Some(AppPort::Number(8012)))
+        );
+        let pod = contents.pods.values().next().unwrap();
+        assert!(!pod.injected && pod.containers.is_some(), "{pod:?}");
     }
 
     #[test]

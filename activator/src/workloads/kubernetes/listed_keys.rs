@@ -20,6 +20,11 @@ pub(super) struct ListedKeys {
 // === impl ListedKeys ===
 
 impl ListedKeys {
+    /// The keys of all objects that were reported and not deleted.
+    pub(super) fn into_keys(self) -> BTreeSet<Key> {
+        self.current
+    }
+
     /// The changes of an event. An undecodable object changes nothing, and stays listed.
     pub(super) fn apply<K: Resource + Clone, T>(
         &mut self,

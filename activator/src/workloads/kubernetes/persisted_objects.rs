@@ -26,7 +26,7 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(5);
 /// A larger file was not written by this process.
 const LARGEST_BYTES: u64 = 256 << 20;
 
-/// The objects of one watch; not kept without a path.
+/// The objects of one kind, of one watch or of one for each namespace; not kept without a path.
 #[derive(Debug)]
 pub(super) struct PersistedObjects<K> {
     path: Option<PathBuf>,
@@ -58,21 +58,44 @@ impl<K: Resource + Clone + Serialize + DeserializeOwned> PersistedObjects<K> {
         }
     }
 
-    /// Applies an event of the watch. Of an undecodable object the last decoded version stays.
+    /// Keeps an object from the file, until its namespace is listed.
+    pub(super) fn restore(&mut self, object: K) {
+        if let Some(key) = key_of(&object).filter(|_| self.path.is_some()) {
+            self.objects.insert(key, Arc::new(object));
+        }
+    }
+
+    /// Applies an event of the watch of all namespaces.
     pub(super) fn apply(&mut self, event: &Event<Decoded<K>>) {
+        self.apply_in(None, event);
+    }
+
+    /// Applies an event of the watch of this namespace, or of all. Of an undecodable object the
+    /// last decoded version stays.
+    pub(super) fn apply_in(&mut self, namespace: Option<&str>, event: &Event<Decoded<K>>) {
         if self.path.is_none() {
             return;
         }
+        let is_elsewhere = |key: &Key| namespace.is_some_and(|namespace| key.namespace != namespace);
         match event {
-            Event::Init => return self.listing.clear(),
+            Event::Init => return self.listing.retain(|key, _| is_elsewhere(key)),
             Event::InitApply(object) => return self.listing.extend(self.newest(object)),
-            Event::InitDone => self.objects = std::mem::take(&mut self.listing),
+            Event::InitDone => {
+                self.objects.retain(|key, _| is_elsewhere(key));
+                self.objects.extend(self.listing.extract_if(.., |key, _| !is_elsewhere(key)));
+            }
             Event::Apply(object) => self.objects.extend(self.newest(object)),
             Event::Delete(object) => {
                 key_of(object).and_then(|key| self.objects.remove(&key));
             }
         }
         self.due.get_or_insert_with(|| Instant::now() + WRITE_INTERVAL);
+    }
+
+    /// Removes the objects of a namespace that is no longer watched.
+    pub(super) fn remove_namespace(&mut self, namespace: &str) {
+        self.apply_in(Some(namespace), &Event::Init);
+        self.apply_in(Some(namespace), &Event::InitDone);
     }
 
     fn newest(&self, object: &Decoded<K>) -> Option<(Key, Arc<K>)> {

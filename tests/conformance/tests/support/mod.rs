@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use activator::app::Sources;
 use activator::args::Limits;
+use activator::workloads::containers::{AppPort, Containers};
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::contract::selector::Selector;
+use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 use clap::Parser;
 use conformance::runner::{ProxySettings, RunningProxy};
@@ -34,6 +36,7 @@ pub(crate) struct QueueProxy {
 pub(crate) struct Activator {
     pub(crate) address: SocketAddr,
     pod: IpAddr,
+    sidecar: SidecarMode,
     registry: Registry,
     changes: mpsc::Sender<ClusterChange>,
     /// Keeps the channels of adapters and zero-scalers open, without any address.
@@ -53,7 +56,16 @@ pub(crate) async fn queue_proxy(setup: ProxySettings) -> RunningProxy {
 
 /// An activator with one workload and a ready pod.
 pub(crate) async fn activator(setup: ProxySettings) -> RunningProxy {
-    let activator = Activator::start(setup, Duration::from_secs(5)).await;
+    activator_of(setup, SidecarMode::Required).await
+}
+
+/// An activator with one workload without a sidecar, and a ready pod.
+pub(crate) async fn activator_without_sidecar(setup: ProxySettings) -> RunningProxy {
+    activator_of(setup, SidecarMode::None).await
+}
+
+async fn activator_of(setup: ProxySettings, sidecar: SidecarMode) -> RunningProxy {
+    let activator = Activator::start_of(setup, Duration::from_secs(5), sidecar).await;
     activator.report_pod(true).await;
     activator.wait_until_listening().await;
     RunningProxy {
@@ -69,6 +81,10 @@ impl Activator {
     /// Starts without pods. The pod to come has the address of the app in `setup`. Requests wait
     /// for it for `wake_timeout`.
     pub(crate) async fn start(setup: ProxySettings, wake_timeout: Duration) -> Self {
+        Self::start_of(setup, wake_timeout, SidecarMode::Required).await
+    }
+
+    async fn start_of(setup: ProxySettings, wake_timeout: Duration, sidecar: SidecarMode) -> Self {
         let limits = Limits {
             queue_depth: 100,
             memory_budget: Some(1 << 30),
@@ -92,6 +108,7 @@ impl Activator {
             adapters: adapters.subscribe(),
             zero_scalers: zero_scalers.subscribe(),
             fallback_waker: None,
+            namespaces: watch::Sender::default(),
             slot_exchange: None,
         };
         let registry = Registry::new();
@@ -102,9 +119,11 @@ impl Activator {
         let port = free_port();
         let workload = Workload {
             selector: Some(Selector::parse("app=web").unwrap()),
+            sidecar,
             ports: vec![LeasedPort {
                 activator_port: port,
                 pod_port: setup.app.port(),
+                app_port: (!sidecar.is_required()).then_some(AppPort::Number(setup.app.port())),
                 protocol: Protocol::Http,
             }],
             ..Workload::default()
@@ -114,6 +133,7 @@ impl Activator {
         Self {
             address,
             pod: setup.app.ip(),
+            sidecar,
             registry,
             changes,
             _address_senders: [adapters, zero_scalers],
@@ -124,7 +144,16 @@ impl Activator {
     /// Reports the pod, with or without the Ready condition.
     pub(crate) async fn report_pod(&self, ready: bool) {
         let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
-        let pod = Pod { uid: "1".into(), labels, ip: Some(self.pod), scheduled: true, ready, ending: false };
+        let pod = Pod {
+            uid: "1".into(),
+            labels,
+            ip: Some(self.pod),
+            scheduled: true,
+            ready,
+            injected: self.sidecar.is_required(),
+            containers: (!self.sidecar.is_required()).then(Containers::default),
+            ..Pod::default()
+        };
         self.changes.send(ClusterChange::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
     }
 

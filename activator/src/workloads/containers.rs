@@ -1,0 +1,255 @@
+//! What the containers of a pod without a queue-proxy declare: their ports, and their probes.
+//!
+//! The types have the field names of a Pod's spec, of which they are the part that an activator
+//! reads. [`Containers`] is what is kept of them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The containers of one pod that run beside each other: app containers, and init containers that
+/// are restarted always.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Containers {
+    /// In the order of the spec.
+    pub all: Vec<Container>,
+    /// Whether the pod's Ready condition depends on more than its containers.
+    pub has_readiness_gates: bool,
+    /// Whether a startup probe has not succeeded yet.
+    pub is_starting: bool,
+}
+
+/// A port of the app, as the Service names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AppPort {
+    /// A number.
+    Number(u16),
+    /// The name of a container's port, which each pod resolves.
+    Name(Arc<str>),
+}
+
+/// A container's port that has a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPort {
+    /// The name.
+    pub name: Arc<str>,
+    /// The number.
+    pub number: u16,
+}
+
+/// A container of a spec.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Its name.
+    pub name: String,
+    /// `Always` for an init container that runs as long as the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_policy: Option<String>,
+    /// The ports that it declares.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<ContainerPort>,
+    /// When it takes requests. Boxed, because most containers have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readiness_probe: Option<Box<Probe>>,
+    /// Whether it has a startup probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub startup_probe: Option<AnyObject>,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerPort {
+    /// The name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The number.
+    pub container_port: u16,
+    /// TCP by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+}
+
+/// A readiness probe. Without one of the actions it is one that only the kubelet can run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Probe {
+    /// A GET.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_get: Option<HttpGet>,
+    /// A connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_socket: Option<TcpSocket>,
+    /// A call of grpc.health.v1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<Grpc>,
+    /// Seconds from the container's start to the first probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_delay_seconds: Option<i64>,
+    /// Longest time of one probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u32>,
+    /// Successes in a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success_threshold: Option<u32>,
+}
+
+/// The action `httpGet`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpGet {
+    /// `/` by default.
+    pub path: Option<String>,
+    /// Where the container listens.
+    pub port: ProbePort,
+    /// Another address than the pod's.
+    pub host: Option<String>,
+    /// HTTP by default.
+    pub scheme: Option<String>,
+    /// Headers of the request.
+    #[serde(default)]
+    pub http_headers: Vec<HttpHeader>,
+}
+
+/// A header of a request.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct HttpHeader {
+    /// The name.
+    pub name: String,
+    /// The value.
+    #[serde(default)]
+    pub value: String,
+}
+
+/// The action `tcpSocket`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct TcpSocket {
+    /// Where the container listens.
+    pub port: ProbePort,
+    /// Another address than the pod's.
+    pub host: Option<String>,
+}
+
+/// The action `grpc`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Grpc {
+    /// Where the container listens.
+    pub port: u16,
+    /// Name of the service.
+    pub service: Option<String>,
+}
+
+/// The port of a probe.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum ProbePort {
+    /// A number.
+    Number(u16),
+    /// The name of a port of the same container.
+    Name(String),
+}
+
+/// An object of which only the presence matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct AnyObject {}
+
+// === impl Containers ===
+
+impl Containers {
+    /// The number of `port` in this pod; `None` if no container has a port of the name.
+    pub fn resolve(&self, port: &AppPort) -> Option<u16> {
+        match port {
+            AppPort::Number(number) => Some(*number),
+            AppPort::Name(name) => {
+                self.tcp_ports().find(|port| port.is_named(name)).map(|p| p.container_port)
+            }
+        }
+    }
+
+    /// The ports that have a name.
+    pub fn named_ports(&self) -> Arc<[NamedPort]> {
+        let named = self.tcp_ports().filter_map(|port| {
+            let name = port.name.as_deref()?.into();
+            Some(NamedPort { name, number: port.container_port })
+        });
+        named.collect()
+    }
+
+    fn tcp_ports(&self) -> impl Iterator<Item = &ContainerPort> {
+        self.all.iter().flat_map(Container::tcp_ports)
+    }
+}
+
+// === impl Container ===
+
+impl Container {
+    /// Whether it runs beside the containers of the app, although it is an init container.
+    pub fn is_restarted_always(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+
+    /// The number of a probe's port; `None` if the container has no port of the name.
+    pub fn resolve(&self, port: &ProbePort) -> Option<u16> {
+        match port {
+            ProbePort::Number(number) => Some(*number),
+            ProbePort::Name(name) => {
+                self.ports.iter().find(|port| port.is_named(name)).map(|p| p.container_port)
+            }
+        }
+    }
+
+    /// Whether it declares the port.
+    pub fn declares(&self, port: &AppPort) -> bool {
+        self.tcp_ports().any(|declared| match port {
+            AppPort::Number(number) => declared.container_port == *number,
+            AppPort::Name(name) => declared.is_named(name),
+        })
+    }
+
+    fn tcp_ports(&self) -> impl Iterator<Item = &ContainerPort> {
+        self.ports.iter().filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"))
+    }
+}
+
+// === impl ContainerPort ===
+
+impl ContainerPort {
+    fn is_named(&self, name: &str) -> bool {
+        self.name.as_deref() == Some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn containers() -> Containers {
+        let all = json!([
+            {"name": "proxy", "ports": [{"name": "http", "containerPort": 53, "protocol": "UDP"}]},
+            {"name": "app", "ports": [
+                {"name": "http", "containerPort": 8080, "protocol": "TCP"}, {"containerPort": 9000}
+            ]},
+        ]);
+        Containers { all: serde_json::from_value(all).unwrap(), ..Containers::default() }
+    }
+
+    #[test]
+    fn name_resolves_to_the_tcp_port_of_any_container() {
+        let containers = containers();
+        assert_eq!(containers.resolve(&AppPort::Name("http".into())), Some(8080));
+        assert_eq!(containers.resolve(&AppPort::Name("grpc".into())), None);
+        let named = [NamedPort { name: "http".into(), number: 8080 }];
+        assert_eq!(containers.named_ports().as_ref(), named);
+    }
+
+    #[test]
+    fn number_needs_no_declaration() {
+        let (containers, port) = (containers(), AppPort::Number(7000));
+        assert_eq!(containers.resolve(&port), Some(7000));
+        assert!(!containers.all.iter().any(|container| container.declares(&port)));
+        assert!(containers.all[1].declares(&AppPort::Number(9000)));
+    }
+}

@@ -1,0 +1,260 @@
+//! TrimmedPod: the part of a Pod object that an activator reads. The rest is dropped while it is
+//! decoded.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod as CorePod;
+use kube::Resource;
+use kube::api::ObjectMeta;
+use runtime::kubernetes::Decoded;
+use serde::{Deserialize, Serialize};
+
+use crate::workloads::Pod;
+use crate::workloads::containers::{AnyObject, Container, Containers};
+
+/// A pod. Of one with a queue-proxy nothing of the spec is kept.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct TrimmedPod {
+    pub(super) metadata: ObjectMeta,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) spec: Option<PodSpec>,
+    pub(super) status: PodStatus,
+    /// Whether it is from a file that an earlier process wrote.
+    #[serde(skip)]
+    pub(super) is_persisted: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodSpec {
+    containers: Vec<Container>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    init_containers: Vec<Container>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    readiness_gates: Vec<AnyObject>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodStatus {
+    phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    conditions: Vec<PodCondition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    container_statuses: Vec<ContainerStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct PodCondition {
+    r#type: String,
+    status: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct ContainerStatus {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started: Option<bool>,
+}
+
+/// Drops what is not read of a pod that a watch delivered.
+pub(super) fn trim_pod(pod: &mut Decoded<TrimmedPod>) {
+    trim_metadata(pod);
+    if let Ok(pod) = &mut pod.0 {
+        Arc::make_mut(pod).trim_spec();
+    }
+}
+
+/// Drops metadata that is not read; managed fields are large.
+pub(super) fn trim_metadata<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+    object.meta_mut().annotations = None;
+}
+
+// === impl TrimmedPod ===
+
+impl TrimmedPod {
+    /// Drops the spec of a pod with a queue-proxy.
+    fn trim_spec(&mut self) {
+        let has_queue_proxy = self.spec.as_ref().is_some_and(PodSpec::has_queue_proxy);
+        if has_queue_proxy && self.is_injected() {
+            self.spec = None;
+            self.status.container_statuses.clear();
+            self.status.init_container_statuses.clear();
+        }
+    }
+
+    /// The pod for this process.
+    pub(super) fn read(&self) -> Pod {
+        let phase = self.status.phase.as_deref().unwrap_or_default();
+        let is_ready = phase == "Running" && self.has_condition("Ready");
+        let labels: BTreeMap<_, _> = self.metadata.labels.clone().unwrap_or_default();
+        Pod {
+            uid: self.metadata.uid.clone().unwrap_or_default(),
+            labels,
+            ip: self.status.pod_ip.as_deref().and_then(|ip| ip.parse().ok()),
+            scheduled: !self.is_persisted && self.has_condition("PodScheduled"),
+            // A pod from a file has to be verified before it gets a request.
+            ready: is_ready && !self.is_persisted,
+            was_ready: is_ready && self.is_persisted,
+            ending: self.metadata.deletion_timestamp.is_some() || matches!(phase, "Succeeded" | "Failed"),
+            injected: self.is_injected(),
+            containers: self.spec.as_ref().map(|spec| spec.containers(&self.status)),
+        }
+    }
+
+    fn is_injected(&self) -> bool {
+        let labels = self.metadata.labels.as_ref();
+        labels.and_then(|labels| labels.get(INJECT_LABEL)).is_some_and(|value| value == "true")
+    }
+
+    fn has_condition(&self, name: &str) -> bool {
+        let is_true = |condition: &PodCondition| condition.r#type == name && condition.status == "True";
+        self.status.conditions.iter().any(is_true)
+    }
+}
+
+impl Resource for TrimmedPod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        CorePod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        CorePod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        CorePod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        CorePod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+// === impl PodSpec ===
+
+impl PodSpec {
+    fn has_queue_proxy(&self) -> bool {
+        self.containers.iter().chain(&self.init_containers).any(|container| container.name == QUEUE_PROXY)
+    }
+
+    fn containers(&self, status: &PodStatus) -> Containers {
+        let restarted = self.init_containers.iter().filter(|container| container.is_restarted_always());
+        let all: Vec<Container> = self.containers.iter().chain(restarted).cloned().collect();
+        let is_starting = all
+            .iter()
+            .any(|container| container.startup_probe.is_some() && !status.has_started(&container.name));
+        Containers { all, has_readiness_gates: !self.readiness_gates.is_empty(), is_starting }
+    }
+}
+
+// === impl PodStatus ===
+
+impl PodStatus {
+    fn has_started(&self, container: &str) -> bool {
+        let mut statuses = self.container_statuses.iter().chain(&self.init_container_statuses);
+        statuses.any(|status| status.name == container && status.started == Some(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A trimmed pod; `labels` may request a queue-proxy.
+    fn trimmed(labels: Value, spec: Value, status: Value) -> TrimmedPod {
+        let metadata = json!({"namespace": "shop", "name": "web-1", "uid": "u", "labels": labels,
+            "annotations": {"a": "b"}});
+        let object =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status});
+        let mut pod: TrimmedPod = serde_json::from_value(object).unwrap();
+        pod.trim_spec();
+        pod
+    }
+
+    fn status(started: bool) -> Value {
+        json!({
+            "phase": "Running", "podIP": "10.0.0.1",
+            "conditions": [{"type": "Ready", "status": "True", "reason": "x"}],
+            "containerStatuses": [{"name": "app", "started": started, "ready": true}],
+        })
+    }
+
+    #[test]
+    fn reads_address_and_state() {
+        let pod = trimmed(json!({"app": "web"}), json!({}), status(true));
+        let read = pod.read();
+        assert_eq!(read.ip, Some("10.0.0.1".parse().unwrap()));
+        assert!(read.ready && !read.ending && !read.injected);
+        assert_eq!(read.labels.get("app").map(String::as_str), Some("web"));
+        let mut ending = pod;
+        ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert!(ending.read().ending);
+        assert_eq!(trimmed(json!({}), json!({}), json!({"phase": "Pending"})).read().ip, None);
+    }
+
+    #[test]
+    fn drops_spec_of_pod_with_queue_proxy_only() {
+        let with = json!({"containers": [{"name": "app"}], "initContainers": [{"name": "queue-proxy"}]});
+        let without = json!({"containers": [{"name": "app"}]});
+        let labels = json!({INJECT_LABEL: "true"});
+        let containers = |labels: &Value, spec: &Value| {
+            trimmed(labels.clone(), spec.clone(), status(true)).read().containers.map(|read| read.all.len())
+        };
+        assert_eq!(containers(&labels, &with), None);
+        assert_eq!(containers(&labels, &without), Some(1), "the label alone adds no container");
+        assert_eq!(containers(&json!({}), &with), Some(1), "a container of the owner");
+    }
+
+    #[test]
+    fn reads_containers_that_run_beside_each_other() {
+        let probe = json!({"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1});
+        let spec = json!({
+            "containers": [{"name": "app", "image": "app:v1", "startupProbe": probe,
+                "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}], "readinessProbe": probe}],
+            "initContainers": [{"name": "setup"}, {"name": "mesh", "restartPolicy": "Always"}],
+            "readinessGates": [{"conditionType": "shop/lb"}],
+        });
+        for started in [false, true] {
+            let pod = trimmed(json!({}), spec.clone(), status(started));
+            let restored: TrimmedPod = serde_json::from_str(&serde_json::to_string(&pod).unwrap()).unwrap();
+            let containers = restored.read().containers.unwrap();
+            assert_eq!(Some(&containers), pod.read().containers.as_ref(), "persisted");
+            let names: Vec<_> = containers.all.iter().map(|container| container.name.as_str()).collect();
+            assert_eq!(names, ["app", "mesh"]);
+            assert_eq!((containers.is_starting, containers.has_readiness_gates), (!started, true));
+            assert!(containers.all[0].readiness_probe.as_ref().unwrap().http_get.is_some());
+        }
+    }
+
+    #[test]
+    fn persisted_pod_is_not_ready_but_was() {
+        let pod = TrimmedPod { is_persisted: true, ..trimmed(json!({}), json!({}), status(true)) };
+        let read = pod.read();
+        assert_eq!((read.ready, read.was_ready, read.scheduled), (false, true, false));
+    }
+}
