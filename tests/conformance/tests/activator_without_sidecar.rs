@@ -1,0 +1,64 @@
+//! The whole table against the activator in front of a pod without a queue-proxy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod support;
+
+use conformance::runner::{check, check_http2};
+use conformance::table;
+use support::activator_without_sidecar;
+
+#[tokio::test]
+async fn request_line() {
+    check(activator_without_sidecar, table::request_line::rows()).await;
+}
+
+#[tokio::test]
+async fn headers() {
+    check(activator_without_sidecar, table::headers::rows()).await;
+}
+
+#[tokio::test]
+async fn framing() {
+    check(activator_without_sidecar, table::framing::rows()).await;
+}
+
+#[tokio::test]
+async fn bodies() {
+    check(activator_without_sidecar, table::bodies::rows()).await;
+}
+
+#[tokio::test]
+async fn connections() {
+    check(activator_without_sidecar, table::connections::rows()).await;
+}
+
+#[tokio::test]
+async fn responses() {
+    check(activator_without_sidecar, table::responses::rows()).await;
+}
+
+#[tokio::test]
+async fn hop_by_hop() {
+    check(activator_without_sidecar, table::hop_by_hop::rows()).await;
+}
+
+#[tokio::test]
+async fn forwarding() {
+    check(activator_without_sidecar, table::forwarding::rows()).await;
+}
+
+#[tokio::test]
+async fn upgrades() {
+    check(activator_without_sidecar, table::upgrades::rows()).await;
+}
+
+#[tokio::test]
+async fn slow() {
+    check(activator_without_sidecar, table::slow::rows()).await;
+}
+
+#[tokio::test]
+async fn http2() {
+    check_http2(activator_without_sidecar, table::http2::rows()).await;
+}
