@@ -168,7 +168,8 @@ impl ResourceReader {
     async fn summarize(&self, mut list: ResourceList, table: &WorkloadTable) -> ResourceList {
         for workload in table.iter().filter(|workload| workload.learning.is_some()) {
             let key = &workload.key;
-            let pods = self.pods.select(&key.namespace, &workload.selector).unwrap_or_default();
+            let pods =
+                self.pods.select(&key.namespace, &workload.selector, workload.sidecar).unwrap_or_default();
             let usage = list.usage(pods.iter().map(AsRef::as_ref));
             list.workloads.insert(key.clone(), usage);
             tokio::task::yield_now().await;

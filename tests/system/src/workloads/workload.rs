@@ -8,6 +8,7 @@ use autoscaler::api::{PodAutoscaler, ServerlessService, SksMode};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
@@ -34,6 +35,9 @@ pub struct Workload {
     /// Whether the Service selects its pods itself (attached mode) or leaves that to Rouse (managed
     /// mode).
     pub attached: bool,
+    /// Whether the pods have a queue-proxy. Without one they are labelled by nothing of Rouse, and the
+    /// Service leads to the app's own port.
+    pub sidecar: bool,
     /// Time before the app listens.
     pub start: Duration,
     /// Requests that a pod serves at a time; 0 is no limit.
@@ -57,6 +61,7 @@ impl Workload {
             max_replicas: 10,
             replicas: 1,
             attached: false,
+            sidecar: true,
             start: Duration::ZERO,
             container_concurrency: 0,
             servers: None,
@@ -90,6 +95,10 @@ impl Workload {
         self.create_deployment(namespace).await?;
         let services: Api<Service> = namespace.api();
         services.create(&PostParams::default(), &serde_json::from_value(self.service())?).await?;
+        if !self.sidecar {
+            let policies: Api<NetworkPolicy> = namespace.api();
+            policies.create(&PostParams::default(), &serde_json::from_value(self.network_policy())?).await?;
+        }
         Ok(())
     }
 
@@ -121,8 +130,8 @@ impl Workload {
                 "selector": {"matchLabels": {"app": self.name}},
                 "template": {
                     "metadata": {
-                        "labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"},
-                        "annotations": self.container_concurrency(),
+                        "labels": self.pod_labels(),
+                        "annotations": self.pod_annotations(),
                     },
                     "spec": {
                         "automountServiceAccountToken": false,
@@ -131,7 +140,8 @@ impl Workload {
                             "image": SAMPLE_APP,
                             "imagePullPolicy": "IfNotPresent",
                             "args": self.arguments(),
-                            "ports": [{"containerPort": 8080}],
+                            "ports": [{"name": "web", "containerPort": 8080}],
+                            "readinessProbe": self.readiness_probe(),
                         }],
                     },
                 },
@@ -145,6 +155,22 @@ impl Workload {
         [Some("serve".to_owned()), Some(delay), servers].into_iter().flatten().collect()
     }
 
+    fn pod_labels(&self) -> Value {
+        match self.sidecar {
+            true => json!({"app": self.name, "autoscaling.rouse.dev/inject": "true"}),
+            false => json!({"app": self.name}),
+        }
+    }
+
+    fn pod_annotations(&self) -> BTreeMap<String, String> {
+        if self.sidecar { self.container_concurrency() } else { BTreeMap::new() }
+    }
+
+    /// A sidecar checks the app itself.
+    fn readiness_probe(&self) -> Value {
+        if self.sidecar { Value::Null } else { json!({"httpGet": {"path": "/", "port": "web"}}) }
+    }
+
     /// The annotation that the HPA and the pods both need.
     fn container_concurrency(&self) -> BTreeMap<String, String> {
         let limit = Some(self.container_concurrency).filter(|limit| *limit > 0);
@@ -155,17 +181,37 @@ impl Workload {
 
     fn service(&self) -> Value {
         let selector = if self.attached { json!({"app": self.name}) } else { Value::Null };
+        let target_port = if self.sidecar { "queue-proxy" } else { "web" };
         json!({
             "metadata": {"name": self.name},
             "spec": {
                 "selector": selector,
-                "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": "queue-proxy"}],
+                "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": target_port}],
+            },
+        })
+    }
+
+    /// Opens the app's port to activators, in a namespace that is closed otherwise.
+    fn network_policy(&self) -> Value {
+        let activators = json!({
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "rouse-system"}},
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "activator"}},
+        });
+        json!({
+            "metadata": {"name": self.name},
+            "spec": {
+                "podSelector": {"matchLabels": {"app": self.name}},
+                "policyTypes": ["Ingress"],
+                "ingress": [{"from": [activators], "ports": [{"port": "web", "protocol": "TCP"}]}],
             },
         })
     }
 
     fn hpa(&self) -> Value {
         let mut annotations = self.container_concurrency();
+        if !self.sidecar {
+            annotations.insert("autoscaling.rouse.dev/sidecar".to_owned(), "false".to_owned());
+        }
         let of_hpa = self.annotations.iter();
         annotations.extend(of_hpa.map(|(k, v)| (format!("autoscaling.rouse.dev/{k}"), v.clone())));
         json!({

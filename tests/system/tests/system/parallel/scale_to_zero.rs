@@ -39,7 +39,9 @@ async fn no_request_fails_during_scale_to_zero_and_back() -> Result<()> {
     let workloads = workloads.map(|(name, attached, capacity)| {
         Workload { attached, ..Workload::new(name) }.annotated("target-burst-capacity", capacity)
     });
-    try_join_all(workloads.iter().map(|workload| to_zero_and_back(&namespace, workload))).await?;
+    let plain = Workload { sidecar: false, ..Workload::new("plain") };
+    let workloads = workloads.iter().chain([&plain]);
+    try_join_all(workloads.map(|workload| to_zero_and_back(&namespace, workload))).await?;
     namespace.delete().await
 }
 
