@@ -1,0 +1,200 @@
+use fake_api::FakeApi;
+use prometheus::Registry;
+use runtime::readiness::Readiness;
+use serde_json::json;
+
+use super::*;
+
+fn listed(name: &str) -> Decoded<TrimmedPod> {
+    object(name).into()
+}
+
+fn object(name: &str) -> TrimmedPod {
+    serde_json::from_value(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "shop", "name": name, "uid": "u", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "app", "image": "app"}]},
+        "status": {
+            "phase": "Running", "podIP": "10.0.0.1",
+            "conditions": [{"type": "Ready", "status": "True", "reason": "x"}]
+        }
+    }))
+    .unwrap()
+}
+
+/// The changes from the persisted objects and these events, and whether the watch is synced.
+async fn changes(
+    directory: &Path,
+    events: Vec<Event<Decoded<TrimmedPod>>>,
+) -> (Vec<(String, Option<bool>)>, bool) {
+    let (sender, mut changes) = mpsc::channel(16);
+    let readiness = Readiness::default();
+    let events = futures::stream::iter(events.into_iter().map(Ok)).chain(futures::stream::pending());
+    let persisted = PersistedObjects::new(Some(directory), "pods");
+    let follow = follow(
+        events,
+        TrimmedPod::read,
+        ClusterChange::Pod,
+        persisted,
+        mark_persisted,
+        sender,
+        readiness.latch("pods"),
+    );
+    // The clock is paused: the timeout fires when all tasks are idle.
+    pin_mut!(follow);
+    let _ = tokio::time::timeout(Duration::from_secs(3600), follow.as_mut()).await;
+    let (synced, mut seen) = (readiness.is_ready(), Vec::new());
+    while let Ok(ClusterChange::Pod(key, pod)) = changes.try_recv() {
+        seen.push((key.name, pod.map(|pod| pod.ready)));
+    }
+    (seen, synced)
+}
+
+#[tokio::test(start_paused = true)]
+async fn persisted_objects_are_used_until_the_first_list() {
+    let directory = std::env::temp_dir().join(format!("activator-state-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let events = vec![Event::Init, Event::InitApply(listed("a")), Event::InitDone, Event::Apply(listed("b"))];
+    let pod = |name: &str, ready| (name.to_owned(), Some(ready));
+    assert_eq!(changes(&directory, events).await, (vec![pod("a", true), pod("b", true)], true));
+    assert_eq!(changes(&directory, vec![]).await, (vec![pod("a", false), pod("b", false)], false));
+    let (news, _) =
+        changes(&directory, vec![Event::Init, Event::InitApply(listed("b")), Event::InitDone]).await;
+    assert_eq!(news[2..], [pod("b", true), ("a".to_owned(), None)]);
+    std::fs::write(directory.join("pods.json"), "[{").unwrap();
+    assert_eq!(changes(&directory, vec![]).await, (vec![], false));
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn follows_workloads_beside_an_undecodable_one() {
+    let api = FakeApi::default();
+    let put = |name: &str, depth: u64| {
+        let path = format!("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/{name}");
+        let spec = json!({"service": name, "selector": "app=web", "mode": "Proxy", "numActivators": 1,
+            "wakeQueueDepth": depth});
+        api.put(&path, json!({"spec": spec}));
+    };
+    put("a", 1);
+    put("bad", 5_000_000_000);
+    put("c", 3);
+    let errors = DecodeErrors::register(&Registry::new(), "activator").unwrap();
+    let (readiness, (sender, mut changes)) = (Readiness::default(), mpsc::channel(16));
+    tokio::spawn(follow_workloads(api.client(), None, &errors, sender, readiness.latch("workloads")));
+    let mut next = async || {
+        let change = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+        let Ok(Some(ClusterChange::Workload(key, workload))) = change else { panic!("no change") };
+        (key.name, workload.and_then(|workload| workload.queue_depth))
+    };
+    assert_eq!(next().await, ("a".to_owned(), Some(1)));
+    assert_eq!(next().await, ("c".to_owned(), Some(3)));
+    put("a", 6_000_000_000);
+    put("c", 4);
+    assert_eq!(next().await, ("c".to_owned(), Some(4)), "the last version of the other one stays");
+    assert!(readiness.is_ready());
+    api.remove("/apis/autoscaling.rouse.dev/v1alpha1/namespaces/shop/serverlessservices/a");
+    assert_eq!(next().await, ("a".to_owned(), None));
+}
+
+#[test]
+fn empty_or_invalid_selector_selects_nothing() {
+    let service = |selector: &str| -> ServerlessService {
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"service": "web", "selector": selector, "mode": "Proxy", "numActivators": 1,
+                "wakeTarget": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+            "status": {"mode": "Serve", "ports":
+                [{"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8012},
+                 {"name": "db", "servicePort": 81, "activatorPort": 20002, "podPort": 8012, "protocol": "tcp"},
+                 {"name": "admin", "servicePort": 82, "activatorPort": 9090, "podPort": 8012}]}
+        }))
+        .unwrap()
+    };
+    assert_eq!(workload(&service("")).selector, None);
+    assert_eq!(workload(&service("a in")).selector, None);
+    let read = workload(&service("app=web"));
+    assert!(read.selector.is_some() && read.serving);
+    assert_eq!(read.wake_target.map(|target| target.name).as_deref(), Some("web"));
+    let port = |activator_port, pod_port, protocol| LeasedPort {
+        activator_port,
+        pod_port,
+        app_port: None,
+        protocol,
+    };
+    assert_eq!(read.ports, [port(20001, 8012, Protocol::Http), port(20002, 8022, Protocol::Tcp)]);
+}
+
+#[test]
+fn leases_of_workload_without_sidecar_have_ports_of_the_app() {
+    let service: ServerlessService = serde_json::from_value(json!({
+        "metadata": {"namespace": "shop", "name": "web"},
+        "spec": {"service": "web", "selector": "app=web", "mode": "Proxy", "numActivators": 1, "sidecar": "None"},
+        "status": {"mode": "Proxy", "ports": [
+            {"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8080},
+            {"name": "db", "servicePort": 81, "activatorPort": 20002, "podPort": 0, "podPortName": "db",
+                "protocol": "tcp"},
+        ]}
+    }))
+    .unwrap();
+    let read = workload(&service);
+    assert_eq!(read.sidecar, SidecarMode::None);
+    let ports: Vec<_> = read.ports.iter().map(|port| (port.pod_port, port.app_port.clone())).collect();
+    let (http, db) = (AppPort::Number(8080), AppPort::Name("db".into()));
+    assert_eq!(ports, [(8012, Some(http)), (8022, Some(db))], "a queue-proxy that a pod still has, the app");
+}
+
+fn put_pod(api: &FakeApi, namespace: &str, name: &str) {
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+    let ports = json!([{"name": "http", "containerPort": 8080}]);
+    let status =
+        json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]});
+    api.put(
+        &path,
+        json!({
+            "metadata": {"namespace": namespace, "name": name, "uid": name},
+            "spec": {"containers": [{"name": "app", "ports": ports}]}, "status": status,
+        }),
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_of_workload_without_sidecar_brings_and_takes_its_pods() {
+    let directory = std::env::temp_dir().join(format!("activator-namespaces-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let api = FakeApi::default();
+    put_pod(&api, "shop", "web");
+    put_pod(&api, "other", "api");
+    let errors = DecodeErrors::register(&Registry::new(), "activator").unwrap();
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Namespaces>();
+    let follow = |namespaces: &watch::Sender<Namespaces>| {
+        let (sender, changes) = mpsc::channel(16);
+        let (client, namespaces) = (api.client(), namespaces.subscribe());
+        tokio::spawn(follow_pods_of_namespaces(client, namespaces, Some(&directory), &errors, sender));
+        changes
+    };
+    let next = async |changes: &mut mpsc::Receiver<ClusterChange>| {
+        let change = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+        let Ok(Some(ClusterChange::Pod(key, pod))) = change else { panic!("no change") };
+        (key.to_string(), pod.map(|pod| (pod.ready, pod.was_ready, pod.containers.is_some())))
+    };
+    let namespaces = watch::Sender::new(set(&["shop"]));
+    let mut changes = follow(&namespaces);
+    let web = || "shop/web/unlabelled".to_owned();
+    assert_eq!(next(&mut changes).await, (web(), Some((true, false, true))));
+    // The file is written some seconds after a change.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    while !directory.join("unlabelled-pods.json").exists() {
+        tokio::task::yield_now().await;
+    }
+    let restarted = watch::Sender::new(set(&["shop"]));
+    let mut after_restart = follow(&restarted);
+    let restored = (web(), Some((false, true, true)));
+    assert_eq!(next(&mut after_restart).await, restored, "before any list, and to be verified");
+    assert_eq!(next(&mut after_restart).await, (web(), Some((true, false, true))));
+
+    namespaces.send_replace(set(&["other"]));
+    let mut both = [next(&mut changes).await, next(&mut changes).await];
+    both.sort();
+    assert_eq!(both, [("other/api/unlabelled".to_owned(), Some((true, false, true))), (web(), None)]);
+    std::fs::remove_dir_all(directory).unwrap();
+}
