@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use serde_json::Value;
 use support::group::{Group, pod_ip};
 use support::pod::FakePod;
 use support::work_log::{Figures, NUMBER, Stalls, TAKES};
@@ -220,6 +221,27 @@ async fn no_app_without_sidecar_gets_two_requests_at_a_time() {
     assert_eq!((figures.requests, most(&group)), (1_200, vec![1; 20]));
     // Wide, for a busy machine.
     assert!(figures.idle_while_waiting[2] < Duration::from_secs(2), "{figures:?}");
+}
+
+#[tokio::test]
+async fn no_app_without_sidecar_gets_two_requests_while_pods_come_and_go() {
+    let group = Group::without_sidecars(2, 20, 1).await;
+    let served = || group.pods.iter().map(FakePod::served).sum::<usize>();
+    let size_changes = async {
+        // All pods come one by one, and half of them leave again.
+        for (pod, is_gone) in (1..=20).map(|pod| (pod, false)).chain((1..=10).map(|pod| (pod, true))) {
+            let before = served();
+            for member in &group.members {
+                match is_gone {
+                    true => member.harness.pod_gone(&pod_ip(pod)).await,
+                    false => member.harness.plain_pod_seen(&pod_ip(pod), true, Value::Null).await,
+                }
+            }
+            eventually("requests are served", || async { served() > before + 20 }).await;
+        }
+    };
+    let (figures, ()) = tokio::join!(run(&group, 2, 1_500, 10..30), size_changes);
+    assert_eq!((figures.requests, most(&group)), (1_500, vec![1; 20]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,6 +16,7 @@ use autoscaler::Key;
 use autoscaler::routing::slot_lending::{
     LoadBalancingPolicy, Slot, SlotLending, SlotMessage, WaitingRequests, WorkloadSlotMessage,
 };
+use autoscaler::settings::SidecarMode;
 use tokio::time::Instant;
 
 use crate::pods::load_balancing;
@@ -34,6 +35,8 @@ pub(crate) struct PodSlots {
     key: Key,
     /// Requests that one pod serves at a time; `None` is no limit.
     limit: Option<NonZeroU32>,
+    /// Whether a sidecar enforces the limit as well.
+    sidecar: SidecarMode,
     /// How many activators share the slots; 0 is all.
     sharers: usize,
     lending: SlotLending<IpAddr, LinkId>,
@@ -50,6 +53,7 @@ impl PodSlots {
         let mut slots = Self {
             key,
             limit: NonZeroU32::new(workload.container_concurrency),
+            sidecar: workload.sidecar,
             sharers: 0,
             lending: SlotLending::default(),
             peers,
@@ -65,6 +69,7 @@ impl PodSlots {
     /// Applies a new state of the workload. Call [`refresh`](Self::refresh) afterwards.
     pub(crate) fn set_workload(&mut self, workload: &Workload) {
         self.sharers = workload.activators as usize;
+        self.sidecar = workload.sidecar;
         let before = std::mem::replace(&mut self.limit, NonZeroU32::new(workload.container_concurrency));
         if before.is_some() != self.limit.is_some() {
             self.reset();
@@ -83,7 +88,8 @@ impl PodSlots {
     pub(crate) fn refresh(&mut self, pods: &PodSet) {
         self.lending.set_usable(pods.usable().iter().map(|pod| pod.ip).collect());
         let all: BTreeSet<IpAddr> = self.limit.iter().flat_map(|_| pods.addresses()).collect();
-        let share = self.limit.map(|limit| self.peers.share(&self.key, &all, self.sharers, limit));
+        let share =
+            self.limit.map(|limit| self.peers.share(&self.key, &all, self.sharers, limit, self.sidecar));
         self.lending.set_share(share.unwrap_or_default());
     }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::routing::endpoint_subset::endpoint_subset;
-use autoscaler::routing::pod_assignment;
+use autoscaler::routing::pod_assignment::{slot_share, stable_slot_share};
 use autoscaler::routing::slot_lending::WorkloadSlotMessage;
+use autoscaler::settings::SidecarMode;
 
 use crate::slots::slot_link::LinkId;
 use crate::slots::slot_outbox::SlotOutbox;
@@ -48,13 +49,15 @@ impl SlotPeers {
     }
 
     /// This activator's slots of a workload that `number` of the activators carry (0: all). The
-    /// zero-scaler selects the same activators.
+    /// zero-scaler selects the same activators. Where no sidecar enforces the limit, slots stay with
+    /// their owner while pods come and go.
     pub fn share(
         &self,
         workload: &Key,
         pods: &BTreeSet<IpAddr>,
         number: usize,
         container_concurrency: NonZeroU32,
+        sidecar: SidecarMode,
     ) -> BTreeMap<IpAddr, u32> {
         let named: BTreeMap<String, IpAddr> = pods.iter().map(|pod| (pod.to_string(), *pod)).collect();
         let names = named.keys().map(String::as_str).collect();
@@ -62,7 +65,11 @@ impl SlotPeers {
         let all = self.sharers.iter().map(String::as_str).collect();
         let size = if number == 0 { usize::MAX } else { number };
         let sharers = endpoint_subset(&all, &workload, size);
-        let share = pod_assignment::slot_share(&workload, &names, &sharers, container_concurrency, &self.own);
+        let share_of = match sidecar {
+            SidecarMode::Required => slot_share,
+            SidecarMode::None => stable_slot_share,
+        };
+        let share = share_of(&workload, &names, &sharers, container_concurrency, &self.own);
         share.into_iter().filter_map(|(name, slots)| Some((*named.get(name)?, slots))).collect()
     }
 }
@@ -94,7 +101,8 @@ mod tests {
         let one = NonZeroU32::new(1).unwrap();
         for (number, carriers) in [(0, 5), (2, 2), (9, 5)] {
             let share = |own: &IpAddr| {
-                SlotPeers::new(*own, activators.clone(), BTreeMap::new()).share(&key, &pods, number, one)
+                let peers = SlotPeers::new(*own, activators.clone(), BTreeMap::new());
+                peers.share(&key, &pods, number, one, SidecarMode::Required)
             };
             let shares: Vec<_> = activators.iter().map(share).filter(|share| !share.is_empty()).collect();
             assert_eq!(shares.len(), carriers);
@@ -107,7 +115,8 @@ mod tests {
     #[test]
     fn single_activator_owns_all_slots() {
         let (pods, two) = (ips(1..4), NonZeroU32::new(2).unwrap());
-        let share = SlotPeers::default().share(&Key::new("shop", "web"), &pods, 1, two);
+        let share =
+            SlotPeers::default().share(&Key::new("shop", "web"), &pods, 1, two, SidecarMode::Required);
         assert_eq!(share, pods.into_iter().map(|pod| (pod, 2)).collect());
     }
 }

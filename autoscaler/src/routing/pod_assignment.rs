@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Shares differ by at most one slot. A pod or an activator that is added or removed moves few
-//! slots of the others. Slots are divided, not pods as in Knative, so an activator with many
+//! slots of the others ([`stable_slot_share`]: a pod moves none, where no sidecar enforces the
+//! limit). Slots are divided, not pods as in Knative, so an activator with many
 //! requests can use all pods in which it has slots. Activators lend slots that they do not need,
 //! see [`slot_lending`](crate::routing::slot_lending). Without a container concurrency there are no
 //! slots, and every activator uses every pod.
@@ -44,13 +45,10 @@ pub fn slot_share<'a>(
     container_concurrency: NonZeroU32,
     activator: &str,
 ) -> SlotShare<'a> {
-    let Ok(count) = u32::try_from(activators.len()) else { return SlotShare::new() };
-    let Some(each) = container_concurrency.get().checked_div(count) else { return SlotShare::new() };
-    if !activators.contains(activator) {
+    let Some((each, odd)) = divide(container_concurrency, activators, activator) else {
         return SlotShare::new();
-    }
+    };
     let mut share: SlotShare<'a> = pods.iter().map(|pod| (*pod, each)).collect();
-    let odd = (container_concurrency.get() % count) as usize;
     for (pod, candidate) in odd_slots(workload, pods, activators, odd) {
         if candidate == activator {
             *share.entry(pod).or_default() += 1;
@@ -58,6 +56,42 @@ pub fn slot_share<'a>(
     }
     share.retain(|_, slots| *slots > 0);
     share
+}
+
+/// Slots of `activator`, if the owner of a slot depends on its pod and the activators alone. While
+/// pods come and go, no slot of another pod moves, and activators with different caches of pods
+/// never own the same slot. Shares are even on the average only; lending makes up for that.
+pub fn stable_slot_share<'a>(
+    workload: &str,
+    pods: &BTreeSet<&'a str>,
+    activators: &BTreeSet<&str>,
+    container_concurrency: NonZeroU32,
+    activator: &str,
+) -> SlotShare<'a> {
+    let Some((each, odd)) = divide(container_concurrency, activators, activator) else {
+        return SlotShare::new();
+    };
+    let hashes: Vec<(u64, &str)> = activators.iter().map(|name| (hash(name), *name)).collect();
+    let own = (hash(activator), activator);
+    let slots_on = |pod: &str| {
+        let pod_hash = hash(pod) ^ hash(workload);
+        let score = |(hash, name)| (mix(pod_hash ^ hash), name);
+        let before = hashes.iter().filter(|other| score(**other) > score(own)).count();
+        each + u32::from(before < odd)
+    };
+    pods.iter().map(|pod| (*pod, slots_on(pod))).filter(|(_, slots)| *slots > 0).collect()
+}
+
+/// Slots of each activator on every pod, and the number of odd slots, which remain. `None` without
+/// slots for `activator`.
+fn divide(
+    container_concurrency: NonZeroU32,
+    activators: &BTreeSet<&str>,
+    activator: &str,
+) -> Option<(u32, usize)> {
+    let count = u32::try_from(activators.len()).ok().filter(|_| activators.contains(activator))?;
+    let each = container_concurrency.get().checked_div(count)?;
+    Some((each, (container_concurrency.get() % count) as usize))
 }
 
 /// Assigns the `odd` slots of each pod, which remain after even division, to activators.
@@ -228,6 +262,41 @@ mod tests {
             let bound = cc % activators.len() as u32 * activators.len() as u32;
             let (added, removed) = (moved(&without, &with, &rest), moved(&with, &without, &rest));
             prop_assert!(added <= bound && removed <= bound, "{} {} {}", added, removed, bound);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn stable_share_divides_each_pod_by_itself(
+            pods in 1usize..40, activators in 1usize..12, cc in 1u32..25, gone in any::<prop::sample::Index>(),
+        ) {
+            let (pods, activators) = (names("pod", pods), names("activator", activators));
+            let mut rest = pods.clone();
+            rest.remove(gone.index(pods.len()));
+            let cc = NonZeroU32::new(cc).unwrap();
+            let share = |pods, activator| {
+                stable_slot_share("shop/web", pods, &set(&activators), cc, activator)
+            };
+            let (all, rest) = (set(&pods), set(&rest));
+            for pod in &all {
+                let slots: u32 = activators.iter().filter_map(|a| share(&all, a).get(pod).copied()).sum();
+                prop_assert_eq!(slots, cc.get(), "{}", pod);
+            }
+            for activator in &activators {
+                let mut with = share(&all, activator);
+                with.retain(|pod, _| rest.contains(pod));
+                prop_assert_eq!(with, share(&rest, activator));
+            }
+        }
+    }
+
+    #[test]
+    fn stable_share_uses_all_activators() {
+        let (pods, activators) = (names("pod", 400), names("activator", 4));
+        let one = NonZeroU32::new(1).unwrap();
+        for activator in &activators {
+            let share = stable_slot_share("shop/web", &set(&pods), &set(&activators), one, activator);
+            assert!((60..=140).contains(&share.len()), "{activator}: {}", share.len());
         }
     }
 }
