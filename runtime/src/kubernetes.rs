@@ -10,6 +10,7 @@ mod namespace_watches;
 mod object_watch;
 mod peers;
 mod scale;
+mod unix_time;
 
 pub use accepted_settings::{ObservedSettings, watch_settings};
 pub use api_resources::ApiResources;
@@ -21,3 +22,4 @@ pub use peers::watch_peers;
 pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, scale_from_zero, write_scale,
 };
+pub use unix_time::unix_time;

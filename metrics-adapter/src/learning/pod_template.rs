@@ -13,6 +13,7 @@ use std::time::Duration;
 use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::routing::hash::hash;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus};
+use runtime::kubernetes::unix_time;
 
 /// Reason of the kubelet for a container that was killed above its memory limit.
 const OUT_OF_MEMORY: &str = "OOMKilled";
@@ -39,8 +40,7 @@ fn memory_kill(container: &ContainerStatus) -> Option<Duration> {
     let states = [&container.state, &container.last_state].into_iter().flatten();
     let ends = states.filter_map(|state| state.terminated.as_ref());
     let kills = ends.filter(|end| end.reason.as_deref() == Some(OUT_OF_MEMORY));
-    let seconds = kills.filter_map(|end| u64::try_from(end.finished_at.as_ref()?.0.as_second()).ok());
-    seconds.max().map(Duration::from_secs)
+    kills.filter_map(|end| unix_time(end.finished_at.as_ref()?)).max()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod as KubernetesPod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
+use runtime::kubernetes::unix_time;
 
 use crate::learning::pod_template;
 use crate::learning::resources::app_containers::{AppContainer, app_containers};
@@ -78,8 +78,4 @@ impl From<&KubernetesPod> for Pod {
             labels: pod.metadata.labels.clone().unwrap_or_default(),
         }
     }
-}
-
-fn unix_time(time: &Time) -> Option<Duration> {
-    u64::try_from(time.0.as_second()).ok().map(Duration::from_secs)
 }

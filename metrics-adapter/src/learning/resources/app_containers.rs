@@ -9,6 +9,7 @@ use autoscaler::contract::QUEUE_PROXY;
 use autoscaler::contract::quantity::parse_milli;
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use runtime::kubernetes::unix_time;
 
 /// A container of the app with at least one limit. Kept for each pod, so it is small.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +52,7 @@ fn limit(limits: &BTreeMap<String, Quantity>, resource: &str) -> Option<i64> {
 }
 
 fn started(state: &ContainerState) -> Option<Duration> {
-    let started = state.running.as_ref()?.started_at.as_ref()?;
-    u64::try_from(started.0.as_second()).ok().map(Duration::from_secs)
+    unix_time(state.running.as_ref()?.started_at.as_ref()?)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use autoscaler::contract::quantity::{ParseQuantityError, parse_milli};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use runtime::kubernetes::unix_time;
 use serde::Deserialize;
 
 use super::app_containers::AppContainer;
@@ -67,7 +68,7 @@ pub(super) struct PodReading {
 impl PodMetrics {
     /// The reading of a pod with these containers at `now`, in Unix time; `None` if it is too old.
     pub(super) fn reading(&self, containers: &[AppContainer], now: Duration) -> Option<PodReading> {
-        let at = u64::try_from(self.timestamp.0.as_second()).ok().map(Duration::from_secs)?;
+        let at = unix_time(&self.timestamp)?;
         let age = now.abs_diff(at);
         (age <= MAX_AGE).then(|| PodReading {
             at,
