@@ -243,6 +243,14 @@ impl Settings {
         })
     }
 
+    /// Applies whether the pods have a queue-proxy: without one, activators limit and count, so they
+    /// stay in the request path.
+    pub fn apply_sidecar_mode(&mut self, mode: SidecarMode) {
+        if !mode.is_required() {
+            self.target_burst_capacity = BurstCapacity::Always;
+        }
+    }
+
     /// Whether a target of this metric is learned. Only concurrency shows how full a pod is.
     pub fn learns(&self, metric: MetricName) -> bool {
         self.learn_target != LearnTarget::Off && metric == MetricName::Concurrency

@@ -20,7 +20,7 @@ use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
 use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::decider::DeciderSpec;
 use autoscaler::scaling::metric_target::MetricTargetError;
-use autoscaler::settings::{AutoscalerConfig, BurstCapacity, Settings};
+use autoscaler::settings::{AutoscalerConfig, Settings};
 use autoscaler::stats::collection::WindowSpec;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
@@ -251,7 +251,8 @@ impl MetricWatch {
             return None;
         };
         let (Ok(autoscaler), Ok(metric)) = (&autoscaler.0, &metric.0) else { return before.cloned() };
-        let (settings, errors) = autoscaler.spec.settings(&self.config, autoscaler.annotations());
+        let (mut settings, errors) = autoscaler.spec.settings(&self.config, autoscaler.annotations());
+        settings.apply_sidecar_mode(metric.spec.sidecar);
         let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let workload = workload(key, &metric.spec, autoscaler, &settings);
         messages.extend(workload.as_ref().err().map(ToString::to_string));
@@ -330,13 +331,7 @@ fn workload(
     let measure = spec.metric_name(settings);
     let limit = spec.container_concurrency;
     let given = spec.target.is_some() || settings.target.is_some();
-    let mut decider = DeciderSpec::new(settings, target);
-    let mut learning = WorkloadLearning::new(settings, measure, target, limit, given);
-    if !metric.sidecar.is_required() {
-        // Activators are always in the path, and no sidecar observes what a learner needs.
-        decider.target_burst_capacity = BurstCapacity::Always;
-        learning = None;
-    }
+    let learning = WorkloadLearning::new(settings, measure, target, limit, given);
     Ok(Workload {
         key: key.clone(),
         service: metric.service.clone(),
@@ -346,9 +341,10 @@ fn workload(
         windows: WindowSpec::from(settings),
         measure,
         target_milli: target.milli(),
-        spec: decider,
+        spec: DeciderSpec::new(settings, target),
         container_concurrency: (limit > 0).then_some(limit),
-        learning,
+        // Nothing but a sidecar observes what a learner needs.
+        learning: learning.filter(|_| metric.sidecar.is_required()),
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use autoscaler::api::{
     PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
 };
-use autoscaler::settings::{BurstCapacity, SettingError, Settings, SidecarMode};
+use autoscaler::settings::{SettingError, Settings, SidecarMode};
 use autoscaler::{Decision, Key};
 use k8s_openapi::Resource;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -146,9 +146,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     let mode_before = serverless_service.as_ref().map_or(SidecarMode::Required, |sks| sks.spec.sidecar);
     let wanted = autoscaler.spec.sidecar(&settings);
     let sidecar_mode = sidecar_mode(wanted, sidecar, mode_before, || pods_with(mode_before));
-    if !sidecar_mode.is_required() {
-        settings.target_burst_capacity = BurstCapacity::Always;
-    }
+    settings.apply_sidecar_mode(sidecar_mode);
     let ready = ready(&pods_with(sidecar_mode));
     let mut observed = ObservedWorkload {
         key: key.clone(),
