@@ -16,8 +16,9 @@ use http::{Request, Version};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use support::pod::FakePod;
+use support::upgrade::expect_echo_tunnel;
 use support::{Harness, LIMITS, client, eventually, http2_client, within};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -271,20 +272,10 @@ async fn forwards_http2_requests_by_http2() {
 #[tokio::test]
 async fn upgraded_connection_becomes_a_tunnel() {
     let harness = Harness::start().await;
-    let mut client = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
-    let head = "GET /upgrade HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
-    client.write_all(head.as_bytes()).await.unwrap();
+    let mut client = harness.send_upgrade().await;
     harness.until_held(1).await;
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, false).await;
 
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        answer.push(within("head", client.read_u8()).await.unwrap());
-    }
-    assert!(answer.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&answer));
-    client.write_all(b"ping").await.unwrap();
-    let mut echo = [0; 4];
-    within("echo", client.read_exact(&mut echo)).await.unwrap();
-    assert_eq!(&echo, b"ping");
+    expect_echo_tunnel(&mut client).await;
 }

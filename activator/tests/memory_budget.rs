@@ -16,6 +16,7 @@ use futures::future::select_all;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use support::pod::FakePod;
+use support::upgrade::read_head;
 use support::{Harness, LIMITS, eventually, http2_client, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -177,13 +178,8 @@ async fn tunnel_keeps_its_place_until_it_ends() {
     let harness = Harness::with(connections(4), |_| {}).await;
     let _pod = FakePod::ready(POD, harness.pod_port).await;
     harness.pod_seen(POD, true).await;
-    let mut tunnel = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
-    let head = "GET /upgrade HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
-    tunnel.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        answer.push(within("head", tunnel.read_u8()).await.unwrap());
-    }
+    let mut tunnel = harness.send_upgrade().await;
+    read_head(&mut tunnel).await;
     let _idle = flood(harness.port, 3, b"").await;
     eventually("one more is refused", || async { harness.metric(FULL) >= 1.0 }).await;
     drop(tunnel);

@@ -13,6 +13,7 @@ use http::{Method, Request, Version};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use support::pod::{FakePod, KillablePod};
+use support::upgrade::expect_echo_tunnel;
 use support::{Harness, LIMITS, eventually, http2_client, within, without_sidecar};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -226,18 +227,8 @@ async fn upgraded_connection_becomes_a_tunnel_to_the_app() {
     let harness = start().await;
     let _pod = FakePod::plain_ready(POD, harness.pod_port).await;
     harness.plain_pod_seen(POD, true, Value::Null).await;
-    let mut client = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
-    let head = "GET /upgrade HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
-    client.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        answer.push(within("head", client.read_u8()).await.unwrap());
-    }
-    assert!(answer.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&answer));
-    client.write_all(b"ping").await.unwrap();
-    let mut echo = [0; 4];
-    within("echo", client.read_exact(&mut echo)).await.unwrap();
-    assert_eq!(&echo, b"ping");
+    let mut client = harness.send_upgrade().await;
+    expect_echo_tunnel(&mut client).await;
 }
 
 #[tokio::test]

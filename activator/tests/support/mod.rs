@@ -6,11 +6,12 @@
 pub mod group;
 pub mod pod;
 pub mod receiver;
+pub mod upgrade;
 pub mod work_log;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::net::{IpAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -213,18 +214,8 @@ impl Harness {
     }
 
     pub async fn pod_in(&self, namespace: &str, workload: &str, ip: &str, ready: bool) {
-        let ip: IpAddr = ip.parse().unwrap();
-        let labels = BTreeMap::from([("app".to_owned(), workload.to_owned())]);
-        let pod = Pod {
-            uid: ip.to_string(),
-            labels,
-            ip: Some(ip),
-            scheduled: true,
-            ready,
-            injected: true,
-            ..Pod::default()
-        };
-        let key = Key { namespace: namespace.to_owned(), ..pod_key(&ip.to_string()) };
+        let pod = Pod { injected: true, ..scheduled_pod(workload, ip, ready) };
+        let key = Key { namespace: namespace.to_owned(), ..pod_key(ip) };
         self.changes.send(ClusterChange::Pod(key, Some(pod))).await.unwrap();
     }
 
@@ -241,23 +232,13 @@ impl Harness {
         probe: Value,
         adapt: impl FnOnce(&mut Containers),
     ) {
-        let ip: IpAddr = ip.parse().unwrap();
-        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
         let ports = json!([{"name": "http", "containerPort": self.pod_port}]);
         let all = json!([{"name": "app", "ports": ports, "readinessProbe": probe}]);
         let mut containers =
             Containers { all: serde_json::from_value(all).unwrap(), ..Containers::default() };
         adapt(&mut containers);
-        let pod = Pod {
-            uid: ip.to_string(),
-            labels,
-            ip: Some(ip),
-            scheduled: true,
-            ready,
-            containers: Some(containers),
-            ..Pod::default()
-        };
-        self.changes.send(ClusterChange::Pod(pod_key(&ip.to_string()), Some(pod))).await.unwrap();
+        let pod = Pod { containers: Some(containers), ..scheduled_pod("web", ip, ready) };
+        self.changes.send(ClusterChange::Pod(pod_key(ip), Some(pod))).await.unwrap();
     }
 
     pub async fn pod_gone(&self, ip: &str) {
@@ -350,6 +331,18 @@ where
 
 pub fn key() -> Key {
     Key::new("shop", "web")
+}
+
+/// A pod of the workload with a node and this address.
+fn scheduled_pod(workload: &str, ip: &str, ready: bool) -> Pod {
+    Pod {
+        uid: ip.to_owned(),
+        labels: BTreeMap::from([("app".to_owned(), workload.to_owned())]),
+        ip: Some(ip.parse().unwrap()),
+        scheduled: true,
+        ready,
+        ..Pod::default()
+    }
 }
 
 fn pod_key(ip: &str) -> Key {
