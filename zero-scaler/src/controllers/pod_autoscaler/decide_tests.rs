@@ -415,7 +415,7 @@ fn reports_protocol_mismatch_of_service_and_pods() {
     assert_eq!(ready(None).status, "True", "no condition without an observed sidecar");
 }
 
-/// A workload whose pods have no sidecar, with a status of the ServerlessService.
+/// A workload of pods without a sidecar, with a status of the ServerlessService.
 fn without_sidecar(observed: ObservedWorkload) -> ObservedWorkload {
     let mut observed = edited(observed, |autoscaler| annotate(autoscaler, "sidecar", "false"));
     observed.sidecar_mode = SidecarMode::None;
