@@ -40,11 +40,12 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 	done
 
 # Static, so that an image needs nothing but the binary. --target keeps the flag away from build scripts and macros.
-# The queue-proxy is built alone, because features of shared dependencies unify across the packages of one build.
+# The queue-proxy is built alone, because features of shared dependencies unify across the packages of one build. Without --package
+# these are all of the workspace, whichever binary is built.
 .PHONY: binaries
 binaries: export RUSTFLAGS := -C target-feature=+crt-static
 binaries: ## Build the binaries
-	cargo build --profile image --locked --target $(HOST) --bin queue-proxy
+	cargo build --profile image --locked --target $(HOST) --package queue-proxy --bin queue-proxy
 	cargo build --profile image --locked --target $(HOST) --bin activator --bin metrics-adapter --bin zero-scaler --bin sample-app
 
 # A step of its own in `make test`, where targets that depend on it run side by side.
@@ -166,7 +167,7 @@ bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
 bench-proxies-profile: export CARGO_PROFILE_IMAGE_STRIP := none
 bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
 bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haproxy, envoy) under load with perf
-	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --bin queue-proxy
+	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy --bin queue-proxy
 	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --bin activator
 	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \
 	  --queue-proxy $(PROFILE)/$(HOST)/image/queue-proxy --activator $(PROFILE)/$(HOST)/image/activator \
