@@ -75,8 +75,10 @@ pub fn prepare_response<B>(
         return if upgrade_requested { Ok(()) } else { Err(InvalidResponse::Switch) };
     }
     hop_by_hop::strip(response.headers_mut());
-    // The server frames the body for the client's HTTP version.
-    response.headers_mut().remove(header::TRANSFER_ENCODING);
+    if response.version() != Version::HTTP_2 {
+        // The server frames the body for the client's HTTP version.
+        response.headers_mut().remove(header::TRANSFER_ENCODING);
+    }
     if response.version() < Version::HTTP_11 {
         *response.version_mut() = Version::HTTP_11;
     }

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::late_upload::{self, LateUpload};
 use crate::open_stream::OpenStream;
 use crate::request_body::RequestBody;
-use crate::response::{Http2Body, ResponseBody, check_framing};
+use crate::response::{Http2Body, ResponseBody, check_length};
 
 /// A request after its head was sent.
 pub(super) struct Exchange<B> {
@@ -53,7 +53,7 @@ impl<B: RequestBody> Exchange<B> {
     /// See [`Error`].
     pub(super) async fn response(mut self) -> Result<Response<ResponseBody>, Error> {
         let mut response = poll_fn(|cx| self.poll_head(cx)).await?;
-        check_framing(response.headers_mut())?;
+        check_length(response.headers_mut())?;
         let Self { upload, stream, .. } = self;
         let late = upload.map(|upload| continue_upload(upload, stream.clone()));
         let (head, body) = response.into_parts();

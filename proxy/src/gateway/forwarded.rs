@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -26,20 +26,26 @@ pub(super) fn add(headers: &mut HeaderMap, (peer, entry): &(IpAddr, HeaderValue)
 
 /// Joins all entries into one line: many apps read only the first of several.
 fn append(headers: &mut HeaderMap, name: HeaderName, entry: &HeaderValue) {
+    match headers.entry(name) {
+        Entry::Vacant(vacant) => {
+            vacant.insert(entry.clone());
+        }
+        Entry::Occupied(mut lines) => {
+            if let Ok(all) = HeaderValue::try_from(join(lines.iter(), entry)) {
+                lines.insert(all);
+            }
+        }
+    }
+}
+
+fn join<'a>(lines: impl Iterator<Item = &'a HeaderValue>, last: &HeaderValue) -> Vec<u8> {
     let mut all = Vec::new();
-    for line in headers.get_all(&name).iter().filter(|line| line.to_str().is_ok_and(|line| !line.is_empty()))
-    {
+    for line in lines.filter(|line| line.to_str().is_ok_and(|line| !line.is_empty())) {
         all.extend_from_slice(line.as_bytes());
         all.extend_from_slice(b", ");
     }
-    if all.is_empty() {
-        headers.insert(name, entry.clone());
-        return;
-    }
-    all.extend_from_slice(entry.as_bytes());
-    if let Ok(all) = HeaderValue::try_from(all) {
-        headers.insert(name, all);
-    }
+    all.extend_from_slice(last.as_bytes());
+    all
 }
 
 #[cfg(test)]

@@ -8,14 +8,16 @@ use super::forwarded::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 
 /// Removed whether `Connection` lists them or not. Not `Trailer`: without the announcement HTTP/1.1
 /// peers drop the trailers. Not `Transfer-Encoding`: without it the body of a GET would be lost.
-const ALWAYS: [HeaderName; 7] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::UPGRADE,
-    HeaderName::from_static("http2-settings"),
+///
+/// Texts, because an array of `HeaderName` is built anew wherever it is used.
+const ALWAYS: [&str; 7] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "upgrade",
+    "http2-settings",
 ];
 
 /// Kept even if `Connection` lists them: they define framing, routing and the client's address.
@@ -32,18 +34,24 @@ const PROTECTED: [HeaderName; 7] = [
 
 /// Removes all hop-by-hop headers.
 pub(super) fn strip(headers: &mut HeaderMap) {
-    // Fast path: most messages have none, and one pass over their names is cheaper than a lookup
+    // Most messages have none or `TE` alone, and one pass over their names is cheaper than a lookup
     // for each.
-    if !headers.keys().any(|name| ALWAYS.contains(name) || *name == header::TE) {
-        return;
+    let (mut has_any, mut has_te) = (false, false);
+    for name in headers.keys() {
+        has_any |= ALWAYS.contains(&name.as_str());
+        has_te |= *name == header::TE;
     }
-    for name in named_by_connection(headers) {
-        headers.remove(name);
+    if has_any {
+        for name in named_by_connection(headers) {
+            headers.remove(name);
+        }
+        for name in ALWAYS {
+            headers.remove(name);
+        }
     }
-    for name in ALWAYS {
-        headers.remove(name);
+    if has_te {
+        strip_te(headers);
     }
-    strip_te(headers);
 }
 
 /// The headers that `Connection` lists. Usually empty, hence without an allocation.
@@ -60,9 +68,6 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
 /// Keeps `TE: trailers`, a property of the client itself that gRPC requires. Other values concern
 /// the connection.
 fn strip_te(headers: &mut HeaderMap) {
-    if !headers.contains_key(header::TE) {
-        return;
-    }
     if lists(headers, header::TE, "trailers") {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
     } else {
@@ -74,7 +79,10 @@ fn strip_te(headers: &mut HeaderMap) {
 ///
 /// h2c is excluded: it is obsolete (RFC 9113, 3.1), and requests within it would bypass the proxy.
 pub(super) fn upgrade(version: Version, headers: &HeaderMap) -> Option<&HeaderValue> {
-    let protocol = headers.get(header::UPGRADE).filter(|_| version == Version::HTTP_11)?;
+    if version != Version::HTTP_11 {
+        return None;
+    }
+    let protocol = headers.get(header::UPGRADE)?;
     let is_http = |name: &str| {
         let name = name.as_bytes();
         [b"h2".as_slice(), b"http"]
@@ -116,6 +124,13 @@ mod tests {
             headers(&[("te", "gzip, Trailers;q=1"), ("trailer", "grpc-status"), ("connection", "te")]);
         strip(&mut map);
         assert_eq!(map, headers(&[("te", "trailers"), ("trailer", "grpc-status")]));
+        // Without any other such header, as in requests over HTTP/2.
+        let mut map = headers(&[("te", "Trailers"), ("host", "a")]);
+        strip(&mut map);
+        assert_eq!(map, headers(&[("te", "trailers"), ("host", "a")]));
+        let mut map = headers(&[("te", "gzip")]);
+        strip(&mut map);
+        assert!(map.is_empty());
     }
 
     #[test]

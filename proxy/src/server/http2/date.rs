@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::header::{DATE, Entry, HeaderMap, HeaderValue};
+use http::header::{DATE, HeaderMap, HeaderValue};
 
 thread_local! {
     /// The last value, and its second.
@@ -11,8 +11,9 @@ thread_local! {
 }
 
 pub(super) fn add(headers: &mut HeaderMap) {
-    if let Entry::Vacant(entry) = headers.entry(DATE) {
-        entry.insert(now());
+    // Not by an entry, which grows a full map before it finds the header.
+    if !headers.contains_key(DATE) {
+        headers.insert(DATE, now());
     }
 }
 

@@ -101,8 +101,11 @@ fn send_head<B: Body<Data = Bytes, Error: Into<BoxError>>>(
     let (mut head, body) = response.into_parts();
     date::add(&mut head.headers);
     let has_body = !body.is_end_stream();
-    if has_body && let Some(length) = body.size_hint().exact() {
-        head.headers.entry(CONTENT_LENGTH).or_insert_with(|| length.into());
+    if has_body
+        && let Some(length) = body.size_hint().exact()
+        && !head.headers.contains_key(CONTENT_LENGTH)
+    {
+        head.headers.insert(CONTENT_LENGTH, length.into());
     }
     let ends = is_head || !has_body;
     match respond.send_response(Response::from_parts(head, ()), ends) {
