@@ -13,7 +13,7 @@ pub(crate) struct StreamCount {
     open: AtomicUsize,
     /// True if the connection accepts no more streams.
     is_closed: AtomicBool,
-    /// End of the last stream.
+    /// End of the last stream; of no meaning while there are streams.
     last_end: Mutex<Instant>,
     /// Notified at the end of each stream; shared by the connections of a pool.
     freed: Arc<Notify>,
@@ -68,8 +68,11 @@ impl OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        *self.0.last_end.lock() = Instant::now();
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        if self.0.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Another thread may see the end of an earlier stream until now, and close the idle
+            // connection too early. That harms no request.
+            *self.0.last_end.lock() = Instant::now();
+        }
         self.0.freed.notify_one();
     }
 }

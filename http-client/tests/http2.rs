@@ -15,7 +15,9 @@ use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::future::join_all;
 use futures::stream;
+use http::header::{ETAG, HeaderMap, HeaderValue};
 use http::{Request, Response};
+use http_body::Body as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use http_client::{Error, Http2Options, Http2Pool, NoFreeStream, RequestBody, ResponseBody};
@@ -45,8 +47,8 @@ struct Server {
 }
 
 impl Server {
-    /// Serves `/endless`, which never ends, `/hang`, which never responds, `/unread`, which does not
-    /// read the request, and other paths.
+    /// Serves `/endless`, which never ends, `/trailers`, which ends with trailers, `/hang`, which
+    /// never responds, `/unread`, which does not read the request, and other paths.
     async fn start(max_streams: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -110,6 +112,11 @@ async fn answer(
             let piece = Bytes::from(vec![b'x'; 16 << 10]);
             let pieces = stream::repeat_with(move || Ok(Frame::data(piece.clone())));
             StreamBody::new(pieces).boxed_unsync()
+        }
+        "/trailers" => {
+            let trailers = HeaderMap::from_iter([(ETAG, HeaderValue::from_static("a"))]);
+            let frames = [Frame::data(Bytes::from("data")), Frame::trailers(trailers)];
+            StreamBody::new(stream::iter(frames.map(Ok))).boxed_unsync()
         }
         "/hang" => {
             hang.send_modify(|hanging| *hanging += 1);
@@ -283,6 +290,16 @@ async fn reports_failed_request_body_and_keeps_connection() {
     assert!(matches!(failed, Err(Error::RequestBody(_))), "{failed:?}");
     assert_eq!(length(server.get(&client, "/").await).await, 2);
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn body_with_trailers_ends_with_them() {
+    let (server, client) = (Server::start(100).await, Client::new(OPTIONS));
+    let mut body = server.get(&client, "/trailers").await.into_body();
+    assert_eq!(within(body.frame()).await.unwrap().unwrap().into_data().unwrap(), "data");
+    assert!(!body.is_end_stream());
+    assert!(within(body.frame()).await.unwrap().unwrap().is_trailers());
+    assert!(body.is_end_stream(), "a server that sends it would count the response as cut");
 }
 
 #[tokio::test]

@@ -39,6 +39,8 @@ struct Http2Body {
     left: Option<u64>,
     /// Only trailers may follow.
     has_all_data: bool,
+    /// Whether the last frame was polled. Kept here, because h2 takes a lock to find it out.
+    has_ended: bool,
 }
 
 type FramePoll = Poll<Option<Result<Frame<Bytes>, IncomingBodyError>>>;
@@ -47,8 +49,9 @@ type FramePoll = Poll<Option<Result<Frame<Bytes>, IncomingBodyError>>>;
 
 impl IncomingBody {
     pub(crate) fn http2(headers: &HeaderMap, frames: RecvStream) -> Self {
-        let left = if frames.is_end_stream() { Some(0) } else { content_length(headers) };
-        Self(Source::Http2(Http2Body { frames, left, has_all_data: false }))
+        let has_ended = frames.is_end_stream();
+        let left = if has_ended { Some(0) } else { content_length(headers) };
+        Self(Source::Http2(Http2Body { frames, left, has_all_data: false, has_ended }))
     }
 }
 
@@ -74,7 +77,7 @@ impl Body for IncomingBody {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Source::Http1(body) => body.is_end_stream(),
-            Source::Http2(body) => body.frames.is_end_stream(),
+            Source::Http2(body) => body.has_ended,
         }
     }
 
@@ -98,7 +101,10 @@ impl Http2Body {
             }
         }
         match ready!(self.frames.poll_trailers(cx)) {
-            Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
+            Ok(trailers) => {
+                self.has_ended = true;
+                Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+            }
             Err(error) => Poll::Ready(at_reset(error)),
         }
     }
@@ -108,6 +114,7 @@ impl Http2Body {
             *left = left.saturating_sub(data.len() as u64);
         }
         self.frames.flow_control().release_capacity(data.len()).map_err(IncomingBodyError::Http2)?;
+        self.has_ended = self.frames.is_end_stream();
         Ok(data)
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Http2Body {
     frames: RecvStream,
     /// Bytes that are missing, if the head named a length.
     left: Option<u64>,
+    /// Whether the last frame was polled. Kept here, because h2 takes a lock to find it out.
+    has_ended: bool,
     /// The stream is free when the body is dropped.
     _stream: Arc<OpenStream>,
     _upload: Option<LateUpload>,
@@ -36,10 +38,11 @@ impl Http2Body {
         stream: Arc<OpenStream>,
         upload: Option<LateUpload>,
     ) -> Self {
-        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let length = || headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+        let has_ended = frames.is_end_stream();
         // A response to HEAD has a length and no body.
-        let left = if frames.is_end_stream() { Some(0) } else { length };
-        Self { frames, left, _stream: stream, _upload: upload }
+        let left = if has_ended { Some(0) } else { length() };
+        Self { frames, left, has_ended, _stream: stream, _upload: upload }
     }
 
     pub(crate) fn poll_frame(
@@ -50,14 +53,17 @@ impl Http2Body {
             Some(Ok(data)) => Poll::Ready(Some(self.receive(data).map(Frame::data))),
             Some(Err(error)) => Poll::Ready(self.at_reset(error).map(Err)),
             None => match ready!(self.frames.poll_trailers(cx)) {
-                Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
+                Ok(trailers) => {
+                    self.has_ended = true;
+                    Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+                }
                 Err(error) => Poll::Ready(self.at_reset(error).map(Err)),
             },
         }
     }
 
     pub(crate) fn is_end_stream(&self) -> bool {
-        self.frames.is_end_stream()
+        self.has_ended
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
@@ -68,7 +74,11 @@ impl Http2Body {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(data.len() as u64);
         }
-        self.frames.flow_control().release_capacity(data.len()).map_err(BodyError::Http2)?;
+        self.has_ended = self.frames.is_end_stream();
+        // The windows of the last frame are released with the stream.
+        if !self.has_ended {
+            self.frames.flow_control().release_capacity(data.len()).map_err(BodyError::Http2)?;
+        }
         Ok(data)
     }
 
