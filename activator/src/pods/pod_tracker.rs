@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use autoscaler::contract::{PROXIED_HEADER, PROXIED_WITHOUT_UID};
+use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 use crate::workloads::containers::{AppPort, NamedPort};
 use crate::workloads::readiness::PodProbe;
 use crate::workloads::{LeasedPort, PodEndpoint, PodRoute};
+
+/// Made once: an insert by text parses the text first.
+const PROXIED: HeaderName = HeaderName::from_static(PROXIED_HEADER);
 
 /// One pod of one workload. A successor with the same name or address has its own tracker.
 #[derive(Debug)]
@@ -84,10 +88,10 @@ impl PodTracker {
     pub(crate) fn mark(&self, headers: &mut HeaderMap) {
         match &self.destination {
             Destination::QueueProxy(uid) => {
-                headers.insert(PROXIED_HEADER, uid.clone());
+                headers.insert(PROXIED, uid.clone());
             }
             Destination::App(_) => {
-                headers.remove(PROXIED_HEADER);
+                headers.remove(PROXIED);
             }
         }
     }

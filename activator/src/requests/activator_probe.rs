@@ -3,10 +3,14 @@
 use autoscaler::Key;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER, WORKLOAD_HEADER};
 use bytes::Bytes;
+use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::Full;
 
 use crate::requests::error_response::{self, RequestError};
+
+/// Made once: a lookup by text parses the text first.
+const PROBE: HeaderName = HeaderName::from_static(PROBE_HEADER);
 
 /// The response, if the request is a probe. It names the `workload` to which the port is leased.
 ///
@@ -14,7 +18,7 @@ use crate::requests::error_response::{self, RequestError};
 /// the workload. A probe of another component shows that EndpointSlices lead to the wrong address:
 /// it is rejected, not forwarded.
 pub fn respond(headers: &HeaderMap, workload: &Key) -> Option<Response<Full<Bytes>>> {
-    let probe = headers.get(PROBE_HEADER);
+    let probe = headers.get(PROBE);
     if probe.is_some_and(|probe| probe != PROBE_ACTIVATOR) {
         return Some(named(error_response::respond(&RequestError::MisroutedProbe, workload), workload));
     }

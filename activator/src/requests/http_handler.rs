@@ -212,12 +212,13 @@ impl HttpHandler {
             let mut slot = self.acquire(&request, deadline).await?;
             request.held |= slot.waited();
             slot.pod().mark(&mut request.head.headers);
-            let forwarded = Instant::now();
+            // Read only for a trace.
+            let forwarded = request.held.then(Instant::now);
             match self.send(&request, &mut slot, forwarder).await {
                 Ok(mut response) => {
                     gateway::prepare_response(&mut response, request.upgrade.is_some())
                         .map_err(ForwardError::from)?;
-                    if request.held {
+                    if let Some(forwarded) = forwarded {
                         self.add_server_timing(&mut response, &request, &slot, forwarded);
                     }
                     return Ok(request.into_response(response, slot));

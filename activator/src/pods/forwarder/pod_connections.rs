@@ -3,7 +3,7 @@
 //! Idle connections to a pod close by age. The empty entry of such a pod is removed when the next
 //! new pod is added.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,8 @@ const HTTP2: Http2Options = Http2Options {
 /// The connections to all pods.
 #[derive(Debug, Default)]
 pub(super) struct PodConnections {
-    by_pod: Mutex<HashMap<SocketAddr, Arc<PodConnection>>>,
+    /// Each request looks its pod up; a hash of the address costs more than some comparisons.
+    by_pod: Mutex<BTreeMap<SocketAddr, Arc<PodConnection>>>,
 }
 
 /// The connections to one pod.
