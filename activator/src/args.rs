@@ -81,7 +81,7 @@ pub struct Limits {
     #[arg(long, default_value_t = 10_000)]
     pub queue_depth: usize,
 
-    /// Bytes that connections and requests may take together: 16 KiB for a connection, 6 KiB more
+    /// Bytes that connections and requests may take together: 16 KiB for a connection, 24 KiB more
     /// for one of HTTP/2, 8 KiB for each of its streams, and what a held request brings. Each
     /// namespace has a share that others cannot use, and divides it among its workloads. Defaults to
     /// three fifths of the container's memory limit, and without a limit to those of 1 GiB.

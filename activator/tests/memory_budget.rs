@@ -110,10 +110,10 @@ async fn idle_connections_that_fill_the_budget_close_for_new_requests() {
     // Older than the next connection; times are in milliseconds.
     tokio::time::sleep(Duration::from_millis(10)).await;
     let _http2 = flood(harness.port, 1, HTTP2).await;
-    eventually("two are closed for one of HTTP/2", || async { harness.metric(FULL) >= 2.0 }).await;
+    eventually("three are closed for one of HTTP/2", || async { harness.metric(FULL) >= 3.0 }).await;
     let requests: Vec<_> = (0..6).map(|_| get(&harness, harness.port)).collect();
     harness.until_held(6).await;
-    eventually("one is closed for each request", || async { harness.metric(FULL) >= 8.0 }).await;
+    eventually("one is closed for each request", || async { harness.metric(FULL) >= 9.0 }).await;
     let oldest = within("an end", idle[0].read(&mut [0])).await.unwrap_or_default();
     assert_eq!(oldest, 0);
     let _pod = FakePod::ready(POD, harness.pod_port).await;
