@@ -42,10 +42,13 @@ images: binaries $(CLUSTER) ## Build the images, as tarballs
 # Static, so that an image needs nothing but the binary. --target keeps the flag away from build scripts and macros.
 # The queue-proxy is built alone, because features of shared dependencies unify across the packages of one build. Without --package
 # these are all of the workspace, whichever binary is built.
+# Beyond the compiler's default, 4 % fewer instructions for a request over HTTP/2 for 0.4 MB of disk. Only the optimization of the
+# program as one needs it.
+INLINE := -C llvm-args=-inline-threshold=400
 .PHONY: binaries
 binaries: export RUSTFLAGS := -C target-feature=+crt-static
 binaries: ## Build the binaries
-	cargo build --profile image --locked --target $(HOST) --package queue-proxy --bin queue-proxy
+	cargo rustc --profile image --locked --target $(HOST) --package queue-proxy --bin queue-proxy -- $(INLINE)
 	cargo build --profile image --locked --target $(HOST) --bin activator --bin metrics-adapter --bin zero-scaler --bin sample-app
 
 # A step of its own in `make test`, where targets that depend on it run side by side.
@@ -167,7 +170,7 @@ bench-proxies-profile: PROFILE := $(CARGO_TARGET_DIR)/profile
 bench-proxies-profile: export CARGO_PROFILE_IMAGE_STRIP := none
 bench-proxies-profile: export RUSTFLAGS := -C target-feature=+crt-static -C force-frame-pointers=yes
 bench-proxies-profile: ## Profile queue-proxy (or PROXY=activator, nginx, haproxy, envoy) under load with perf
-	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy --bin queue-proxy
+	cargo rustc --profile image --locked --target $(HOST) --target-dir $(PROFILE) --package queue-proxy --bin queue-proxy -- $(INLINE)
 	cargo build --profile image --locked --target $(HOST) --target-dir $(PROFILE) --bin activator
 	cargo run --release --locked --target $(HOST) --target-dir $(PROFILE) --package bench-proxies -- \
 	  --queue-proxy $(PROFILE)/$(HOST)/image/queue-proxy --activator $(PROFILE)/$(HOST)/image/activator \
