@@ -8,20 +8,37 @@
 //! process listens, and if another activator accepts one, which shows that this process can reach
 //! activators. So the last activator is never left out, nor are all of them.
 //!
+//! The kernel closes the sockets of a killed process one after another, so its node may still accept
+//! connections for a moment after the push connection broke. An accepted one is no evidence either,
+//! and the check is repeated for half a second.
+//!
 //! What is dropped is the result of its probes. It returns with the next probe that succeeds.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{join, join_all};
 use parking_lot::Mutex;
+use tokio::time::sleep;
 
 use crate::activators::directory::Activators;
 use crate::activators::path_probe::ProbeError;
 use crate::cache::cluster_cache::ClusterCache;
 use crate::cache::work_queue::WorkQueues;
+
+/// Delays before an activator that accepted a connection is checked again. The kernel takes
+/// milliseconds to end a process, and longer on a loaded node.
+const RECHECKS: [Duration; 6] = [
+    Duration::from_millis(2),
+    Duration::from_millis(5),
+    Duration::from_millis(15),
+    Duration::from_millis(50),
+    Duration::from_millis(130),
+    Duration::from_millis(300),
+];
 
 /// The push connections of activators to this process.
 #[derive(Debug)]
@@ -56,8 +73,8 @@ impl ActivatorConnections {
         let Some(pod) = ready.iter().find(|addresses| addresses.contains(&peer)) else { return };
         let others = ready.iter().filter(|other| *other != pod).filter_map(|other| other.first());
         let checks = join_all(others.map(|other| self.activators.connect(*other)));
-        let (checked, others) = join(self.activators.connect(peer), checks).await;
-        if !is_refused(&checked) || !others.iter().any(Result::is_ok) {
+        let (is_gone, others) = join(self.is_gone(peer), checks).await;
+        if !is_gone || !others.iter().any(Result::is_ok) {
             tracing::debug!(activator = %peer, "push connection broken, activator kept in endpoints");
             return;
         }
@@ -68,6 +85,19 @@ impl ActivatorConnections {
         left_out.insert(peer);
         drop(left_out);
         self.reconcile_endpoints();
+    }
+
+    /// Whether the node of an activator refuses a connection, now or in a moment.
+    async fn is_gone(&self, activator: IpAddr) -> bool {
+        let mut checked = self.activators.connect(activator).await;
+        for delay in RECHECKS {
+            if checked.is_err() {
+                break;
+            }
+            sleep(delay).await;
+            checked = self.activators.connect(activator).await;
+        }
+        is_refused(&checked)
     }
 
     fn reconcile_endpoints(&self) {
@@ -122,6 +152,19 @@ mod tests {
         connections.opened(KILLED.parse().unwrap());
         assert!(connections.left_out.lock().is_empty());
         assert_eq!(endpoints(&connections).await, BOTH);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn killed_activator_that_accepts_for_a_moment_is_left_out() {
+        let network = Arc::new(FakeNetwork::listening(&BOTH));
+        let connections = connections(&network);
+        assert_eq!(endpoints(&connections).await, BOTH);
+        let listeners_close = async {
+            sleep(Duration::from_millis(30)).await;
+            network.set(&[OTHER], &[KILLED]);
+        };
+        join(connections.broken(KILLED.parse().unwrap()), listeners_close).await;
+        assert_eq!(endpoints(&connections).await, [OTHER]);
     }
 
     #[tokio::test(start_paused = true)]
