@@ -11,6 +11,7 @@ mod protocol;
 mod request_handler;
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -196,16 +197,9 @@ impl Open {
     ) {
         let AcceptedConnection { stream, connection, permit: _permit } = accepted;
         let addresses = Arc::new(connection);
-        let peer = &addresses.peer.0;
-        tokio::select! {
-            biased;
-            () = guard.closed() => tracing::debug!(%peer, "idle connection closed in favour of others"),
-            served = self.server.serve(stream, handler, &addresses, &guard, self.stopped) => {
-                if let Err(error) = served {
-                    // Caused by the client: it disconnected or did not send HTTP.
-                    tracing::debug!(%peer, %error, "connection ended with an error");
-                }
-            }
+        if let Err(error) = self.server.serve(stream, handler, &addresses, &guard, self.stopped).await {
+            // Caused by the client: it disconnected or did not send HTTP.
+            tracing::debug!(peer = %addresses.peer.0, %error, "connection ended with an error");
         }
     }
 }
@@ -227,7 +221,7 @@ impl Server {
         Self { http1, http2, first_bytes_timeout: timeout }
     }
 
-    /// Serves one connection to its end. After the stop it ends gracefully.
+    /// Serves one connection to its end. After the stop it ends gracefully; its guard ends it at once.
     async fn serve(
         &self,
         stream: TcpStream,
@@ -236,8 +230,13 @@ impl Server {
         guard: &impl ConnectionGuard,
         mut stopped: watch::Receiver<()>,
     ) -> Result<(), BoxError> {
+        let mut closed = pin!(async {
+            guard.closed().await;
+            tracing::debug!(peer = %addresses.peer.0, "idle connection closed in favour of others");
+        });
         let detected = tokio::select! {
             biased;
+            () = &mut closed => return Ok(()),
             detected = Protocol::detect(stream, self.first_bytes_timeout) => detected?,
             _ = stopped.changed() => return Ok(()),
         };
@@ -253,11 +252,17 @@ impl Server {
                     handler.handle(request.map(IncomingBody::from), &addresses)
                 });
                 let connection = self.http1.serve_connection(TokioIo::new(stream), service).with_upgrades();
-                GracefulConnection::new(connection, stop).await?;
+                tokio::select! {
+                    biased;
+                    () = &mut closed => {}
+                    served = GracefulConnection::new(connection, stop) => served?,
+                }
             }
             Protocol::Http2 if !guard.admits_http2() => {}
             // Boxed: otherwise each HTTP/1 connection's future would have space for it.
-            Protocol::Http2 => Box::pin(self.http2.serve(stream, handler, addresses, stop)).await?,
+            Protocol::Http2 => {
+                Box::pin(self.http2.serve(stream, handler, addresses, stop, closed)).await?;
+            }
         }
         Ok(())
     }

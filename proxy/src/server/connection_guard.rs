@@ -10,7 +10,8 @@ pub trait ConnectionGuard: Send + Sync + 'static {
     }
 
     /// Completes when the connection must close at once. Its owner calls for that only while no
-    /// request runs on it.
+    /// request runs on it. HTTP/2 clients get GOAWAY; requests that the handler got later are
+    /// refused.
     fn closed(&self) -> impl Future<Output = ()> + Send {
         pending()
     }

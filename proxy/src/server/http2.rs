@@ -3,7 +3,7 @@
 //! ```text
 //!  client ◄─► Connection ─┬─ Exchange: request ─► handler ─► BodySender
 //!             (one task)  ├─ Exchange                      (h2 buffers its frames; one write for all)
-//!                         └─ Lifetime: stop, idle timeout, PING
+//!                         └─ Lifetime: stop, guard, idle timeout, PING
 //! ```
 //!
 //! hyper's server has a task for each stream and a clock for each frame. Here the task of the
@@ -18,6 +18,7 @@ mod ready_list;
 mod stream_set;
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,21 +61,29 @@ impl Http2Server {
     }
 
     /// Serves one connection to its end. After `stop` it drains, and holds the output of `stop` to
-    /// its end.
-    pub(super) async fn serve<I, H, S>(
+    /// its end. After `closed` it ends at once, with GOAWAY.
+    pub(super) async fn serve<I, H, S, C>(
         &self,
         stream: I,
         handler: H,
         addresses: Arc<ConnectionAddresses>,
         stop: S,
+        mut closed: Pin<&mut C>,
     ) -> Result<(), BoxError>
     where
         I: AsyncRead + AsyncWrite + Unpin,
         H: RequestHandler,
         S: Future,
+        C: Future<Output = ()>,
     {
-        let frames = self.builder.handshake::<_, Bytes>(stream).await?;
-        Connection::new(frames, handler, addresses, stop, self.idle_timeout).run().await
+        let handshake = self.builder.handshake::<_, Bytes>(stream);
+        let frames = tokio::select! {
+            biased;
+            // Without the client's settings it cannot have sent a request.
+            () = &mut closed => return Ok(()),
+            frames = handshake => frames?,
+        };
+        Connection::new(frames, handler, addresses, stop, closed, self.idle_timeout).run().await
     }
 }
 

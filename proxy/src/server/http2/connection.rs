@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use h2::{Reason, RecvStream};
 use http::{Method, Request};
 use http_client::BoxError;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use super::exchange::Exchange;
+use super::exchange::{ConnectionSignals, Exchange};
 use super::lifetime::{Lifetime, LifetimeEvent};
 use super::ready_list::ReadyList;
 use super::stream_set::StreamSet;
@@ -26,34 +26,45 @@ use crate::server::request_handler::RequestHandler;
 
 /// How often the woken parts are polled before other connections of the thread have their turn.
 const ROUNDS: usize = 4;
+/// Time for GOAWAY to be sent on a connection that its guard closes.
+const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection after its handshake.
-pub(super) struct Connection<I, H: RequestHandler, S: Future> {
+pub(super) struct Connection<I, H: RequestHandler, S: Future, C> {
     frames: server::Connection<I, Bytes>,
     handler: H,
     addresses: Arc<ConnectionAddresses>,
     streams: StreamSet<Exchange<H::Response, H::Body>>,
-    lifetime: Pin<Box<Lifetime<S>>>,
+    lifetime: Pin<Box<Lifetime<S, C>>>,
     idle_timeout: Duration,
     /// It was idle, and the client got GOAWAY.
     was_idle: bool,
-    /// Set by a response that is the last one.
-    drains: Arc<AtomicBool>,
+    signals: Arc<ConnectionSignals>,
     ready: Arc<ReadyList>,
     woken_streams: Vec<usize>,
     frames_waker: Waker,
     lifetime_waker: Waker,
 }
 
-type End = Result<(), BoxError>;
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// By the client, a drain or a timeout.
+    Finished,
+    /// The guard closed it.
+    Closed,
+}
+
+type End = Result<Ended, BoxError>;
 
 // === impl Connection ===
 
-impl<I, H, S> Connection<I, H, S>
+impl<I, H, S, C> Connection<I, H, S, C>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     H: RequestHandler,
     S: Future,
+    C: Future<Output = ()>,
 {
     /// Without requests for `idle_timeout`, the client gets GOAWAY, and no request is lost. A client
     /// that does not acknowledge that is disconnected after `idle_timeout` more.
@@ -62,10 +73,11 @@ where
         handler: H,
         addresses: Arc<ConnectionAddresses>,
         stop: S,
+        closed: C,
         idle_timeout: Duration,
     ) -> Self {
         let pings = frames.ping_pong();
-        let lifetime = Lifetime::new(stop, idle_timeout, pings, idle_timeout);
+        let lifetime = Lifetime::new(stop, closed, idle_timeout, pings, idle_timeout);
         let ready = ReadyList::new();
         let (frames_waker, lifetime_waker) = (ready.frames_waker(), ready.lifetime_waker());
         Self {
@@ -76,7 +88,7 @@ where
             lifetime: Box::pin(lifetime),
             idle_timeout,
             was_idle: false,
-            drains: Arc::default(),
+            signals: Arc::default(),
             ready,
             woken_streams: Vec::new(),
             frames_waker,
@@ -85,8 +97,36 @@ where
     }
 
     /// Drives the connection to its end. Streams that are open then are cancelled.
-    pub(super) async fn run(mut self) -> End {
-        poll_fn(|cx| self.poll(cx)).await
+    pub(super) async fn run(mut self) -> Result<(), BoxError> {
+        if poll_fn(|cx| self.poll(cx)).await? == Ended::Closed {
+            self.refuse().await;
+        }
+        Ok(())
+    }
+
+    /// Refuses the requests that arrived since the guard closed the connection, and sends GOAWAY.
+    /// Clients may send all requests that were refused, or are behind GOAWAY's last stream, on
+    /// another connection, also those that are not idempotent (RFC 9113, 6.8 and 8.7).
+    async fn refuse(&mut self) {
+        self.signals.refuses.store(true, Ordering::Relaxed);
+        self.streams.poll_all();
+        let refused = async {
+            // Before GOAWAY, which drops what streams have not sent yet.
+            poll_fn(|cx| self.poll_refusing(cx)).await;
+            self.frames.abrupt_shutdown(Reason::NO_ERROR);
+            // Writes it and closes the sending side.
+            let _ = poll_fn(|cx| self.frames.poll_closed(cx)).await;
+        };
+        // A client that does not read gets none of it.
+        let _ = timeout(GOAWAY_TIMEOUT, refused).await;
+    }
+
+    /// Sends what streams have sent so far, and refuses those that arrive meanwhile.
+    fn poll_refusing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Poll::Ready(Some(Ok((_, mut respond)))) = self.frames.poll_accept(cx) {
+            respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        Poll::Ready(())
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
@@ -113,7 +153,7 @@ where
     }
 
     fn poll_frames(&mut self) -> Poll<End> {
-        if self.drains.swap(false, Ordering::Relaxed) {
+        if self.signals.drains.swap(false, Ordering::Relaxed) {
             self.frames.graceful_shutdown();
         }
         let waker = self.frames_waker.clone();
@@ -122,7 +162,7 @@ where
             match ready!(self.frames.poll_accept(&mut cx)) {
                 Some(Ok((request, respond))) => self.begin_exchange(request, respond),
                 Some(Err(error)) => return Poll::Ready(Err(error.into())),
-                None => return Poll::Ready(Ok(())),
+                None => return Poll::Ready(Ok(Ended::Finished)),
             }
         }
     }
@@ -132,7 +172,7 @@ where
         let is_head = head.method == Method::HEAD;
         let body = IncomingBody::http2(&head.headers, body);
         let response = self.handler.handle(Request::from_parts(head, body), &self.addresses);
-        self.streams.insert(Exchange::new(response, respond, is_head, self.drains.clone()));
+        self.streams.insert(Exchange::new(response, respond, is_head, self.signals.clone()));
     }
 
     /// Ready if the connection ends at once.
@@ -142,9 +182,10 @@ where
         loop {
             match ready!(self.lifetime.as_mut().poll_event(&mut cx)) {
                 LifetimeEvent::Stopped => self.drain(),
+                LifetimeEvent::Closed => return Poll::Ready(Ok(Ended::Closed)),
                 LifetimeEvent::IdleTimer => {
                     if self.is_expired() {
-                        return Poll::Ready(Ok(()));
+                        return Poll::Ready(Ok(Ended::Finished));
                     }
                 }
                 LifetimeEvent::Lost => {
@@ -177,7 +218,7 @@ where
 
     /// Accepts no more requests, and ends after the running ones.
     fn drain(&mut self) {
-        self.drains.store(true, Ordering::Relaxed);
+        self.signals.drains.store(true, Ordering::Relaxed);
         self.frames_waker.wake_by_ref();
     }
 }

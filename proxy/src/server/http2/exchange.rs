@@ -22,13 +22,21 @@ use super::body_sender::BodySender;
 use super::date;
 use crate::server::graceful;
 
+/// Between a connection and its streams.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionSignals {
+    /// A response was the last one of the connection.
+    pub(super) drains: AtomicBool,
+    /// Requests without a response were not begun, and are refused when they are polled.
+    pub(super) refuses: AtomicBool,
+}
+
 pin_project! {
     /// A stream. Dropped before its end, it is reset.
     pub(super) struct Exchange<F, B> {
         respond: SendResponse<Bytes>,
         is_head: bool,
-        // Set if the response is the last one of its connection.
-        drains: Arc<AtomicBool>,
+        signals: Arc<ConnectionSignals>,
         #[pin]
         state: State<F, B>,
     }
@@ -55,9 +63,9 @@ impl<F, B> Exchange<F, B> {
         response: F,
         respond: SendResponse<Bytes>,
         is_head: bool,
-        drains: Arc<AtomicBool>,
+        signals: Arc<ConnectionSignals>,
     ) -> Self {
-        Self { respond, is_head, drains, state: State::Handled { response } }
+        Self { respond, is_head, signals, state: State::Handled { response } }
     }
 }
 
@@ -74,11 +82,15 @@ where
             match this.state.as_mut().project() {
                 StateProjection::Handled { response } => {
                     let Poll::Ready(Ok(response)) = response.poll(cx) else {
+                        if this.signals.refuses.load(Ordering::Relaxed) {
+                            this.respond.send_reset(Reason::REFUSED_STREAM);
+                            return Poll::Ready(());
+                        }
                         // The client may reset the stream meanwhile.
                         return this.respond.poll_reset(cx).map(|_| ());
                     };
                     if graceful::is_last(&response) {
-                        this.drains.store(true, Ordering::Relaxed);
+                        this.signals.drains.store(true, Ordering::Relaxed);
                     }
                     let Some(body) = send_head(response, *this.is_head, this.respond) else {
                         return Poll::Ready(());

@@ -1,5 +1,5 @@
-//! Lifetime: what ends a connection beside its client: the stop of the listener, a time without
-//! requests, and a PING without a reply.
+//! Lifetime: what ends a connection beside its client: the stop of the listener, its guard, a time
+//! without requests, and a PING without a reply.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,10 +11,13 @@ use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 pin_project! {
-    /// The timers of a connection, and the stop of its listener.
-    pub(super) struct Lifetime<S: Future> {
+    /// The timers of a connection, its guard, and the stop of its listener.
+    pub(super) struct Lifetime<S: Future, C> {
         #[pin]
         stop: S,
+        // Completes when the connection must close at once.
+        #[pin]
+        closed: C,
         // Held until the connection has ended: the listener waits for its drop.
         stopped: Option<S::Output>,
         #[pin]
@@ -28,6 +31,8 @@ pin_project! {
 pub(super) enum LifetimeEvent {
     /// The listener stops.
     Stopped,
+    /// The guard closes the connection. Not polled again.
+    Closed,
     /// The idle timer fired; it must be reset.
     IdleTimer,
     /// The client does not reply to PING.
@@ -36,16 +41,25 @@ pub(super) enum LifetimeEvent {
 
 // === impl Lifetime ===
 
-impl<S: Future> Lifetime<S> {
+impl<S: Future, C: Future<Output = ()>> Lifetime<S, C> {
     /// `ping` is the interval and the timeout of PING. Without it, a peer that vanished would hold
     /// its streams, and the slots they count for, for ever.
-    pub(super) fn new(stop: S, idle_timeout: Duration, pings: Option<PingPong>, ping: Duration) -> Self {
+    pub(super) fn new(
+        stop: S,
+        closed: C,
+        idle_timeout: Duration,
+        pings: Option<PingPong>,
+        ping: Duration,
+    ) -> Self {
         let idle = sleep_until(Instant::now() + idle_timeout);
-        Self { stop, stopped: None, idle, lost: Box::pin(keep_alive(pings, ping)) }
+        Self { stop, closed, stopped: None, idle, lost: Box::pin(keep_alive(pings, ping)) }
     }
 
     pub(super) fn poll_event(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LifetimeEvent> {
         let this = self.project();
+        if this.closed.poll(cx).is_ready() {
+            return Poll::Ready(LifetimeEvent::Closed);
+        }
         if this.stopped.is_none()
             && let Poll::Ready(stopped) = this.stop.poll(cx)
         {

@@ -62,6 +62,11 @@ impl<F: Future<Output = ()>> StreamSet<F> {
         }
     }
 
+    /// Polls all futures.
+    pub(super) fn poll_all(&mut self) {
+        (0..self.places.len()).for_each(|index| self.poll(index));
+    }
+
     /// Since when there is no stream; `None` if there is one.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         (self.free.len() == self.places.len()).then_some(self.last_end)
