@@ -11,6 +11,7 @@ mod object_watch;
 mod peers;
 mod scale;
 mod unix_time;
+mod watch_backoff;
 
 pub use accepted_settings::{ObservedSettings, watch_settings};
 pub use api_resources::ApiResources;
@@ -23,3 +24,4 @@ pub use scale::{
     ObjectScale, ObservedReplicas, ScaleFromZeroResult, ScaleSubresource, scale_from_zero, write_scale,
 };
 pub use unix_time::unix_time;
+pub use watch_backoff::WatchBackoff;

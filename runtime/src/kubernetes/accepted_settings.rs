@@ -12,6 +12,8 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client};
 
+use super::watch_backoff::WatchBackoff;
+
 /// Both ConfigMaps, as they are now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedSettings {
@@ -55,8 +57,8 @@ pub fn watch_settings(
     accepted: &str,
 ) -> impl Stream<Item = Result<ObservedSettings, watcher::Error>> + Send + use<> {
     let maps = || Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let submitted = watch_object(maps(), submitted).default_backoff();
-    let accepted = watch_object(maps(), accepted).default_backoff();
+    let submitted = watch_object(maps(), submitted).backoff(WatchBackoff::default());
+    let accepted = watch_object(maps(), accepted).backoff(WatchBackoff::default());
     let changes = stream::select(
         submitted.map(|map| map.map(Change::Submitted)).boxed(),
         accepted.map(|map| map.map(Change::Accepted)).boxed(),

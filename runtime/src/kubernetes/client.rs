@@ -1,9 +1,30 @@
 //! The client of the Kubernetes API.
+//!
+//! An API server whose node is lost, or that a network cuts off, closes no connection. A watch then
+//! waits for events that never come, and a request for the kernel's retransmissions. So the kernel
+//! probes silent connections and gives up those without an acknowledgement, as client-go does by
+//! PING frames. Else activators would see new pods up to five minutes after the API server is back.
 
+use std::time::Duration;
+
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::retry::RetryPolicy;
+use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
+use tower::BoxError;
+use tower::retry::RetryLayer;
+use tower::util::MapErrLayer;
 
 /// Prefix of the User-Agent in audit logs.
 const AGENT: &str = "rouse";
+/// Silence before the kernel probes the API server, and between two probes.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// Time without an acknowledgement, of a probe or of bytes, that ends a connection.
+const LOST_AFTER: Duration = Duration::from_secs(20);
+/// A lost SYN is sent again after 1, 3 and 7 s; with a new connection none is further apart.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Creates a client with the pod's service account, or with KUBECONFIG outside a cluster.
 ///
@@ -14,7 +35,37 @@ pub async fn client(component: &str, version: &str) -> Result<Client, ClientErro
     let mut config = Config::infer().await?;
     let agent = format!("{AGENT}-{component}/{version}");
     config.headers.push((http::header::USER_AGENT, agent.parse()?));
-    Ok(Client::try_from(config)?)
+    if config.proxy_url.is_some() {
+        // The proxy's connections are kube's to make.
+        return Ok(Client::try_from(config)?);
+    }
+    Ok(direct_client(&config)?)
+}
+
+/// The layers of kube's own client that are not for tracing, around another connector.
+fn direct_client(config: &Config) -> Result<Client, kube::Error> {
+    let https = config.rustls_https_connector_with_connector(connector())?;
+    let client: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(https);
+    let builder = ClientBuilder::new(client, &config.default_namespace);
+    let builder = builder.with_layer(&MapErrLayer::new(BoxError::from));
+    let builder = builder.with_layer(&config.extra_headers_layer()?);
+    let retries = RetryLayer::new(RetryPolicy::server_retry());
+    let base_uri = config.base_uri_layer();
+    Ok(match config.auth_layer()? {
+        Some(auth) => builder.with_layer(&auth).with_layer(&retries).with_layer(&base_uri).build(),
+        None => builder.with_layer(&retries).with_layer(&base_uri).build(),
+    })
+}
+
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_keepalive(Some(PROBE_INTERVAL));
+    connector.set_keepalive_interval(Some(PROBE_INTERVAL));
+    // Ends the probes as well, whatever their number.
+    connector.set_tcp_user_timeout(Some(LOST_AFTER));
+    connector
 }
 
 /// Why the client could not be created.
@@ -35,4 +86,25 @@ pub enum ClientError {
 fn install_tls() {
     // An error means that it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::SockRef;
+    use tokio::net::TcpListener;
+    use tower::Service;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connection_to_lost_api_server_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let stream = connector().call(server).await.unwrap().into_inner();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), PROBE_INTERVAL);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), PROBE_INTERVAL);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(LOST_AFTER));
+    }
 }

@@ -38,6 +38,8 @@ pub use leadership::Leadership;
 use election::{Election, Step};
 use leadership::Publisher;
 
+use super::watch_backoff::WatchBackoff;
+
 use crate::clock;
 
 /// Timeout of a request.
@@ -78,7 +80,7 @@ impl Lease {
     }
 
     async fn run(self, publisher: Publisher, stop: CancellationToken) {
-        let events = watch_object(self.api.clone(), &self.name).default_backoff();
+        let events = watch_object(self.api.clone(), &self.name).backoff(WatchBackoff::default());
         pin_mut!(events);
         let mut election = Election::new(&self.identity);
         let mut is_candidate = true;

@@ -26,6 +26,7 @@ use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 use serde::de::DeserializeOwned;
 
 use super::decoded::{Decoded, UndecodableObject};
+use super::watch_backoff::WatchBackoff;
 use crate::metrics::metric_name;
 
 /// Bound of the objects of one watch that are logged. Further ones are only counted.
@@ -58,7 +59,7 @@ pub fn watch_objects<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    watch(api, config).default_backoff().inspect(move |event| {
+    watch(api, config).backoff(WatchBackoff::default()).inspect(move |event| {
         if let Ok(event) = event {
             errors.observe(event);
         }
