@@ -124,6 +124,21 @@ async fn idle_connections_that_fill_the_budget_close_for_new_requests() {
 }
 
 #[tokio::test]
+async fn idle_http2_connection_that_closes_for_a_request_gets_goaway() {
+    let harness = Harness::with(connections(12), |_| {}).await;
+    let mut http2 = flood(harness.port, 1, HTTP2).await;
+    // Its settings: HTTP/2 has begun.
+    let mut received = vec![0; 1024];
+    let length = within("settings", http2[0].read(&mut received)).await.unwrap();
+    received.truncate(length);
+    let _requests: Vec<_> = (0..9).map(|_| get(&harness, harness.port)).collect();
+    within("the end", http2[0].read_to_end(&mut received)).await.unwrap();
+    // Length 8, type 7, stream 0; last stream 0, NO_ERROR.
+    let goaway = [&[0, 0, 8, 7][..], &[0; 13]].concat();
+    assert!(received.ends_with(&goaway), "{received:?}");
+}
+
+#[tokio::test]
 async fn request_beyond_the_budget_gets_503() {
     let harness = Harness::with(connections(12), |_| {}).await;
     let small = harness.get("/");
