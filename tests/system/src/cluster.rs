@@ -2,6 +2,7 @@
 //! test with its NetworkPolicies.
 
 pub mod account_token;
+pub mod container_process;
 pub mod impersonation;
 pub mod installation;
 pub mod lock;

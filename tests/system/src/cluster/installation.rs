@@ -12,6 +12,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use crate::cluster::container_process;
 use crate::cluster::lock::{self, ClusterGuard};
 use crate::cluster::namespace::{TestNamespace, is_ready};
 use crate::cluster::network_policies;
@@ -168,24 +169,12 @@ pub fn component_selector(component: &str) -> ListParams {
 }
 
 /// Kills the process of one of the installation's pods with SIGKILL; the kubelet restarts it in the
-/// same pod. Unlike a pod that is deleted without grace, the process gets no signal that it could
-/// handle.
+/// same pod.
 ///
 /// # Errors
 /// When the process does not run on this machine, or may not be killed by this user.
 pub fn kill_process(pod: &str) -> Result<()> {
-    let name = format!("POD_NAME={pod}");
-    let is_of_pod = |process: &std::path::Path| {
-        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == name.as_bytes())
-    };
-    let processes = std::fs::read_dir("/proc")?.filter_map(|entry| Some(entry.ok()?.path()));
-    let process = processes.into_iter().find(|path| is_of_pod(path));
-    let process = process.with_context(|| format!("no process of {pod} on this machine"))?;
-    let id = process.file_name().context("a process has an id")?;
-    let killed = std::process::Command::new("kill").arg("-KILL").arg(id).status()?;
-    anyhow::ensure!(killed.success(), "{pod} could not be killed");
-    Ok(())
+    container_process::kill(container_process::find(pod, None)?)
 }
 
 /// Kills the process of one of the installation's pods. Deletes the pod without grace where the

@@ -2,15 +2,20 @@
 //!
 //! A command goes to the client pod through the API server's pod proxy. The results come back on
 //! the same connection, one line of JSON for each request. A load thus starts within milliseconds,
-//! on any cluster.
+//! on any cluster. On a cluster of the cluster tool it can also come from the node, for tests in
+//! which the API server is lost.
 
+use std::net::IpAddr;
+use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use autoscaler::api::SksMode;
 use autoscaler::contract::{PROBE_ACTIVATOR, PROBE_HEADER};
-use futures::{AsyncBufReadExt, StreamExt};
+use futures::{AsyncBufReadExt, Stream, StreamExt, stream};
 use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -118,20 +123,34 @@ impl Load {
         let request = http::Request::get(path).body(Vec::<u8>::new())?;
         let lines =
             namespace.client.request_stream(request).await.context("starting a load on the client pod")?;
-        let (sender, results) = mpsc::channel(RESULTS);
-        let reader = tokio::spawn(async move {
-            let mut lines = std::pin::pin!(lines.lines());
-            while let Some(line) = lines.next().await {
-                let line = line.context("reading the client pod's results")?;
-                let result: Response =
-                    serde_json::from_str(&line).with_context(|| format!("the client pod sent {line:?}"))?;
-                if sender.send(result).await.is_err() {
-                    break;
+        Ok(RunningLoad::read(lines.lines().map(|line| line.context("reading the client pod's results"))))
+    }
+
+    /// Starts sending, by a request of the node to the client pod at `address`. For clusters of the
+    /// cluster tool.
+    ///
+    /// # Errors
+    /// When no such request can be sent. A client pod that rejects the command is an error of the
+    /// load.
+    pub fn start_from_node(&self, address: IpAddr) -> Result<RunningLoad> {
+        let tool = std::env::var_os("CLUSTER").context("CLUSTER is not set")?;
+        let url = format!("http://{address}:{CLIENT_PORT}/send?{}", self.query());
+        let mut curl = Command::new(tool)
+            .args(["exec", "--", "curl", "--silent", "--show-error", "--no-buffer", "--globoff", &url])
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let output = curl.stdout.take().context("curl has no output")?;
+        let lines =
+            stream::try_unfold((BufReader::new(output).lines(), curl), async |(mut lines, mut curl)| {
+                if let Some(line) = lines.next_line().await? {
+                    return Ok(Some((line, (lines, curl))));
                 }
-            }
-            Ok(())
-        });
-        Ok(RunningLoad { results, reader })
+                let ended = curl.wait().await?;
+                ensure!(ended.success(), "the node's request to the client pod: {ended}");
+                Ok(None)
+            });
+        Ok(RunningLoad::read(lines))
     }
 
     /// Sends the whole load and returns all results.
@@ -161,6 +180,24 @@ impl Load {
 // === impl RunningLoad ===
 
 impl RunningLoad {
+    /// Reads the results of a client pod.
+    fn read(lines: impl Stream<Item = Result<String>> + Send + 'static) -> Self {
+        let (sender, results) = mpsc::channel(RESULTS);
+        let reader = tokio::spawn(async move {
+            let mut lines = std::pin::pin!(lines);
+            while let Some(line) = lines.next().await {
+                let line = line?;
+                let result: Response =
+                    serde_json::from_str(&line).with_context(|| format!("the client pod sent {line:?}"))?;
+                if sender.send(result).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        Self { results, reader }
+    }
+
     /// The next result; `None` after the last.
     pub async fn next(&mut self) -> Option<Response> {
         self.results.recv().await

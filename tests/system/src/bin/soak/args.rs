@@ -10,6 +10,9 @@ pub(crate) struct Args {
     pub(crate) only: Vec<Scenario>,
     #[command(flatten)]
     pub(crate) lengths: Lengths,
+    /// Milliseconds; the scenario of faults starts this process.
+    #[arg(long = crate::faults::packet_delay::ARGUMENT, hide = true)]
+    pub(crate) delay_packets: Option<u64>,
 }
 
 /// How long each scenario is. The bounds hold for the defaults.
@@ -39,12 +42,31 @@ pub(crate) struct Lengths {
     /// Minutes in which targets are learned
     #[arg(long, default_value_t = 15)]
     pub(crate) learning_minutes: u64,
-    /// Seconds of each fault
-    #[arg(long, default_value_t = 120)]
+    /// Seconds of each fault; the API server is gone for two minutes, and kills take three times as
+    /// long
+    #[arg(long, default_value_t = 300)]
     pub(crate) fault_seconds: u64,
-    /// Of the faults, only the kills
-    #[arg(long)]
-    pub(crate) only_kills: bool,
+    /// Inject only these faults
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) faults: Vec<FaultKind>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FaultKind {
+    /// 5 % of the packets between pods are lost
+    Loss,
+    /// Packets between pods are delayed by 200 ms
+    Delay,
+    /// Clocks are an hour ahead or behind
+    Clocks,
+    /// The disks of activators are full
+    Disk,
+    /// No connection to the API server. Before the partitions, which keep workloads from zero
+    ApiServer,
+    /// Parts are cut off from each other
+    Partitions,
+    /// A process is killed every 20 seconds
+    Kills,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -63,6 +85,6 @@ pub(crate) enum Scenario {
     Leaders,
     /// User's targets four times too low and too high, of an app with a known knee
     Learning,
-    /// Lost and delayed packets, partitions, and a kill every 20 seconds
+    /// Lost and delayed packets, partitions, no API server, clock steps, full disks, and kills
     Faults,
 }

@@ -56,7 +56,11 @@ impl Scenario {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match soak(Args::parse()).await {
+    let args = Args::parse();
+    if let Some(delay) = args.delay_packets {
+        return delay_packets(Duration::from_millis(delay));
+    }
+    match soak(args).await {
         Ok(report) => {
             print!("\n{report}");
             if report.is_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -66,6 +70,12 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn delay_packets(delay: Duration) -> ExitCode {
+    let Err(error) = faults::packet_delay::run(delay);
+    println!("packets cannot be delayed: {error:#}");
+    ExitCode::FAILURE
 }
 
 async fn soak(args: Args) -> Result<Report> {

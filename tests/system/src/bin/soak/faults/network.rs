@@ -1,75 +1,114 @@
-//! Faults of the network between pods, inside of the cluster's network namespace.
+//! Faults of the network, inside of the cluster's network namespace.
 //!
-//! The cluster tool runs the programs there: tc for loss and delay on the host's end of each pod's
-//! link, nft for partitions. Links of pods that start later have no loss and no delay.
+//! nft drops packets between pods, and rejects connections to the API server. Packets are delayed by
+//! this program ([`packet_delay`](super::packet_delay)), because not every kernel has netem. All
+//! packets between pods pass the hook `forward`, also those that the bridge of one node forwards.
 
+use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-/// All links to pods.
-const LINKS: &str = "$(ip -o link show type veth | sed 's/^[0-9]*: \\([^@:]*\\).*/\\1/')";
-/// Pods of one node reach each other over its bridge, and through Services over its routes.
-const FAMILIES: [&str; 2] = ["bridge", "inet"];
-const TABLE: &str = "rouse_faults";
+use super::packet_delay;
+
+const TABLE: &str = "inet rouse_faults";
+/// The API server of every cluster of the cluster tool.
+const API_SERVER: &str = "ip daddr 10.80.0.1 tcp dport 6443";
+/// What queues packets for the process that delays them. Without that process they pass.
+const DELAYED: &str = "FORWARD --jump NFQUEUE --queue-bypass --queue-num";
 
 /// A fault, until it is dropped or ended.
 pub(crate) struct NetworkFault {
     end: Option<String>,
+    delay: Option<Child>,
 }
 
-/// Drops a share of all packets to and from pods.
+/// Drops a share of all packets between pods.
 ///
 /// # Errors
-/// When the cluster is not of the cluster tool, or tc fails.
+/// When the cluster is not of the cluster tool, or nft fails.
 pub(crate) fn lose(percent: u32) -> Result<NetworkFault> {
-    disturb(&format!("loss {percent}%"))
-}
-
-/// Delays all packets to pods, so a round trip between two pods takes twice as long.
-///
-/// # Errors
-/// As [`lose`].
-pub(crate) fn delay(milliseconds: u32) -> Result<NetworkFault> {
-    disturb(&format!("delay {milliseconds}ms"))
+    filter("forward", &format!("numgen random mod 100 < {percent} drop"))
 }
 
 /// Drops all packets between the pods of two groups.
 ///
 /// # Errors
-/// When the cluster is not of the cluster tool, or nft fails.
+/// As [`lose`].
 pub(crate) fn partition(one: &[IpAddr], other: &[IpAddr]) -> Result<NetworkFault> {
-    let end = FAMILIES.map(|family| format!("nft delete table {family} {TABLE}")).join("; ");
-    let rules = FAMILIES.map(|family| format!("nft '{}'", table(family, one, other))).join("\n");
-    run(&rules)?;
-    Ok(NetworkFault { end: Some(end) })
+    filter("forward", &both_directions(one, &format!("{{ {} }}", set(other))))
 }
 
-fn table(family: &str, one: &[IpAddr], other: &[IpAddr]) -> String {
-    let set = |group: &[IpAddr]| group.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
-    let (one, other) = (set(one), set(other));
-    format!(
-        "table {family} {TABLE} {{ chain forward {{ type filter hook forward priority -300; \
-         ip saddr {{ {one} }} ip daddr {{ {other} }} drop; \
-         ip saddr {{ {other} }} ip daddr {{ {one} }} drop; }} }}"
-    )
+/// Drops all packets between the pods of a group and all pods but some. It includes those that start
+/// later.
+///
+/// # Errors
+/// As [`lose`].
+pub(crate) fn partition_from_all_but(group: &[IpAddr], others: &[IpAddr]) -> Result<NetworkFault> {
+    filter("forward", &both_directions(group, &format!("!= {{ {} }}", set(others))))
 }
 
-fn disturb(netem: &str) -> Result<NetworkFault> {
-    run(&format!("for link in {LINKS}; do tc qdisc replace dev $link root netem {netem}; done"))?;
-    // A link may be gone with its pod.
-    let end = format!("for link in {LINKS}; do tc qdisc delete dev $link root || true; done");
-    Ok(NetworkFault { end: Some(end) })
+/// Resets all connections to the API server, those of the node and of this program included.
+///
+/// # Errors
+/// As [`lose`].
+pub(crate) fn end_api_server() -> Result<NetworkFault> {
+    filter("input", &format!("{API_SERVER} reject with tcp reset"))
+}
+
+/// Delays all packets between pods, so a round trip takes twice as long.
+///
+/// # Errors
+/// As [`lose`], and when the kernel has no packet queues.
+pub(crate) fn delay(by: Duration) -> Result<NetworkFault> {
+    let program = std::env::current_exe()?;
+    let mut process = in_cluster()?
+        .arg(program)
+        .arg(format!("--{}={}", packet_delay::ARGUMENT, by.as_millis()))
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let output = process.stdout.take().context("the process that delays packets has no output")?;
+    let end = format!("iptables --table mangle --delete {DELAYED} {}", packet_delay::QUEUE);
+    let mut fault = NetworkFault { end: None, delay: Some(process) };
+    // It prints a line when it is ready.
+    ensure!(BufReader::new(output).lines().next().is_some(), "packets cannot be delayed");
+    run(&format!("iptables --table mangle --insert {DELAYED} {}", packet_delay::QUEUE))?;
+    fault.end = Some(end);
+    Ok(fault)
+}
+
+fn both_directions(one: &[IpAddr], other: &str) -> String {
+    let one = set(one);
+    format!("ip saddr {{ {one} }} ip daddr {other} drop; ip daddr {{ {one} }} ip saddr {other} drop")
+}
+
+fn set(group: &[IpAddr]) -> String {
+    group.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Rules before all others: before connection tracking, too.
+fn filter(hook: &str, rules: &str) -> Result<NetworkFault> {
+    run(&format!(
+        "nft 'table {TABLE} {{ chain {hook} {{ type filter hook {hook} priority -300; {rules}; }}; }}'"
+    ))?;
+    Ok(NetworkFault { end: Some(format!("nft delete table {TABLE}")), delay: None })
 }
 
 /// Runs a script in the cluster's network namespace.
 fn run(script: &str) -> Result<()> {
-    let tool = std::env::var_os("CLUSTER").context("CLUSTER is not set; run make soak")?;
-    let output = Command::new(tool).args(["exec", "--", "sh", "-ec", script]).output()?;
+    let output = in_cluster()?.args(["sh", "-ec", script]).output()?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{script}: {}", error.trim());
     Ok(())
+}
+
+fn in_cluster() -> Result<Command> {
+    let tool = std::env::var_os("CLUSTER").context("CLUSTER is not set; run make soak")?;
+    let mut command = Command::new(tool);
+    command.args(["exec", "--"]);
+    Ok(command)
 }
 
 // === impl NetworkFault ===
@@ -78,17 +117,25 @@ impl NetworkFault {
     /// Ends the fault.
     ///
     /// # Errors
-    /// When tc or nft fails.
+    /// When nft or iptables fails.
     pub(crate) fn end(mut self) -> Result<()> {
-        self.end.take().map_or(Ok(()), |script| run(&script))
+        self.end_once()
+    }
+
+    fn end_once(&mut self) -> Result<()> {
+        let ended = self.end.take().map_or(Ok(()), |script| run(&script));
+        if let Some(mut delay) = self.delay.take() {
+            // Packets that it has are lost.
+            delay.kill()?;
+            delay.wait()?;
+        }
+        ended
     }
 }
 
 impl Drop for NetworkFault {
     fn drop(&mut self) {
-        if let Some(script) = self.end.take()
-            && let Err(error) = run(&script)
-        {
+        if let Err(error) = self.end_once() {
             println!("  the fault stays: {error:#}");
         }
     }
@@ -100,9 +147,10 @@ mod tests {
 
     #[test]
     fn partition_drops_both_directions() {
-        let [a, b, c] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|ip| ip.parse().unwrap());
-        let table = table("inet", &[a, b], &[c]);
-        assert!(table.contains("ip saddr { 10.0.0.1, 10.0.0.2 } ip daddr { 10.0.0.3 } drop;"), "{table}");
-        assert!(table.contains("ip saddr { 10.0.0.3 } ip daddr { 10.0.0.1, 10.0.0.2 } drop;"), "{table}");
+        let [a, b] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap());
+        let rules = both_directions(&[a, b], "!= { 10.0.0.3 }");
+        let expected = "ip saddr { 10.0.0.1, 10.0.0.2 } ip daddr != { 10.0.0.3 } drop; \
+                        ip daddr { 10.0.0.1, 10.0.0.2 } ip saddr != { 10.0.0.3 } drop";
+        assert_eq!(rules, expected);
     }
 }
