@@ -192,9 +192,9 @@ test-system: images cluster-ready ## Run the system tests on a cluster of their 
 	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 4; \
 	  test "$$USE_EXISTING_CLUSTER" = true || $(CARGO_TARGET_DIR)/debug/hostile --short'
 
-# A minute for each attack on each port. Unoptimized, because the load comes from a pod.
+# A minute for each attack on each part. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile
-test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (2 hours; ARGS=--short for 2 minutes)
+test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (50 minutes; ARGS=--short for 2)
 	$(LINTING_CARGO) build $(ALL) --bin hostile
 	tests/system/on-cluster rouse-hostile -- $(CARGO_TARGET_DIR)/debug/hostile $(ARGS)
 

@@ -8,7 +8,7 @@ use hostile::Attack;
 /// Attacks on every port of an installation, with bounds on what a victim notices.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Attack all ports of an attack at once, for a few seconds
+    /// Attack all parts at once, for a few seconds
     #[arg(long)]
     pub(crate) short: bool,
     /// Seconds of each attack; by default 60, or 5 with --short
@@ -44,7 +44,7 @@ impl Args {
             wake_interval: Duration::from_secs(5),
             slower_wake: 2.0,
         };
-        // An admin port has 128 places for one peer. The attacks of all ports share the machine with the
+        // An admin port has 128 places for one peer. The attacks of all parts share the machine with the
         // attacked parts, and with few wakes the median is uncertain: on two cores, beside a build, it
         // was up to 3.9 times as slow. The bound here is for what keeps wakes from happening.
         let short = Strength {

@@ -1,8 +1,8 @@
 //! `make test-hostile`: a pod without credentials attacks every port of every part, while a victim
 //! has a steady load and workloads at zero are woken.
 //!
-//! Each line of the result is one attack on one port, for a minute; with `--short` one attack on all
-//! of its ports at once, for some seconds. A line meets its bounds when no request of the victim
+//! Each line of the result is one attack on all ports of one part at once, for a minute; with
+//! `--short` on all ports of all parts, for some seconds. A line meets its bounds when no request of the victim
 //! failed, wakes were at most twice as slow as before (eight times with `--short`), no container of
 //! Rouse restarted, and each stayed within its memory limit. The exit code is not zero when a bound
 //! is missed.
@@ -84,8 +84,7 @@ async fn attack_all(args: &Args, client: Client) -> Result<Vec<Outcome>> {
     let mut scene = Scene::prepare(client, args.strength()).await?;
     let mut outcomes = Vec::new();
     for row in TABLE.iter().filter(|row| args.selects(row.attack)) {
-        let at_once = if args.short { row.ports.len() } else { 1 };
-        for ports in row.ports.chunks(at_once) {
+        for ports in row.ports.chunk_by(|one, next| args.short || one.part == next.part) {
             let outcome = scene.attack(row.attack, ports).await.with_context(|| name(row.attack, ports))?;
             println!("{}: {:?}", outcome.name, outcome.missed());
             outcomes.push(outcome);
@@ -99,6 +98,9 @@ async fn attack_all(args: &Args, client: Client) -> Result<Vec<Outcome>> {
 fn name(attack: Attack, ports: &[Port]) -> String {
     match ports {
         [port] => format!("{attack} {port}"),
+        [first, rest @ ..] if rest.iter().all(|port| port.part == first.part) => {
+            format!("{attack} {}, {} ports", first.part, ports.len())
+        }
         ports => format!("{attack}, {} ports", ports.len()),
     }
 }

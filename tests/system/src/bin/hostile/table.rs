@@ -72,7 +72,7 @@ const ALL: &[Port] = &[
     POD_STATS,
 ];
 
-/// Each attack on every port of every part to which it applies.
+/// Each attack on every port of every part to which it applies. Ports of one part are neighbours.
 pub(crate) const TABLE: &[Row] = &[
     Row { attack: Attack::Idle, ports: ALL },
     Row { attack: Attack::HalfOpenHandshake, ports: &[API] },
@@ -107,12 +107,18 @@ impl Port {
     }
 }
 
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Component(name) => name,
+            Self::QueueProxy => autoscaler::contract::QUEUE_PROXY,
+        })
+    }
+}
+
 impl fmt::Display for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = match self.part {
-            Part::Component(name) => name,
-            Part::QueueProxy => autoscaler::contract::QUEUE_PROXY,
-        };
+        let part = self.part;
         match self.number {
             PortNumber::Fixed(number) => write!(f, "{part}:{number}"),
             PortNumber::Leased => write!(f, "{part}:leased"),
@@ -132,5 +138,16 @@ mod tests {
             assert_eq!(rows.count(), 1, "{attack}");
         }
         assert!(TABLE.iter().all(|row| !row.ports.is_empty()));
+    }
+
+    /// Else a part would be attacked more than once by a row of the full form.
+    #[test]
+    fn ports_of_a_part_are_neighbours() {
+        for row in TABLE {
+            let mut parts: Vec<Part> = row.ports.iter().map(|port| port.part).collect();
+            parts.dedup();
+            let repeated = (1..parts.len()).filter(|at| parts[..*at].contains(&parts[*at])).count();
+            assert_eq!(repeated, 0, "{}", row.attack);
+        }
     }
 }
