@@ -86,7 +86,7 @@ async fn attack_all(args: &Args, client: Client) -> Result<Vec<Outcome>> {
     for row in TABLE.iter().filter(|row| args.selects(row.attack)) {
         for ports in row.ports.chunk_by(|one, next| args.short || one.part == next.part) {
             let outcome = scene.attack(row.attack, ports).await.with_context(|| name(row.attack, ports))?;
-            println!("{}: {:?}", outcome.name, outcome.missed());
+            println!("{outcome}");
             outcomes.push(outcome);
         }
     }

@@ -1,5 +1,7 @@
 //! What an attack did, the bounds, and the printed table.
 
+use std::fmt;
+
 use bench_proxies::table::{self, Table};
 use hostile::AttackReport;
 
@@ -46,7 +48,6 @@ impl Outcome {
                 memory.share() * 100.0
             )
         });
-        let missed = self.missed();
         vec![
             self.name.clone(),
             table::count(self.report.held as f64),
@@ -55,11 +56,27 @@ impl Outcome {
             table::count(self.noticed.requests as f64),
             self.noticed.failed.to_string(),
             format!("{:.0} ms", self.noticed.slowest),
-            self.wake.map_or("failed".to_owned(), |ratio| format!("{ratio:.2}")),
+            self.wake_ratio(),
             self.restarts.to_string(),
             memory.unwrap_or_default(),
-            if missed.is_empty() { "ok".to_owned() } else { format!("MISSED: {}", missed.join(", ")) },
+            self.result(),
         ]
+    }
+
+    fn wake_ratio(&self) -> String {
+        self.wake.map_or("failed".to_owned(), |ratio| format!("{ratio:.2}"))
+    }
+
+    fn result(&self) -> String {
+        let missed = self.missed();
+        if missed.is_empty() { "ok".to_owned() } else { format!("MISSED: {}", missed.join(", ")) }
+    }
+}
+
+/// A line while further attacks follow.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: wake × {}, {}", self.name, self.wake_ratio(), self.result())
     }
 }
 
