@@ -13,6 +13,7 @@ export CLUSTER := $(ROUSE_CACHE)/bin/cluster
 CARGO_DENY := $(ROUSE_CACHE)/bin/cargo-deny
 CARGO_DENY_VERSION := 0.20.2
 H2SPEC := $(ROUSE_CACHE)/bin/h2spec
+HELM := $(ROUSE_CACHE)/bin/helm
 # The same flags for all Go commands, so that vet, tests and the cluster's programs share their compiled packages.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(GOFLAGS)
@@ -68,15 +69,16 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 
 .PHONY: test
 test: ## Run all tests and checks, and print how long each took
-	@.ci/steps lint check-purity check-crds test-unit test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-system
+	@.ci/steps lint check-purity check-crds test-unit test-chart test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-system
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
 	cargo fmt --all --check
 	$(LINTING_CARGO) test $(ALL) --all-targets --no-run
-	@test -z "$$(gofmt -l tests/cluster | tee /dev/stderr)"
+	@test -z "$$(gofmt -l tests/cluster tests/chart | tee /dev/stderr)"
 	cd tests/cluster && go vet ./...
 	cd tests/cluster/policies && go vet ./...
+	cd tests/chart && go vet ./...
 
 .PHONY: module-graph
 module-graph: ## Print which module uses which, and fail on an import cycle or a crowded folder
@@ -120,6 +122,18 @@ test-h2spec: $(H2SPEC) ## Test both proxies with h2spec
 $(H2SPEC): tests/conformance/h2spec/go.mod
 	@mkdir -p $(dir $@)
 	cd tests/conformance/h2spec && go build -o $@ github.com/summerwind/h2spec/cmd/h2spec
+
+.PHONY: test-chart
+test-chart: export HELM := $(HELM)
+test-chart: $(HELM) ## Test the chart: it equals deploy/, each value has its effect, its choices fit the cluster
+	cd tests/chart && go test ./...
+
+# The program of the module that the tests use as a library, so that it is compiled once.
+.PHONY: helm
+helm: $(HELM) ## Build Helm
+$(HELM): tests/chart/go.mod
+	@mkdir -p $(dir $@)
+	cd tests/chart && go build -o $@ helm.sh/helm/v4/cmd/helm
 
 .PHONY: bench
 bench: ## Measure the cost of a report, a decision and a request, and check the bounds
@@ -223,6 +237,10 @@ check-crds: ## Compare deploy/crds.yaml with the Rust types
 .PHONY: crds
 crds: ## Write deploy/crds.yaml from the Rust types
 	cargo run --quiet --locked --package zero-scaler --bin crdgen > deploy/crds.yaml
+
+.PHONY: chart
+chart: ## Write the chart's templates from deploy/; test-chart compares them
+	cd tests/chart && go run ./generate $(CURDIR)
 
 # A test that test-unit runs as well, so no further binary is built.
 .PHONY: check-reference

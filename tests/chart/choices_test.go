@@ -1,0 +1,73 @@
+package chart
+
+import "testing"
+
+// Each choice of the chart gives the objects of the kustomization with the component of the same choice.
+func TestChoicesEqualComponents(t *testing.T) {
+	cases := []struct {
+		name       string
+		values     string
+		components []string
+	}{
+		{"defaults", "", nil},
+		{"external", "metricsApi: external", nil},
+		{"custom", "metricsApi: custom", []string{"custom-metrics"}},
+		{"none", "metricsApi: none", []string{"without-metrics-api"}},
+		{"policy", "sidecar: {injection: policy}", nil},
+		{"manual", "sidecar: {injection: manual}", []string{"without-sidecar-injection"}},
+		{"no admission policies", "admissionPolicies: {enabled: false}", []string{"without-admission-policies"}},
+		{"no network policies", "networkPolicies: {enabled: false}", []string{"without-network-policies"}},
+		{"no fallback wake", "activator: {fallbackWake: false}", []string{"without-fallback-wake"}},
+		{
+			"all at once",
+			"{metricsApi: custom, sidecar: {injection: manual}, admissionPolicies: {enabled: false}," +
+				" networkPolicies: {enabled: false}, activator: {fallbackWake: false}}",
+			[]string{"custom-metrics", "without-sidecar-injection", "without-admission-policies",
+				"without-network-policies", "without-fallback-wake"},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			assertEqual(t, install(c.values).objects(t), kustomize(t, c.components))
+		})
+	}
+}
+
+// Images from a registry, by tag or digest, are those that kustomize's `images` writes.
+func TestImagesEqualKustomize(t *testing.T) {
+	digest := "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	values := "{image: {registry: registry.example.com:5000/mirror, tag: v9}, zeroScaler: {image: {tag: v8}}," +
+		" activator: {image: {repository: team/activator, digest: \"" + digest + "\"}}}"
+	want := kustomize(t, nil, "images:",
+		"- {name: rouse/metrics-adapter, newName: registry.example.com:5000/mirror/rouse/metrics-adapter, newTag: v9}",
+		"- {name: rouse/zero-scaler, newName: registry.example.com:5000/mirror/rouse/zero-scaler, newTag: v8}",
+		"- {name: rouse/activator, newName: registry.example.com:5000/mirror/team/activator, digest: \""+digest+"\"}")
+	got := install(values).objects(t)
+	const policy = "MutatingAdmissionPolicy queue-proxy.autoscaling.rouse.dev"
+	if image := variable(got[policy], "image"); image != `"registry.example.com:5000/mirror/rouse/queue-proxy:v9"` {
+		t.Errorf("the sidecar's image is %s", image)
+	}
+	delete(got, policy)
+	delete(want, policy)
+	assertEqual(t, got, want)
+}
+
+// A release in rouse-system needs the namespace before its first object, so it cannot have it.
+func TestNamespaceIsLeftOutInItself(t *testing.T) {
+	release := install("")
+	release.namespace = "rouse-system"
+	want := kustomize(t, nil)
+	delete(want, "Namespace rouse-system")
+	assertEqual(t, release.objects(t), want)
+}
+
+// variable is the CEL expression of a variable of an admission policy.
+func variable(policy map[string]any, name string) any {
+	variables, _ := field(policy, "spec", "variables").([]any)
+	for _, variable := range variables {
+		if field(variable, "name") == name {
+			return field(variable, "expression")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// kustomize builds a kustomization on top of deploy/, with components of it and further lines.
+func kustomize(t *testing.T, components []string, lines ...string) objects {
+	t.Helper()
+	folder := t.TempDir()
+	base := relative(t, folder, deploy)
+	kustomization := []string{"resources: [" + base + "]"}
+	if len(components) > 0 {
+		kustomization = append(kustomization, "components:")
+	}
+	for _, component := range components {
+		kustomization = append(kustomization, "- "+base+"/components/"+component)
+	}
+	text := strings.Join(append(kustomization, lines...), "\n")
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := built.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(output))
+}
+
+// relative is the only form in which a kustomization accepts another folder.
+func relative(t *testing.T, from, to string) string {
+	t.Helper()
+	absolute, err := filepath.Abs(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Rel(from, absolute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

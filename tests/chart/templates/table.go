@@ -1,0 +1,60 @@
+package templates
+
+// manifest is one file of deploy/, and the places at which values of the chart take effect.
+type manifest struct {
+	// Below deploy/.
+	path string
+	// For all objects of the file.
+	condition string
+	// For one object, by kind and name.
+	conditions map[string]string
+	edits      []edit
+	// Applied to each object after its edits.
+	each func([]string) []string
+}
+
+const (
+	servesExternal = `eq (include "rouse.metricsApi" .) "external"`
+	servesCustom   = `eq (include "rouse.metricsApi" .) "custom"`
+)
+
+// manifests has every manifest of deploy/; a test compares it with kustomization.yaml and the components.
+var manifests = []manifest{
+	// A release in this namespace needs it before its first object.
+	{path: "namespace.yaml", condition: `ne .Release.Namespace "rouse-system"`},
+	{path: "crds.yaml", each: keepOnUninstall},
+	{path: "config-autoscaler.yaml", each: settings},
+	{
+		path: "metrics-adapter.yaml",
+		conditions: map[string]string{
+			"APIService v1beta1.external.metrics.k8s.io": servesExternal,
+			"PodDisruptionBudget metrics-adapter":        severalReplicas("metricsAdapter"),
+		},
+		edits: append(deployment("metrics-adapter", "metricsAdapter", ".Values.metricsAdapter.replicas"), customMetrics("metrics-adapter")),
+	},
+	{
+		path: "zero-scaler.yaml",
+		conditions: map[string]string{
+			"PodDisruptionBudget zero-scaler": severalReplicas("zeroScaler"),
+		},
+		edits: append(deployment("zero-scaler", "zeroScaler", ".Values.zeroScaler.replicas"), customMetrics("zero-scaler")),
+	},
+	{
+		path: "activator.yaml",
+		conditions: map[string]string{
+			"ClusterRole rouse-activator-fallback-waker":        ".Values.activator.fallbackWake",
+			"ClusterRoleBinding rouse-activator-fallback-waker": ".Values.activator.fallbackWake",
+			"PodDisruptionBudget activator":                     severalReplicas("activator"),
+		},
+		edits: append(deployment("activator", "activator", `include "rouse.activatorReplicas" .`),
+			edit{"HorizontalPodAutoscaler activator", `(  minReplicas): \d+`, `$1: {{ .Values.activator.replicas }}`},
+			edit{"HorizontalPodAutoscaler activator", `(  maxReplicas): \d+`, `$1: {{ .Values.activator.maxReplicas }}`},
+		),
+	},
+	{path: "queue-proxy.yaml", condition: `eq (include "rouse.sidecar" .) "policy"`, edits: sidecar()},
+	{path: "roles.yaml"},
+	{path: "policies.yaml", condition: ".Values.admissionPolicies.enabled"},
+	{path: "network-policies.yaml", condition: ".Values.networkPolicies.enabled"},
+	{path: "priority-class.yaml"},
+	{path: "components/custom-metrics/custom-metrics.yaml", condition: servesCustom},
+}
