@@ -20,7 +20,8 @@ pub struct PodSecond {
     /// Ends of requests; `None` from a sidecar that does not report them, or reports them against
     /// another objective.
     pub app: Option<AppSecond>,
-    /// Highest memory of the container as a share of its limit.
+    /// Memory of the container as a share of its limit, by a reading that is new in this second. A
+    /// reading counts once; there is one each 15 s where the cluster has `metrics.k8s.io`.
     pub memory: Option<f64>,
     /// Share of CPU periods in which the container was throttled.
     pub throttled: Option<f64>,

@@ -31,9 +31,6 @@ impl Simulation {
             AppModel::Memory { .. } => {
                 pod.app_mut().reside(request);
                 let requests = pod.running();
-                if let Some((used, limit)) = model.memory(requests).zip(model.memory_limit()) {
-                    pod.record_memory(used as f64 / limit as f64);
-                }
                 self.finish_after(request.work, id, request);
                 if model.exceeds_memory(requests) {
                     self.kill(id);

@@ -12,6 +12,9 @@ use crate::workload::service::Backend;
 const SECOND: Time = Time::from_secs(1);
 /// Latency of a stat from an activator to the adapter and the zero-scaler.
 const PUSH_DELAY: Time = Time::from_millis(2);
+/// Seconds between two readings of the pods' memory, as by metrics-server, and their delay.
+const MEMORY_PERIOD: u64 = 15;
+const MEMORY_DELAY: u64 = 10;
 /// Latency of a message between activators.
 const PEER_DELAY: Time = Time::from_millis(1);
 
@@ -22,8 +25,14 @@ impl Simulation {
     pub(super) fn second(&mut self) {
         let now = self.now;
         self.report.pod_seconds += self.replicas.alive() as u64;
+        let app = self.app;
         for (_, pod) in self.replicas.pods_mut() {
             pod.end_period(now);
+            match now.as_secs() % MEMORY_PERIOD {
+                0 => pod.read_memory(app.memory_share(pod.running())),
+                MEMORY_DELAY => pod.report_memory(),
+                _ => {}
+            }
         }
         let seconds: Vec<_> = self.replicas.pods().filter_map(|(_, pod)| pod.last_second()).collect();
         if let Some(learning) = self.adapter.as_mut().and_then(MetricsAdapter::learning_mut) {

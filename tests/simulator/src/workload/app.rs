@@ -65,14 +65,16 @@ impl AppModel {
         Some(base.saturating_add(per_request.saturating_mul(requests as u64)))
     }
 
-    /// Memory limit in bytes.
-    pub fn memory_limit(self) -> Option<u64> {
-        if let Self::Memory { limit, .. } = self { Some(limit) } else { None }
+    /// Memory with this many requests as a share of the limit; `None` for models without memory.
+    pub fn memory_share(self, requests: usize) -> Option<f64> {
+        let Self::Memory { limit, .. } = self else { return None };
+        self.memory(requests).map(|used| used as f64 / limit as f64)
     }
 
     /// Whether this many requests exceed the memory limit.
     pub fn exceeds_memory(self, requests: usize) -> bool {
-        self.memory(requests).zip(self.memory_limit()).is_some_and(|(used, limit)| used > limit)
+        let Self::Memory { limit, .. } = self else { return false };
+        self.memory(requests).is_some_and(|used| used > limit)
     }
 }
 

@@ -31,8 +31,9 @@ pub struct Pod {
     stats: RequestStats,
     last_stat: Option<Stat>,
     app: App,
-    /// Ends of requests in the present second, and the highest memory in it.
+    /// Ends of requests in the present second.
     ended: AppSecond,
+    /// The last reading of the memory that was not reported yet.
     memory: Option<f64>,
     last_second: Option<PodSecond>,
 }
@@ -162,9 +163,16 @@ impl Pod {
         self.ended.misses += f64::from(u8::from(missed));
     }
 
-    /// Records the share of the memory limit in use.
-    pub fn record_memory(&mut self, share: f64) {
-        self.memory = Some(self.memory.map_or(share, |highest| highest.max(share)));
+    /// Reads the memory: the share of the limit in use now.
+    pub fn read_memory(&mut self, share: Option<f64>) {
+        self.memory = share;
+    }
+
+    /// Reports the last reading with the last second.
+    pub fn report_memory(&mut self) {
+        if let Some(second) = &mut self.last_second {
+            second.memory = self.memory.take();
+        }
     }
 
     /// The last whole second, for learning; `None` in the first, and while the pod is not ready.
@@ -199,7 +207,7 @@ impl Pod {
             concurrency: report.average_concurrency,
             arrivals: per_second(report.request_count),
             app: Some(std::mem::take(&mut self.ended)),
-            memory: self.memory.take(),
+            memory: None,
             throttled: None,
         });
         self.last_stat = Some(Stat {
