@@ -25,6 +25,9 @@ pub(super) struct Tried {
 pub(super) struct Bracket {
     pub(super) good: Option<Tried>,
     pub(super) bad: Option<Tried>,
+    /// The bad target before that one, which is larger.
+    #[serde(default)]
+    above: Option<Tried>,
 }
 
 // === impl Bracket ===
@@ -33,20 +36,22 @@ impl Bracket {
     /// Whether the restored results are usable.
     pub(super) fn is_valid(&self) -> bool {
         let valid = |tried: Tried| tried.target > 0.0 && tried.target.is_finite() && tried.severity >= 0.0;
-        [self.good, self.bad].into_iter().flatten().all(valid)
+        [self.good, self.bad, self.above].into_iter().flatten().all(valid)
     }
 
-    /// Records a good target. A bad one below it was bad luck.
+    /// Records a good target. A bad one below it was bad luck, and the bad one above it still holds.
     pub(super) fn record_good(&mut self, tried: Tried) {
         if self.good.is_none_or(|good| tried.target >= good.target || good.severity > 1.0) {
             self.good = Some(tried);
         }
-        self.bad = self.bad.filter(|bad| bad.target > tried.target);
+        let is_above = |bad: &Tried| bad.target > tried.target;
+        self.bad = self.bad.filter(is_above).or(self.above.filter(is_above));
     }
 
     /// Records a bad target. A good one above it is not good any more.
     pub(super) fn record_bad(&mut self, tried: Tried) {
         if self.bad.is_none_or(|bad| tried.target <= bad.target * NARROW) {
+            self.above = self.bad.filter(|bad| bad.target > tried.target).or(self.above);
             self.bad = Some(tried);
         }
         self.good = self.good.filter(|good| good.target < tried.target);
@@ -71,5 +76,26 @@ impl Bracket {
             ((bad.severity / tried.severity).ln() / (bad.target / tried.target).ln()).clamp(1.0, 6.0)
         });
         tried.target * (aim / tried.severity).powf(1.0 / slope).clamp(0.5, 0.93)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(target: f64) -> Tried {
+        Tried { target, severity: 1.0, at: Duration::ZERO }
+    }
+
+    #[test]
+    fn bad_target_stays_known_after_a_smaller_one_proved_good() {
+        let mut bracket = Bracket::default();
+        for bad in [32.0, 10.0, 8.0] {
+            bracket.record_bad(tried(bad));
+        }
+        bracket.record_good(tried(8.0));
+        assert_eq!(bracket.fresh_bad(Duration::ZERO), Some(10.0));
+        bracket.record_good(tried(11.0));
+        assert_eq!(bracket.fresh_bad(Duration::ZERO), None);
     }
 }

@@ -54,6 +54,11 @@ impl Feed {
         self.check_pods(at, pods, needs_app)
     }
 
+    /// The newest second.
+    pub(super) fn last(&self) -> Option<Duration> {
+        self.last
+    }
+
     /// The last fault, until the end of its probation. A feed that stopped is a gap.
     pub(super) fn fault(&self, now: Duration) -> Option<FreezeReason> {
         match self.last {

@@ -2,15 +2,21 @@
 //!
 //! The caller gives every second of the pods to [`observe`](Learner::observe), and calls
 //! [`decide`](Learner::decide) with each decision. Steps happen at the end of a block of ten
-//! seconds; the child module `steps` has them.
+//! seconds; the child module `steps` has them, and `memory` has the rules about the memory of the
+//! pods.
 
+mod change;
 mod failures;
+mod memory;
+mod memory_line;
 mod state;
 mod steps;
 
 use std::time::Duration;
 
+use change::{Change, ChangeKind};
 use failures::Failures;
+use memory_line::MemoryLine;
 pub use state::LearnerState;
 use state::MeasuredObjective;
 
@@ -34,11 +40,6 @@ const FADING: f64 = 0.996;
 const AT_LOAD: f64 = 0.6;
 /// Age after which a stored state is of no use.
 const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Factor on the target at an out-of-memory kill.
-const AFTER_KILL: f64 = 0.7;
-
-/// Time after a change in which its pods start or end.
-const SETTLING: Duration = Duration::from_secs(20);
 /// First pause of raises after a breach, in seconds. It doubles up to an hour.
 const FIRST_PAUSE: u64 = 60;
 /// Requests of a trial for full confidence.
@@ -55,8 +56,12 @@ pub struct Learner {
     target: f64,
     /// Whether the pods are scaled by this target, and not by the user's.
     in_force: bool,
+    /// Memory of a pod at each load.
+    memory: MemoryLine,
     /// Upper bound after an out-of-memory kill, for the epoch.
     memory_cap: Option<f64>,
+    /// The target at a kill before there were enough readings. Until then the cap is a guess.
+    guessed_at: Option<f64>,
     phase: Phase,
     feed: Feed,
     regime: Regime,
@@ -67,6 +72,8 @@ pub struct Learner {
     aftermath: Trial,
     /// Those of them in which the pods were overloaded.
     overloaded: u32,
+    /// All seconds of the present block.
+    latest: Trial,
     bracket: Bracket,
     shadow: Shadow,
     /// Start of the epoch's data.
@@ -81,27 +88,6 @@ pub struct Learner {
     reverts: u64,
 }
 
-/// A change of the target.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Change {
-    at: Duration,
-    from: f64,
-    kind: ChangeKind,
-    /// Load and time of a request before it.
-    load: f64,
-    time: f64,
-    misses: f64,
-    /// Relative standard deviation of the time.
-    deviation: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ChangeKind {
-    Raise,
-    Lower,
-    Restore,
-}
-
 // === impl Learner ===
 
 impl Learner {
@@ -112,7 +98,9 @@ impl Learner {
             epoch,
             target: spec.start(),
             in_force: true,
+            memory: MemoryLine::default(),
             memory_cap: None,
+            guessed_at: None,
             phase: Phase::Observing,
             feed: Feed::default(),
             regime: Regime::default(),
@@ -120,6 +108,7 @@ impl Learner {
             trial: Trial::default(),
             failures: Failures::default(),
             aftermath: Trial::default(),
+            latest: Trial::default(),
             overloaded: 0,
             bracket: Bracket::default(),
             shadow: Shadow::default(),
@@ -184,7 +173,8 @@ impl Learner {
     pub fn begin_epoch(&mut self, epoch: u64) {
         if epoch != self.epoch {
             let target = if self.phase == Phase::Reverted { self.spec.start() } else { self.target };
-            *self = Self { target, feed: self.feed, ..self.without_evidence(self.spec, epoch) };
+            let last_change = self.feed.last().map(|at| Change::release(target, at));
+            *self = Self { target, feed: self.feed, last_change, ..self.without_evidence(self.spec, epoch) };
         }
     }
 
@@ -224,6 +214,7 @@ impl Learner {
             all.add(&second);
             pressure.include(pod);
         }
+        self.add_memory(pods);
         self.shadow.add_requests(all.completions, all.misses);
         self.failures.add(&all);
         if self.fails() {
@@ -232,6 +223,7 @@ impl Learner {
         if all.seconds > 0.0 {
             self.regime.add(&all);
             self.aftermath.add(&all, pressure);
+            self.latest.add(&all, pressure);
             self.overloaded += u32::from(all.mean_load() > OVERLOAD * self.target);
         }
         if self.is_at_load(&all) && self.is_past_settling(at) {
@@ -242,18 +234,7 @@ impl Learner {
         if at.saturating_sub(since) >= BLOCK {
             self.block_since = Some(at);
             self.end_block(at);
-        }
-    }
-
-    /// Reports that a pod was killed for its memory.
-    pub fn out_of_memory(&mut self, at: Duration) {
-        let killed = if self.in_force { self.target } else { self.spec.start() };
-        let cap = killed * AFTER_KILL;
-        // Kills of the same moment have the same cause.
-        let recent = self.last_change.is_some_and(|change| at.saturating_sub(change.at) < BLOCK);
-        if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {
-            self.memory_cap = Some(self.memory_cap.map_or(cap, |old| old.min(cap)));
-            self.change_to(cap, ChangeKind::Lower, at);
+            self.latest = Trial::default();
         }
     }
 
@@ -312,12 +293,15 @@ impl Learner {
         all.seconds > 0.0 && (all.mean_load() >= AT_LOAD * self.target || all.seconds <= needed)
     }
 
+    /// Whether the pods that follow the last change have started or ended.
     fn is_past_settling(&self, at: Duration) -> bool {
-        self.last_change.is_none_or(|change| at.saturating_sub(change.at) >= SETTLING)
+        self.last_change.is_none_or(|change| at.saturating_sub(change.at) >= change.settling())
     }
 
     fn end_block(&mut self, at: Duration) {
         self.curve.decay(FADING);
+        self.memory.decay(FADING);
+        self.fit_memory(at);
         let good = self.bracket.good.map(|_| self.target);
         let result = self.regime.end_block(&mut self.curve, good, at);
         if result != BlockResult::Agrees {
@@ -361,6 +345,7 @@ impl Learner {
 
     fn discard_trial(&mut self, at: Duration) {
         self.trial = Trial::default();
+        self.latest = Trial::default();
         self.regime.drop_block();
         self.block_since = Some(at);
         self.began_at = Some(at);
@@ -380,6 +365,7 @@ impl Learner {
             at,
             from: self.target,
             kind,
+            was_settled: self.phase == Phase::Settled,
             load: sums.mean_load(),
             time: sums.mean_time(),
             misses: sums.miss_rate(),

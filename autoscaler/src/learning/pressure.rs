@@ -26,6 +26,8 @@ pub(super) struct Assessment {
     pub(super) severity: f64,
     /// Time of a request over that at low load; `None` without such a reference.
     pub(super) slowdown: Option<f64>,
+    /// Load of a pod at which that reference was measured.
+    pub(super) reference_load: Option<f64>,
 }
 
 /// Class of a result.
@@ -60,7 +62,7 @@ impl Assessment {
         };
         // JSON has no infinity, and a state with one could not be restored.
         let severity = if severity.is_nan() { 1.0 } else { severity.clamp(0.0, MOST_SEVERE) };
-        Self { pressure, severity, slowdown }
+        Self { pressure, severity, slowdown, reference_load: base.map(|base| base.mean_load()) }
     }
 }
 

@@ -19,8 +19,6 @@ pub(super) struct Trial {
     time_squares: f64,
     /// Means of the time of a request in each second.
     times: f64,
-    /// Highest share of the memory limit.
-    pub(super) memory: f64,
     /// Share of throttled CPU periods of the most throttled pod, summed over the seconds.
     throttled: f64,
 }
@@ -29,8 +27,6 @@ pub(super) struct Trial {
 /// nothing that the other evidence does not permit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResourcePressure {
-    /// Share of the memory limit.
-    pub(super) memory: f64,
     /// Share of throttled CPU periods.
     pub(super) throttled: f64,
 }
@@ -40,7 +36,6 @@ pub(super) struct ResourcePressure {
 impl ResourcePressure {
     /// Includes another pod.
     pub(super) fn include(&mut self, pod: &PodSecond) {
-        self.memory = self.memory.max(pod.memory.unwrap_or(0.0));
         self.throttled = self.throttled.max(pod.throttled.unwrap_or(0.0));
     }
 }
@@ -55,7 +50,6 @@ impl Trial {
         self.total_load += second.load;
         self.times += second.mean_time();
         self.time_squares += second.mean_time() * second.mean_time();
-        self.memory = self.memory.max(pressure.memory);
         self.throttled += pressure.throttled;
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Change, ChangeKind, Learner};
+use super::change::{Change, ChangeKind, RECOVERY};
+use super::{Learner, OVERLOAD};
 use crate::learning::bracket::Tried;
 use crate::learning::phase::Phase;
 use crate::learning::pressure::{Assessment, Pressure};
@@ -15,6 +16,8 @@ const LONGEST_PAUSE: u64 = 3600;
 const LEAST_REQUESTS: f64 = 150.0;
 /// Seconds of a trial before a step while exploring.
 const LEAST_SECONDS: f64 = 20.0;
+/// Seconds of a trial before a target settles. In a shorter one noise can hide that there is room.
+const LEAST_SETTLED_SECONDS: f64 = 60.0;
 /// Seconds of a trial before a step away from a severe breach.
 const LEAST_SEVERE_SECONDS: f64 = 5.0;
 /// No raise before this: a mix of requests may change in the first minutes.
@@ -42,8 +45,6 @@ const SEVERE: f64 = 2.0;
 const SLIGHTLY_BAD: f64 = 1.05;
 /// Time after a raise in which a breach restores the last good target.
 const WATCHED: Duration = Duration::from_secs(900);
-/// Time in which an overload ends.
-const RECOVERY: Duration = Duration::from_secs(60);
 /// Factor on a restored target that still overloads the pods.
 const BACK: f64 = 0.88;
 /// Seconds of overload that are a breach.
@@ -59,8 +60,16 @@ const DISTANCE: f64 = 0.95;
 const SHOWS: f64 = 0.4;
 /// Factor of a step without any reference.
 const PROBE: f64 = 0.8;
-/// Share of the memory limit above which there is no raise.
-const MEMORY_FULL: f64 = 0.85;
+/// Largest target over the load of the trial: more pods than the target needs show nothing about it.
+const MOST_AHEAD: f64 = 1.6;
+/// Share of a settled target that its pods carry, before a raise.
+const CARRIED: f64 = 0.83;
+/// Load of a reference over that of a settled target, before a raise.
+const LOWER_LOAD: f64 = 0.8;
+/// A bad target over the present one, from which on there is room for a raise.
+const NEAR_BAD: f64 = 1.3;
+/// Change of the time in the app, as a logarithm, that counts as none.
+const STEADY: f64 = 0.1;
 
 // === impl Learner ===
 
@@ -117,7 +126,7 @@ impl Learner {
     }
 
     /// Restores the last good target at once if a raise overloads the pods or breaks the objective.
-    /// An overload after that lowers the restored target as well.
+    /// An overload after that lowers the restored target as well, unless it was settled before.
     pub(super) fn restore_after_breach(&mut self, at: Duration) {
         let Some(change) = self.last_change else { return };
         let passed = at.saturating_sub(change.at);
@@ -128,11 +137,12 @@ impl Learner {
         match change.kind {
             ChangeKind::Raise if overloaded || self.breaks_objective() => self.restore_good(SEVERE, at),
             ChangeKind::Restore if passed < RECOVERY => self.overloaded = 0,
+            ChangeKind::Restore if change.was_settled => {}
             ChangeKind::Restore if overloaded && matches!(self.phase, Phase::Exploring | Phase::Settled) => {
                 self.bracket.record_bad(Tried { target: self.target, severity: SEVERE, at });
                 self.change_to(self.target * BACK, ChangeKind::Restore, at);
             }
-            ChangeKind::Raise | ChangeKind::Restore | ChangeKind::Lower => {}
+            _ => {}
         }
     }
 
@@ -166,8 +176,9 @@ impl Learner {
         let user = self.spec.start();
         let user_is_bad = self.bracket.bad.is_some_and(|bad| bad.target <= user * 1.05);
         let costs_more = hour.costs_more && self.target < user && !user_is_bad;
+        let may_fit = self.memory.possible_target().is_none_or(|fitting| user <= fitting);
         let misses_more = hour.misses_more && self.target > user && self.spec.objective.is_some();
-        if (costs_more || misses_more) && self.memory_cap.is_none() {
+        if (costs_more || misses_more) && self.memory_cap.is_none() && may_fit {
             self.change_to(user, ChangeKind::Restore, at);
             self.phase = Phase::Reverted;
         }
@@ -202,8 +213,9 @@ impl Learner {
             return self.freeze(at);
         }
         let target = self.bracket.below(tried, AIM);
-        self.bracket.record_bad(tried);
+        // At the lower bound the result changes nothing, and the bad target above it stays known.
         if self.has_effect(self.spec.clamp(target)) {
+            self.bracket.record_bad(tried);
             self.phase = Phase::Exploring;
             self.change_to(target, ChangeKind::Lower, at);
         } else {
@@ -231,7 +243,11 @@ impl Learner {
         self.frozen_until = at.saturating_add(BETWEEN_CHANGES.max(self.next_pause()));
     }
 
+    /// Settles if the trial is long enough. Until then each block may still show room or a breach.
     fn settle(&mut self, assessment: &Assessment, at: Duration) {
+        if self.trial.seconds < LEAST_SETTLED_SECONDS {
+            return;
+        }
         if self.raised_last() && assessment.severity > SLIGHTLY_BAD {
             return self.restore_good(assessment.severity, at);
         }
@@ -245,23 +261,36 @@ impl Learner {
         }
         let mut targets = factors.iter().map(|factor| self.spec.clamp(self.target * factor));
         match targets.find(|target| self.may_raise_to(assessment, *target, at)) {
-            Some(target) => {
-                self.phase = Phase::Exploring;
-                self.change_to(target, ChangeKind::Raise, at);
-            }
-            None => self.phase = Phase::Settled,
+            Some(target) => self.change_to(target, ChangeKind::Raise, at),
+            None if self.trial.seconds >= LEAST_SETTLED_SECONDS => self.phase = Phase::Settled,
+            None => {}
         }
     }
 
     fn may_raise_to(&self, assessment: &Assessment, target: f64, at: Duration) -> bool {
-        let factor = target / self.target;
-        let within_memory =
-            self.trial.memory * factor <= MEMORY_FULL && self.memory_cap.is_none_or(|cap| target <= cap);
-        within_memory
+        self.fits_memory(target)
             && self.trial.throttled() < MOST_THROTTLED
-            && self.bracket.fresh_bad(at).is_none_or(|bad| self.differs(target, bad))
+            && self.bracket.fresh_bad(at).is_none_or(|bad| self.is_far(target, bad))
             && self.has_effect(target)
+            && target <= MOST_AHEAD * self.trial.sums.mean_load()
+            && self.is_steady()
             && self.is_below_knee(assessment)
+            && (self.phase != Phase::Settled || self.has_room(assessment))
+    }
+
+    /// Whether a settled target is carried by the pods, and no slower than at a load that is clearly
+    /// lower. Near the optimum a raise gains little, and may cost an overload.
+    fn has_room(&self, assessment: &Assessment) -> bool {
+        let load = self.trial.sums.mean_load();
+        let lower = assessment.reference_load.is_some_and(|reference| reference <= LOWER_LOAD * load);
+        lower && load >= CARRIED * self.target
+    }
+
+    /// Whether the last block was as fast as the trial. Otherwise the mix of requests may be another
+    /// one now, or a dependency, and the trial shows nothing about it.
+    fn is_steady(&self) -> bool {
+        let change = (self.latest.sums.mean_time() / self.trial.sums.mean_time()).ln().abs();
+        change <= STEADY + SURE * self.latest.time_deviation()
     }
 
     /// Whether more load still brings throughput: by the last change of the load, or else by the
@@ -286,9 +315,12 @@ impl Learner {
         (load > LEAST_GROWTH).then(|| (1.0 - time / load, deviation / load))
     }
 
-    /// Whether a target stays away from a bad one, also in the number of pods.
-    fn differs(&self, target: f64, bad: f64) -> bool {
-        target < bad && self.trial.load_at(target) <= self.trial.load_at(bad) * DISTANCE
+    /// Whether a raise gains enough below a bad target, and stays away from it, also in the number of
+    /// pods.
+    fn is_far(&self, target: f64, bad: f64) -> bool {
+        bad > NEAR_BAD * self.target
+            && target < bad
+            && self.trial.load_at(target) <= self.trial.load_at(bad) * DISTANCE
     }
 
     /// Whether another target changes the number of pods.
@@ -331,12 +363,16 @@ impl Learner {
         self.last_change.is_some_and(|change| change.kind == ChangeKind::Raise)
     }
 
-    /// Whether the last change lowered the load without any effect on times and misses.
+    /// Whether the last change lowered the load without any effect on times and misses. While requests
+    /// pile up, the times of two trials do not compare.
     fn lowered_in_vain(&self) -> bool {
-        let Some(Change { kind: ChangeKind::Lower, load, time, misses, .. }) = self.last_change else {
+        let Some(Change { kind: ChangeKind::Lower, from, load, time, misses, .. }) = self.last_change else {
             return false;
         };
         let Trial { sums, .. } = &self.trial;
+        if load > OVERLOAD * from || sums.mean_load() > OVERLOAD * self.target {
+            return false;
+        }
         let less_load = 1.0 - sums.mean_load() / load;
         let less_time = 1.0 - sums.mean_time() / time;
         let less_misses = if misses > 0.0 { 1.0 - sums.miss_rate() / misses } else { 0.0 };

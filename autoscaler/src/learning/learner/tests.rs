@@ -21,6 +21,8 @@ struct Workload {
     sheds: bool,
     /// Share of requests that fail at once, whatever the load is.
     failing: f64,
+    /// Memory without requests and that of a request, as shares of the limit.
+    memory: Option<(f64, f64)>,
     /// The target by which the pods are scaled, if it is not the learned one.
     in_force: Option<f64>,
 }
@@ -37,6 +39,7 @@ impl Workload {
             pods: 10,
             sheds: false,
             failing: 0.0,
+            memory: None,
             in_force: None,
         }
     }
@@ -78,6 +81,11 @@ impl Workload {
             concurrency,
             arrivals: completions,
             app: Some(app),
+            // One reading each 15 s.
+            memory: self
+                .memory
+                .filter(|_| self.second.is_multiple_of(15))
+                .map(|(base, each)| base + each * concurrency),
             ..PodSecond::default()
         }
     }
@@ -146,7 +154,8 @@ fn memory_kills_lower_a_recommended_target_once() {
         workload.run(30);
         workload.learner.out_of_memory(workload.now());
     }
-    assert!((workload.target() - 7.0).abs() < 1e-9, "{}", workload.learned());
+    // The mean load of a pod was 9.7.
+    assert!((workload.target() - 0.7 * 9.7).abs() < 1e-9, "{}", workload.learned());
 }
 
 #[test]
@@ -326,6 +335,29 @@ fn slow_dependency_freezes_target() {
 }
 
 #[test]
+fn target_stays_while_the_service_time_changes() {
+    let mut workload = Workload::new(2.5);
+    workload.run(225);
+    // Too little for another regime, and most of the trial is from before.
+    workload.slowness = 1.25;
+    workload.run(30);
+    assert_eq!(workload.target(), 2.5, "{}", workload.learned());
+}
+
+#[test]
+fn overload_after_a_release_is_no_evidence() {
+    let mut workload = Workload::new(8.0);
+    workload.run(900);
+    let target = workload.target();
+    workload.learner.begin_epoch(1);
+    workload.slowness = 6.0;
+    workload.run(40);
+    workload.slowness = 1.0;
+    workload.run(100);
+    assert!(workload.target() >= target, "{target}: {}", workload.learned());
+}
+
+#[test]
 fn new_template_discards_evidence() {
     let mut workload = Workload::new(2.5);
     workload.run(600);
@@ -401,9 +433,34 @@ fn out_of_memory_kill_lowers_target_for_the_epoch() {
     let mut workload = Workload::new(2.5);
     workload.run(30);
     workload.learner.out_of_memory(workload.now());
-    assert!((workload.target() / 2.5 - 0.7).abs() < 1e-9);
+    let lowered = 0.7 * 0.97 * 2.5;
+    assert!((workload.target() - lowered).abs() < 1e-9);
     workload.run(1200);
-    assert!(workload.target() <= 0.7 * 2.5 + 1e-9, "{}", workload.learned());
+    assert!(workload.target() <= lowered + 1e-9, "{}", workload.learned());
+}
+
+#[test]
+fn readings_lower_target_before_a_kill() {
+    // 20 % of the limit without requests, and 5 % for each: the peak of a balanced load of 7.5 fills it.
+    let mut workload = Workload::new(4.0);
+    workload.memory = Some((0.2, 0.05));
+    workload.run(900);
+    assert!((4.0..=7.6).contains(&workload.target()), "{}", workload.learned());
+    let mut workload = Workload { in_force: Some(12.0), memory: Some((0.2, 0.05)), ..Workload::new(12.0) };
+    for load in [3.0, 5.0, 7.0, 9.0] {
+        workload.in_force = Some(load);
+        workload.run(60);
+    }
+    assert!(workload.target() < 8.0, "{}", workload.learned());
+}
+
+#[test]
+fn memory_of_caches_does_not_lower_target() {
+    let mut workload = Workload { in_force: Some(5.0), memory: Some((0.9, 0.0)), ..Workload::new(5.0) };
+    workload.run(120);
+    workload.in_force = Some(8.0);
+    workload.run(120);
+    assert_eq!(workload.target(), 5.0, "{}", workload.learned());
 }
 
 #[test]

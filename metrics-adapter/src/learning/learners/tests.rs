@@ -60,7 +60,7 @@ impl Replica {
         self.learners.learn(workload, averages, 5, NOW + Duration::from_secs(seconds))
     }
 
-    /// A target of 14 instead of 20, after an out-of-memory kill at this second.
+    /// Half the target of 20, after an out-of-memory kill at this second, before any load.
     fn learn_from_kill(&mut self, workload: &Workload, second: u64) -> LearningReport {
         self.pods.put_sample("a", "web:1", None);
         self.learn(workload, 0).unwrap();
@@ -109,7 +109,7 @@ fn epoch(report: &LearningReport) -> u64 {
 #[test]
 fn new_leader_continues_from_the_checkpoint() {
     let report = Replica::new(None).learn_from_kill(&workload(), 2);
-    assert!((report.target - 14.0).abs() < 1e-9, "{report:?}");
+    assert!((report.target - 10.0).abs() < 1e-9, "{report:?}");
     // At zero, where no pod shows the template.
     let mut next = Replica::new(Some(stored(&report)));
     assert_eq!(next.learners.stored_target(&workload()), Some(report.target));
@@ -160,7 +160,7 @@ fn memory_kill_counts_once_and_not_if_it_is_older_than_the_learner() {
     replica.pods.put_sample("a", "web:1", Some(NOW.as_secs() - 60));
     assert_eq!(replica.learn(&workload(), 0).unwrap().target, 20.0);
     let killed = replica.learn_from_kill(&workload(), 30).target;
-    assert!((killed - 14.0).abs() < 1e-9, "{killed}");
+    assert!((killed - 10.0).abs() < 1e-9, "{killed}");
     assert_eq!(replica.learn(&workload(), 60).unwrap().target, killed);
     // The pods of an earlier template do not count.
     replica.pods.put_sample("b", "web:2", None);

@@ -146,6 +146,16 @@ fn changing_mix_moves_the_target_at_most_once_in_ten_minutes() {
 }
 
 #[test]
+fn release_with_slower_requests_reaches_the_optimum_again() {
+    assert_eq!(release_fault(1), None);
+}
+
+#[test]
+fn memory_of_the_pods_limits_the_target_without_a_kill() {
+    assert_eq!(memory_fault(0.25, 1), None);
+}
+
+#[test]
 fn recommended_target_changes_no_size() {
     let file = ScenarioFile { learn: LearnTarget::Recommend, ..file(CV_1, 1) };
     let recommended = file.run_after(2.0, Duration::ZERO).unwrap();

@@ -1,0 +1,56 @@
+//! Change: a change of the target, and what was before it.
+
+use std::time::Duration;
+
+/// Time after a change in which its pods start or end.
+const SETTLING: Duration = Duration::from_secs(20);
+/// Time after a release in which the pods for its load start.
+const SETTLING_RELEASE: Duration = Duration::from_secs(45);
+/// Time after a restored target in which an overload ends.
+pub(super) const RECOVERY: Duration = Duration::from_secs(60);
+
+/// A change of the target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Change {
+    pub(super) at: Duration,
+    pub(super) from: f64,
+    pub(super) kind: ChangeKind,
+    /// Whether the target was settled.
+    pub(super) was_settled: bool,
+    /// Load and time of a request before it.
+    pub(super) load: f64,
+    pub(super) time: f64,
+    pub(super) misses: f64,
+    /// Relative standard deviation of the time.
+    pub(super) deviation: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChangeKind {
+    Raise,
+    Lower,
+    Restore,
+    /// A lower target, for the memory of the pods.
+    Memory,
+    /// Another pod template, with the same target.
+    Release,
+}
+
+// === impl Change ===
+
+impl Change {
+    /// A release, with nothing before it.
+    pub(super) fn release(target: f64, at: Duration) -> Self {
+        let kind = ChangeKind::Release;
+        Self { at, from: target, kind, was_settled: false, load: 0.0, time: 0.0, misses: 0.0, deviation: 0.0 }
+    }
+
+    /// Time until the pods carry their part of the load.
+    pub(super) fn settling(&self) -> Duration {
+        match self.kind {
+            ChangeKind::Raise | ChangeKind::Lower | ChangeKind::Memory => SETTLING,
+            ChangeKind::Release => SETTLING_RELEASE,
+            ChangeKind::Restore => RECOVERY,
+        }
+    }
+}

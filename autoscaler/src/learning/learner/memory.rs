@@ -1,0 +1,83 @@
+//! Memory rules: what follows from the memory line and from out-of-memory kills.
+
+use std::time::Duration;
+
+use super::change::ChangeKind;
+use super::{BLOCK, Learner};
+use crate::learning::observation::PodSecond;
+use crate::learning::phase::Phase;
+
+/// Factor on the load of the pods at an out-of-memory kill. One pod had more than their mean.
+const AFTER_KILL: f64 = 0.7;
+/// Least load at a kill over the target. Memory of idle pods is not that of requests.
+const LEAST_KILLED: f64 = 0.25;
+/// Factor on the target at a kill of a pod before any second of its load.
+const AFTER_EARLY_KILL: f64 = 0.5;
+/// Factor on the target at a kill that the memory line did not expect.
+const AFTER_RARE_KILL: f64 = 0.85;
+/// A target is lowered for its memory if it is above the fitting one by more than this.
+const MEMORY_EXCESS: f64 = 1.05;
+
+// === impl Learner ===
+
+impl Learner {
+    /// Reports that a pod was killed for its memory.
+    pub fn out_of_memory(&mut self, at: Duration) {
+        let killed = if self.in_force { self.target } else { self.spec.start() };
+        self.memory.record_kill();
+        let cap = self.cap_after_kill(killed);
+        // Kills of the same moment have the same cause.
+        let recent = self.last_change.is_some_and(|change| at.saturating_sub(change.at) < BLOCK);
+        if self.phase != Phase::Reverted && !(recent && self.memory_cap.is_some()) {
+            self.memory_cap = Some(self.memory_cap.map_or(cap, |old| old.min(cap)));
+            self.guessed_at = (!self.memory.is_precise()).then_some(killed);
+            self.change_to(cap, ChangeKind::Memory, at);
+        }
+    }
+
+    /// The upper bound after a kill at this target: the load that fits, or a part of the load that
+    /// did not. Requests that pile up before the next pods are ready kill again, whatever it is.
+    fn cap_after_kill(&self, killed: f64) -> f64 {
+        match (self.memory.sure_target().filter(|_| self.memory.is_precise()), self.memory.load()) {
+            (Some(fitting), _) => fitting.min(killed * AFTER_RARE_KILL),
+            (None, Some(load)) => load.clamp(killed * LEAST_KILLED, killed) * AFTER_KILL,
+            (None, None) => killed * AFTER_EARLY_KILL,
+        }
+    }
+
+    /// Adds the readings of a second. Pods that fill up count as well: they share the load.
+    pub(super) fn add_memory(&mut self, pods: &[PodSecond]) {
+        let plausible = || pods.iter().filter(|pod| pod.is_plausible());
+        let (count, load) =
+            plausible().fold((0.0, 0.0), |(count, load), pod| (count + 1.0, load + pod.concurrency));
+        if count > 0.0 {
+            self.memory.add_load(load / count);
+        }
+        plausible().filter_map(|pod| pod.memory).for_each(|share| self.memory.add_reading(share));
+    }
+
+    /// Whether a pod at this target stays within its memory limit, as far as readings and kills show.
+    pub(super) fn fits_memory(&self, target: f64) -> bool {
+        let limits = [self.memory.sure_target(), self.memory_cap];
+        limits.into_iter().flatten().all(|limit| target <= limit)
+    }
+
+    /// Lowers the target before a kill if the readings are sure that its memory exceeds the limit, and
+    /// replaces the guess after a kill once there are enough readings.
+    pub(super) fn fit_memory(&mut self, at: Duration) {
+        if self.phase == Phase::Reverted {
+            return;
+        }
+        if let Some(killed) = self.guessed_at.filter(|_| self.memory.is_precise()) {
+            self.memory_cap =
+                self.memory.sure_target().map(|fitting| fitting.min(killed)).or(self.memory_cap);
+            self.guessed_at = None;
+        }
+        if let Some(fitting) = self.memory.possible_target()
+            && self.in_force
+            && self.target > MEMORY_EXCESS * fitting
+        {
+            self.change_to(fitting, ChangeKind::Memory, at);
+        }
+    }
+}

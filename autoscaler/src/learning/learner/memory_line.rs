@@ -1,0 +1,206 @@
+//! Memory line: the memory of a pod at each load, and the load that fits into its limit.
+//!
+//! Readings come each 15 s and are up to a minute old. So the load of a reading is the mean of all
+//! pods over some seconds, and only its slow changes show what a request costs.
+//!
+//! A container is killed for its momentary memory. In a pod with a mean load of T requests there are
+//! up to T + 4·√T at a time, as many as independent arrivals bring. Arrivals that are balanced spread
+//! less, which the readings show.
+
+/// Weight of a second in the load of a reading: a time constant of 20 s.
+const SMOOTHING: f64 = 0.05;
+/// Readings that show a slope.
+const LEAST_READINGS: f64 = 20.0;
+/// Readings from which on the line replaces what a kill showed.
+const PRECISE: f64 = 100.0;
+/// Standard deviations of a momentary load that is never exceeded, and of a sure slope.
+const PEAK: f64 = 4.0;
+const SURE: f64 = 2.0;
+/// Least spread of the momentary load over that of independent arrivals. With few pods it grows.
+const LEAST_SPREAD: f64 = 0.775;
+/// Load that divides.
+const LEAST_LOAD: f64 = 1e-3;
+
+/// Sums of readings, and the load at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct MemoryLine {
+    /// Smoothed mean load of the pods; `None` before the first second.
+    load: Option<f64>,
+    readings: f64,
+    loads: f64,
+    shares: f64,
+    load_squares: f64,
+    share_squares: f64,
+    products: f64,
+    /// The smallest reading.
+    least: Option<f64>,
+    /// Whether a pod was killed, so that its peak was one of independent arrivals.
+    killed: bool,
+}
+
+/// A straight line through the mean of all readings, by least squares.
+#[derive(Clone, Copy, Debug)]
+struct Fit {
+    load: f64,
+    share: f64,
+    slope: f64,
+    /// Standard deviation of the slope, and of a reading.
+    deviation: f64,
+    spread: f64,
+}
+
+// === impl MemoryLine ===
+
+impl MemoryLine {
+    /// Adds a second with this mean load of all pods.
+    pub(super) fn add_load(&mut self, load: f64) {
+        self.load = Some(self.load.map_or(load, |old| old + SMOOTHING * (load - old)));
+    }
+
+    /// Adds a reading of one pod, as a share of its limit.
+    pub(super) fn add_reading(&mut self, share: f64) {
+        let Some(load) = self.load else { return };
+        self.readings += 1.0;
+        self.loads += load;
+        self.shares += share;
+        self.load_squares += load * load;
+        self.share_squares += share * share;
+        self.products += load * share;
+        self.least = Some(self.least.map_or(share, |least| least.min(share)));
+    }
+
+    /// Records a kill: from then on the spread of the readings does not count.
+    pub(super) fn record_kill(&mut self) {
+        self.killed = true;
+    }
+
+    /// Multiplies the weight of the past.
+    pub(super) fn decay(&mut self, factor: f64) {
+        self.readings *= factor;
+        self.loads *= factor;
+        self.shares *= factor;
+        self.load_squares *= factor;
+        self.share_squares *= factor;
+        self.products *= factor;
+    }
+
+    /// The smoothed mean load of the pods.
+    pub(super) fn load(&self) -> Option<f64> {
+        self.load
+    }
+
+    /// Whether the line shows more than a kill does.
+    pub(super) fn is_precise(&self) -> bool {
+        self.readings >= PRECISE
+    }
+
+    /// The largest target that surely fits, for a raise. `None` without any reading.
+    pub(super) fn sure_target(&self) -> Option<f64> {
+        let (load, share) = self.mean()?;
+        let most = self.most_of_request(load, share)?;
+        let slope = self.fit().map_or(most, |fit| {
+            let error = SURE * fit.deviation;
+            most.max(fit.slope - error).min(fit.slope + error)
+        });
+        Some(fitting(load, share, slope, self.peak(slope)))
+    }
+
+    /// The most that a request may cost, without readings at other loads: all memory above the
+    /// smallest reading. Pods that are never idle have no reading without requests, but then the
+    /// readings spread at least as the requests do.
+    fn most_of_request(&self, load: f64, share: f64) -> Option<f64> {
+        let load = load.max(LEAST_LOAD);
+        let spread = (self.share_squares / self.readings - share * share).max(0.0).sqrt();
+        let above_least = (share - self.least?) / load;
+        Some(above_least.max(spread / (LEAST_SPREAD * load.sqrt())).max(0.0))
+    }
+
+    /// The largest target that may fit, for a lower one. `None` without a sure slope: memory that does
+    /// not depend on the load is no reason for more pods.
+    pub(super) fn possible_target(&self) -> Option<f64> {
+        let fit = self.fit()?;
+        let slope = fit.slope - SURE * fit.deviation;
+        (slope > 0.0).then(|| fitting(fit.load, fit.share, slope, self.peak(fit.slope)))
+    }
+
+    /// Standard deviations of independent arrivals in the peak, where a request costs `slope`.
+    fn peak(&self, slope: f64) -> f64 {
+        let fit = self.fit().filter(|_| self.is_precise() && !self.killed);
+        let spread = fit.map_or(1.0, |fit| fit.spread / (slope * fit.load.max(LEAST_LOAD).sqrt()));
+        PEAK * if spread.is_finite() { spread.clamp(LEAST_SPREAD, 1.0) } else { 1.0 }
+    }
+
+    fn mean(&self) -> Option<(f64, f64)> {
+        (self.readings >= 1.0).then(|| (self.loads / self.readings, self.shares / self.readings))
+    }
+
+    fn fit(&self) -> Option<Fit> {
+        let (load, share) = self.mean()?;
+        let loads = self.load_squares - self.readings * load * load;
+        if self.readings < LEAST_READINGS || loads <= 1e-6 * self.load_squares {
+            return None;
+        }
+        let products = self.products - self.readings * load * share;
+        let slope = products / loads;
+        let rest = (self.share_squares - self.readings * share * share - slope * products).max(0.0);
+        let spread = (rest / (self.readings - 2.0)).sqrt();
+        let deviation = spread / loads.sqrt();
+        (slope.is_finite() && deviation.is_finite()).then_some(Fit { load, share, slope, deviation, spread })
+    }
+}
+
+/// The mean load at which the peak fills the limit, on the line with this slope through this point.
+fn fitting(load: f64, share: f64, slope: f64, peak: f64) -> f64 {
+    let room = 1.0 - share + slope * load;
+    if slope <= 0.0 || room <= 0.0 {
+        return if room > 0.0 { f64::INFINITY } else { 0.0 };
+    }
+    // T + peak·√T requests fill the room.
+    let root = ((peak * peak + 4.0 * room / slope).sqrt() - peak) / 2.0;
+    root * root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings of pods with these loads, which spread by this factor of independent arrivals: 56 MiB
+    /// and 20 MiB a request, of 256 MiB.
+    fn line(loads: impl IntoIterator<Item = f64>, spread: f64) -> MemoryLine {
+        let mut line = MemoryLine::default();
+        for load in loads {
+            line.load = Some(load);
+            for deviation in [-1.2, 0.0, 1.2] {
+                let requests = (load + deviation * spread * load.sqrt()).max(0.0);
+                line.add_reading((56.0 + 20.0 * requests) / 256.0);
+            }
+        }
+        line
+    }
+
+    #[test]
+    fn target_leaves_room_for_the_peak_of_a_pod() {
+        for (spread, expected) in [(1.0, 2.8..=3.3), (0.5, 3.6..=4.2)] {
+            let line = line((0..800).map(|n| 0.5 + f64::from(n) / 400.0), spread);
+            let (sure, possible) = (line.sure_target().unwrap(), line.possible_target().unwrap());
+            assert!(expected.contains(&sure), "{sure} with {spread}");
+            assert!((sure..=5.0).contains(&possible), "{possible} with {spread}");
+        }
+    }
+
+    #[test]
+    fn readings_at_one_load_are_no_reason_to_lower() {
+        assert_eq!(line([3.0; 40], 1.0).possible_target(), None);
+        assert!(line([3.0; 40], 1.0).sure_target().unwrap() < 3.1);
+    }
+
+    #[test]
+    fn memory_of_caches_is_no_reason_to_lower() {
+        let mut line = MemoryLine::default();
+        for n in 0..200 {
+            line.load = Some(1.0 + f64::from(n % 7));
+            line.add_reading(if n == 0 { 0.3 } else { 0.8 + 0.01 * f64::from(n % 3) });
+        }
+        assert!(line.possible_target().is_none_or(|target| target > 10.0));
+    }
+}
