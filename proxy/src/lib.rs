@@ -16,5 +16,6 @@ pub mod incoming_body;
 pub mod listener;
 pub mod server;
 pub mod tcp;
+pub mod timeouts;
 pub mod tracked_body;
 pub mod workers;

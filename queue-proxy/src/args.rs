@@ -15,10 +15,10 @@ use autoscaler::{Protocol, contract};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use proxy::health_checks;
 use proxy::tcp::IdleTimeouts;
+use proxy::timeouts::request_timer::Timeouts;
 use proxy::workers;
 
 use crate::readiness::pod_identity::PodUid;
-use crate::requests::timeouts::Timeouts;
 
 /// Default queue places for each slot of the app.
 const QUEUED_PER_SLOT: usize = 10;

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use http::{Request, Response, Version};
 use http_client::{Http2Options, Http2Pool, Pool, PoolOptions, ResponseBody};
+use proxy::timeouts::request_body::RequestBody;
 use tokio::net::TcpStream;
 
 use super::error_response::RequestError;
-use super::request_body::RequestBody;
 
 /// Servers close idle connections after 2 s (gunicorn) or 5 s (Node.js), and a request sent at that
 /// moment may be lost. A new connection over loopback costs about 50 µs.

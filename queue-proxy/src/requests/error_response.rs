@@ -7,8 +7,8 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use http_client::{InvalidResponse, NoFreeStream};
 use proxy::gateway::MalformedRequest;
+use proxy::timeouts::request_timer::TimeoutExceeded;
 
-use super::timeouts::TimeoutExceeded;
 use crate::readiness::availability::Unavailable;
 
 /// Media type of RFC 9457.

@@ -9,10 +9,10 @@ use http::{Request, Response, StatusCode};
 use http_client::ResponseBody;
 use proxy::gateway;
 use proxy::listener::ConnectionAddresses;
+use proxy::timeouts::request_body::RequestBody;
 
 use super::app_connections::AppConnections;
 use super::error_response::RequestError;
-use super::request_body::RequestBody;
 
 /// Sends `request`, received on the connection `addresses`, to the app.
 pub(crate) async fn forward(

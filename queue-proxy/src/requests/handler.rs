@@ -19,14 +19,14 @@ use proxy::health_checks::HealthChecks;
 use proxy::listener::ConnectionAddresses;
 use proxy::server;
 use proxy::tcp;
+use proxy::timeouts::request_body::RequestBody;
+use proxy::timeouts::request_timer::{RequestTimer, RequestTimers};
+use proxy::timeouts::response_body::TimedResponseBody;
 use tokio::time::Instant;
 
 use super::app_connections::AppConnections;
 use super::error_response::RequestError;
 use super::forwarding::forward;
-use super::request_body::RequestBody;
-use super::response_body::TimedResponseBody;
-use super::timeouts::{RequestTimer, RequestTimers};
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::readiness::pod_identity::{Destination, PodIdentity};
 use crate::stats::request_counter::{InFlightRequest, RequestCounter};
@@ -34,7 +34,7 @@ use crate::stats::request_counter::{InFlightRequest, RequestCounter};
 const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
 
 /// A response with the app's body, or with one of the sidecar's own.
-pub(crate) type HandlerResponse = Response<Either<TimedResponseBody, Full<Bytes>>>;
+pub(crate) type HandlerResponse = Response<Either<TimedResponseBody<InFlightRequest>, Full<Bytes>>>;
 
 /// One worker's handler; the workers share counter, breaker and availability.
 #[derive(Debug)]

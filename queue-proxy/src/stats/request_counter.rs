@@ -14,6 +14,7 @@ use autoscaler::routing::breaker::BreakerPermit;
 use autoscaler::stats::{AppStat, EndedRequests, RequestEnd, RequestStats, RequestStatsReport};
 use http::StatusCode;
 use parking_lot::{Mutex, MutexGuard};
+use proxy::timeouts::response_body::ResponseGuard;
 
 use super::metrics::{Metrics, RequestOutcome};
 
@@ -155,19 +156,8 @@ impl InFlightRequest {
         self.outcome = RequestOutcome::of_status(status);
     }
 
-    /// The response body has ended.
-    pub(crate) fn complete(&mut self) {
-        self.response = ResponseState::Complete;
-    }
-
-    /// The response body was cut, by the app or at a timeout at which the app was silent; or it ended
-    /// with the gRPC status of a failure.
-    pub(crate) fn fail(&mut self) {
-        self.response = ResponseState::Failed;
-    }
-
     /// How the request ends for the app; `None` if the app did not receive it.
-    fn end(&self, now: Instant) -> Option<RequestEnd> {
+    fn end_for_app(&self, now: Instant) -> Option<RequestEnd> {
         let time = now.saturating_duration_since(self.in_app?);
         Some(match (self.outcome, self.response) {
             (RequestOutcome::ServerError, _) | (_, ResponseState::Failed) => RequestEnd::Failed(time),
@@ -177,10 +167,16 @@ impl InFlightRequest {
     }
 }
 
+impl ResponseGuard for InFlightRequest {
+    fn end(mut self, failed: bool) {
+        self.response = if failed { ResponseState::Failed } else { ResponseState::Complete };
+    }
+}
+
 impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let now = now();
-        let end = self.end(now);
+        let end = self.end_for_app(now);
         {
             let mut counts = self.counter.lock();
             counts.stats.request_out(now, self.proxied);

@@ -41,24 +41,25 @@ async fn slow_response_is_one_miss_and_time_in_the_queue_is_none() {
         let mut request = received(&counter, ms(queued)).await;
         advance(ms(in_app)).await;
         request.set_status(StatusCode::OK);
-        request.complete();
+        request.end(false);
     }
     assert_eq!(sums(&counter), [3, 551, 0, 1]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn counts_each_end_by_its_cause() {
-    type End = fn(&mut InFlightRequest);
-    let (complete, cut, upgrade): (End, End, End) =
-        (InFlightRequest::complete, InFlightRequest::fail, InFlightRequest::leave_app);
+    type End = fn(InFlightRequest);
+    let (complete, cut, left): (End, End, End) =
+        (|request| request.end(false), |request| request.end(true), drop);
+    let upgrade: End = |mut request| request.leave_app();
     let ends: [(&str, Option<u16>, End, [u64; 4]); 8] = [
         ("complete", Some(200), complete, [1, 300, 0, 1]),
         ("not found", Some(404), complete, [1, 300, 0, 1]),
         ("internal error", Some(500), complete, [1, 300, 1, 0]),
-        ("no response", Some(502), |_| {}, [1, 300, 1, 0]),
+        ("no response", Some(502), left, [1, 300, 1, 0]),
         ("cut response", Some(200), cut, [1, 300, 1, 0]),
-        ("cancelled before the response", None, |_| {}, [1, 300, 0, 1]),
-        ("cancelled in the response", Some(200), |_| {}, [1, 0, 0, 0]),
+        ("cancelled before the response", None, left, [1, 300, 0, 1]),
+        ("cancelled in the response", Some(200), left, [1, 0, 0, 0]),
         ("upgraded", Some(101), upgrade, [0; 4]),
     ];
     let counter = counter();
@@ -68,8 +69,7 @@ async fn counts_each_end_by_its_cause() {
         if let Some(status) = status {
             request.set_status(StatusCode::from_u16(status).unwrap());
         }
-        end(&mut request);
-        drop(request);
+        end(request);
         advance(ms(700)).await;
         assert_eq!(sums(&counter), expected, "{name}");
     }

@@ -17,16 +17,24 @@ use http_client::ResponseBody;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::grpc_status;
-use super::timeouts::{RequestTimer, TimeoutExceeded};
-use crate::stats::request_counter::InFlightRequest;
+use super::request_timer::{RequestTimer, TimeoutExceeded};
 
 /// The body of a response of the app.
 #[derive(Debug)]
-pub(crate) struct TimedResponseBody(BodyState);
+pub struct TimedResponseBody<G>(BodyState<G>);
+
+/// What a request holds until the end of its response body: its slot, and its place in the counts.
+///
+/// It is dropped without a call of [`end`](ResponseGuard::end) if the client left or stalled.
+pub trait ResponseGuard: Send + Unpin + 'static {
+    /// The app completed its response, or `failed` to: the response was cut by the app or while the
+    /// app was silent, or it has the gRPC status of a failure in the server.
+    fn end(self, failed: bool);
+}
 
 /// Why a response body is incomplete. The client sees a closed connection or a reset stream.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ResponseBodyError {
+pub enum ResponseBodyError {
     #[error("the app did not complete its response")]
     App(#[source] http_client::BodyError),
     #[error(transparent)]
@@ -39,30 +47,30 @@ pub(crate) enum ResponseBodyError {
     reason = "each connection has memory for one body; a box would be allocated for each response"
 )]
 #[derive(Debug)]
-enum BodyState {
+enum BodyState<G> {
     /// No poll was pending so far.
-    Fresh(LiveBody),
-    Shared(Arc<SharedBody>),
+    Fresh(LiveBody<G>),
+    Shared(Arc<SharedBody<G>>),
     Ended,
 }
 
 /// A body that has not ended, with everything that ends with it.
 #[derive(Debug)]
-struct LiveBody {
+struct LiveBody<G> {
     body: ResponseBody,
     /// `None` after the end, and of health checks.
-    in_flight: Option<InFlightRequest>,
+    guard: Option<G>,
     timer: RequestTimer,
 }
 
 /// A body that the client's connection and the timeout list share.
 #[derive(Debug)]
-struct SharedBody(Mutex<SharedBodyState>);
+struct SharedBody<G>(Mutex<SharedBodyState<G>>);
 
 #[derive(Debug)]
-struct SharedBodyState {
+struct SharedBodyState<G> {
     /// `None` after the end.
-    live: Option<LiveBody>,
+    live: Option<LiveBody<G>>,
     /// The timeout that cut the body, until it is returned as an error.
     cut: Option<TimeoutExceeded>,
     /// The client's connection while it waits for the app's next frame; `None` while the client
@@ -74,15 +82,11 @@ type PolledFrame = Poll<Option<Result<Frame<Bytes>, ResponseBodyError>>>;
 
 // === impl TimedResponseBody ===
 
-impl TimedResponseBody {
-    /// Wraps the body of `response`. `in_flight` ends with the body.
-    pub(crate) fn wrap(
-        response: Response<ResponseBody>,
-        in_flight: Option<InFlightRequest>,
-        timer: RequestTimer,
-    ) -> Response<Self> {
+impl<G: ResponseGuard> TimedResponseBody<G> {
+    /// Wraps the body of `response`. `guard` ends with the body; health checks have none.
+    pub fn wrap(response: Response<ResponseBody>, guard: Option<G>, timer: RequestTimer) -> Response<Self> {
         let (head, body) = response.into_parts();
-        let mut live = LiveBody { body, in_flight, timer };
+        let mut live = LiveBody { body, guard, timer };
         if live.body.is_end_stream() {
             live.end(grpc_status::is_server_failure(&head.headers));
         }
@@ -104,7 +108,7 @@ impl TimedResponseBody {
     }
 }
 
-impl Body for TimedResponseBody {
+impl<G: ResponseGuard> Body for TimedResponseBody<G> {
     type Data = Bytes;
     type Error = ResponseBodyError;
 
@@ -152,7 +156,7 @@ impl Body for TimedResponseBody {
     }
 }
 
-impl Drop for TimedResponseBody {
+impl<G> Drop for TimedResponseBody<G> {
     fn drop(&mut self) {
         if let BodyState::Shared(shared) = &self.0 {
             let live = shared.lock().live.take();
@@ -163,7 +167,7 @@ impl Drop for TimedResponseBody {
 
 // === impl LiveBody ===
 
-impl LiveBody {
+impl<G: ResponseGuard> LiveBody<G> {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> PolledFrame {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         match &polled {
@@ -184,10 +188,8 @@ impl LiveBody {
 
     /// Ends the request.
     fn end(&mut self, failed: bool) {
-        match self.in_flight.take() {
-            Some(mut in_flight) if failed => in_flight.fail(),
-            Some(mut in_flight) => in_flight.complete(),
-            None => {}
+        if let Some(guard) = self.guard.take() {
+            guard.end(failed);
         }
     }
 
@@ -202,7 +204,7 @@ impl LiveBody {
 
 // === impl SharedBody ===
 
-impl SharedBody {
+impl<G: ResponseGuard> SharedBody<G> {
     fn poll_frame(&self, cx: &mut Context<'_>) -> PolledFrame {
         let mut stream = self.lock();
         let Some(live) = &mut stream.live else {
@@ -215,14 +217,16 @@ impl SharedBody {
         drop(ended);
         polled
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, SharedBodyState> {
+impl<G> SharedBody<G> {
+    fn lock(&self) -> MutexGuard<'_, SharedBodyState<G>> {
         self.0.lock()
     }
 }
 
 /// The timeout list wakes the body when a timeout may be exceeded.
-impl Wake for SharedBody {
+impl<G: ResponseGuard> Wake for SharedBody<G> {
     fn wake(self: Arc<Self>) {
         let mut stream = self.lock();
         let Some(live) = &mut stream.live else { return };

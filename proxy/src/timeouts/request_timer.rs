@@ -7,9 +7,10 @@
 //!  ├─ idle ─┤ and again from each byte, in either direction
 //! ```
 //!
-//! All count from the request's arrival at the sidecar, so the wait for a slot or for the app's
-//! start is included. A request without a response in time gets 504. A response that has begun is
-//! cut, so that half a body never looks complete.
+//! At a sidecar all count from the request's arrival, so the wait for a slot or for the app's start
+//! is included. At an activator they count from the time at which the request is sent to a pod,
+//! because the time before that has a bound of its own. A request without a response in time gets
+//! 504. A response that has begun is cut, so that half a body never looks complete.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,8 +24,8 @@ use tokio::time::Instant;
 use super::timeout_list::{TimeoutEntry, TimeoutList};
 
 /// The timeouts of every request; `None` means no timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timeouts {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
     total: Option<Duration>,
     response_start: Option<Duration>,
     idle: Option<Duration>,
@@ -32,18 +33,21 @@ pub(crate) struct Timeouts {
 
 /// The timeout that a request exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TimeoutExceeded {
-    #[error("the request did not complete within {0:?} (--timeout)")]
+pub enum TimeoutExceeded {
+    /// Of the whole request.
+    #[error("the request did not complete within {0:?} (timeout)")]
     Total(Duration),
-    #[error("the app did not start its response within {0:?} (--response-start-timeout)")]
+    /// Of the head of the response.
+    #[error("the app did not start its response within {0:?} (response-start-timeout)")]
     ResponseStart(Duration),
-    #[error("no byte was sent or received for {0:?} (--idle-timeout)")]
+    /// Of silence in both directions.
+    #[error("no byte was sent or received for {0:?} (idle-timeout)")]
     Idle(Duration),
 }
 
 /// Creates the timers of one worker's requests. Without any timeout the timers do nothing.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestTimers(Option<Arc<TimerSettings>>);
+pub struct RequestTimers(Option<Arc<TimerSettings>>);
 
 #[derive(Debug)]
 struct TimerSettings {
@@ -53,7 +57,7 @@ struct TimerSettings {
 
 /// Measures one request against the timeouts.
 #[derive(Debug)]
-pub(crate) struct RequestTimer {
+pub struct RequestTimer {
     /// `None` without any timeout.
     settings: Option<Arc<TimerSettings>>,
     arrived: Instant,
@@ -66,7 +70,7 @@ pub(crate) struct RequestTimer {
 
 /// Time of the last byte in either direction.
 #[derive(Debug)]
-pub(crate) struct LastActivity {
+pub struct LastActivity {
     arrived: Instant,
     /// Milliseconds after the arrival.
     last: AtomicU64,
@@ -77,11 +81,16 @@ pub(crate) struct LastActivity {
 impl Timeouts {
     /// Zero means no timeout. A response start timeout that is not below the total one has no
     /// effect.
-    pub(crate) fn new(total: Duration, response_start: Duration, idle: Duration) -> Self {
+    pub fn new(total: Duration, response_start: Duration, idle: Duration) -> Self {
         let set = |timeout: Duration| (!timeout.is_zero()).then_some(timeout);
         let total = set(total);
         let shorter = |start: &Duration| total.is_none_or(|total| *start < total);
         Self { total, response_start: set(response_start).filter(shorter), idle: set(idle) }
+    }
+
+    /// The longest time without a byte, which bounds connections that are not HTTP as well.
+    pub fn idle(&self) -> Option<Duration> {
+        self.idle
     }
 
     fn shortest(&self) -> Option<Duration> {
@@ -92,13 +101,13 @@ impl Timeouts {
 // === impl RequestTimers ===
 
 impl RequestTimers {
-    pub(crate) fn new(timeouts: Timeouts) -> Self {
+    pub fn new(timeouts: Timeouts) -> Self {
         let list = timeouts.shortest().map(TimeoutList::new);
         Self(list.map(|list| Arc::new(TimerSettings { timeouts, list })))
     }
 
     /// The timer of a request that arrived at this time.
-    pub(crate) fn start(&self, arrived: Instant) -> RequestTimer {
+    pub fn start(&self, arrived: Instant) -> RequestTimer {
         let settings = self.0.clone();
         let idle = settings.as_ref().and_then(|settings| settings.timeouts.idle);
         let activity = idle.map(|_| Arc::new(LastActivity { arrived, last: AtomicU64::new(0) }));
@@ -109,12 +118,23 @@ impl RequestTimers {
 // === impl RequestTimer ===
 
 impl RequestTimer {
+    /// A timer without any timeout.
+    pub fn unlimited(now: Instant) -> Self {
+        Self { settings: None, arrived: now, response_started: false, activity: None, entry: None }
+    }
+
+    /// Counts from `now`, because the request is sent only now, or again. Its activity continues.
+    pub fn restart(&mut self, now: Instant) {
+        (self.arrived, self.response_started) = (now, false);
+        self.touch();
+    }
+
     /// Drives `response`, which ends with the head of the response, until it ends or a timeout is
     /// exceeded.
     ///
     /// The caller pins it, because a future passed by value has its memory twice, before and after
     /// it is pinned.
-    pub(crate) async fn within<T, E: From<TimeoutExceeded>>(
+    pub async fn within<T, E: From<TimeoutExceeded>>(
         &mut self,
         mut response: Pin<&mut impl Future<Output = Result<T, E>>>,
     ) -> Result<T, E> {
@@ -143,7 +163,7 @@ impl RequestTimer {
     }
 
     /// Schedules a wake of `waker` for the time at which a timeout may be exceeded.
-    pub(crate) fn schedule(&mut self, waker: &Waker) {
+    pub fn schedule(&mut self, waker: &Waker) {
         let (Some(settings), Some((due, _))) = (&self.settings, self.next_due()) else { return };
         match &self.entry {
             Some(entry) => entry.reset(due, waker),
@@ -152,30 +172,30 @@ impl RequestTimer {
     }
 
     /// Whether any timeout is set.
-    pub(crate) fn has_timeouts(&self) -> bool {
+    pub fn has_timeouts(&self) -> bool {
         self.settings.is_some()
     }
 
     /// The exceeded timeout, if any.
-    pub(crate) fn exceeded(&self) -> Option<TimeoutExceeded> {
+    pub fn exceeded(&self) -> Option<TimeoutExceeded> {
         let (due, timeout) = self.next_due()?;
         (due <= Instant::now()).then_some(timeout)
     }
 
     /// Records that a byte was sent or received.
-    pub(crate) fn touch(&self) {
+    pub fn touch(&self) {
         if let Some(activity) = &self.activity {
             activity.touch();
         }
     }
 
     /// The last activity, for the request body; `None` without an idle timeout.
-    pub(crate) fn activity(&self) -> Option<Arc<LastActivity>> {
+    pub fn activity(&self) -> Option<Arc<LastActivity>> {
         self.activity.clone()
     }
 
     /// The idle timeout, the only one that applies to an upgraded connection.
-    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+    pub fn idle_timeout(&self) -> Option<Duration> {
         self.settings.as_ref()?.timeouts.idle
     }
 
@@ -195,7 +215,7 @@ impl RequestTimer {
 
 impl LastActivity {
     /// Records that a byte was sent or received now.
-    pub(crate) fn touch(&self) {
+    pub fn touch(&self) {
         let after = u64::try_from(self.arrived.elapsed().as_millis()).unwrap_or_default();
         self.last.store(after, Ordering::Relaxed);
     }

@@ -6,15 +6,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::incoming_body::{IncomingBody, IncomingBodyError};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use proxy::incoming_body::{IncomingBody, IncomingBodyError};
 
-use super::timeouts::LastActivity;
+use super::request_timer::LastActivity;
 
 /// The body, and the last activity that its frames update.
 #[derive(Debug)]
-pub(crate) struct RequestBody {
+pub struct RequestBody {
     inner: IncomingBody,
     /// `None` without an idle timeout.
     activity: Option<Arc<LastActivity>>,
@@ -24,7 +24,7 @@ pub(crate) struct RequestBody {
 
 impl RequestBody {
     /// Reports each frame to `activity` from now on.
-    pub(crate) fn report_to(&mut self, activity: Option<Arc<LastActivity>>) {
+    pub fn report_to(&mut self, activity: Option<Arc<LastActivity>>) {
         self.activity = activity;
     }
 }
