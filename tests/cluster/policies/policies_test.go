@@ -388,6 +388,39 @@ func TestPodAutoscalerNeedsItsAuthorsRightToScaleTheTarget(t *testing.T) {
 	}
 }
 
+func TestSidecarIsBehindTheAppWhereAnnotated(t *testing.T) {
+	// completes is whether the pod is that of a Job.
+	for _, c := range []struct {
+		annotation        string
+		completes, behind bool
+	}{{"true", false, true}, {"true", true, false}, {"false", false, false}} {
+		pod := &corev1.Pod{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"autoscaling.rouse.dev/app-first": c.annotation}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}, RestartPolicy: corev1.RestartPolicyAlways}}
+		if c.completes {
+			pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+		}
+		spec := withSidecar(t, pod).Spec
+		if !c.behind {
+			if len(spec.Containers) != 1 || len(spec.InitContainers) != 1 || *spec.InitContainers[0].RestartPolicy != corev1.ContainerRestartPolicyAlways {
+				t.Errorf("%+v: init containers %v, containers %v", c, spec.InitContainers, spec.Containers)
+			}
+			continue
+		}
+		if len(spec.Containers) != 2 || len(spec.InitContainers) != 0 {
+			t.Fatalf("%+v: init containers %v, containers %v", c, spec.InitContainers, spec.Containers)
+		}
+		sidecar := spec.Containers[1]
+		if sidecar.Name != "queue-proxy" || sidecar.RestartPolicy != nil || sidecar.Lifecycle.PreStop.Exec == nil {
+			t.Errorf("the sidecar is %+v", sidecar)
+		}
+		if sidecar.Env[0].ValueFrom.FieldRef.FieldPath != "metadata.uid" || sidecar.SecurityContext.Capabilities.Drop[0] != "ALL" {
+			t.Errorf("the sidecar is %+v", sidecar)
+		}
+	}
+}
+
 func TestSidecarIsAddedWithoutAnyOtherObject(t *testing.T) {
 	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/h", Port: intstr.FromInt32(8080)}}}
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{

@@ -158,6 +158,30 @@ async fn sidecar_has_the_pods_uid_and_a_hook_of_its_own() -> Result<()> {
     namespace.delete().await
 }
 
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn sidecar_is_an_ordinary_container_behind_an_app_that_is_first() -> Result<()> {
+    let namespace = begin_shared("app-first").await?;
+    let pods: Api<Pod> = namespace.api();
+    let annotated = pod("app-first", &json!({"autoscaling.rouse.dev/app-first": "true"}), &Value::Null)?;
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let spec = pods.create(&dry_run, &annotated).await?.spec.context("a pod without a spec")?;
+    let names: Vec<&str> = spec.containers.iter().map(|container| container.name.as_str()).collect();
+    ensure!(names == ["app", "queue-proxy"], "the containers are {names:?}");
+    ensure!(spec.init_containers.iter().flatten().next().is_none(), "there is a native sidecar as well");
+    let hooks = serde_json::to_value(&spec.containers)?;
+    let (app, sidecar) = (&hooks[0]["lifecycle"]["preStop"], &hooks[1]["lifecycle"]["preStop"]);
+    ensure!(app["httpGet"]["path"] == "/wait-for-drain", "the app's hook is {app}");
+    ensure!(sidecar["exec"]["command"][1] == "start-drain", "the sidecar's hook is {sidecar}");
+
+    pods.create(&PostParams::default(), &annotated).await?;
+    wait::until("the pod to be ready", Duration::from_secs(60), || async {
+        Ok(is_ready(&pods.get("app-first").await?).then_some(()))
+    })
+    .await?;
+    namespace.delete().await
+}
+
 /// Within a probe's period after its start, a kubelet delays first probes by a random part of that
 /// period. A node is Ready about a second after its kubelet's start.
 async fn kubelets_are_older_than(namespace: &TestNamespace, age: Duration) -> Result<bool> {
