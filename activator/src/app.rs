@@ -198,6 +198,7 @@ impl App {
             reporter: ConcurrencyReporter::new(pod_name, outlet.clone()),
             metrics,
             memory: MemoryBudget::new(limits.memory_budget.unwrap_or_else(limit::default_budget)),
+            workers: limits.workers(),
             limits,
         });
         let requests = Arc::new(RequestContext {

@@ -25,6 +25,8 @@ use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 
+use proxy::timeouts::request_timer::Timeouts;
+
 use containers::{AppPort, Containers, NamedPort};
 use readiness::PodProbe;
 
@@ -74,6 +76,8 @@ pub struct Workload {
     pub wake_timeout: Option<Duration>,
     /// How many of its requests may wait, instead of the process's default.
     pub queue_depth: Option<usize>,
+    /// Timeouts of its requests; none if its pods have queue-proxies, which apply their own.
+    pub timeouts: Timeouts,
     /// Why its pods do not start, if the zero-scaler has found a cause.
     pub start_failure: Option<StartFailure>,
     /// The object that the fallback waker may scale.

@@ -6,15 +6,21 @@
 
 mod support;
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use autoscaler::Protocol;
 use autoscaler::contract::INTERNAL_HEADERS;
 use bytes::Bytes;
+use futures::{SinkExt, channel::mpsc};
 use http::{Method, Request, Version};
-use http_body_util::{BodyExt, Full};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use proxy::timeouts::request_timer::Timeouts;
 use serde_json::{Value, json};
 use support::pod::{FakePod, KillablePod};
 use support::upgrade::expect_echo_tunnel;
-use support::{Harness, LIMITS, eventually, http2_client, within, without_sidecar};
+use support::{Harness, LIMITS, ReceivedResponse, client, eventually, http2_client, within, without_sidecar};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -278,4 +284,121 @@ async fn connections_stay_open_while_the_mode_changes() {
         }
         assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
     }
+}
+
+const NONE: Duration = Duration::ZERO;
+const SHORT: Duration = Duration::from_millis(100);
+
+/// A workload with a limit of 1 and these timeouts, and its pod.
+async fn start_with_timeouts(timeouts: Timeouts) -> (Harness, FakePod) {
+    let harness = Harness::with(LIMITS, |workload| {
+        without_sidecar(workload);
+        (workload.container_concurrency, workload.timeouts) = (1, timeouts);
+    })
+    .await;
+    let pod = FakePod::plain_ready(POD, harness.pod_port).await;
+    harness.plain_pod_seen(POD, true, Value::Null).await;
+    harness.settled().await;
+    (harness, pod)
+}
+
+#[tokio::test]
+async fn request_without_response_in_time_gets_504_and_releases_its_slot() {
+    for (timeouts, detail) in [
+        (Timeouts::new(SHORT, NONE, NONE), "did not complete within 100ms (timeout)"),
+        (Timeouts::new(NONE, SHORT, NONE), "within 100ms (response-start-timeout)"),
+        (Timeouts::new(NONE, NONE, SHORT), "for 100ms (idle-timeout)"),
+    ] {
+        let (harness, pod) = start_with_timeouts(timeouts).await;
+        pod.close_gate();
+        for client in [client(), http2_client()] {
+            let request = Request::get(harness.url("/")).body(Full::<Bytes>::default()).unwrap();
+            let late = ReceivedResponse::of(within("answer", client.request(request)).await.unwrap()).await;
+            let problem = late.problem();
+            assert_eq!((late.status(), &problem["reason"]), (504, &json!("RequestTimeout")));
+            assert!(problem["detail"].as_str().unwrap().contains(detail), "{problem}");
+        }
+        eventually("the app is left", || async { pod.running() == 0 }).await;
+        pod.release(1);
+        answered_by(&harness, POD).await;
+    }
+}
+
+#[tokio::test]
+async fn time_in_the_hold_is_no_part_of_a_timeout() {
+    let harness = Harness::with(LIMITS, |workload| {
+        without_sidecar(workload);
+        workload.timeouts = Timeouts::new(2 * SHORT, NONE, SHORT);
+    })
+    .await;
+    let request = harness.get("/");
+    harness.until_held(1).await;
+    tokio::time::sleep(3 * SHORT).await;
+    let _pod = FakePod::plain_ready(POD, harness.pod_port).await;
+    harness.plain_pod_seen(POD, true, Value::Null).await;
+    assert_eq!(within("answer", request).await.unwrap().status(), 200);
+}
+
+/// An upload that the app returns as it arrives.
+async fn echo_stream(
+    harness: &Harness,
+) -> (mpsc::Sender<Result<Frame<Bytes>, Infallible>>, hyper::body::Incoming) {
+    let (sender, frames) = mpsc::channel(1);
+    let request = Request::post(harness.url("/echo")).body(StreamBody::new(frames)).unwrap();
+    let response = within("head", client().request(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    (sender, response.into_body())
+}
+
+#[tokio::test]
+async fn response_that_has_begun_is_cut_at_the_total_timeout() {
+    let (harness, _pod) = start_with_timeouts(Timeouts::new(2 * SHORT, SHORT, NONE)).await;
+    let (mut sender, mut body) = echo_stream(&harness).await;
+    sender.send(Ok(Frame::data(Bytes::from("half")))).await.unwrap();
+    assert_eq!(within("frame", body.frame()).await.unwrap().unwrap().into_data().unwrap(), "half");
+    assert!(within("end", body.frame()).await.unwrap().is_err(), "half a body must not look complete");
+    answered_by(&harness, POD).await;
+}
+
+#[tokio::test]
+async fn only_silence_exceeds_the_idle_timeout() {
+    let (harness, _pod) = start_with_timeouts(Timeouts::new(NONE, NONE, 3 * SHORT)).await;
+    let (mut sender, mut body) = echo_stream(&harness).await;
+    for _ in 0..6 {
+        tokio::time::sleep(SHORT).await;
+        sender.send(Ok(Frame::data(Bytes::from("more")))).await.unwrap();
+        within("frame", body.frame()).await.unwrap().unwrap();
+    }
+    assert!(within("end", body.frame()).await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn idle_timeout_ends_an_upgraded_connection() {
+    let (harness, _pod) = start_with_timeouts(Timeouts::new(SHORT, SHORT, 3 * SHORT)).await;
+    let mut client = harness.send_upgrade().await;
+    expect_echo_tunnel(&mut client).await;
+    let mut rest = Vec::new();
+    within("end", client.read_to_end(&mut rest)).await.unwrap();
+    answered_by(&harness, POD).await;
+}
+
+#[tokio::test]
+async fn idle_timeout_closes_a_tcp_connection() {
+    let harness = Harness::with(LIMITS, |workload| {
+        without_sidecar(workload);
+        workload.ports[0].protocol = Protocol::Tcp;
+        workload.timeouts = Timeouts::new(SHORT, SHORT, 3 * SHORT);
+    })
+    .await;
+    let app = TcpListener::bind((POD, harness.pod_port)).await.unwrap();
+    harness.plain_pod_seen(POD, true, Value::Null).await;
+    let mut client = TcpStream::connect(("127.0.0.1", harness.port)).await.unwrap();
+    client.write_all(b"ping").await.unwrap();
+    let mut received = Vec::new();
+    // A probe of the port is a connection without bytes.
+    while received.is_empty() {
+        let (mut served, _) = within("connection", app.accept()).await.unwrap();
+        within("end", served.read_to_end(&mut received)).await.unwrap();
+    }
+    assert_eq!(received, b"ping");
 }

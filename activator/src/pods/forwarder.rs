@@ -15,7 +15,8 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty, Limited};
 use http_client::{InvalidResponse, NoFreeStream, ResponseBody};
-use proxy::incoming_body::IncomingBody;
+use proxy::timeouts::request_body::RequestBody;
+use proxy::timeouts::request_timer::TimeoutExceeded;
 
 use crate::pods::connector::connect;
 use crate::pods::held_body::HeldBody;
@@ -58,6 +59,9 @@ pub enum ForwardError {
     /// The body of the request failed.
     #[error("the request's body was incomplete or violated the protocol")]
     RequestBodyFailed,
+    /// The app exceeded a timeout of the workload. The request was sent.
+    #[error(transparent)]
+    TimedOut(#[from] TimeoutExceeded),
     /// The response is not valid HTTP.
     #[error(transparent)]
     BadResponse(#[from] InvalidResponse),
@@ -104,7 +108,7 @@ impl Forwarder {
         pod: &PodTracker,
         to: SocketAddr,
         head: &Parts,
-        body: &HeldBody<IncomingBody>,
+        body: &HeldBody<RequestBody>,
     ) -> Result<Response<ResponseBody>, ForwardError> {
         let connections = self.pods.to(to, pod.has_queue_proxy());
         let sent = if head.version == Version::HTTP_2 {

@@ -22,4 +22,6 @@ pub struct ThrottlerContext {
     pub memory: MemoryBudget,
     /// Queue bounds and timeouts.
     pub limits: Limits,
+    /// Worker threads of the data path.
+    pub workers: usize,
 }

@@ -17,6 +17,7 @@ use autoscaler::Key;
 use autoscaler::contract::QUEUE_PROXY_PORT;
 use autoscaler::routing::slot_lending::SlotMessage;
 use autoscaler::scaling::pod_start::StartCause;
+use proxy::timeouts::request_timer::RequestTimer;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -32,6 +33,7 @@ use crate::pods::prober;
 use crate::queue::context::ThrottlerContext;
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::{SlotPermit, SlotQueue};
+use crate::queue::workload_timers::WorkloadTimers;
 use crate::reports::cold_start::{ColdStartTrace, SlowWakeReporter};
 use crate::reports::request_counter::{CountedRequest, RequestCounter};
 use crate::slots::pod_slots::PodSlots;
@@ -54,6 +56,7 @@ pub struct WorkloadThrottler {
     memory: Arc<WorkloadAccount>,
     pod_starts: PodStarts,
     slow_wakes: SlowWakeReporter,
+    timers: WorkloadTimers,
     metrics: OnceLock<WorkloadMetrics>,
 }
 
@@ -85,6 +88,7 @@ impl WorkloadThrottler {
             memory: context.memory.join(&key.namespace),
             pod_starts: PodStarts::default(),
             slow_wakes: SlowWakeReporter::default(),
+            timers: WorkloadTimers::new(workload.timeouts, context.workers),
             metrics: OnceLock::new(),
             workload: ArcSwap::from_pointee(workload),
             key,
@@ -138,6 +142,7 @@ impl WorkloadThrottler {
     /// Applies a new state of the workload.
     pub fn update(&self, workload: Workload) {
         self.queue.set_workload(&workload, self.context.limits.queue_depth(&workload));
+        self.timers.set(workload.timeouts);
         self.workload.store(Arc::new(workload));
         self.change_pods(|_| {});
     }
@@ -176,6 +181,16 @@ impl WorkloadThrottler {
     /// How long a request may wait for a pod.
     pub fn wake_timeout(&self) -> Duration {
         self.context.limits.wake_timeout(&self.workload.load())
+    }
+
+    /// Silence after which a TCP connection is closed; `None` if its sidecar does that.
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        self.workload.load().timeouts.idle()
+    }
+
+    /// The timer of a request on this worker.
+    pub fn start_timer(&self, worker: usize, now: Instant) -> RequestTimer {
+        self.timers.start(worker, now)
     }
 
     /// Whether requests may wait. A rejected request must not be counted, for it must not wake the

@@ -102,6 +102,9 @@ fn problem(error: &RequestError) -> Problem {
         RequestError::Forward(ForwardError::Unanswered(_) | ForwardError::Failed(_)) => {
             (StatusCode::BAD_GATEWAY, "PodFailed", None)
         }
+        RequestError::Forward(ForwardError::TimedOut(_)) => {
+            (StatusCode::GATEWAY_TIMEOUT, "RequestTimeout", None)
+        }
         RequestError::Forward(ForwardError::BadResponse(_)) => (StatusCode::BAD_GATEWAY, "BadResponse", None),
         RequestError::Forward(ForwardError::RequestBodyFailed) => {
             (StatusCode::BAD_REQUEST, "RequestBodyFailed", None)

@@ -12,6 +12,7 @@
 //! it holds.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +28,9 @@ use proxy::gateway::{self, MalformedRequest};
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use proxy::server;
-use proxy::tracked_body::TrackedBody;
+use proxy::timeouts::request_body::RequestBody;
+use proxy::timeouts::request_timer::RequestTimer;
+use proxy::timeouts::response_body::{self, TimedResponseBody};
 use tokio::time::Instant;
 
 use crate::memory::budget::MemoryPermit;
@@ -54,7 +57,7 @@ use crate::workloads::LeasedPort;
 const MAX_RESENDS: u32 = 3;
 
 /// The body of a pod's response, or one made by this process.
-pub type HandlerBody = Either<TrackedBody<ResponseBody, ResponseGuard>, LocalBody>;
+pub type HandlerBody = Either<TimedResponseBody<ResponseGuard>, LocalBody>;
 
 /// What the body of a pod's response holds.
 #[derive(Debug)]
@@ -90,7 +93,9 @@ struct PendingRequest {
     head: Parts,
     /// Upper bound of the body's size, if it has one.
     body_size: Option<u64>,
-    body: HeldBody<IncomingBody>,
+    body: HeldBody<RequestBody>,
+    /// Runs from the moment the request has a slot.
+    timer: RequestTimer,
     upgrade: Option<Upgrade>,
     counted: CountedRequest,
     memory: Option<MemoryPermit>,
@@ -98,6 +103,12 @@ struct PendingRequest {
     held: bool,
     /// How often it was sent again.
     resends: u32,
+}
+
+// === impl ResponseGuard ===
+
+impl response_body::ResponseGuard for ResponseGuard {
+    fn end(self, _failed: bool) {}
 }
 
 // === impl HttpHandler ===
@@ -186,11 +197,13 @@ impl HttpHandler {
         prepare_for_pod(&mut *request, addresses);
         pod.mark(request.headers_mut());
         let (head, body) = (*request).into_parts();
-        match forwarder.send(&pod, self.address(&pod)?, &head, &HeldBody::new(body)).await {
+        let mut timer = self.workload.start_timer(forwarder.worker(), Instant::now());
+        let (to, body) = (self.address(&pod)?, held_body(body, &timer));
+        match timer.within(pin!(forwarder.send(&pod, to, &head, &body))).await {
             Ok(mut response) => {
                 gateway::prepare_response(&mut response, false).map_err(ForwardError::from)?;
                 let guard = ResponseGuard::HealthCheck(memory);
-                Ok(response.map(|body| Either::Left(TrackedBody::new(body, guard))))
+                Ok(TimedResponseBody::wrap(response, Some(guard), timer).map(Either::Left))
             }
             // Any other request would be held.
             Err(ForwardError::Unreachable(_) | ForwardError::Unanswered(_) | ForwardError::OtherPod) => {
@@ -206,7 +219,7 @@ impl HttpHandler {
         addresses: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Result<Response<HandlerBody>, RequestError> {
-        let mut request = self.admit(request, addresses)?;
+        let mut request = self.admit(request, addresses, forwarder.worker())?;
         let deadline = request.received + self.workload.wake_timeout();
         loop {
             let mut slot = self.acquire(&request, deadline).await?;
@@ -214,7 +227,13 @@ impl HttpHandler {
             slot.pod().mark(&mut request.head.headers);
             // Read only for a trace.
             let forwarded = request.held.then(Instant::now);
-            match self.send(&request, &mut slot, forwarder).await {
+            let sent = if request.timer.has_timeouts() {
+                // Boxed: otherwise the future of every request would be larger.
+                Box::pin(self.send_within_timeouts(&mut request, &mut slot, forwarder)).await
+            } else {
+                self.send(&request, &mut slot, forwarder).await
+            };
+            match sent {
                 Ok(mut response) => {
                     gateway::prepare_response(&mut response, request.upgrade.is_some())
                         .map_err(ForwardError::from)?;
@@ -247,6 +266,7 @@ impl HttpHandler {
         &self,
         mut request: Box<Request<IncomingBody>>,
         addresses: &ConnectionAddresses,
+        worker: usize,
     ) -> Result<Box<PendingRequest>, RequestError> {
         let received = Instant::now();
         self.workload.check_admission()?;
@@ -257,12 +277,14 @@ impl HttpHandler {
         prepare_for_pod(&mut *request, addresses);
         let (head, body) = (*request).into_parts();
         let body_size = body.size_hint().upper();
-        let body = HeldBody::new(body);
+        let timer = self.workload.start_timer(worker, received);
+        let body = held_body(body, &timer);
         Ok(Box::new(PendingRequest {
             received,
             head,
             body_size,
             body,
+            timer,
             upgrade,
             counted,
             memory,
@@ -286,6 +308,19 @@ impl HttpHandler {
             slot = self.workload.acquire(request.received, deadline, held) => Ok(slot?),
             never = request.body.peek() => match never {},
         }
+    }
+
+    async fn send_within_timeouts(
+        &self,
+        request: &mut PendingRequest,
+        slot: &mut SlotPermit,
+        forwarder: &Forwarder,
+    ) -> Result<Response<ResponseBody>, ForwardError> {
+        let mut timer = std::mem::replace(&mut request.timer, RequestTimer::unlimited(request.received));
+        timer.restart(Instant::now());
+        let sent = timer.within(pin!(self.send(request, slot, forwarder))).await;
+        request.timer = timer;
+        sent
     }
 
     /// Sends the request to the pod of its slot; a held request goes through the fair scheduler.
@@ -340,17 +375,22 @@ impl PendingRequest {
     ) -> Response<HandlerBody> {
         let running = RunningRequest { _slot: slot, _counted: self.counted, _memory: self.memory };
         let running = match self.upgrade {
-            Some(upgrade) => upgrade.tunnel(&mut response, running),
+            Some(upgrade) => upgrade.tunnel(&mut response, running, self.timer.idle_timeout()),
             None => Some(running),
         };
-        let (head, body) = response.into_parts();
-        let body = match running {
-            Some(running) => Either::Left(TrackedBody::new(body, ResponseGuard::Running(running))),
+        match running.map(ResponseGuard::Running) {
+            Some(guard) => TimedResponseBody::wrap(response, Some(guard), self.timer).map(Either::Left),
             // The tunnel holds slot and count; a 101 has no body.
-            None => Either::Right(Either::Left(Full::default())),
-        };
-        Response::from_parts(head, body)
+            None => response.map(|_| Either::Right(Either::Left(Full::default()))),
+        }
     }
+}
+
+/// The body, which reports its frames to the timer.
+fn held_body(body: IncomingBody, timer: &RequestTimer) -> HeldBody<RequestBody> {
+    let mut body = RequestBody::from(body);
+    body.report_to(timer.activity());
+    HeldBody::new(body)
 }
 
 fn prepare_for_pod<B>(request: &mut Request<B>, addresses: &ConnectionAddresses) {
@@ -367,7 +407,7 @@ mod tests {
     use super::*;
 
     /// Bytes that each connection reserves, and that a held request keeps in use.
-    const MAX_BYTES: usize = 2048;
+    const MAX_BYTES: usize = 2112;
 
     fn size_of<'a, F>(
         _: impl FnOnce(&'a HttpHandler, Request<IncomingBody>, &'a ConnectionAddresses, &'a Forwarder) -> F,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use proxy::listener::AcceptedConnection;
 use proxy::server::{self, ServerOptions};
-use proxy::tcp::{ConnectionOutcome, TcpRelay, peer_closed};
+use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, peer_closed};
 use proxy::workers::Workers;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout_at};
@@ -115,7 +115,10 @@ impl TcpHandler {
             }
         };
         let relay = TcpRelay {
-            idle_timeouts: self.context.idle_timeouts,
+            idle_timeouts: IdleTimeouts {
+                close_after: self.workload.idle_timeout(),
+                ..self.context.idle_timeouts
+            },
             counted: Some(counted),
             count: || self.workload.count_request(),
             stop,

@@ -17,7 +17,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
-use autoscaler::api::{PortLease, ServerlessService, SksMode};
+use autoscaler::api::{PortLease, RequestTimeouts, ServerlessService, SksMode};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT};
 use autoscaler::settings::SidecarMode;
@@ -29,6 +29,7 @@ use kube::{Api, Client, Resource};
 use listed_keys::ListedKeys;
 use persisted_objects::PersistedObjects;
 use pods_of_namespaces::PodsOfNamespaces;
+use proxy::timeouts::request_timer::Timeouts;
 use runtime::kubernetes::{DecodeErrors, Decoded, NamespaceWatches, watch_objects};
 use runtime::readiness::ReadinessLatch;
 use serde::Serialize;
@@ -163,6 +164,7 @@ fn workload(service: &ServerlessService) -> Workload {
         paused: spec.paused,
         wake_timeout: spec.wake_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         queue_depth: spec.wake_queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),
+        timeouts: spec.timeouts.map(timeouts).unwrap_or_default(),
         start_failure: status
             .and_then(|status| status.start_failure.as_ref())
             .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
@@ -183,6 +185,11 @@ fn leased_port(lease: &PortLease, sidecar: SidecarMode) -> LeasedPort {
         Protocol::Tcp => QUEUE_PROXY_ADMIN_PORT,
     };
     LeasedPort { activator_port: lease.activator_port, pod_port, app_port, protocol: lease.protocol }
+}
+
+fn timeouts(spec: RequestTimeouts) -> Timeouts {
+    let of = |millis: u32| Duration::from_millis(millis.into());
+    Timeouts::new(of(spec.total_millis), of(spec.response_start_millis), of(spec.idle_millis))
 }
 
 fn app_port(lease: &PortLease) -> AppPort {

@@ -72,10 +72,33 @@ pub struct ServerlessServiceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub wake_queue_depth: Option<u32>,
+    /// Timeouts that activators apply to requests. Set if the pods have no queue-proxy, which
+    /// otherwise applies those of its pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<RequestTimeouts>,
     /// The object that activators may scale from 0 to 1 while no zero-scaler is reachable. Absent
     /// if scale-to-zero is off for the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_target: Option<ScaleTargetRef>,
+}
+
+/// Timeouts of requests, in milliseconds from the time at which the request is sent to a pod; 0 is
+/// none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestTimeouts {
+    /// Longest time until the end of the response.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 86_400_000))]
+    pub total_millis: u32,
+    /// Longest time until the response begins.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 86_400_000))]
+    pub response_start_millis: u32,
+    /// Longest time without a byte in either direction.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 86_400_000))]
+    pub idle_millis: u32,
 }
 
 /// Routing in effect, written by zero-scaler.

@@ -61,6 +61,11 @@ pub(crate) const WAKE_TIMEOUT: Bound<Duration> = Bound {
     words: "whole seconds from 1s to 1h",
     accepts: |d| (Duration::from_secs(1)..=HOUR).contains(&d) && is_whole(d),
 };
+/// Bound of the timeouts of requests; 0 is none.
+pub(crate) const REQUEST_TIMEOUT: Bound<Duration> = Bound {
+    words: "whole milliseconds from 0s to 24h",
+    accepts: |d| d <= 24 * HOUR && d.subsec_nanos().is_multiple_of(1_000_000),
+};
 /// Bound of the progress deadline.
 pub(crate) const DEADLINE: Bound<Duration> =
     Bound { words: "whole seconds, longer than 0s", accepts: |d| !d.is_zero() && is_whole(d) };

@@ -90,7 +90,7 @@ const fn workload(
     }
 }
 
-const TABLE: [SettingReference; 36] = [
+const TABLE: [SettingReference; 39] = [
     // Windows and panic.
     both(
         "stable-window",
@@ -320,6 +320,25 @@ const TABLE: [SettingReference; 36] = [
         bounds::SIDECAR,
         "Whether pods have a queue-proxy. Without one, activators are always in the request path, and limit and count \
          there; the Service must have no selector.",
+    ),
+    workload(
+        "timeout",
+        Some("300s"),
+        bounds::REQUEST_TIMEOUT.words,
+        "Without a sidecar: longest time of a request, from when it is sent to a pod to the end of its response. 0 is none.",
+    ),
+    workload(
+        "response-start-timeout",
+        Some("300s"),
+        bounds::REQUEST_TIMEOUT.words,
+        "Without a sidecar: longest time from when a request is sent to a pod until its response begins, if less than \
+         timeout. 0 is none.",
+    ),
+    workload(
+        "idle-timeout",
+        Some("0s"),
+        bounds::REQUEST_TIMEOUT.words,
+        "Without a sidecar: longest time without a byte in either direction; bounds upgraded connections as well. 0 is none.",
     ),
     // Annotations of Knative without effect.
     workload("class", None, bounds::CLASS, "Validated, but without effect: there is one autoscaler."),

@@ -30,6 +30,8 @@ use crate::contract::quantity::parse_milli;
 
 /// Default of `progress-deadline`.
 const PROGRESS_DEADLINE: Duration = Duration::from_secs(600);
+/// Default of `timeout` and `response-start-timeout`, which is the queue-proxy's.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 /// Default target utilization for requests per second. Knative's ConfigMap has no key for it.
 const REQUESTS_PER_SECOND_UTILIZATION: f64 = 0.7;
 
@@ -87,6 +89,13 @@ pub struct Settings {
     pub wake_timeout: Option<Duration>,
     /// Requests that each activator may hold; `None` for the flag of the activators. 1 or more.
     pub wake_queue_depth: Option<u32>,
+    /// Longest time of a request without a sidecar, from when it is sent to a pod to the end of its
+    /// response; 0 is none. At most 24 h, as the next two.
+    pub timeout: Duration,
+    /// Longest time until the app begins its response, without a sidecar; 0 is none.
+    pub response_start_timeout: Duration,
+    /// Longest time without a byte in either direction, without a sidecar; 0 is none.
+    pub idle_timeout: Duration,
     /// How long pods may fail to start before activators reject requests.
     pub start_patience: Duration,
     /// `start_patience` for pods that fit on no node, as a new node may be starting.
@@ -137,6 +146,7 @@ impl Settings {
         settings.read_learning(&mut a);
         settings.read_zero(&mut a);
         settings.read_wake(&mut a);
+        settings.read_timeouts(&mut a);
         set(&mut settings.sidecar, a.read("sidecar", bounds::SIDECAR, SidecarMode::parse));
         settings.set_sizes(&replica_bounds::resolve(&mut a, config, sizes));
         check_ignored(&mut a);
@@ -169,6 +179,9 @@ impl Settings {
             progress_deadline: PROGRESS_DEADLINE,
             wake_timeout: None,
             wake_queue_depth: None,
+            timeout: REQUEST_TIMEOUT,
+            response_start_timeout: REQUEST_TIMEOUT,
+            idle_timeout: Duration::ZERO,
             start_patience: config.start_patience,
             unschedulable_patience: config.unschedulable_patience,
             enable_scale_to_zero: config.enable_scale_to_zero,
@@ -226,6 +239,13 @@ impl Settings {
         self.wake_queue_depth = a.integer("wake-queue-depth", &bounds::QUEUE_DEPTH);
         set(&mut self.start_patience, a.duration("start-patience", &bounds::WITHIN_AN_HOUR));
         set(&mut self.unschedulable_patience, a.duration("unschedulable-patience", &bounds::WITHIN_AN_HOUR));
+    }
+
+    fn read_timeouts(&mut self, a: &mut SettingReader<'_>) {
+        set(&mut self.timeout, a.duration("timeout", &bounds::REQUEST_TIMEOUT));
+        let start = a.duration("response-start-timeout", &bounds::REQUEST_TIMEOUT);
+        set(&mut self.response_start_timeout, start);
+        set(&mut self.idle_timeout, a.duration("idle-timeout", &bounds::REQUEST_TIMEOUT));
     }
 
     fn set_sizes(&mut self, sizes: &ReplicaBounds) {

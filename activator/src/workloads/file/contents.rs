@@ -7,6 +7,7 @@
 //!   - {listen: 20001, pod: 8012}        # a port of this process, and the port of the pods behind it
 //!   # - {listen: 20002, pod: 8022, protocol: tcp}   # by the admin port of the pods' queue-proxies
 //!   sidecar: true                       # false: `pod` is the port of the app, probed by a connection
+//!   timeoutSeconds: 300                 # longest time of a request, with sidecar: false; default none
 //!   pods:
 //!   - {ip: 10.0.0.1, ready: true}       # default false: probed before it gets a request
 //!   # - {ip: 10.0.0.2, uid: a1}         # as --pod-uid of its queue-proxy, which refuses other ones
@@ -27,6 +28,7 @@ use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
 use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
+use proxy::timeouts::request_timer::Timeouts;
 use serde::Deserialize;
 
 use crate::workloads::containers::{AppPort, Container, Containers, Probe, ProbePort, TcpSocket};
@@ -94,6 +96,8 @@ struct WorkloadEntry {
     /// Overrides the flag.
     wake_timeout_seconds: Option<u64>,
     queue_depth: Option<usize>,
+    /// Longest time of a request, if the pods have no queue-proxy.
+    timeout_seconds: Option<u64>,
     /// Rejects requests while there is no pod.
     #[serde(default)]
     paused: bool,
@@ -146,7 +150,7 @@ impl FileContents {
         // The selector checks the rules of Kubernetes for names and labels.
         let selector = Selector::parse(&format!("{WORKLOAD_LABEL}={}", key.name))
             .map_err(|error| bad(format!("{at}.name"), error))?;
-        let containers = entry.containers();
+        let (containers, timeouts) = (entry.containers(), entry.timeouts());
         for (number, pod) in entry.pods.into_iter().enumerate() {
             let name = Key::new(key.namespace.clone(), format!("{}-{}", key.name, pod.ip));
             if pod.uid.as_ref().is_some_and(|uid| !uid.bytes().all(|byte| byte.is_ascii_graphic())) {
@@ -183,6 +187,7 @@ impl FileContents {
             serving: entry.serving,
             wake_timeout: entry.wake_timeout_seconds.map(Duration::from_secs),
             queue_depth: entry.queue_depth,
+            timeouts,
             start_failure: None,
             wake_target: None,
             ports,
@@ -220,6 +225,12 @@ impl WorkloadEntry {
         let readiness_probe = Some(Box::new(Probe { tcp_socket, ..Probe::default() }));
         let app = Container { readiness_probe, ..Container::default() };
         Some(Containers { all: vec![app], ..Containers::default() })
+    }
+
+    /// Timeouts of requests to pods without a queue-proxy.
+    fn timeouts(&self) -> Timeouts {
+        let total = self.timeout_seconds.filter(|_| !self.sidecar).unwrap_or_default();
+        Timeouts::new(Duration::from_secs(total), Duration::ZERO, Duration::ZERO)
     }
 }
 
@@ -291,12 +302,14 @@ mod tests {
 
     #[test]
     fn pods_without_sidecar_take_requests_on_the_app_port() {
-        let contents = file(&[&WEB.replace("pods:", "sidecar: false, pods:")]);
+        let contents = file(&[&WEB.replace("pods:", "sidecar: false, timeoutSeconds: 30, pods:")]);
         let workload = &contents.workloads[&Key::new("shop", "web")];
         assert_eq!(
             (workload.sidecar, &workload.ports[0].app_port),
             (SidecarMode::None, &Some(AppPort::Number(8012)))
         );
+        let total = Duration::from_secs(30);
+        assert_eq!(workload.timeouts, Timeouts::new(total, Duration::ZERO, Duration::ZERO));
         let pod = contents.pods.values().next().unwrap();
         assert!(!pod.injected && pod.containers.is_some(), "{pod:?}");
     }

@@ -128,7 +128,8 @@ fn empty_or_invalid_selector_selects_nothing() {
 fn leases_of_workload_without_sidecar_have_ports_of_the_app() {
     let service: ServerlessService = serde_json::from_value(json!({
         "metadata": {"namespace": "shop", "name": "web"},
-        "spec": {"service": "web", "selector": "app=web", "mode": "Proxy", "numActivators": 1, "sidecar": "None"},
+        "spec": {"service": "web", "selector": "app=web", "mode": "Proxy", "numActivators": 1, "sidecar": "None",
+            "timeouts": {"totalMillis": 1500, "responseStartMillis": 0}},
         "status": {"mode": "Proxy", "ports": [
             {"name": "http", "servicePort": 80, "activatorPort": 20001, "podPort": 8080},
             {"name": "db", "servicePort": 81, "activatorPort": 20002, "podPort": 0, "podPortName": "db",
@@ -138,6 +139,7 @@ fn leases_of_workload_without_sidecar_have_ports_of_the_app() {
     .unwrap();
     let read = workload(&service);
     assert_eq!(read.sidecar, SidecarMode::None);
+    assert_eq!(read.timeouts, Timeouts::new(Duration::from_millis(1500), Duration::ZERO, Duration::ZERO));
     let ports: Vec<_> = read.ports.iter().map(|port| (port.pod_port, port.app_port.clone())).collect();
     let (http, db) = (AppPort::Number(8080), AppPort::Name("db".into()));
     assert_eq!(ports, [(8012, Some(http)), (8022, Some(db))], "a queue-proxy that a pod still has, the app");

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::api::{Metric, MetricSpec, PodAutoscaler, ServerlessService, ServerlessServiceSpec};
+use autoscaler::api::{
+    Metric, MetricSpec, PodAutoscaler, RequestTimeouts, ServerlessService, ServerlessServiceSpec,
+};
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::scaling::scale_to_zero;
 use autoscaler::settings::{Settings, SidecarMode};
@@ -43,10 +45,23 @@ pub(super) fn serverless_service(
         paused: plan.paused,
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
+        timeouts: (!sidecar.is_required()).then(|| timeouts(settings)),
         // Without it, fallback wakers treat the workload at zero as paused.
         wake_target: scale_to_zero::is_allowed(autoscaler.spec.scale_to_zero, settings)
             .then(|| autoscaler.spec.scale_target_ref.clone()),
     }
+}
+
+fn timeouts(settings: &Settings) -> RequestTimeouts {
+    RequestTimeouts {
+        total_millis: millis(settings.timeout),
+        response_start_millis: millis(settings.response_start_timeout),
+        idle_millis: millis(settings.idle_timeout),
+    }
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
 fn seconds(duration: Duration) -> u32 {
@@ -111,6 +126,18 @@ mod tests {
         let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
         let spec = serverless_service(&autoscaler(), "app=web", &settings, REQUIRED, &plan());
         assert_eq!((errors, spec.wake_timeout_seconds, spec.wake_queue_depth), (vec![], Some(1200), Some(7)));
+    }
+
+    #[test]
+    fn passes_timeouts_to_activators_only_without_sidecar() {
+        let annotations = [("timeout", "20m"), ("idle-timeout", "500ms")]
+            .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
+        let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
+        assert_eq!(errors, []);
+        let of = |sidecar| serverless_service(&autoscaler(), "app=web", &settings, sidecar, &plan()).timeouts;
+        let expected =
+            RequestTimeouts { total_millis: 1_200_000, response_start_millis: 300_000, idle_millis: 500 };
+        assert_eq!((of(SidecarMode::None), of(REQUIRED)), (Some(expected), None));
     }
 
     fn plan() -> Plan {
