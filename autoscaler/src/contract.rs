@@ -38,6 +38,14 @@ pub const SCALE_TO_ZERO: &str = "autoscaling.rouse.dev/scale-to-zero";
 /// limit. The pods need the same annotation for their sidecar.
 pub const CONTAINER_CONCURRENCY: &str = "autoscaling.rouse.dev/container-concurrency";
 
+/// Annotation on an HPA: `none` lets the HPA scale on its own metrics; Rouse only wakes the workload
+/// and scales it to zero. Otherwise a setting.
+pub const METRIC: &str = "autoscaling.rouse.dev/metric";
+/// Value of [`METRIC`].
+pub const NO_METRIC: &str = "none";
+/// Annotation on an HPA with that value: the Service, which no metric names.
+pub const SERVICE: &str = "autoscaling.rouse.dev/service";
+
 /// Annotation on pods: protocol of the app, a [`Protocol`](crate::Protocol). It must agree with
 /// `appProtocol` of the Service port.
 pub const PROTOCOL: &str = "autoscaling.rouse.dev/protocol";

@@ -56,7 +56,9 @@ use crate::settings::{AutoscalerConfig, SettingError, Settings, SidecarMode, Spe
 pub struct PodAutoscalerSpec {
     /// The object to scale: any resource with a scale subresource, in this namespace.
     pub scale_target_ref: ScaleTargetRef,
-    /// Writer of replica counts above zero: the HPA of the same name, or zero-scaler (`Direct`).
+    /// Writer of replica counts above zero: the HPA of the same name on a metric of Rouse,
+    /// zero-scaler (`Direct`), or another autoscaler (`Other`), with which Rouse only wakes the
+    /// workload and scales it to zero.
     #[serde(default)]
     pub scaler: Scaler,
     /// Name of the Service that receives the workload's requests, in this namespace.
@@ -121,6 +123,8 @@ pub enum Scaler {
     Hpa,
     /// zero-scaler writes every replica count; no HPA is needed.
     Direct,
+    /// Any other autoscaler, such as an HPA on CPU; zero-scaler writes only from and to zero.
+    Other,
 }
 
 /// State of a workload, as a single value.
@@ -252,7 +256,12 @@ impl PodAutoscalerSpec {
 
     /// Whether a target is learned for the workload: from what queue-proxies observe.
     pub fn learns(&self, settings: &Settings) -> bool {
-        self.sidecar(settings).is_required() && settings.learns(self.metric_name(settings))
+        self.sidecar(settings).is_required() && self.uses_learned_target(settings)
+    }
+
+    /// Whether a learned target would be reported or in force. Another autoscaler has no use for it.
+    pub fn uses_learned_target(&self, settings: &Settings) -> bool {
+        self.scaler != Scaler::Other && settings.learns(self.metric_name(settings))
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) const BOOLEAN: &str = "true or false";
 /// Bound of `metric-aggregation-algorithm`.
 pub(crate) const AGGREGATION: &str = "linear or weighted-exponential";
 /// Bound of `metric`. The alias `rps` of Knative is accepted as well.
-pub(crate) const METRIC: &str = "concurrency or requests-per-second";
+pub(crate) const METRIC: &str = "concurrency, requests-per-second, or none on an HPA";
 /// Bound of `reachability`.
 pub(crate) const REACHABILITY: &str = "Reachable or Unreachable";
 /// Bound of `learn-target`.

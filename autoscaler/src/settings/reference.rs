@@ -122,7 +122,13 @@ const TABLE: [SettingReference; 39] = [
         "Weighting of the seconds of a window: all the same, or more for newer seconds.",
     ),
     // Metric and target.
-    workload("metric", Some("concurrency"), bounds::METRIC, "The metric that the workload is scaled on."),
+    workload(
+        "metric",
+        Some("concurrency"),
+        bounds::METRIC,
+        "The metric that the workload is scaled on. none: the HPA scales on its own metrics, such as CPU, and Rouse only \
+         wakes the workload and scales it to zero.",
+    ),
     workload(
         "target",
         None,

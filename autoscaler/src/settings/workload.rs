@@ -24,9 +24,9 @@ use super::values::latency_objective::LatencyObjective;
 use super::values::learn_target::LearnTarget;
 use super::values::reachability::Reachability;
 use super::values::sidecar_mode::SidecarMode;
-use crate::contract::GROUP;
 use crate::contract::metric_name::MetricName;
 use crate::contract::quantity::parse_milli;
+use crate::contract::{GROUP, NO_METRIC};
 
 /// Default of `progress-deadline`.
 const PROGRESS_DEADLINE: Duration = Duration::from_secs(600);
@@ -208,7 +208,9 @@ impl Settings {
     }
 
     fn read_target(&mut self, a: &mut SettingReader<'_>) {
-        self.metric = a.read("metric", bounds::METRIC, |text| text.parse().ok());
+        // Without a metric on which the HPA scales, concurrency shows whether the workload is idle.
+        let metric = |text: &str| if text == NO_METRIC { Some(None) } else { text.parse().ok().map(Some) };
+        self.metric = a.read("metric", bounds::METRIC, metric).flatten();
         // A quantity is accepted as well, as in specs of HPAs.
         self.target = a.read("target", bounds::TARGET.words, |text| {
             let quantity = || parse_milli(text).ok().map(|milli| milli as f64 / 1000.0);

@@ -109,7 +109,7 @@ fn is_reference_to(owner: &OwnerReference, hpa: &HorizontalPodAutoscaler) -> boo
 /// Whether a user wrote the PodAutoscaler of this name to go with an HPA.
 fn is_written_for_hpa(key: &Key, context: &Context) -> bool {
     let autoscaler = context.cache.autoscaler(key);
-    autoscaler.is_some_and(|a| a.spec.scaler == Scaler::Hpa && a.owner_references().is_empty())
+    autoscaler.is_some_and(|a| a.spec.scaler != Scaler::Direct && a.owner_references().is_empty())
 }
 
 /// Deletes the PodAutoscaler of an HPA that has no metric of Rouse any more.

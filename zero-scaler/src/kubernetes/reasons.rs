@@ -170,13 +170,13 @@ reasons! {
     Accepted: "PodAutoscaler/HPAAccepted", "The HPA is followed.", "";
     HPAUndecodable: "PodAutoscaler/HPAAccepted", "The HPA of this name does not fit the types of this version of Rouse; nothing of it is applied.", "Correct the field that the message names, or upgrade Rouse.";
     HPANotFound: "PodAutoscaler/HPAAccepted", "No HPA of this name writes sizes above zero.", "Create one, or set spec.scaler to Direct.";
-    NoMetric: "PodAutoscaler/HPAAccepted", "The HPA of this name has no metric of Rouse.", "Add the metric, or delete the PodAutoscaler.";
-    MultipleMetrics: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA has several metrics of Rouse.", "Keep one of concurrency, requests-per-second and desired-replicas.";
+    NoMetric: "PodAutoscaler/HPAAccepted", "The HPA of this name has no metric of Rouse.", "Add the metric, annotate the HPA with metric: none, or delete the PodAutoscaler.";
+    MultipleMetrics: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA has several metrics of Rouse, or one beside the annotation metric: none.", "Keep one of concurrency, requests-per-second, desired-replicas and that annotation.";
     MultipleHPAs: "PodAutoscaler/HPAAccepted, event on HPA", "Another HPA scales the same target.", "Delete one of the two.";
     AmbiguousSelector: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA controller found pods of several HPAs under one selector.", "Give the pods of each target labels of their own.";
     TargetNotAverageValue: "PodAutoscaler/HPAAccepted, event on HPA", "The metric's target is not of type AverageValue.", "Use type: AverageValue with averageValue.";
     BadTarget: "PodAutoscaler/HPAAccepted, event on HPA", "averageValue is not a positive quantity, or not 1 for desired-replicas.", "Correct averageValue.";
-    ServiceMissing: "PodAutoscaler/HPAAccepted, event on HPA", "The metric's selector names no Service.", "Add selector: {matchLabels: {service: NAME}}.";
+    ServiceMissing: "PodAutoscaler/HPAAccepted, event on HPA", "The metric's selector names no Service, or with metric: none the annotation service is missing.", "Add selector: {matchLabels: {service: NAME}}, or the annotation.";
     OnlyPercentPolicies: "PodAutoscaler/HPAAccepted, event on HPA", "With minReplicas: 0, Percent policies alone never leave zero.", "Add a policy of type Pods, or use minReplicas: 1 and scale-to-zero.";
     BehaviorMissing: "PodAutoscaler/HPAAccepted, event on HPA", "Without spec.behavior the HPA waits 5 minutes before it scales down.", "Set behavior as in the example of the README.";
     ToleranceNotZero: "PodAutoscaler/HPAAccepted, event on HPA", "The HPA ignores changes within its tolerance.", "Set tolerance: \"0\" (Kubernetes 1.35 and later).";

@@ -83,6 +83,11 @@ fn annotations_override_the_config_map() {
 }
 
 #[test]
+fn metric_none_leaves_the_metric_that_shows_idleness() {
+    assert_eq!(accepted(&[("metric", "none")]), accepted(&[]));
+}
+
+#[test]
 fn config_map_applies_without_annotations() {
     let config = AutoscalerConfig {
         enable_scale_to_zero: false,
@@ -200,8 +205,8 @@ fn reports_and_ignores_invalid_annotation() {
     let class = "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";
     for (key, value, bound) in [
         ("class", "unsupported.knative.dev", class),
-        ("metric", "cpu", "concurrency or requests-per-second"),
-        ("metric", "", "concurrency or requests-per-second"),
+        ("metric", "cpu", "concurrency, requests-per-second, or none on an HPA"),
+        ("metric", "", "concurrency, requests-per-second, or none on an HPA"),
         ("target", "-11", "0.01 or more"),
         ("target", "0", "0.01 or more"),
         ("target", "9m", "0.01 or more"),

@@ -34,6 +34,7 @@ capacity that `averageValue` is.
 |---|---|---|---|
 | `scale-to-zero` | `false` | true or false | Lets the workload go to zero. A PodAutoscaler has the field `scaleToZero`. |
 | `container-concurrency` | `0` | a whole number from 0 to 1000 | Requests that a pod serves at a time; 0 is no limit. The pods need the same annotation. |
+| `service` | | a name | With `metric: none` on an HPA: the Service of the workload. |
 ";
 
 const NOTES: &str = "
@@ -54,8 +55,9 @@ Notes:
   workload on requests per second learns none. `learn-target-factor` has no effect without a target
   of the HPA or the annotation `target`: the learned one is then between 1 and the container
   concurrency.
-- `metric`: `rps` is accepted for `requests-per-second`. The default target is 100 for
-  concurrency and 200 for requests per second.
+- `metric`: with `none` see [keep CPU alone](../howto/from-a-plain-hpa.md#keep-cpu-alone). A
+  PodAutoscaler has `scaler: Other` instead. `rps` is accepted for `requests-per-second`. The
+  default target is 100 for concurrency and 200 for requests per second.
 
 ## Cluster settings
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use autoscaler::api::{PodAutoscalerSpec, ScaleTargetRef, Scaler};
+use autoscaler::contract::SERVICE;
 use autoscaler::settings::AutoscalerConfig;
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
@@ -50,23 +51,23 @@ pub fn accept<'a>(
     custom: bool,
 ) -> HpaAcceptance {
     let metrics = rouse_metrics(&hpa.spec, custom);
-    let Some(metric) = metrics.first() else { return HpaAcceptance::Foreign };
-    if metrics.len() > 1 {
-        return HpaAcceptance::Rejected(HpaProblem::new(
-            Reason::MultipleMetrics,
-            "the HPA has several metrics of Rouse; keep one of concurrency, requests-per-second and \
-             desired-replicas",
-        ));
+    let parsed = HpaAnnotations::of(hpa);
+    if metrics.is_empty() && !parsed.is_without_metric {
+        return HpaAcceptance::Foreign;
+    }
+    if let Some(problem) = several_metrics(&metrics, &parsed) {
+        return HpaAcceptance::Rejected(problem);
     }
     if let Some(problem) = shared_target(&hpa.spec, siblings).or_else(|| ambiguous_selector(hpa)) {
         return HpaAcceptance::Rejected(problem);
     }
-    let parsed = HpaAnnotations::of(hpa);
-    match pod_autoscaler_spec(&hpa.spec, metric, &parsed) {
+    match pod_autoscaler_spec(&hpa.spec, metrics.first(), &parsed) {
         Ok(spec) => {
             let annotations = rouse_annotations(hpa);
             let mut advice = parsed.problems;
-            advice.extend(behavior_advice(&hpa.spec));
+            if spec.scaler == Scaler::Hpa {
+                advice.extend(behavior_advice(&hpa.spec));
+            }
             let (_, errors) = spec.settings(config, &annotations);
             advice.extend(
                 errors.iter().map(|e| HpaProblem::new(Reason::BadSetting, format!("{e}; it is ignored"))),
@@ -75,6 +76,20 @@ pub fn accept<'a>(
         }
         Err(problem) => HpaAcceptance::Rejected(problem),
     }
+}
+
+fn several_metrics(metrics: &[HpaMetricSource<'_>], annotations: &HpaAnnotations) -> Option<HpaProblem> {
+    let message = match metrics {
+        [_, _, ..] => {
+            "the HPA has several metrics of Rouse; keep one of concurrency, requests-per-second and \
+             desired-replicas"
+        }
+        [_] if annotations.is_without_metric => {
+            "annotation autoscaling.rouse.dev/metric is \"none\", and the HPA has a metric of Rouse; remove one of the two"
+        }
+        _ => return None,
+    };
+    Some(HpaProblem::new(Reason::MultipleMetrics, message))
 }
 
 fn shared_target<'a>(
@@ -118,10 +133,16 @@ pub(crate) fn is_ambiguous(condition: &HorizontalPodAutoscalerCondition) -> bool
 
 fn pod_autoscaler_spec(
     spec: &HorizontalPodAutoscalerSpec,
-    source: &HpaMetricSource<'_>,
+    source: Option<&HpaMetricSource<'_>>,
     annotations: &HpaAnnotations,
 ) -> Result<PodAutoscalerSpec, HpaProblem> {
-    let (metric, target) = source.name_and_target()?;
+    let (scaler, metric, target, service) = match source {
+        Some(source) => {
+            let (metric, target) = source.name_and_target()?;
+            (Scaler::Hpa, Some(metric), target, source.service()?)
+        }
+        None => (Scaler::Other, None, None, service_of_annotation(annotations)?),
+    };
     // The default of the Kubernetes API.
     let min_replicas = spec.min_replicas.unwrap_or(1);
     Ok(PodAutoscalerSpec {
@@ -130,9 +151,9 @@ fn pod_autoscaler_spec(
             kind: spec.scale_target_ref.kind.clone(),
             name: spec.scale_target_ref.name.clone(),
         },
-        scaler: Scaler::Hpa,
-        service: source.service()?,
-        metric: Some(metric),
+        scaler,
+        service,
+        metric,
         target,
         container_concurrency: annotations.container_concurrency,
         // By the annotation, which is copied.
@@ -142,6 +163,15 @@ fn pod_autoscaler_spec(
         // With minReplicas: 0 the HPA itself writes 0: requests must be held and wake the workload
         // then.
         scale_to_zero: annotations.scale_to_zero || min_replicas == 0,
+    })
+}
+
+fn service_of_annotation(annotations: &HpaAnnotations) -> Result<String, HpaProblem> {
+    annotations.service.clone().ok_or_else(|| {
+        let message = format!(
+            "no metric of the HPA names its Service; annotate the HPA with {SERVICE}: <Service name>"
+        );
+        HpaProblem::new(Reason::ServiceMissing, message)
     })
 }
 

@@ -121,6 +121,41 @@ fn reports_reason_of_each_problem() {
     assert_eq!(reason(with("/spec/metrics", json!([first, first]))), "MultipleMetrics");
 }
 
+/// An HPA on CPU that only wakes and goes to zero by Rouse.
+fn without_metric() -> Value {
+    let mut hpa = hpa();
+    hpa["spec"]["metrics"].as_array_mut().unwrap().truncate(1);
+    hpa["spec"]["behavior"] = Value::Null;
+    for (key, value) in [("metric", "none"), ("service", "web")] {
+        hpa["metadata"]["annotations"][format!("autoscaling.rouse.dev/{key}")] = json!(value);
+    }
+    hpa
+}
+
+#[test]
+fn accepts_hpa_on_its_own_metrics_if_annotated() {
+    let accepted = accepted(without_metric());
+    let spec = &accepted.spec;
+    assert_eq!((spec.scaler, spec.service.as_str(), spec.metric), (Scaler::Other, "web", None));
+    assert_eq!((spec.min_replicas, spec.max_replicas, spec.scale_to_zero), (Some(2), Some(50), true));
+    assert_eq!(accepted.advice, [], "the behavior is for its own metrics");
+    let (settings, _) = spec.settings(&AutoscalerConfig::default(), &accepted.annotations);
+    assert!(!spec.uses_learned_target(&settings));
+}
+
+#[test]
+fn hpa_on_its_own_metrics_names_its_service_and_has_no_metric_of_rouse() {
+    let mut unnamed = without_metric();
+    unnamed["metadata"]["annotations"]["autoscaling.rouse.dev/service"] = json!("");
+    assert_eq!(reason(unnamed), "ServiceMissing");
+    let mut both = hpa();
+    both["metadata"]["annotations"]["autoscaling.rouse.dev/metric"] = json!("none");
+    assert_eq!(reason(both), "MultipleMetrics");
+    let mut unannotated = without_metric();
+    unannotated["metadata"]["annotations"] = json!({"autoscaling.rouse.dev/service": "web"});
+    assert_eq!(reason(unannotated), "foreign");
+}
+
 #[test]
 fn reports_and_ignores_invalid_annotations() {
     let annotated = |key: &str, value: &str| accepted(with("/metadata/annotations", json!({key: value})));

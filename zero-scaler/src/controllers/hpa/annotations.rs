@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use autoscaler::contract::{CONTAINER_CONCURRENCY, GROUP, SCALE_TO_ZERO};
+use autoscaler::contract::{CONTAINER_CONCURRENCY, GROUP, METRIC, NO_METRIC, SCALE_TO_ZERO, SERVICE};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 
@@ -18,6 +18,10 @@ const MAX_CONTAINER_CONCURRENCY: u32 = 1000;
 #[derive(Debug, Default)]
 pub(super) struct HpaAnnotations {
     pub(super) scale_to_zero: bool,
+    /// Whether the HPA scales on its own metrics alone.
+    pub(super) is_without_metric: bool,
+    /// The Service that such an HPA names.
+    pub(super) service: Option<String>,
     /// 0 is no limit in the activators; the sidecars keep their own.
     pub(super) container_concurrency: u32,
     /// The invalid ones.
@@ -31,6 +35,9 @@ impl HpaAnnotations {
         let mut parsed = Self::default();
         parsed.scale_to_zero =
             parsed.parse(hpa, SCALE_TO_ZERO, "\"true\" or \"false\"", |text| text.parse().ok());
+        let text = |name| hpa.annotations().get(name).map(String::as_str);
+        parsed.is_without_metric = text(METRIC) == Some(NO_METRIC);
+        parsed.service = text(SERVICE).filter(|service| !service.is_empty()).map(str::to_owned);
         let range = format!("a number from 0 to {MAX_CONTAINER_CONCURRENCY}");
         parsed.container_concurrency = parsed.parse(hpa, CONTAINER_CONCURRENCY, &range, |text| {
             text.parse().ok().filter(|limit| *limit <= MAX_CONTAINER_CONCURRENCY)

@@ -3,7 +3,7 @@
 //! Combines the rules of crate `autoscaler`: the scale-to-zero sequence, the condition Active, the
 //! modes Proxy and Serve, and the writer of each size. The HPA writes sizes from 1 to N. The
 //! zero-scaler writes from and to zero, above the HPA's size in a panic, and every size of a
-//! workload without HPA (table in ARCHITECTURE.md).
+//! workload without HPA. Beside another autoscaler it writes only from and to zero (table in ARCHITECTURE.md).
 
 use std::time::Duration;
 
@@ -194,7 +194,9 @@ fn is_failing_open(observed: &ObservedWorkload) -> bool {
 }
 
 fn wake(observed: &ObservedWorkload, cause: WriteCause) -> SequencePosition {
-    let decided = observed.decision.as_ref().map_or(0, |d| size_above_zero(observed, d.desired));
+    // The decision is on a metric on which another autoscaler does not scale.
+    let decision = observed.decision.as_ref().filter(|_| observed.autoscaler.spec.scaler != Scaler::Other);
+    let decided = decision.map_or(0, |d| size_above_zero(observed, d.desired));
     let to = first_size(&observed.autoscaler, &observed.settings).max(decided);
     SequencePosition {
         wanted: Some(unsigned(to)),
@@ -223,7 +225,7 @@ fn write_above_zero(observed: &ObservedWorkload, scale: &Scale) -> Option<SizeTo
         (Scaler::Hpa, Some((to, true))) => {
             (to > scale.replicas).then_some(SizeToWrite { to, cause: WriteCause::Panic })
         }
-        (Scaler::Hpa, _) => None,
+        (Scaler::Hpa | Scaler::Other, _) => None,
     }
 }
 
@@ -363,7 +365,7 @@ fn bounds(observed: &ObservedWorkload) -> ScaleBounds {
     match observed.autoscaler.spec.scaler {
         Scaler::Direct => bounds,
         // The HPA writes sizes from 1 to N and has no initial size.
-        Scaler::Hpa => bounds.without_initial(),
+        Scaler::Hpa | Scaler::Other => bounds.without_initial(),
     }
 }
 

@@ -239,6 +239,17 @@ fn workload_that_left_zero_is_activating_despite_idle_decision() {
 }
 
 #[test]
+fn beside_another_autoscaler_writes_only_from_and_to_zero() {
+    let other = |observed| edited(observed, |autoscaler| autoscaler.spec.scaler = Scaler::Other);
+    let panicking = Decision { panicking: true, ..decision(4, None) };
+    let above_zero = ObservedWorkload { decision: Some(panicking), ..active() };
+    assert_eq!(decide(&other(above_zero), None).write, None);
+    let wanted = ObservedWorkload { decision: Some(decision(4, None)), ..at_zero() };
+    assert_eq!(decide(&other(wanted), None).write, write(1, WriteCause::Wanted));
+    assert_eq!(decide(&other(going()), Some(true)).write, write(0, WriteCause::Idle));
+}
+
+#[test]
 fn wakes_to_desired_size_within_bounds() {
     assert_eq!(
         decide(&ObservedWorkload { decision: Some(decision(0, Some(600))), ..at_zero() }, None).write,

@@ -262,8 +262,11 @@ fn probed_addresses(
 }
 
 fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaState> {
-    if autoscaler.spec.scaler == Scaler::Direct {
-        return None;
+    match autoscaler.spec.scaler {
+        Scaler::Direct => return None,
+        // Beside a PodAutoscaler of a user, the other autoscaler may be anything.
+        Scaler::Other if !is_of_hpa(autoscaler) => return None,
+        Scaler::Hpa | Scaler::Other => {}
     }
     if let Some(error) = context.cache.hpa_error(key) {
         let message =
@@ -285,7 +288,7 @@ fn hpa(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> Option<HpaSt
         HpaAcceptance::Rejected(problem) => HpaState::Rejected(problem),
         HpaAcceptance::Foreign => HpaState::Inactive(HpaProblem::new(
             Reason::NoMetric,
-            "the HPA of this name has no metric of Rouse; add one, or delete the PodAutoscaler",
+            "the HPA of this name has no metric of Rouse; add one, annotate it with metric: none, or delete the PodAutoscaler",
         )),
     })
 }

@@ -4,7 +4,8 @@
 //! `status.phase`, `reason` and `message` summarize the conditions ([`super::summary`]). Times are
 //! left out of all messages, because each change of the status is a write to the API server.
 
-use autoscaler::api::{PodAutoscalerStatus, Route, StartFailure, condition};
+use autoscaler::api::{PodAutoscalerStatus, Route, Scaler, StartFailure, condition};
+use autoscaler::contract::NO_METRIC;
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
 use autoscaler::routing::sks_mode::SksMode;
 use autoscaler::scaling::scale_to_zero::ActivePhase;
@@ -103,6 +104,9 @@ fn route(mode: SksMode) -> Route {
 /// targets.
 fn target(observed: &ObservedWorkload) -> Option<String> {
     let spec = &observed.autoscaler.spec;
+    if spec.scaler == Scaler::Other {
+        return Some(NO_METRIC.to_owned());
+    }
     let metric = spec.metric_name(&observed.settings).as_str();
     let value = milli_from_f64(spec.target(&observed.settings).ok()?.target)?;
     Some(format!("{metric}: {}", format_milli(value)))

@@ -63,6 +63,22 @@ async fn hpa_beside_user_written_podautoscaler_sizes_above_zero() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn beside_another_autoscaler_only_zero_is_left_and_reached() {
+    let mut scenario = Scenario::new(1);
+    scenario.cluster.user_written("Other");
+    scenario.until_serving().await;
+    scenario.decide_panic(8, 30.0);
+    scenario.settle().await;
+    assert_eq!(scenario.cluster.size(), 1);
+    scenario.until_at_zero().await;
+    scenario.decide(3, None);
+    scenario.until("the first size", |cluster| cluster.size() == 1).await;
+    scenario.until_serving().await;
+    assert_eq!(scenario.cluster.observed().sizes, [1, 0, 1]);
+    assert_eq!(scenario.cluster.observed().lost_requests, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn custom_resource_goes_to_zero_and_back() {
     let mut scenario = Scenario::new(1);
     scenario.cluster.scale_a_gadget();
