@@ -491,8 +491,26 @@ fn reports_annotation_to_learn_without_sidecar() {
 }
 
 #[test]
+fn learning_status_states_that_pods_have_no_sidecar() {
+    let learning = |observed: ObservedWorkload| {
+        let plan = decide(&observed, None);
+        status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None).learning
+    };
+    let learned = learning(without_sidecar(active())).unwrap();
+    assert_eq!(learned.phase.as_deref(), Some("Frozen(NoSidecar)"));
+    assert_eq!((learned.target(), learned.checkpoint, learned.updated), (None, None, None));
+    assert!(learned.message.unwrap().contains("set sidecar to \"true\""));
+    assert_eq!(learning(active()), None, "no report yet");
+    let mut off = without_sidecar(active());
+    off.settings.learn_target = LearnTarget::Off;
+    assert_eq!(learning(off), None);
+}
+
+#[test]
 fn status_is_stable_without_changes() {
-    for (observed, verification) in [(active(), None), (going(), Some(Ok(()))), (at_zero(), None)] {
+    for (observed, verification) in
+        [(active(), None), (going(), Some(Ok(()))), (at_zero(), None), (without_sidecar(active()), None)]
+    {
         let plan = decide(&observed, verification.as_ref().map(|p: &Result<(), PathError>| p.is_ok()));
         let first = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), verification.as_ref());
         let mut again = observed;
