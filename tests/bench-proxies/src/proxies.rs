@@ -52,7 +52,9 @@ impl Programs<'_> {
         let mut all = vec![nginx::proxy(self.peers), haproxy::proxy(self.peers, Protocol::Http1)];
         all.extend(self.envoy.map(|path| envoy::proxy(path, Protocol::Http1)));
         all.extend([queue_proxy::unlimited(self.queue_proxy), queue_proxy::limited(self.queue_proxy)]);
-        all.extend(self.activator.map(activator::proxy));
+        all.extend(
+            self.activator.iter().flat_map(|path| [activator::proxy(path), activator::without_sidecar(path)]),
+        );
         all.extend(self.baselines());
         all.extend(
             self.baseline_queue_proxy

@@ -5,13 +5,28 @@ use std::path::Path;
 
 use super::bounds::Bounds;
 use super::launch_site::LaunchSite;
+use super::nginx;
 use super::proxy::{Proxy, SOAKED_LIMIT, SoakedProxy};
+use super::queue_proxy;
 
 /// Close to nginx, so that the activator may stay in the path. `--held` measures its memory.
 const BOUNDS: Bounds = Bounds {
+    reference: nginx::NAME,
     rps: 0.9,
     cpu: 1.1,
-    p99: 1.0,
+    p99: Some(1.0),
+    added_p50: None,
+    idle_memory: None,
+    memory: None,
+    size: None,
+    start: None,
+};
+/// Close to the sidecar, because the activator replaces it for pods without one.
+const BOUNDS_WITHOUT_SIDECAR: Bounds = Bounds {
+    reference: queue_proxy::NAME,
+    rps: 0.95,
+    cpu: 1.1,
+    p99: None,
     added_p50: None,
     idle_memory: None,
     memory: None,
@@ -27,6 +42,13 @@ const WORKLOADS: &str = "workloads:
 
 pub(super) fn proxy(path: &Path) -> Proxy {
     Proxy::ours("activator", path, |site| arguments(site, WORKLOADS), &BOUNDS)
+}
+
+/// In front of pods without a sidecar, with the timeout that it applies by default.
+pub(super) fn without_sidecar(path: &Path) -> Proxy {
+    let arguments =
+        |site: &LaunchSite| arguments(site, &format!("{WORKLOADS}  sidecar: false\n  timeoutSeconds: 300\n"));
+    Proxy::ours("activator-without-sidecar", path, arguments, &BOUNDS_WITHOUT_SIDECAR)
 }
 
 pub(super) fn soaked(path: &Path) -> SoakedProxy {

@@ -5,13 +5,18 @@ use std::path::Path;
 
 use super::bounds::Bounds;
 use super::launch_site::LaunchSite;
+use super::nginx;
 use super::proxy::{Proxy, SOAKED_LIMIT, SoakedProxy};
+
+/// Without a limit.
+pub(super) const NAME: &str = "queue-proxy";
 
 /// At least as good as nginx, because the sidecar runs in every pod.
 const BOUNDS: Bounds = Bounds {
+    reference: nginx::NAME,
     rps: 1.0,
     cpu: 1.0,
-    p99: 0.9,
+    p99: Some(0.9),
     added_p50: Some(1.2),
     idle_memory: Some(8 << 20),
     memory: Some(24 << 20),
@@ -20,7 +25,7 @@ const BOUNDS: Bounds = Bounds {
 };
 
 pub(super) fn unlimited(path: &Path) -> Proxy {
-    Proxy::ours("queue-proxy", path, |site| Ok(arguments(site, 0)), &BOUNDS)
+    Proxy::ours(NAME, path, |site| Ok(arguments(site, 0)), &BOUNDS)
 }
 
 /// With 1000 connections, 100 requests are at the app and 900 wait in the queue, which has 1000

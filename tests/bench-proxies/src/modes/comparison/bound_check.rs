@@ -54,20 +54,27 @@ pub(crate) fn all(
 impl BoundChecker<'_> {
     fn speed(&mut self, bounds: &Bounds) {
         for &connections in self.connections {
-            let of =
-                |load, figure: fn(&Sample) -> f64| self.results.ratio(self.proxy, connections, load, figure);
+            let of = |load, figure: fn(&Sample) -> f64| {
+                self.results.ratio(self.proxy, bounds.reference, connections, load, figure)
+            };
             let rps = of(Load::Saturating, |sample| sample.rps);
             let cpu = of(Load::Saturating, |sample| sample.cpu);
             let p99 = of(Load::Fixed, |sample| sample.p99);
             let at = |figure: &str| format!("{figure}, {}", table::connections(connections));
-            self.ratio(&at("requests per second"), rps, bounds.rps, |found, bound| found >= bound);
-            self.ratio(&at("CPU per request"), cpu, bounds.cpu, |found, bound| found <= bound);
+            self.ratio(&at("requests per second"), rps, (bounds.rps, bounds.reference), |found, bound| {
+                found >= bound
+            });
+            self.ratio(&at("CPU per request"), cpu, (bounds.cpu, bounds.reference), |found, bound| {
+                found <= bound
+            });
             let figure = format!("p99 at {:.0} % load", FIXED_LOAD * 100.0);
-            self.ratio(&at(&figure), p99, bounds.p99, |found, bound| found <= bound);
+            if let Some(bound) = bounds.p99 {
+                self.ratio(&at(&figure), p99, (bound, bounds.reference), |found, bound| found <= bound);
+            }
         }
         if let Some(bound) = bounds.added_p50 {
             let added = self.results.added_ratio(self.proxy, 1, Load::Saturating, |sample| sample.p50);
-            self.ratio("added p50, 1 connection", added, bound, |found, bound| found <= bound);
+            self.ratio("added p50, 1 connection", added, (bound, REFERENCE), |found, bound| found <= bound);
         }
         let lost = self.results.lost(self.proxy);
         self.add("requests lost", lost == 0.0, "0".to_owned(), format!("{lost}"));
@@ -92,14 +99,20 @@ impl BoundChecker<'_> {
         }
     }
 
-    /// A figure without measurements misses its bound.
-    fn ratio(&mut self, figure: &str, found: Option<Summary>, bound: f64, meets: fn(f64, f64) -> bool) {
+    /// A figure without measurements misses its bound, which is a multiple of the reference's.
+    fn ratio(
+        &mut self,
+        figure: &str,
+        found: Option<Summary>,
+        (bound, reference): (f64, &'static str),
+        meets: fn(f64, f64) -> bool,
+    ) {
         let sign = if meets(bound + 1.0, bound) { '≥' } else { '≤' };
         let met = found.is_some_and(|found| meets(found.median, bound));
         let measured = found.map_or("not measured".to_owned(), |found| {
             format!("{:.2} ({:.2} to {:.2})", found.median, found.least, found.greatest)
         });
-        self.add(figure, met, format!("{sign} {bound:.2} × {REFERENCE}"), measured);
+        self.add(figure, met, format!("{sign} {bound:.2} × {reference}"), measured);
     }
 
     fn bytes(&mut self, figure: &str, found: Option<Summary>, bound: Option<u64>) {
@@ -120,9 +133,10 @@ mod tests {
     use crate::modes::comparison::results::DIRECT;
 
     const BOUNDS: Bounds = Bounds {
+        reference: REFERENCE,
         rps: 1.0,
         cpu: 1.0,
-        p99: 0.9,
+        p99: Some(0.9),
         added_p50: Some(1.2),
         idle_memory: Some(8 << 20),
         memory: None,

@@ -46,8 +46,9 @@ fn speed(proxies: &[Proxy], results: &Results, connections: usize, load: Load) -
     let mut table = Table::new(&headings);
     for name in std::iter::once(DIRECT).chain(proxies.iter().map(|proxy| proxy.name)) {
         let figure = |figure| results.figure(name, connections, load, figure);
-        let ratio =
-            |figure| (name != DIRECT).then(|| results.ratio(name, connections, load, figure)).flatten();
+        let ratio = |figure| {
+            (name != DIRECT).then(|| results.ratio(name, REFERENCE, connections, load, figure)).flatten()
+        };
         let cpu = figure(|sample: &Sample| sample.cpu).filter(|_| name != DIRECT);
         table.row(vec![
             name.to_owned(),

@@ -113,16 +113,17 @@ impl Results {
         Summary::of(self.of(proxy, connections, load).iter().map(figure))
     }
 
-    /// The figure as a ratio to the reference's, round by round.
+    /// The figure as a ratio to that of `reference`, round by round.
     pub(crate) fn ratio(
         &self,
         proxy: &'static str,
+        reference: &'static str,
         connections: usize,
         load: Load,
         figure: fn(&Sample) -> f64,
     ) -> Option<Summary> {
         let ours = self.of(proxy, connections, load).iter().map(figure);
-        let theirs = self.of(REFERENCE, connections, load).iter().map(figure);
+        let theirs = self.of(reference, connections, load).iter().map(figure);
         Summary::of(ours.zip(theirs).map(|(ours, theirs)| ours / theirs))
     }
 
@@ -167,9 +168,9 @@ mod tests {
     #[test]
     fn computes_ratios_within_each_round() {
         let results = results(&[(REFERENCE, [10.0, 30.0, 11.0]), ("ours", [5.0, 15.0, 11.0])]);
-        let ratio = results.ratio("ours", 1, Load::Saturating, |sample| sample.p50).unwrap();
+        let ratio = results.ratio("ours", REFERENCE, 1, Load::Saturating, |sample| sample.p50).unwrap();
         assert_eq!(ratio, Summary { median: 0.5, least: 0.5, greatest: 1.0 });
-        assert_eq!(results.ratio("ours", 64, Load::Saturating, |sample| sample.p50), None);
+        assert_eq!(results.ratio("ours", REFERENCE, 64, Load::Saturating, |sample| sample.p50), None);
     }
 
     #[test]
