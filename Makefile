@@ -206,14 +206,14 @@ test-system: images cluster-ready ## Run the system tests on a cluster of their 
 	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 4; \
 	  test "$$USE_EXISTING_CLUSTER" = true || $(CARGO_TARGET_DIR)/debug/hostile --short'
 
-# A minute for each attack on each part. Unoptimized, because the load comes from a pod.
+# A minute for each attack. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile
-test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (50 minutes; ARGS=--short for 2)
+test-hostile: images cluster-ready ## Attack every port on a cluster while a victim has load (20 minutes; ARGS=--short for 2)
 	$(LINTING_CARGO) build $(ALL) --bin hostile
 	tests/system/on-cluster rouse-hostile -- $(CARGO_TARGET_DIR)/debug/hostile $(ARGS)
 
 .PHONY: test-hostile-short
-test-hostile-short: ## Attack all ports at once, each attack for some seconds
+test-hostile-short: ## The same by fewer connections, each attack for some seconds
 	@$(MAKE) test-hostile ARGS=--short
 
 # With the HPA at its stock period. ARGS=--help lists the scenarios and their lengths. Killed containers start again at once. The node

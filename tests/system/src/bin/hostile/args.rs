@@ -8,7 +8,7 @@ use hostile::Attack;
 /// Attacks on every port of an installation, with bounds on what a victim notices.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Attack all parts at once, for a few seconds
+    /// Attack by fewer connections, for a few seconds
     #[arg(long)]
     pub(crate) short: bool,
     /// Seconds of each attack; by default 60, or 5 with --short

@@ -1,8 +1,8 @@
 //! `make test-hostile`: a pod without credentials attacks every port of every part, while a victim
 //! has a steady load and workloads at zero are woken.
 //!
-//! Each line of the result is one attack on all ports of one part at once, for a minute; with
-//! `--short` on all ports of all parts, for some seconds. A line meets its bounds when no request of the victim
+//! Each line of the result is one attack on all its ports at once, for a minute; with `--short` by
+//! fewer connections, for some seconds. A line meets its bounds when no request of the victim
 //! failed, wakes were at most twice as slow as before (eight times with `--short`), no container of
 //! Rouse restarted, and each stayed within its memory limit. The exit code is not zero when a bound
 //! is missed.
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use hostile::{Attack, AttackCommand};
+use hostile::AttackCommand;
 use kube::Client;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::cluster::{installation, network_policies};
@@ -36,7 +36,7 @@ use crate::attacker::Attacker;
 use crate::containers::Containers;
 use crate::outcome::Outcome;
 use crate::sleepers::Sleepers;
-use crate::table::{Port, TABLE};
+use crate::table::{Row, TABLE};
 use crate::victim::Victim;
 
 /// Time for all components to become available.
@@ -84,25 +84,13 @@ async fn attack_all(args: &Args, client: Client) -> Result<Vec<Outcome>> {
     let mut scene = Scene::prepare(client, args.strength()).await?;
     let mut outcomes = Vec::new();
     for row in TABLE.iter().filter(|row| args.selects(row.attack)) {
-        for ports in row.ports.chunk_by(|one, next| args.short || one.part == next.part) {
-            let outcome = scene.attack(row.attack, ports).await.with_context(|| name(row.attack, ports))?;
-            println!("{outcome}");
-            outcomes.push(outcome);
-        }
+        let outcome = scene.attack(row).await.with_context(|| row.to_string())?;
+        println!("{outcome}");
+        outcomes.push(outcome);
     }
     scene.attacker.remove().await?;
     scene.namespace.delete().await?;
     Ok(outcomes)
-}
-
-fn name(attack: Attack, ports: &[Port]) -> String {
-    match ports {
-        [port] => format!("{attack} {port}"),
-        [first, rest @ ..] if rest.iter().all(|port| port.part == first.part) => {
-            format!("{attack} {}, {} ports", first.part, ports.len())
-        }
-        ports => format!("{attack}, {} ports", ports.len()),
-    }
 }
 
 // === impl Scene ===
@@ -121,17 +109,16 @@ impl Scene {
         Ok(Self { namespace, attacker, victim, sleepers, wake_before, strength })
     }
 
-    /// Attacks these ports at once.
-    async fn attack(&mut self, attack: Attack, ports: &[Port]) -> Result<Outcome> {
+    async fn attack(&mut self, row: &Row) -> Result<Outcome> {
         self.sleepers.until_next_at_zero(&self.namespace).await?;
         let before = Containers::read(&self.namespace).await?;
-        let running = self.attacker.attack(self.commands(attack, ports).await?);
+        let running = self.attacker.attack(self.commands(row).await?);
         let wake = self.wakes_until(Instant::now() + self.strength.duration).await;
         let report = running.finish().await?;
         let noticed = self.victim.noticed().await?;
         let after = Containers::read(&self.namespace).await?;
         Ok(Outcome {
-            name: name(attack, ports),
+            name: row.to_string(),
             report,
             noticed,
             wake: wake.map(|ms| ms / self.wake_before),
@@ -142,9 +129,10 @@ impl Scene {
     }
 
     /// One command for each address of each port.
-    async fn commands(&self, attack: Attack, ports: &[Port]) -> Result<Vec<AttackCommand>> {
+    async fn commands(&self, row: &Row) -> Result<Vec<AttackCommand>> {
+        let attack = row.attack;
         let mut commands = Vec::new();
-        for port in ports {
+        for port in row.ports {
             for target in targets::addresses(*port, &self.namespace, victim::NAME).await? {
                 commands.push(AttackCommand {
                     attack,
