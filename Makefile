@@ -75,10 +75,10 @@ test: ## Run all tests and checks, and print how long each took
 lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
 	cargo fmt --all --check
 	$(LINTING_CARGO) test $(ALL) --all-targets --no-run
-	@test -z "$$(gofmt -l tests/cluster tests/chart | tee /dev/stderr)"
+	@test -z "$$(gofmt -l tests/cluster chart/tests | tee /dev/stderr)"
 	cd tests/cluster && go vet ./...
 	cd tests/cluster/policies && go vet ./...
-	cd tests/chart && go vet ./...
+	cd chart/tests && go vet ./...
 
 .PHONY: module-graph
 module-graph: ## Print which module uses which, and fail on an import cycle or a crowded folder
@@ -126,14 +126,14 @@ $(H2SPEC): tests/conformance/h2spec/go.mod
 .PHONY: test-chart
 test-chart: export HELM := $(HELM)
 test-chart: $(HELM) ## Test the chart: it equals deploy/, each value has its effect, its choices fit the cluster
-	cd tests/chart && go test ./...
+	cd chart/tests && go test ./...
 
 # The program of the module that the tests use as a library, so that it is compiled once.
 .PHONY: helm
 helm: $(HELM) ## Build Helm
-$(HELM): tests/chart/go.mod
+$(HELM): chart/tests/go.mod
 	@mkdir -p $(dir $@)
-	cd tests/chart && go build -o $@ helm.sh/helm/v4/cmd/helm
+	cd chart/tests && go build -o $@ helm.sh/helm/v4/cmd/helm
 
 .PHONY: bench
 bench: ## Measure the cost of a report, a decision and a request, and check the bounds
@@ -240,7 +240,7 @@ crds: ## Write deploy/crds.yaml from the Rust types
 
 .PHONY: chart
 chart: ## Write the chart's templates from deploy/; test-chart compares them
-	cd tests/chart && go run ./generate $(CURDIR)
+	cd chart/tests && go run ./generate $(CURDIR)
 
 # A test that test-unit runs as well, so no further binary is built.
 .PHONY: check-reference

@@ -12,7 +12,7 @@ use serde_yaml_ng::Value;
 /// The ports that the activators lease: no container declares them.
 const LEASED: RangeInclusive<u64> = 20_000..=29_999;
 
-/// All objects of `deploy`, by file. Its components are compared with the chart in `tests/chart`.
+/// All objects of `deploy`, by file. Its components are compared with the chart in `chart/tests`.
 fn manifests() -> BTreeMap<String, Vec<Value>> {
     let entries = std::fs::read_dir(root().join("deploy")).unwrap().map(|entry| entry.unwrap().path());
     let files = entries.filter(|path| path.is_file());

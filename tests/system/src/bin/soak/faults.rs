@@ -24,7 +24,7 @@ use system_tests::workloads::workload::replicas;
 use tokio::time::{Instant, sleep};
 
 use self::injection::{Injection, REST};
-use self::kills::{FailuresByKill, VICTIMS};
+use self::kills::{ACTIVATOR, FailuresByKill, VICTIMS};
 use self::load::{Cycles, FailedRequest};
 use self::usage::Usage;
 use crate::args::{FaultKind, Lengths};
@@ -35,7 +35,6 @@ const SETTLED: Duration = Duration::from_secs(30);
 const UP: Duration = Duration::from_secs(120);
 /// Half of them have requests at a time: 200 a second.
 const WORKLOADS: usize = 20;
-const ACTIVATOR: &str = "activator";
 /// Time after the kill of an activator in which new connections may fail: until it has left the
 /// slices and kube-proxy has followed.
 const OUTAGE: Duration = Duration::from_secs(1);

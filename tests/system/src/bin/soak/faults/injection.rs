@@ -15,10 +15,10 @@ use system_tests::cluster::namespace::{TestNamespace, is_ready};
 use system_tests::timeline::now_ms;
 use tokio::time::{Instant, sleep};
 
-use super::kills::{self, Kill, VICTIMS};
+use super::kills::{self, ACTIVATOR, Kill, VICTIMS};
 use super::load::{Cycles, FailedRequest};
 use super::network::{self, NetworkFault};
-use super::{ACTIVATOR, UP, clock, disk};
+use super::{clock, disk};
 use crate::args::FaultKind;
 
 /// After a fault, before the next one. Failures in it belong to the fault.
@@ -34,6 +34,8 @@ const WITHOUT_API_SERVER: Duration = Duration::from_secs(120);
 const IN_CACHES: Duration = Duration::from_secs(3);
 /// Seconds by which a clock is stepped: more than a Lease, a window or a token's renewal.
 const CLOCK_STEP: i32 = 3600;
+/// Time for all components to become available.
+const UP: Duration = Duration::from_secs(120);
 const ADAPTER: &str = "metrics-adapter";
 
 /// A fault that was.

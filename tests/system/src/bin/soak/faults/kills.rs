@@ -16,9 +16,10 @@ use system_tests::timeline::now_ms;
 
 use super::load::FailedRequest;
 
+pub(super) const ACTIVATOR: &str = "activator";
 pub(super) const APP: &str = "sample-app";
 /// What is killed in turn: the parts of the installation, and processes of a workload's pod.
-pub(super) const VICTIMS: [&str; 5] = ["metrics-adapter", "zero-scaler", "activator", QUEUE_PROXY, APP];
+pub(super) const VICTIMS: [&str; 5] = ["metrics-adapter", "zero-scaler", ACTIVATOR, QUEUE_PROXY, APP];
 /// Replicas of a part. One is killed only while all are ready, so that one is left.
 const REPLICAS: usize = 2;
 /// Time after a kill in which failures are ascribed to it, in milliseconds. Less than from one kill

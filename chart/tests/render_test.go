@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	chartFolder = "../../chart"
+	chartFolder = ".."
 	deploy      = "../../deploy"
 )
 
