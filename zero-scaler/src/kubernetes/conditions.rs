@@ -72,6 +72,9 @@ pub fn of(autoscaler: &PodAutoscaler) -> &[Condition] {
 }
 
 /// Sets one condition in the list.
+///
+/// A time of change that is ahead of `now` was written by a process with another clock. It is
+/// replaced, because the scale-to-zero sequence would wait until then.
 pub fn set(
     conditions: &mut Vec<Condition>,
     r#type: &str,
@@ -82,7 +85,7 @@ pub fn set(
     let status = content.status.to_string();
     let since = conditions
         .iter()
-        .find(|c| c.type_ == r#type && c.status == status)
+        .find(|c| c.type_ == r#type && c.status == status && c.last_transition_time.0 <= now)
         .map_or_else(|| Time(whole_seconds(now)), |c| c.last_transition_time.clone());
     conditions.retain(|c| c.type_ != r#type);
     conditions.push(Condition {
@@ -136,5 +139,14 @@ mod tests {
         assert_eq!((since(&conditions[0]), conditions.len()), (30_000, 1));
         assert!(is_true(&conditions, "Ready"));
         assert!(!is_true(&conditions, "Active"));
+    }
+
+    #[test]
+    fn transition_time_ahead_of_the_clock_is_replaced() {
+        let mut conditions = Vec::new();
+        for (now, expected) in [(3600, 3600), (10, 10), (20, 10)] {
+            set(&mut conditions, "Ready", ConditionContent::yes(Reason::PodsReady, ""), None, at(now));
+            assert_eq!(since(&conditions[0]), expected * 1000);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A process may crash after any of its writes. Its successor must reach the same final state,
 //! without a lost request on the way.
 
-use crate::harness::cluster::AUTOSCALER;
+use crate::harness::cluster::{AUTOSCALER, SERVERLESS_SERVICE};
 use crate::harness::scenario::Scenario;
 
 /// Runs the scenario without a crash, and once for each of its writes with a crash after it.
@@ -81,4 +81,21 @@ async fn direct_scaler_survives_crash_after_any_write() {
         scenario.full_cycle().await;
     };
     crash_at_each_write(direct, run, &[1, 4, 1, 0, 2]).await;
+}
+
+/// The times of conditions are the clock of the scale-to-zero sequence.
+#[tokio::test(start_paused = true)]
+async fn workload_goes_to_zero_after_a_process_with_its_clock_ahead() {
+    let mut scenario = Scenario::new(1);
+    scenario.until_serving().await;
+    for object in [AUTOSCALER, SERVERLESS_SERVICE] {
+        scenario.cluster.edit(object, |object| {
+            for condition in object["status"]["conditions"].as_array_mut().unwrap() {
+                condition["lastTransitionTime"] = "2999-01-01T00:00:00Z".into();
+            }
+        });
+    }
+    scenario.restart();
+    scenario.until_at_zero().await;
+    assert_eq!(scenario.cluster.observed().sizes, [1, 0]);
 }
