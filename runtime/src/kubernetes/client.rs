@@ -1,6 +1,6 @@
 //! The client of the Kubernetes API.
 //!
-//! An API server whose node is lost, or that a network cuts off, closes no connection. A watch then
+//! An API server on a lost node, or cut off by the network, closes no connection. A watch then
 //! waits for events that never come, and a request for the kernel's retransmissions. So the kernel
 //! probes silent connections and gives up those without an acknowledgement, as client-go does by
 //! PING frames. Else activators would see new pods up to five minutes after the API server is back.

@@ -1,4 +1,4 @@
-//! The processes of containers, on a cluster whose nodes are this machine.
+//! The processes of containers, on a cluster with its nodes on this machine.
 
 use std::fs;
 
