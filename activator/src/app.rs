@@ -31,8 +31,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::args::{Args, Limits};
 use crate::fallback_waker::{FallbackWaker, StrandedQuery};
-use crate::memory::budget::MemoryBudget;
-use crate::memory::{estimates, limit};
 use crate::metrics::Metrics;
 use crate::pods::forwarder::Forwarder;
 use crate::queue::context::ThrottlerContext;
@@ -45,6 +43,8 @@ use crate::requests::tcp_probes::TcpProbes;
 use crate::slots::slot_exchange::{self, SlotExchangeConfig};
 use crate::throttler::Throttler;
 use crate::workloads::{ClusterChange, Namespaces, file, kubernetes};
+use proxy::memory::budget::MemoryBudget;
+use proxy::memory::{estimates, limit};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
 const CHANGES: usize = 1024;

@@ -17,7 +17,6 @@
 pub mod app;
 pub mod args;
 pub mod fallback_waker;
-pub mod memory;
 pub mod metrics;
 pub mod pods;
 pub mod queue;

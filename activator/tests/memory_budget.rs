@@ -9,12 +9,12 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use activator::args::Limits;
-use activator::memory::estimates::{CONNECTION_BYTES, STREAM_BYTES};
 use autoscaler::Protocol;
 use bytes::Bytes;
 use futures::future::select_all;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use proxy::memory::estimates::{CONNECTION_BYTES, STREAM_BYTES};
 use support::pod::FakePod;
 use support::upgrade::read_head;
 use support::{Harness, LIMITS, eventually, http2_client, within};

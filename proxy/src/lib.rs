@@ -14,6 +14,7 @@ pub mod gateway;
 pub mod health_checks;
 pub mod incoming_body;
 pub mod listener;
+pub mod memory;
 pub mod server;
 pub mod tcp;
 pub mod timeouts;

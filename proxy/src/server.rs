@@ -100,12 +100,12 @@ pub async fn serve(
 }
 
 /// As [`serve`], on `workers`. `service` makes the request handler of a connection from the state
-/// of its worker and the connection's guard. `admit` returns that guard; without it, the connection
-/// is closed.
+/// of its worker and the connection's guard. `admit` returns that guard from the connection's
+/// addresses; without it, the connection is closed.
 pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: ConnectionGuard>(
     workers: &Workers<T>,
     listener: TcpListener,
-    admit: impl Fn() -> Option<G> + Send,
+    admit: impl Fn(&ConnectionAddresses) -> Option<G> + Send,
     service: impl Fn(Arc<T>, &G) -> S + Clone + Send + 'static,
     options: ServerOptions,
     stop: CancellationToken,
@@ -113,7 +113,7 @@ pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: Co
     let (acceptor, connections) =
         (Acceptor::new(listener, options.max_connections), Connections::new(options));
     while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
-        let Some(guard) = admit() else { continue };
+        let Some(guard) = admit(&accepted.connection) else { continue };
         let (open, service) = (connections.open(), service.clone());
         workers.dispatch(accepted, move |state, accepted| {
             let handler = service(state, &guard);
@@ -130,14 +130,14 @@ pub async fn serve_on_workers<T: Send + Sync + 'static, S: RequestHandler, G: Co
 pub async fn handle_on_workers<T: Send + Sync + 'static, F: Future<Output = ()> + Send, G: Send + 'static>(
     workers: &Workers<T>,
     listener: TcpListener,
-    admit: impl Fn() -> Option<G> + Send,
+    admit: impl Fn(&ConnectionAddresses) -> Option<G> + Send,
     handle: impl Fn(Arc<T>, AcceptedConnection) -> F + Clone + Send + 'static,
     options: ServerOptions,
     stop: CancellationToken,
 ) {
     let (acceptor, running) = (Acceptor::new(listener, options.max_connections), TaskTracker::new());
     while let Some(accepted) = stop.run_until_cancelled(acceptor.accept()).await {
-        let Some(guard) = admit() else { continue };
+        let Some(guard) = admit(&accepted.connection) else { continue };
         let (handle, running_token) = (handle.clone(), running.token());
         workers.dispatch(accepted, move |state, accepted| async move {
             handle(state, accepted).await;

@@ -13,6 +13,7 @@ use h2::Reason;
 use http::{Request, Response};
 use http_body_util::Full;
 use proxy::incoming_body::IncomingBody;
+use proxy::listener::ConnectionAddresses;
 use proxy::server::{ConnectionGuard, ServerOptions, serve_on_workers};
 use proxy::workers::Workers;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,7 +53,7 @@ impl Server {
         let (arrived, arrivals) = mpsc::channel(10);
         let admit = {
             let close = close.clone();
-            move || Some(Guard(close.clone()))
+            move |_: &ConnectionAddresses| Some(Guard(close.clone()))
         };
         let service = move |_: Arc<()>, _: &Guard| {
             let arrived = arrived.clone();

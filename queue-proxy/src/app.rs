@@ -15,8 +15,8 @@ use prometheus::Registry;
 use proxy::health_checks::HealthChecks;
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::{self, ConnectionAddresses};
+use proxy::memory::limit;
 use proxy::server::{self, ServerOptions};
-use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::RequestTimers;
 use proxy::workers::Workers;
 use runtime::server::{ConnectionError, ConnectionSlot, ServerLimits};
@@ -27,6 +27,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
+use crate::memory::ClientMemory;
 use crate::readiness::admin_endpoint::AdminEndpoint;
 use crate::readiness::app_probe::AppProbe;
 use crate::readiness::app_readiness::AppReadiness;
@@ -36,8 +37,9 @@ use crate::readiness::drain_waits::DrainWaits;
 use crate::readiness::pod_identity::PodIdentity;
 use crate::readiness::readiness_probe::ReadinessProbe;
 use crate::requests::app_connections::AppConnections;
+use crate::requests::client_connection::ClientConnection;
 use crate::requests::handler::Handler;
-use crate::stats::metrics::{self, Metrics, TcpMetrics};
+use crate::stats::metrics::{self, MemoryMetrics, Metrics, TcpMetrics};
 use crate::stats::request_counter::RequestCounter;
 use crate::stats::stats_endpoint::StatsEndpoint;
 use crate::tcp::tcp_proxy::{TcpProxy, TcpProxyParts};
@@ -80,6 +82,7 @@ struct Admission {
     counter: Arc<RequestCounter>,
     breaker: Breaker,
     availability: Availability,
+    memory: Arc<ClientMemory>,
 }
 
 /// Serves the connections of the traffic port.
@@ -141,7 +144,7 @@ impl App {
         match components.traffic {
             TrafficHandler::Http(admission) => {
                 let workers = Workers::start(handlers(&args, &admission))?;
-                tasks.spawn(serve_http(workers, traffic, options, close_traffic.clone()));
+                tasks.spawn(serve_http(workers, traffic, admission.memory, options, close_traffic.clone()));
             }
             TrafficHandler::Tcp(proxy) => {
                 // Tunnels wait on the admin port for a slot, all those of an activator with one
@@ -189,8 +192,14 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
     let availability = Availability::new(app.clone(), drain.clone());
     let identity = PodIdentity::new(args.pod_uid.clone());
-    let admission =
-        Admission { counter: counter.clone(), breaker: breaker.clone(), availability: availability.clone() };
+    let budget = args.memory_budget.unwrap_or_else(limit::default_budget);
+    let memory = Arc::new(ClientMemory::new(budget, MemoryMetrics::register(&registry)?));
+    let admission = Admission {
+        counter: counter.clone(),
+        breaker: breaker.clone(),
+        availability: availability.clone(),
+        memory,
+    };
     let tcp = match args.protocol {
         Protocol::Http => None,
         Protocol::Tcp => Some(tcp_proxy(args, &admission, TcpMetrics::register(&registry)?, stop)),
@@ -230,6 +239,7 @@ fn tcp_proxy(args: &Args, admission: &Admission, metrics: TcpMetrics, stop: &Can
         app: args.app_address(),
         idle_timeouts: args.idle_timeouts(),
         metrics,
+        memory: admission.memory.clone(),
         tunnels: Arc::new(Semaphore::new(args.max_connections.min(Semaphore::MAX_PERMITS))),
         stop: stop.clone(),
     })
@@ -257,17 +267,19 @@ fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 async fn serve_http(
     workers: Workers<Handler>,
     listener: TcpListener,
+    memory: Arc<ClientMemory>,
     options: ServerOptions,
     stop: CancellationToken,
 ) {
-    let service = |handler: Arc<Handler>, _: &()| {
+    let admit = |addresses: &ConnectionAddresses| ClientConnection::admit(&memory, addresses);
+    let service = |handler: Arc<Handler>, connection: &ClientConnection| {
+        let requests = connection.requests(handler);
         move |request: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {
-            let (handler, addresses) = (handler.clone(), addresses.clone());
-            let request = Box::new(request.map(RequestBody::from));
-            async move { Ok::<_, Infallible>(handler.handle(request, &addresses).await) }
+            let served = requests.serve(request, addresses);
+            async move { Ok::<_, Infallible>(served.await) }
         }
     };
-    server::serve_on_workers(&workers, listener, || Some(()), service, options, stop).await;
+    server::serve_on_workers(&workers, listener, admit, service, options, stop).await;
 }
 
 /// A failure is tolerated, because collectors fall back to HTTP.

@@ -127,6 +127,11 @@ pub struct Args {
     #[arg(long, env = "QUEUE_PROXY_MAX_CONNECTIONS", default_value_t = 65_536)]
     pub max_connections: usize,
 
+    /// Memory of all connections and requests together, in bytes. The default is three fifths of the
+    /// container's memory limit, or of 1 GiB without one.
+    #[arg(long, env = "QUEUE_PROXY_MEMORY_BUDGET", value_name = "BYTES")]
+    pub memory_budget: Option<u64>,
+
     /// Longest time until the head of a connection's next request is complete, including the idle
     /// time before it.
     #[arg(long, env = "QUEUE_PROXY_HEADER_TIMEOUT", default_value = "30s", value_parser = parse_duration)]

@@ -20,6 +20,7 @@
 
 pub mod app;
 pub mod args;
+mod memory;
 mod readiness;
 mod requests;
 mod start_drain;

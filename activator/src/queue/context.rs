@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::args::Limits;
-use crate::memory::budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::pods::forwarder::Forwarder;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
+use proxy::memory::budget::MemoryBudget;
 
 /// Shared by every [`WorkloadThrottler`](crate::queue::workload_throttler::WorkloadThrottler) of
 /// the process.

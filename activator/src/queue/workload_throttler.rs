@@ -22,9 +22,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::fallback_waker::StrandedWorkload;
-use crate::memory::budget::{BudgetExceeded, MemoryPermit, WorkloadAccount};
-use crate::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES};
-use crate::memory::open_connections::ConnectionPlace;
 use crate::metrics::workload::WorkloadMetrics;
 use crate::pods::pod_set::PodSet;
 use crate::pods::pod_starts::PodStarts;
@@ -40,6 +37,9 @@ use crate::slots::pod_slots::PodSlots;
 use crate::slots::slot_link::LinkId;
 use crate::slots::slot_peers::SlotPeers;
 use crate::workloads::{PodEndpoint, Workload};
+use proxy::memory::budget::{BudgetExceeded, MemoryAccount, MemoryPermit};
+use proxy::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES};
+use proxy::memory::open_connections::ConnectionPlace;
 
 /// One workload, with the requests that wait for it or run on it from this activator.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub struct WorkloadThrottler {
     /// pods.
     has_unprobed: AtomicBool,
     admission: watch::Sender<Admission>,
-    memory: Arc<WorkloadAccount>,
+    memory: Arc<MemoryAccount>,
     pod_starts: PodStarts,
     slow_wakes: SlowWakeReporter,
     timers: WorkloadTimers,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use proxy::server::ConnectionGuard;
 
-use crate::memory::budget::MemoryPermit;
-use crate::memory::open_connections::{ConnectionActivity, ConnectionPlace};
 use crate::queue::workload_throttler::WorkloadThrottler;
+use proxy::memory::budget::MemoryPermit;
+use proxy::memory::open_connections::{ConnectionActivity, ConnectionPlace};
 
 /// Counts the requests of a connection.
 pub type HttpActivity = ConnectionActivity<MemoryPermit>;

@@ -33,8 +33,6 @@ use proxy::timeouts::request_timer::RequestTimer;
 use proxy::timeouts::response_body::{self, TimedResponseBody};
 use tokio::time::Instant;
 
-use crate::memory::budget::MemoryPermit;
-use crate::memory::estimates::{held_bytes, request_bytes};
 use crate::pods::forwarder::{ForwardError, Forwarder};
 use crate::pods::held_body::HeldBody;
 use crate::pods::pod_tracker::PodTracker;
@@ -51,6 +49,8 @@ use crate::requests::health_check::{self, LocalBody};
 use crate::requests::http_connection::HttpConnection;
 use crate::requests::upgrade::Upgrade;
 use crate::workloads::LeasedPort;
+use proxy::memory::budget::MemoryPermit;
+use proxy::memory::estimates::{held_bytes, request_bytes};
 
 /// How often a request is sent again that a pod left unanswered, or refused as another one's: a
 /// request that crashes its pod must not crash them all.

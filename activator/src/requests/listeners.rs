@@ -202,7 +202,7 @@ async fn listen(
     };
     let admit = {
         let handler = handler.clone();
-        move || handler.admit_connection()
+        move |_: &ConnectionAddresses| handler.admit_connection()
     };
     let service = move |forwarder: Arc<Forwarder>, connection: &HttpConnection| {
         handler.connection_arrived();

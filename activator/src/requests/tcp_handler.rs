@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use proxy::listener::AcceptedConnection;
+use proxy::listener::{AcceptedConnection, ConnectionAddresses};
 use proxy::server::{self, ServerOptions};
 use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, peer_closed};
 use proxy::workers::Workers;
@@ -88,7 +88,7 @@ impl TcpHandler {
         let port =
             self.context.tcp_probes.open(self.lease.load().activator_port, self.workload.key().clone());
         let (port, until, workload) = (Arc::new(port), stop.clone(), self.workload.clone());
-        let admit = move || workload.admit_connection();
+        let admit = move |_: &ConnectionAddresses| workload.admit_connection();
         let carry = move |_: Arc<Forwarder>, accepted: AcceptedConnection| {
             let (handler, port, stop) = (self.clone(), port.clone(), stop.clone());
             async move {

@@ -67,7 +67,7 @@ impl AdminEndpoint {
         }
         match (request.method(), request.uri().path()) {
             (&Method::GET, TUNNEL_PATH) => {
-                self.open_tunnel(request, destination == Destination::Proxied).await
+                self.open_tunnel(request, peer, destination == Destination::Proxied).await
             }
             (&Method::GET | &Method::HEAD, "/ready") => {
                 readiness_response(self.availability.wait_until_available(READY_TIMEOUT).await)
@@ -85,9 +85,14 @@ impl AdminEndpoint {
         }
     }
 
-    async fn open_tunnel<B>(&self, request: Request<B>, proxied: bool) -> Response<Full<Bytes>> {
+    async fn open_tunnel<B>(
+        &self,
+        request: Request<B>,
+        client: IpAddr,
+        proxied: bool,
+    ) -> Response<Full<Bytes>> {
         let opened = match &self.tcp {
-            Some(tcp) => tcp.open_tunnel(request, proxied).await,
+            Some(tcp) => tcp.open_tunnel(request, client, proxied).await,
             None => Err(RequestError::AppUsesHttp),
         };
         opened.unwrap_or_else(RequestError::into_response)

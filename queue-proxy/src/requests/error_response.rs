@@ -7,6 +7,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use http_client::{InvalidResponse, NoFreeStream};
 use proxy::gateway::MalformedRequest;
+use proxy::memory::budget::BudgetExceeded;
 use proxy::timeouts::request_timer::TimeoutExceeded;
 
 use crate::readiness::availability::Unavailable;
@@ -21,6 +22,8 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 pub(crate) enum RequestError {
     #[error(transparent)]
     QueueFull(#[from] QueueFull),
+    #[error("the sidecar's memory budget of {} bytes is used up; raise its memory limit or run more pods", .0.bound)]
+    MemoryFull(BudgetExceeded),
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     #[error("the app refuses connections; check that it listens on the configured port")]
@@ -47,6 +50,12 @@ pub(crate) enum RequestError {
     TimedOut(#[from] TimeoutExceeded),
 }
 
+impl From<BudgetExceeded> for RequestError {
+    fn from(exceeded: BudgetExceeded) -> Self {
+        Self::MemoryFull(exceeded)
+    }
+}
+
 impl From<http_client::Error> for RequestError {
     fn from(error: http_client::Error) -> Self {
         match error {
@@ -68,6 +77,7 @@ impl RequestError {
                 StatusCode::BAD_REQUEST
             }
             Self::QueueFull(_)
+            | Self::MemoryFull(_)
             | Self::Unavailable(_)
             | Self::TooManyTunnels
             | Self::NoFreeStream(NoFreeStream::QueueFull) => StatusCode::SERVICE_UNAVAILABLE,

@@ -1,8 +1,8 @@
 //! Handler: serves one HTTP request.
 //!
 //! It refuses requests for another pod, answers probes, forwards health checks without counting
-//! them, and for every other request counts it, waits for a slot and for the app's start, and forwards it. The request counts until
-//! its response body has ended.
+//! them, and for every other request counts it, waits for a slot and for the app's start, and
+//! forwards it. The request counts until its response body has ended.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use http_client::ResponseBody;
 use proxy::gateway;
 use proxy::health_checks::HealthChecks;
 use proxy::listener::ConnectionAddresses;
+use proxy::memory::estimates::CONNECTION_BYTES;
 use proxy::server;
 use proxy::tcp;
 use proxy::timeouts::request_body::RequestBody;
@@ -27,6 +28,7 @@ use tokio::time::Instant;
 use super::app_connections::AppConnections;
 use super::error_response::RequestError;
 use super::forwarding::forward;
+use crate::memory::ClientAccount;
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::readiness::pod_identity::{Destination, PodIdentity};
 use crate::stats::request_counter::{InFlightRequest, RequestCounter};
@@ -34,7 +36,9 @@ use crate::stats::request_counter::{InFlightRequest, RequestCounter};
 const PROBE: HeaderName = HeaderName::from_static(contract::PROBE_HEADER);
 
 /// A response with the app's body, or with one of the sidecar's own.
-pub(crate) type HandlerResponse = Response<Either<TimedResponseBody<InFlightRequest>, Full<Bytes>>>;
+pub(crate) type HandlerResponse = Response<HandlerBody>;
+/// The body of such a response.
+pub(crate) type HandlerBody = Either<TimedResponseBody<InFlightRequest>, Full<Bytes>>;
 
 /// One worker's handler; the workers share counter, breaker and availability.
 #[derive(Debug)]
@@ -59,6 +63,7 @@ impl Handler {
         &self,
         request: Box<Request<RequestBody>>,
         addresses: &ConnectionAddresses,
+        memory: &ClientAccount,
     ) -> HandlerResponse {
         let version = request.version();
         let malformed = gateway::check_request(&request).err();
@@ -72,7 +77,7 @@ impl Handler {
         } else if self.health_checks.matches(request.headers()) {
             Box::pin(self.forward_uncounted(request, addresses)).await
         } else {
-            self.serve(request, addresses, destination == Destination::Proxied).await
+            self.serve(request, addresses, memory, destination == Destination::Proxied).await
         };
         if malformed.is_some() {
             server::close_connection(&mut response, version);
@@ -109,13 +114,19 @@ impl Handler {
         &self,
         mut request: Box<Request<RequestBody>>,
         addresses: &ConnectionAddresses,
+        memory: &ClientAccount,
         proxied: bool,
     ) -> HandlerResponse {
+        let is_upgrade = gateway::is_upgrade_request(&request);
+        // The connection ends for the server, and goes on as a tunnel.
+        let tunnel_memory = match memory.take_request(if is_upgrade { CONNECTION_BYTES } else { 0 }) {
+            Ok(permit) => permit,
+            Err(exceeded) => return error_response(exceeded.into()),
+        };
         let mut in_flight = self.counter.enter(proxied);
         let mut timer = self.timers.start(in_flight.arrived().into());
-        let client = gateway::is_upgrade_request(&request).then(|| hyper::upgrade::on(&mut *request));
+        let client = is_upgrade.then(|| hyper::upgrade::on(&mut *request));
         request.body_mut().report_to(timer.activity());
-        let is_upgrade = client.is_some();
         let forwarded =
             timer.within(pin!(self.admit_and_forward(request, addresses, is_upgrade, &mut in_flight))).await;
         let mut response = match forwarded {
@@ -128,7 +139,8 @@ impl Handler {
         in_flight.set_status(response.status());
         if let (Some(client), Some(app)) = (client, response.body_mut().take_switched()) {
             in_flight.leave_app();
-            tokio::spawn(tcp::relay_upgraded(client, app, in_flight, timer.idle_timeout()));
+            let held = (in_flight, tunnel_memory);
+            tokio::spawn(tcp::relay_upgraded(client, app, held, timer.idle_timeout()));
             return response.map(|_| Either::Right(Full::default()));
         }
         app_response(response, Some(in_flight), timer)
@@ -171,6 +183,6 @@ fn app_response(
     TimedResponseBody::wrap(response, in_flight, timer).map(Either::Left)
 }
 
-fn error_response(error: RequestError) -> HandlerResponse {
+pub(crate) fn error_response(error: RequestError) -> HandlerResponse {
     error.into_response().map(Either::Right)
 }

@@ -22,6 +22,17 @@ pub(crate) struct Metrics {
     queue_depth: IntGauge,
 }
 
+/// Metrics of a full memory budget.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryMetrics {
+    /// Connections that were closed at once.
+    pub(crate) refused_connections: IntCounter,
+    /// Requests that were rejected.
+    pub(crate) refused_requests: IntCounter,
+    /// Idle connections that were closed for others.
+    pub(crate) closed_idle_connections: IntCounter,
+}
+
 /// Metrics of connections to an app that does not use HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct TcpMetrics {
@@ -48,6 +59,7 @@ pub fn describe_metrics() -> Result<Vec<MetricDescription>, prometheus::Error> {
     let registry = Registry::new();
     Metrics::register(&registry)?;
     TcpMetrics::register(&registry)?;
+    MemoryMetrics::register(&registry)?;
     register_build_info(&registry)?;
     Ok(MetricDescription::of_registry(&registry))
 }
@@ -97,6 +109,27 @@ impl Metrics {
     pub(crate) fn sample(&self, in_flight: u64, queued: usize) {
         self.in_flight.set(i64::try_from(in_flight).unwrap_or(i64::MAX));
         self.queue_depth.set(i64::try_from(queued).unwrap_or(i64::MAX));
+    }
+}
+
+// === impl MemoryMetrics ===
+
+impl MemoryMetrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let memory_full = IntCounterVec::new(
+            Opts::new(
+                "rouse_queue_proxy_memory_full_total",
+                "Connections closed and requests rejected because the memory budget was full, by kind",
+            ),
+            &["kind"],
+        )?;
+        registry.register(Box::new(memory_full.clone()))?;
+        let of = |kind| memory_full.with_label_values(&[kind]);
+        Ok(Self {
+            refused_connections: of("connection"),
+            refused_requests: of("request"),
+            closed_idle_connections: of("idle_connection"),
+        })
     }
 }
 
@@ -186,6 +219,6 @@ mod tests {
         let of = |name: &str| described.iter().find(|metric| metric.name == name).unwrap();
         assert_eq!(of("rouse_queue_proxy_requests_total").labels, ["code_class"]);
         assert_eq!(of("rouse_queue_proxy_tcp_connections_total").labels, ["outcome"]);
-        assert_eq!(described.len(), 7);
+        assert_eq!(described.len(), 8);
     }
 }

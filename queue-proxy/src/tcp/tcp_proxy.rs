@@ -12,7 +12,7 @@
 //! cannot show that it comes through an activator, so activators open tunnels on the admin port.
 
 use std::future::{Future, pending};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use autoscaler::contract::TUNNEL_PROTOCOL;
@@ -22,7 +22,8 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper_util::rt::TokioIo;
-use proxy::listener::AcceptedConnection;
+use proxy::listener::{AcceptedConnection, ConnectionAddresses};
+use proxy::memory::estimates::CONNECTION_BYTES;
 use proxy::server::{self, ServerOptions};
 use proxy::tcp::{ConnectionOutcome, IdleTimeouts, TcpRelay, peer_closed};
 use proxy::workers::Workers;
@@ -32,6 +33,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::probe_filter::filter_probe;
+use crate::memory::ClientMemory;
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::requests::error_response::RequestError;
 use crate::stats::metrics::TcpMetrics;
@@ -50,6 +52,8 @@ pub(crate) struct TcpProxyParts {
     pub(crate) app: SocketAddr,
     pub(crate) idle_timeouts: IdleTimeouts,
     pub(crate) metrics: TcpMetrics,
+    /// Accounts of the clients.
+    pub(crate) memory: Arc<ClientMemory>,
     /// Bounds the tunnels; the listener bounds the connections of clients.
     pub(crate) tunnels: Arc<Semaphore>,
     /// Closes idle connections.
@@ -80,17 +84,19 @@ impl TcpProxy {
         Self(Arc::new(parts))
     }
 
-    /// Opens a tunnel; `proxied` if it is an activator's, which has counted it. The response switches protocols after the app has accepted
-    /// the connection.
+    /// Opens a tunnel for the client with this address; `proxied` if it is an activator's, which has
+    /// counted it. The response switches protocols after the app has accepted the connection.
     pub(crate) async fn open_tunnel<B>(
         &self,
         mut request: Request<B>,
+        client: IpAddr,
         proxied: bool,
     ) -> Result<Response<Full<Bytes>>, RequestError> {
         if request.headers().get(UPGRADE).is_none_or(|to| to != TUNNEL_PROTOCOL) {
             return Err(RequestError::NotATunnelRequest);
         }
-        let tunnel = self.0.tunnels.clone().try_acquire_owned().map_err(|_| RequestError::TooManyTunnels)?;
+        let place = self.0.tunnels.clone().try_acquire_owned().map_err(|_| RequestError::TooManyTunnels)?;
+        let tunnel = (place, self.0.memory.of_client(client).take_request(CONNECTION_BYTES)?);
         // When the activator closes the connection, hyper drops this future.
         let admitted = match self.0.admit(proxied, pending()).await {
             Ok(admitted) => admitted,
@@ -113,8 +119,12 @@ impl TcpProxy {
     /// at most the drain timeout of `options`.
     pub(crate) async fn serve(self, workers: Workers<()>, listener: TcpListener, options: ServerOptions) {
         let stop = self.0.stop.clone();
+        let memory = self.0.memory.clone();
+        let admit = |addresses: &ConnectionAddresses| {
+            memory.of_client(addresses.peer_ip()).take_connection(CONNECTION_BYTES)
+        };
         let handle = move |_: Arc<()>, accepted| self.clone().handle(accepted);
-        server::handle_on_workers(&workers, listener, || Some(()), handle, options, stop).await;
+        server::handle_on_workers(&workers, listener, admit, handle, options, stop).await;
     }
 
     async fn handle(self, accepted: AcceptedConnection) {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Takes of `bytes` each until one is refused.
-fn flood(account: &Arc<WorkloadAccount>, bytes: u64) -> Vec<MemoryPermit> {
+fn flood(account: &Arc<MemoryAccount>, bytes: u64) -> Vec<MemoryPermit> {
     std::iter::from_fn(|| account.take(bytes).ok()).collect()
 }
 
@@ -25,16 +25,16 @@ fn dropped_permit_is_available_again() {
 }
 
 #[test]
-fn namespace_takes_all_but_the_shares_of_others() {
+fn tenant_takes_all_but_the_shares_of_others() {
     let budget = MemoryBudget::new(100);
     let alone = budget.join("shop");
-    assert_eq!(flood(&alone, 1).len(), 75, "a quarter is free for the next namespace");
+    assert_eq!(flood(&alone, 1).len(), 75, "a quarter is free for the next tenant");
     let _other = budget.join("market");
     assert_eq!(flood(&alone, 1).len(), 66);
 }
 
 #[test]
-fn namespace_that_joins_a_full_budget_has_its_share() {
+fn tenant_that_joins_a_full_budget_has_its_share() {
     let budget = MemoryBudget::new(1200);
     let accounts: Vec<_> = (0..5).map(|number| budget.join(&number.to_string())).collect();
     let _floods: Vec<_> = accounts.iter().map(|account| flood(account, 1)).collect();
@@ -43,7 +43,7 @@ fn namespace_that_joins_a_full_budget_has_its_share() {
 }
 
 #[test]
-fn namespaces_that_flood_as_they_join_never_exceed_budget() {
+fn tenants_that_flood_as_they_join_never_exceed_budget() {
     let budget = MemoryBudget::new(1200);
     let mut floods = Vec::new();
     for number in 0..20 {
@@ -53,17 +53,17 @@ fn namespaces_that_flood_as_they_join_never_exceed_budget() {
 }
 
 #[test]
-fn namespace_with_many_workloads_leaves_another_its_share() {
+fn tenant_with_many_accounts_leaves_another_its_share() {
     let budget = MemoryBudget::new(120);
     let many: Vec<_> = (0..10).map(|_| budget.join("many")).collect();
     let single = budget.join("single");
     let floods: Vec<_> = many.iter().flat_map(|account| flood(account, 1)).collect();
-    assert_eq!(floods.len(), 80, "the share of the namespace, and the pool");
+    assert_eq!(floods.len(), 80, "the share of the tenant, and the pool");
     assert_eq!(flood(&single, 1).len(), 20);
 }
 
 #[test]
-fn namespace_counts_until_its_last_permit_is_dropped() {
+fn tenant_counts_until_its_last_permit_is_dropped() {
     let budget = MemoryBudget::new(120);
     let (gone, stays) = (budget.join("gone"), budget.join("stays"));
     let permit = gone.take(1).unwrap();
@@ -74,7 +74,7 @@ fn namespace_counts_until_its_last_permit_is_dropped() {
 }
 
 #[test]
-fn share_is_never_refused_while_threads_of_another_namespace_flood() {
+fn share_is_never_refused_while_threads_of_another_tenant_flood() {
     let budget = MemoryBudget::new(4000);
     let (large, small) = (budget.join("large"), budget.join("small"));
     thread::scope(|scope| {
@@ -90,7 +90,7 @@ fn share_is_never_refused_while_threads_of_another_namespace_flood() {
     assert_eq!(in_use(&budget), (0, 0));
 }
 
-fn admit(account: &Arc<WorkloadAccount>, count: usize) -> Vec<ConnectionPlace<MemoryPermit>> {
+fn admit(account: &Arc<MemoryAccount>, count: usize) -> Vec<ConnectionPlace<MemoryPermit>> {
     (0..count).map(|_| account.admit(10).unwrap()).collect()
 }
 
@@ -123,7 +123,7 @@ fn take_closes_as_many_idle_connections_as_it_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn full_budget_closes_no_connection_of_another_namespace() {
+async fn full_budget_closes_no_connection_of_another_tenant() {
     let budget = MemoryBudget::new(1200);
     let (first, second, other) = (budget.join("shop"), budget.join("shop"), budget.join("market"));
     // Shares of 100, 100 and 200 bytes; the rest is the pool.
@@ -165,7 +165,7 @@ proptest! {
         let (mut members, mut permits) = (vec![budget.join("0")], Vec::new());
         for step in steps {
             match step {
-                Step::Join(namespace) => members.push(budget.join(&namespace.to_string())),
+                Step::Join(tenant) => members.push(budget.join(&tenant.to_string())),
                 Step::Leave(member) if members.len() > 1 => drop(members.swap_remove(member % members.len())),
                 Step::Take(member, bytes) => permits.extend(members[member % members.len()].take(bytes)),
                 Step::Drop(permit) if !permits.is_empty() => drop(permits.swap_remove(permit % permits.len())),
@@ -178,18 +178,18 @@ proptest! {
         permits.clear();
         prop_assert_eq!(in_use(&budget), (0, 0));
         members.clear();
-        prop_assert!(budget.0.namespaces.lock().is_empty());
+        prop_assert!(budget.0.tenants.lock().is_empty());
         prop_assert_eq!(budget.join("0").share(), bound / 4);
     }
 
     #[test]
     fn take_within_share_succeeds_whatever_others_use(
         bound in 0..300u64,
-        namespaces in prop::collection::vec(0..4u8, 1..8),
+        tenants in prop::collection::vec(0..4u8, 1..8),
         steps in prop::collection::vec(step(), 0..300),
     ) {
         let budget = MemoryBudget::new(bound);
-        let members: Vec<_> = namespaces.iter().map(|name| budget.join(&name.to_string())).collect();
+        let members: Vec<_> = tenants.iter().map(|name| budget.join(&name.to_string())).collect();
         let mut permits = Vec::new();
         for step in steps {
             match step {

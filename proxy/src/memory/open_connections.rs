@@ -3,7 +3,7 @@
 //!
 //! A connection is idle while no request runs on it: before the first head is complete, and after
 //! each response. Otherwise clients that open connections and send nothing would keep all places of
-//! their workload for as long as the header timeout lets them.
+//! their account for as long as the header timeout lets them.
 //!
 //! Requests lock nothing: they change counters of their connection. Its position is that of an
 //! earlier use until a search comes across it and moves it. So a position is never later than the

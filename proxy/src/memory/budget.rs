@@ -1,22 +1,25 @@
-//! MemoryBudget: the bytes that the connections and requests of all workloads may take together.
+//! MemoryBudget: the bytes that all connections and requests of a process may take together.
 //!
-//! Half of the budget is reserved, in even shares for the namespaces and for one that is yet to
-//! come; the share of a namespace is divided evenly among its workloads. The other half is a pool,
-//! first come, first served. A namespace can thus use all but the shares of the others, one with
-//! many workloads has no larger share, and one that uses less than its share always gets a place.
+//! Tenants share it. In an activator a tenant is a namespace, with an account for each workload; in a
+//! sidecar it is the address of a client, with one account.
 //!
-//! Invariants: the permits never exceed the budget together. While no workload joins, each gets all
-//! that fits in its share, whatever others use. A workload that joins makes shares smaller, but
+//! Half of the budget is reserved, in even shares for the tenants and for one that is yet to come;
+//! the share of a tenant is divided evenly among its accounts. The other half is a pool, first come,
+//! first served. A tenant can thus use all but the shares of the others, one with many accounts has
+//! no larger share, and one that uses less than its share always gets a place.
+//!
+//! Invariants: the permits never exceed the budget together. While no account joins, each gets all
+//! that fits in its share, whatever others use. An account that joins makes shares smaller, but
 //! permits are not revoked: of several that join a full budget at once, all but the first may have
 //! to wait for permits to be dropped.
 //!
 //! Where the budget is full, HTTP connections without a request are closed to make room, those that
-//! are idle for the longest time first: of the workload those in its share, of all its namespace
-//! those in the pool. So clients that hold idle connections cannot keep others of their namespace
-//! out, and take nothing from other namespaces.
+//! are idle for the longest time first: of the account those in its share, of all its tenant those in
+//! the pool. So clients that hold idle connections cannot keep others of their tenant out, and take
+//! nothing from other tenants.
 //!
 //! Every connection and many requests take from it, so a take and a release change two counters
-//! each, and lock nothing. One lock is for workloads that join or leave; those of
+//! each, and lock nothing. One lock is for accounts that join or leave; those of
 //! [`OpenConnections`] are for connections that open or end.
 
 use std::collections::HashMap;
@@ -42,43 +45,43 @@ struct Ledger {
     taken: AtomicU64,
     /// Bytes of the permits from the pool.
     pooled: AtomicU64,
-    /// Number of `namespaces`.
-    namespace_count: AtomicU64,
-    namespaces: Mutex<HashMap<Box<str>, Arc<NamespaceAccount>>>,
+    /// Number of `tenants`.
+    tenant_count: AtomicU64,
+    tenants: Mutex<HashMap<Box<str>, Arc<TenantAccount>>>,
     /// Start of the times by which idle connections are compared.
     began: Instant,
 }
 
-/// What the workloads of a namespace have in common.
+/// What the accounts of a tenant have in common.
 #[derive(Debug)]
-struct NamespaceAccount {
-    /// Number of workloads in the namespace.
-    workloads: AtomicU64,
+struct TenantAccount {
+    /// Number of accounts of the tenant.
+    accounts: AtomicU64,
     /// Connections with permits from the pool.
     connections: Arc<OpenConnections<MemoryPermit>>,
 }
 
-/// What one workload takes of the budget.
+/// What one workload of an activator, or one client of a sidecar, takes of the budget.
 #[derive(Debug)]
-pub struct WorkloadAccount {
+pub struct MemoryAccount {
     ledger: Arc<Ledger>,
-    namespace_name: Box<str>,
-    namespace: Arc<NamespaceAccount>,
-    /// Bytes of the permits from the workload's share.
+    tenant_name: Box<str>,
+    tenant: Arc<TenantAccount>,
+    /// Bytes of the permits from the account's share.
     own: AtomicU64,
-    /// Connections with permits from the workload's share.
+    /// Connections with permits from the account's share.
     connections: Arc<OpenConnections<MemoryPermit>>,
 }
 
 /// Bytes of the budget, until dropped.
 #[derive(Debug)]
 pub struct MemoryPermit {
-    account: Arc<WorkloadAccount>,
+    account: Arc<MemoryAccount>,
     bytes: u64,
     is_pooled: bool,
 }
 
-/// The workload's share and the pool are used up.
+/// The account's share and the pool are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetExceeded {
     /// The bytes of the whole budget.
@@ -94,30 +97,30 @@ fn add_within(counter: &AtomicU64, bytes: u64, bound: u64) -> bool {
 // === impl MemoryBudget ===
 
 impl MemoryBudget {
-    /// A budget of so many bytes, without workloads.
+    /// A budget of so many bytes, without accounts.
     pub fn new(bound: u64) -> Self {
         Self(Arc::new(Ledger {
             bound,
             taken: AtomicU64::new(0),
             pooled: AtomicU64::new(0),
-            namespace_count: AtomicU64::new(0),
-            namespaces: Mutex::default(),
+            tenant_count: AtomicU64::new(0),
+            tenants: Mutex::default(),
             began: Instant::now(),
         }))
     }
 
-    /// Adds a workload of a namespace, until the account and its permits are dropped.
-    pub fn join(&self, namespace: &str) -> Arc<WorkloadAccount> {
+    /// Adds an account of a tenant, until it and its permits are dropped.
+    pub fn join(&self, tenant: &str) -> Arc<MemoryAccount> {
         let ledger = self.0.clone();
-        let mut namespaces = self.0.namespaces.lock();
-        let new = || Arc::new(NamespaceAccount::new(ledger.began));
-        let account = namespaces.entry(namespace.into()).or_insert_with(new).clone();
-        account.workloads.fetch_add(1, Ordering::Relaxed);
-        ledger.count(&namespaces);
-        drop(namespaces);
-        Arc::new(WorkloadAccount {
-            namespace_name: namespace.into(),
-            namespace: account,
+        let mut tenants = self.0.tenants.lock();
+        let new = || Arc::new(TenantAccount::new(ledger.began));
+        let account = tenants.entry(tenant.into()).or_insert_with(new).clone();
+        account.accounts.fetch_add(1, Ordering::Relaxed);
+        ledger.count(&tenants);
+        drop(tenants);
+        Arc::new(MemoryAccount {
+            tenant_name: tenant.into(),
+            tenant: account,
             own: AtomicU64::new(0),
             connections: OpenConnections::new(ledger.began),
             ledger,
@@ -132,33 +135,33 @@ impl Ledger {
         self.bound - self.bound / 2
     }
 
-    fn count(&self, namespaces: &HashMap<Box<str>, Arc<NamespaceAccount>>) {
-        self.namespace_count.store(namespaces.len() as u64, Ordering::Relaxed);
+    fn count(&self, tenants: &HashMap<Box<str>, Arc<TenantAccount>>) {
+        self.tenant_count.store(tenants.len() as u64, Ordering::Relaxed);
     }
 }
 
-// === impl NamespaceAccount ===
+// === impl TenantAccount ===
 
-impl NamespaceAccount {
+impl TenantAccount {
     fn new(began: Instant) -> Self {
-        Self { workloads: AtomicU64::new(0), connections: OpenConnections::new(began) }
+        Self { accounts: AtomicU64::new(0), connections: OpenConnections::new(began) }
     }
 }
 
-// === impl WorkloadAccount ===
+// === impl MemoryAccount ===
 
-impl WorkloadAccount {
+impl MemoryAccount {
     /// Takes the bytes of an HTTP connection, which may be closed while it is idle.
     ///
     /// # Errors
     /// As [`take`](Self::take).
     pub fn admit(self: &Arc<Self>, bytes: u64) -> Result<ConnectionPlace<MemoryPermit>, BudgetExceeded> {
         let permit = self.take(bytes)?;
-        let connections = if permit.is_pooled { &self.namespace.connections } else { &self.connections };
+        let connections = if permit.is_pooled { &self.tenant.connections } else { &self.connections };
         Ok(connections.add(permit))
     }
 
-    /// Takes bytes from the workload's share or, if they do not fit there, from the pool. Closes
+    /// Takes bytes from the account's share or, if they do not fit there, from the pool. Closes
     /// idle connections where they fit in neither.
     ///
     /// # Errors
@@ -180,7 +183,7 @@ impl WorkloadAccount {
         if is_pooled && !add_within(&ledger.pooled, bytes, ledger.pool()) {
             return Err(BudgetExceeded { bound: ledger.bound });
         }
-        // Fails only after workloads have joined: permits may then exceed the shares of today.
+        // Fails only after accounts have joined: permits may then exceed the shares of today.
         if !add_within(&ledger.taken, bytes, ledger.bound) {
             self.source(is_pooled).fetch_sub(bytes, Ordering::Release);
             return Err(BudgetExceeded { bound: ledger.bound });
@@ -189,19 +192,19 @@ impl WorkloadAccount {
     }
 
     /// Closes the connection that is idle for the longest time of those with bytes that this
-    /// workload may take.
+    /// account may take.
     fn close_idle_connection(&self) -> bool {
-        let lists = [&self.connections, &self.namespace.connections];
+        let lists = [&self.connections, &self.tenant.connections];
         let idle = lists.into_iter().filter_map(|list| Some((list.longest_idle()?, list)));
         let longest = idle.min_by_key(|(since, _)| *since);
         longest.is_some_and(|(_, list)| list.close_longest_idle())
     }
 
-    /// Bytes that are reserved for this workload.
+    /// Bytes that are reserved for this account.
     pub fn share(&self) -> u64 {
-        let namespaces = self.ledger.namespace_count.load(Ordering::Relaxed);
-        let workloads = self.namespace.workloads.load(Ordering::Relaxed).max(1);
-        self.ledger.bound / 2 / namespaces.saturating_add(1) / workloads
+        let tenants = self.ledger.tenant_count.load(Ordering::Relaxed);
+        let accounts = self.tenant.accounts.load(Ordering::Relaxed).max(1);
+        self.ledger.bound / 2 / tenants.saturating_add(1) / accounts
     }
 
     fn source(&self, is_pooled: bool) -> &AtomicU64 {
@@ -209,12 +212,12 @@ impl WorkloadAccount {
     }
 }
 
-impl Drop for WorkloadAccount {
+impl Drop for MemoryAccount {
     fn drop(&mut self) {
-        let mut namespaces = self.ledger.namespaces.lock();
-        if self.namespace.workloads.fetch_sub(1, Ordering::Relaxed) == 1 {
-            namespaces.remove(&self.namespace_name);
-            self.ledger.count(&namespaces);
+        let mut tenants = self.ledger.tenants.lock();
+        if self.tenant.accounts.fetch_sub(1, Ordering::Relaxed) == 1 {
+            tenants.remove(&self.tenant_name);
+            self.ledger.count(&tenants);
         }
     }
 }

@@ -7,14 +7,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The limit of a container that has none: that of deploy/activator.yaml.
+/// The limit of a container that has none: that of deploy/activator.yaml, and eight times that of a
+/// sidecar.
 const DEFAULT_LIMIT: u64 = 1 << 30;
 /// Without a limit, version 1 has the largest number of pages in bytes.
 const UNLIMITED: u64 = 1 << 62;
 
-/// The budget without a setting: three fifths of the limit. The rest is for 10,000 listeners (76 MiB,
-/// `make bench-held`), the objects of as many workloads, buffers of running requests, and the
-/// allocator.
+/// The budget without a setting: three fifths of the limit. The rest is for buffers of running
+/// requests and the allocator; in an activator also for 10,000 listeners (76 MiB, `make bench-held`)
+/// and the objects of as many workloads.
 pub fn default_budget() -> u64 {
     let limit = memory_limit(|path| fs::read_to_string(path).ok());
     tracing::info!(limit, "memory limit read");

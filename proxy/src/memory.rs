@@ -1,8 +1,8 @@
-//! Memory: one budget in bytes for the process, which namespaces share fairly.
+//! Memory: one budget in bytes for the process, which its tenants share fairly.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`budget`] | which workload may take how many bytes |
+//! | [`budget`] | which account may take how many bytes |
 //! | [`estimates`] | how many bytes a connection and a request take |
 //! | [`limit`] | how large the budget is, from the container's memory limit |
 //! | [`open_connections`] | which idle connection is closed when the budget is full |

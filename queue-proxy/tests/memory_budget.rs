@@ -1,0 +1,136 @@
+//! One memory budget for all clients: a client that takes all that it can ends neither the sidecar
+//! nor the requests of others.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod support;
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use proxy::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES, STREAM_BYTES};
+use support::app::TestApp;
+use support::{Sidecar, eventually, request, send, text, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+const FULL_FOR_CONNECTION: &str = "rouse_queue_proxy_memory_full_total{kind=\"connection\"}";
+const FULL_FOR_REQUEST: &str = "rouse_queue_proxy_memory_full_total{kind=\"request\"}";
+const CLOSED_IDLE: &str = "rouse_queue_proxy_memory_full_total{kind=\"idle_connection\"}";
+
+/// A budget of so many connections. One client has three quarters of it, or two thirds beside
+/// another one.
+fn budget(connections: u64) -> String {
+    format!("--memory-budget={}", connections * CONNECTION_BYTES)
+}
+
+/// A connection of another client than those of [`send`].
+async fn connect_from_other_address(to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    within(socket.connect(to)).await.unwrap()
+}
+
+async fn http2_from_other_address(to: SocketAddr) -> SendRequest<Full<Bytes>> {
+    let stream = TokioIo::new(connect_from_other_address(to).await);
+    let (sender, connection) = handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+fn http2_request(path: &str) -> Request<Full<Bytes>> {
+    request(&format!("http://web.example{path}"))
+}
+
+#[tokio::test]
+async fn client_with_many_streams_leaves_another_its_requests() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[&budget(48)]).await;
+    let sender = http2_from_other_address(sidecar.at.traffic).await;
+    // Beside the client of /wait's flood there is none yet: it has three quarters.
+    let fits = (36 * CONNECTION_BYTES - CONNECTION_BYTES - HTTP2_BYTES) / STREAM_BYTES;
+    let mut streams = JoinSet::new();
+    for _ in 0..fits + 20 {
+        let mut sender = sender.clone();
+        streams.spawn(async move { sender.send_request(http2_request("/wait")).await.unwrap() });
+    }
+    for _ in 0..20 {
+        let refused: Response<Incoming> = within(streams.join_next()).await.unwrap().unwrap();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.headers().contains_key("retry-after"));
+    }
+    assert!((sidecar.metric(FULL_FOR_REQUEST).await - 20.0).abs() < 0.5);
+    assert_eq!(text(within(sidecar.get("/")).await).await, "ok", "the other client has its share");
+
+    app.open(usize::try_from(fits).unwrap());
+    while let Some(response) = within(streams.join_next()).await {
+        assert_eq!(text(response.unwrap()).await, "waited");
+    }
+    let mut sender = sender;
+    let after = within(sender.send_request(http2_request("/"))).await.unwrap();
+    assert_eq!(after.status(), StatusCode::OK, "streams that ended take no memory");
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_for_new_ones() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[&budget(40)]).await;
+    let mut idle = Vec::new();
+    for _ in 0..60 {
+        idle.push(connect_from_other_address(sidecar.at.traffic).await);
+    }
+    eventually(async || sidecar.metric(CLOSED_IDLE).await >= 30.0).await;
+    let mut last = connect_from_other_address(sidecar.at.traffic).await;
+    within(last.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")).await.unwrap();
+    assert_eq!(within(last.read_u8()).await.unwrap(), b'H');
+}
+
+#[tokio::test]
+async fn client_with_many_connections_of_tcp_leaves_another_its_connection() {
+    let echo = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let app = echo.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        loop {
+            let (mut stream, _) = echo.accept().await.unwrap();
+            let _ = stream.write_all(b"hello").await;
+            open.push(stream);
+        }
+    });
+    let sidecar = Sidecar::start(app, &[&budget(40), "--protocol=tcp"]).await;
+    let mut flood = Vec::new();
+    for _ in 0..60 {
+        flood.push(connect_from_other_address(sidecar.at.traffic).await);
+    }
+    eventually(async || sidecar.metric(FULL_FOR_CONNECTION).await >= 30.0).await;
+    let mut other = within(TcpStream::connect(sidecar.at.traffic)).await.unwrap();
+    assert_eq!(within(other.read_u8()).await.unwrap(), b'h');
+}
+
+#[tokio::test]
+async fn tunnel_keeps_its_memory_until_it_closes() {
+    let app = TestApp::start().await;
+    // One connection and its tunnel fit in three quarters.
+    let sidecar = Sidecar::start(app.address, &[&budget(4)]).await;
+    let mut upgrade = request("/upgrade");
+    upgrade.headers_mut().insert("connection", "Upgrade".parse().unwrap());
+    upgrade.headers_mut().insert("upgrade", "echo".parse().unwrap());
+    let mut tunnels = Vec::new();
+    for _ in 0..3 {
+        let mut response = within(send(sidecar.at.traffic, upgrade.clone())).await;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            tunnels.push(within(hyper::upgrade::on(&mut response)).await.unwrap());
+        } else {
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+    }
+    assert_eq!(tunnels.len(), 2, "each holds a connection's bytes, and a request needs its own as well");
+    drop(tunnels);
+    eventually(async || sidecar.get("/").await.status() == StatusCode::OK).await;
+}
