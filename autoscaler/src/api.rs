@@ -23,8 +23,8 @@ pub use pod_autoscaler::{
     PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,
 };
 pub use serverless_service::{
-    PortLease, RequestTimeouts, ServerlessService, ServerlessServiceSpec, ServerlessServiceStatus,
-    StartFailure,
+    PortLease, RequestTimeouts, SelectorSource, ServerlessService, ServerlessServiceSpec,
+    ServerlessServiceStatus, StartFailure,
 };
 
 use crate::Key;

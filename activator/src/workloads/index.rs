@@ -63,13 +63,17 @@ impl NamespaceIndex {
         if before.as_ref().is_some_and(|before| before.has_endpoints_of(&workload)) {
             return updates;
         }
+        let mut removed = Vec::new();
         for (name, pod) in &self.pods {
             let was = before.as_ref().and_then(|before| before.endpoint(pod));
             let is = workload.endpoint(pod);
             if was != is {
+                let updates = if is.is_some() { &mut updates } else { &mut removed };
                 updates.push(WorkloadUpdate::Pod(key.clone(), name.clone(), is));
             }
         }
+        // Last, so that requests are not held for a moment when other pods take their place.
+        updates.extend(removed);
         updates
     }
 
@@ -218,6 +222,25 @@ mod tests {
             [WorkloadUpdate::Removed(key("web"))]
         );
         assert!(index.namespaces.is_empty());
+    }
+
+    #[test]
+    fn changed_selector_adds_pods_before_it_removes_others() {
+        let mut index = WorkloadIndex::default();
+        index.apply(ClusterChange::Workload(key("web"), Some(workload("app=web,track=a"))));
+        for (name, track, ip) in [("web-1", "a", "10.0.0.1"), ("web-2", "b", "10.0.0.2")] {
+            let mut pod = pod("web", Some(ip));
+            pod.labels.insert("track".to_owned(), track.to_owned());
+            put(&mut index, name, Some(pod));
+        }
+        let changed = workload("app=web,track=b");
+        let updates = index.apply(ClusterChange::Workload(key("web"), Some(changed.clone())));
+        let expected = [
+            WorkloadUpdate::Workload(key("web"), changed),
+            WorkloadUpdate::Pod(key("web"), "web-2".into(), endpoint("10.0.0.2")),
+            WorkloadUpdate::Pod(key("web"), "web-1".into(), None),
+        ];
+        assert_eq!(updates, expected);
     }
 
     #[test]

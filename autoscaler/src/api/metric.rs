@@ -24,8 +24,13 @@ pub struct MetricSpec {
     /// Name of the Service, which is the label value in metric queries of HPAs.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// Label selector, in its text form, of the pods.
+    /// Label selector, in its text form, of the pods that get the Service's requests. Their requests
+    /// are the metric.
     pub selector: String,
+    /// Label selector, in its text form, of the scale target's pods, if it is another one. The
+    /// workload is idle only if these have no requests either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_selector: Option<String>,
     /// Whether the pods have a queue-proxy to read statistics from. If not, activators report all.
     #[serde(default, skip_serializing_if = "SidecarMode::is_required")]
     pub sidecar: SidecarMode,

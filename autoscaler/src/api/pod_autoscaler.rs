@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::learning_status::LearningStatus;
 use crate::contract::metric_name::MetricName;
+use crate::contract::selector::Selector;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
 use crate::scaling::workload_state::WorkloadState;
@@ -86,6 +87,12 @@ pub struct PodAutoscalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "sidecar_schema")]
     pub sidecar: Option<SidecarMode>,
+    /// Labels of the pods that get the requests of a Service without selector. Default: the
+    /// annotation `selector`, else the selector that the Service had, else that of the scale target.
+    /// A Service with a selector uses its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "labels_schema")]
+    pub selector: Option<BTreeMap<String, String>>,
     /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default: the
     /// annotation `min-scale`, else the ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,6 +215,15 @@ fn metric_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "string", "nullable": true, "enum": names })
 }
 
+/// Written by hand because a derived schema has no bounds for the values of a map.
+fn labels_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let value = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
+    schemars::json_schema!({
+        "type": "object", "nullable": true, "minProperties": 1, "maxProperties": 64,
+        "additionalProperties": {"type": "string", "maxLength": 63, "pattern": value},
+    })
+}
+
 /// Written by hand because a derived schema adds `null` to the enum.
 fn sidecar_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "string", "nullable": true, "enum": ["Required", "None"] })
@@ -252,6 +268,11 @@ impl PodAutoscalerSpec {
     /// Whether the workload's pods have a queue-proxy: by the spec, else by the annotation.
     pub fn sidecar(&self, settings: &Settings) -> SidecarMode {
         self.sidecar.unwrap_or(settings.sidecar)
+    }
+
+    /// Selects the pods of a Service without selector: by the spec, else by the annotation.
+    pub fn pod_selector(&self, settings: &Settings) -> Option<Selector> {
+        self.selector.as_ref().map(Selector::from).or_else(|| settings.selector.clone())
     }
 
     /// Whether a target is learned for the workload: from what queue-proxies observe.

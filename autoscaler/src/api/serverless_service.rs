@@ -45,8 +45,11 @@ pub struct ServerlessServiceSpec {
     /// Name of the Service that clients use, in this namespace.
     #[schemars(length(min = 1, max = 63))]
     pub service: String,
-    /// Label selector of the workload's pods, in its text form.
+    /// Label selector, in its text form, of the pods that get the Service's requests.
     pub selector: String,
+    /// Where the selector comes from.
+    #[serde(default, skip_serializing_if = "SelectorSource::is_target")]
+    pub selector_source: SelectorSource,
     /// Desired destination of requests: Proxy is through activators, Serve directly to pods.
     pub mode: SksMode,
     /// Desired number of activators in the request path in Proxy mode.
@@ -80,6 +83,26 @@ pub struct ServerlessServiceSpec {
     /// if scale-to-zero is off for the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_target: Option<ScaleTargetRef>,
+}
+
+/// Where the selector of a ServerlessService comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SelectorSource {
+    /// The scale target: the Service never had a selector.
+    #[default]
+    Target,
+    /// The Service, which has it, or had it before it lost it.
+    Service,
+    /// The PodAutoscaler.
+    PodAutoscaler,
+}
+
+// === impl SelectorSource ===
+
+impl SelectorSource {
+    fn is_target(&self) -> bool {
+        *self == Self::Target
+    }
 }
 
 /// Timeouts of requests, in milliseconds from the time at which the request is sent to a pod; 0 is

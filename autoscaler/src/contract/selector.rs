@@ -1,7 +1,8 @@
 //! Label selectors in their text form: `app=web,tier in (a, b),!legacy`.
 //!
-//! Input: `status.selector` of a `/scale` subresource, and the `labelSelector` parameter of a
-//! metrics query. Used to match pods, and to read the required label of a metrics query.
+//! Input: `status.selector` of a `/scale` subresource, the selector of a Service, and the
+//! `labelSelector` parameter of a metrics query. Used to match pods, and to read the required label
+//! of a metrics query.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,6 +53,16 @@ impl Selector {
             .map(parse_requirement)
             .collect::<Result<_, _>>();
         Ok(Self { requirements: requirements.map_err(fail)? })
+    }
+
+    /// Parses a text that names one value for each label, as the selector of a Service does; `None` if
+    /// it is empty, invalid, or contains more than that.
+    pub fn parse_labels(text: &str) -> Option<Self> {
+        let selector = Self::parse(text).ok()?;
+        let labels = selector.as_labels()?;
+        // A label with two values selects nothing.
+        let is_unique = labels.len() == selector.requirements.len();
+        (is_unique && !labels.is_empty()).then(|| Self::from(&labels))
     }
 
     /// Whether an object with these labels is selected.
@@ -237,6 +248,15 @@ mod tests {
             ["=web", "app in web", "app in (web", "a b (c)", "app=we b", ",", "app=web,", "app=)", "ü=1"]
         {
             assert!(Selector::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn parse_labels_accepts_one_value_for_each_label() {
+        let text = |text: &str| Selector::parse_labels(text).map(|selector| selector.to_string());
+        assert_eq!(text("track=stable, app == web"), Some("app=web,track=stable".to_owned()));
+        for bad in ["", " ", "app", "app!=web", "app in (a,b)", "app=a,app=b", "app=a b"] {
+            assert_eq!(text(bad), None, "{bad:?}");
         }
     }
 

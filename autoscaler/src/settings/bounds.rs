@@ -30,6 +30,8 @@ pub(crate) const LATENCY_OBJECTIVE: &str =
     "a duration from 1ms to 1h with a percentile from p50 to p99.9, such as 200ms@p95";
 /// Bound of `sidecar`.
 pub(crate) const SIDECAR: &str = "\"true\" or \"false\"";
+/// Bound of `selector`.
+pub(crate) const SELECTOR: &str = "label=value pairs, separated by commas";
 /// Bound of `class`.
 pub(crate) const CLASS: &str =
     "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";

@@ -90,7 +90,7 @@ const fn workload(
     }
 }
 
-const TABLE: [SettingReference; 39] = [
+const TABLE: [SettingReference; 40] = [
     // Windows and panic.
     both(
         "stable-window",
@@ -326,6 +326,14 @@ const TABLE: [SettingReference; 39] = [
         bounds::SIDECAR,
         "Whether pods have a queue-proxy. Without one, activators are always in the request path, and limit and count \
          there; the Service must have no selector.",
+    ),
+    // The Service.
+    workload(
+        "selector",
+        None,
+        bounds::SELECTOR,
+        "Labels of the pods that get the requests of a Service without selector. Default: the selector that the Service \
+         had, else that of the scale target. A Service with a selector uses its own.",
     ),
     workload(
         "timeout",

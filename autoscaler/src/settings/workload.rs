@@ -26,6 +26,7 @@ use super::values::reachability::Reachability;
 use super::values::sidecar_mode::SidecarMode;
 use crate::contract::metric_name::MetricName;
 use crate::contract::quantity::parse_milli;
+use crate::contract::selector::Selector;
 use crate::contract::{GROUP, NO_METRIC};
 
 /// Default of `progress-deadline`.
@@ -115,6 +116,9 @@ pub struct Settings {
     pub learning_factor: f64,
     /// Whether pods have a queue-proxy, by the annotation. `spec.sidecar` takes precedence.
     pub sidecar: SidecarMode,
+    /// Labels of the pods of a Service without selector, by the annotation. `spec.selector` takes
+    /// precedence.
+    pub selector: Option<Selector>,
 }
 
 // === impl Settings ===
@@ -148,6 +152,7 @@ impl Settings {
         settings.read_wake(&mut a);
         settings.read_timeouts(&mut a);
         set(&mut settings.sidecar, a.read("sidecar", bounds::SIDECAR, SidecarMode::parse));
+        settings.selector = a.read("selector", bounds::SELECTOR, Selector::parse_labels);
         settings.set_sizes(&replica_bounds::resolve(&mut a, config, sizes));
         check_ignored(&mut a);
         (settings, a.into_errors())
@@ -191,6 +196,7 @@ impl Settings {
             latency_objective: None,
             learning_factor: config.learning_factor,
             sidecar: SidecarMode::Required,
+            selector: None,
         }
     }
 

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::contract::selector::Selector;
 use autoscaler::learning::PodSecond;
 use autoscaler::stats::collection::ScrapeResult;
 use autoscaler::stats::{Stat, extrapolate, outliers, sample_size, widened_sample};
@@ -102,6 +103,14 @@ struct CompletedRound {
     seconds: Vec<PodSecond>,
 }
 
+/// The ready pods of one workload.
+struct PodsOfWorkload {
+    /// Those that get the requests of its Service.
+    counted: Vec<Arc<Pod>>,
+    /// The others of its target, such as a preview. Going to zero would end their requests as well.
+    others: Vec<Arc<Pod>>,
+}
+
 /// The stats of the pods that answered.
 #[derive(Default)]
 struct SampledPods {
@@ -148,14 +157,12 @@ impl StatsScraper {
             self.record_without_scrape(workload, due);
             return last;
         }
-        let pods = self.pods.select(&workload.key.namespace, &workload.selector, workload.sidecar);
-        let Some(pods) = pods else { return last };
-        let ready: Vec<_> = pods.into_iter().filter(|pod| pod.ready).collect();
+        let Some(ready) = self.ready_pods(workload) else { return last };
         let started = Instant::now();
         let failing_before = last.failing;
         let objective = workload.learning.and_then(|learning| learning.objective);
         let objective = objective.map(|objective| objective.threshold);
-        let scraped = self.scrape(&ready, last, due, workload.windows.stable, objective).await;
+        let scraped = self.scrape(ready, last, due, workload.windows.stable, objective).await;
         self.metrics.scrape_duration.observe(started.elapsed().as_secs_f64());
         self.metrics.scrapes.count(scraped.is_ok());
         let key = &workload.key;
@@ -180,22 +187,35 @@ impl StatsScraper {
         }
     }
 
+    /// The ready pods; `None` until they are listed.
+    fn ready_pods(&self, workload: &Workload) -> Option<PodsOfWorkload> {
+        let Workload { key, selector, sidecar, .. } = workload;
+        let ready = |selector: &Selector| {
+            let mut pods = self.pods.select(&key.namespace, selector, *sidecar)?;
+            pods.retain(|pod| pod.ready);
+            Some(pods)
+        };
+        let mut others = workload.target_selector.as_ref().map_or(Some(Vec::new()), ready)?;
+        others.retain(|pod| !selector.matches(&pod.labels));
+        Some(PodsOfWorkload { counted: ready(selector)?, others })
+    }
+
     /// Scrapes the last round's outliers and a sample of the other pods.
     async fn scrape(
         &self,
-        ready: &[Arc<Pod>],
+        PodsOfWorkload { counted: ready, others: uncounted }: PodsOfWorkload,
         last: RoundResult,
         now: Duration,
         stable_window: Duration,
         objective: Option<Duration>,
     ) -> Result<CompletedRound, Shortfall> {
-        if ready.is_empty() {
+        if ready.is_empty() && uncounted.is_empty() {
             let (result, next) = (ScrapeResult::NoPods, RoundResult::default());
             return Ok(CompletedRound { result, next, seconds: Vec::new() });
         }
-        let addresses: Vec<IpAddr> = ready.iter().filter_map(|pod| pod.ip).collect();
+        let addresses: Vec<IpAddr> = ready.iter().chain(&uncounted).filter_map(|pod| pod.ip).collect();
         // An undecodable pod has no address, and may be busy.
-        let addressed = addresses.len() == ready.len();
+        let addressed = addresses.len() == ready.len() + uncounted.len();
         let (outliers, others): (Vec<_>, Vec<_>) =
             ready.iter().cloned().partition(|pod| pod.ip.is_some_and(|ip| last.outliers.contains(&ip)));
         let population = others.len();
@@ -217,7 +237,7 @@ impl StatsScraper {
         let covered = sampled.cover(&addresses, &mut idle_reads, now, stable_window);
         let idle = addressed && covered && sampled.is_idle();
         let next = RoundResult { failing: false, outliers: sampled.outliers(), idle_reads };
-        let seconds = sampled.seconds(ready, now, &self.resources);
+        let seconds = sampled.seconds(&ready, now, &self.resources);
         Ok(CompletedRound { result: ScrapeResult::Complete { total, idle }, next, seconds })
     }
 

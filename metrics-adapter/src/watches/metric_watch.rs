@@ -336,6 +336,7 @@ fn workload(
         key: key.clone(),
         service: metric.service.clone(),
         selector: Selector::parse(&metric.selector)?,
+        target_selector: metric.target_selector.as_deref().map(Selector::parse).transpose()?,
         sidecar: metric.sidecar,
         bypassed: metric.bypassed,
         windows: WindowSpec::from(settings),

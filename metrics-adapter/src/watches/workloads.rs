@@ -25,8 +25,10 @@ pub struct Workload {
     pub key: Key,
     /// The Service that selects its metrics.
     pub service: String,
-    /// Selects its pods.
+    /// Selects the pods that get the requests of its Service.
     pub selector: Selector,
+    /// Selects the pods of its scale target, if others than those.
+    pub target_selector: Option<Selector>,
     /// Whether its pods have a sidecar, which is scraped.
     pub sidecar: SidecarMode,
     /// Whether requests reach pods without sidecar past the activators, so that nothing counts them.
@@ -66,6 +68,7 @@ impl Workload {
             key: Key::new("shop", name),
             service: name.to_owned(),
             selector: Selector::parse("app=web").unwrap(),
+            target_selector: None,
             sidecar: SidecarMode::Required,
             bypassed: false,
             windows: WindowSpec { stable, panic, aggregation },

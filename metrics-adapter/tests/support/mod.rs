@@ -190,6 +190,7 @@ pub(crate) fn workload() -> Workload {
         key: key(),
         service: "web".to_owned(),
         selector: Selector::parse("app=web").unwrap(),
+        target_selector: None,
         sidecar: SidecarMode::Required,
         bypassed: false,
         windows: WindowSpec {

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::api::{PodAutoscaler, key_of};
+use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::pod_start::StartPatience;
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 use kube::runtime::controller::Action;
@@ -68,7 +69,7 @@ pub async fn reconcile(
     watch_pod_start(&observed, &plan, &context);
     let written = apply::scale(&observed, &plan, &context).await;
     let due = apply::DueWrites::new(&observed, &plan, &written, verification.result.as_ref());
-    let limit = context.clients.rate_limit.try_acquire(&key, due.requests());
+    let limit = context.clients.rate_limit.try_acquire(&key, due.limited_requests());
     if limit.is_ok() {
         apply::write_due(&observed, &plan, due, &context).await?;
     }
@@ -90,12 +91,14 @@ pub async fn reconcile(
 /// Watches the pods of a workload that wakes, for failures of their start.
 fn watch_pod_start(observed: &observe::ObservedWorkload, plan: &decide::Plan, context: &Context) {
     let is_waking = plan.activation.phase == ActivePhase::Activating && observed.ready == 0;
-    let scale = observed.scale.as_ref().ok();
-    match scale.filter(|scale| is_waking && scale.replicas > 0 && !scale.selector.is_empty()) {
-        Some(scale) => {
+    let has_pods = observed.scale.as_ref().is_ok_and(|scale| scale.replicas > 0);
+    match observed.target_selector().filter(|_| is_waking && has_pods) {
+        Some(target) => {
+            let selection = observed.pod_selection();
             let reported = observe::reported_failure(observed.serverless_service.as_ref());
             let pods = WatchedPods {
-                selector: scale.selector.clone(),
+                selector: target.to_owned(),
+                selected: selection.and_then(|selection| Selector::parse(&selection.selector).ok()),
                 patience: StartPatience::of_settings(&observed.settings),
                 sidecar: observed.sidecar_mode,
             };

@@ -109,7 +109,7 @@ reasons! {
     ServiceIsHeadless: "ServerlessService/Ready", "Clients of a headless Service select pods by DNS.", "Use a Service with a cluster IP.";
     ServiceHasNoPort: "ServerlessService/Ready", "The Service has no TCP port.", "Add a TCP port.";
     SelectorNotEquality: "ServerlessService/Ready", "The target's selector cannot be written as a Service's selector.",
-        "Give the Service a selector of its own with targetPort: queue-proxy.";
+        "Name the pods with the annotation selector, or give the Service a selector of its own with targetPort: queue-proxy.";
     SidecarBypassed: "ServerlessService/Ready, PodAutoscaler/Degraded, event on PodAutoscaler",
         "A port of the Service leads past the sidecar: its requests are not counted, and refused at zero.",
         "Set the port's targetPort to queue-proxy.";
@@ -139,6 +139,8 @@ reasons! {
     // The pods.
     SidecarMissing: "PodAutoscaler/Ready", "The pods have no sidecar, so their requests are not counted.",
         "Label the pod template with autoscaling.rouse.dev/inject: \"true\", apply the admission policy, and restart the pods.";
+    PodsNotSelected: "PodAutoscaler/Ready", "Pods of the target are ready, and the Service selects none of them, so they get no requests.",
+        "Give the target's pod template the labels that the Service selects, or correct the selector.";
     ProtocolMismatch: "PodAutoscaler/Ready", "A Service port's appProtocol and the pods' sidecars disagree on the protocol.",
         "Annotate the pods with autoscaling.rouse.dev/protocol, or change the port's appProtocol.";
     ContainerConcurrencyMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",

@@ -4,8 +4,8 @@
 //! Output: the cause (`autoscaler::scaling::pod_start`) for the statuses of PodAutoscaler and
 //! ServerlessService. A change of the cause enqueues both objects.
 //!
-//! - Ready pods without a sidecar are reported as well, where the workload needs one: they are no
-//!   endpoints, and no condition of the pod shows it.
+//! - Ready pods without a sidecar are reported as well, where the workload needs one, and those that
+//!   the Service does not select: they are no endpoints, and no condition of the pod shows it.
 //! - The watch starts after a delay that is longer than most starts, so an ordinary wake costs the
 //!   API server nothing.
 
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::StartFailure;
+use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::pod_start::{PodStartFailure, StartPatience, find_start_failure};
 use autoscaler::settings::SidecarMode;
 use futures::{Stream, StreamExt, pin_mut};
@@ -57,8 +58,10 @@ enum WatchedWorkload {
 /// The pods to watch, and what is expected of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedPods {
-    /// Their label selector.
+    /// The label selector of the target.
     pub selector: String,
+    /// Selects those that get requests; `None` if it is invalid.
+    pub selected: Option<Selector>,
     /// Time until a pod that does not start is given up.
     pub patience: StartPatience,
     /// Whether they need a sidecar.
@@ -74,8 +77,17 @@ type ObservedProblem = Arc<Mutex<Option<Option<StartProblem>>>>;
 enum StartProblem {
     /// The pods cannot start.
     Failure(PodStartFailure),
-    /// Pods are ready and have no sidecar; the name of one.
-    NoSidecar(String),
+    /// Pods are ready and get no requests.
+    Unusable(UnusablePod),
+}
+
+/// The name of a ready pod that gets no requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnusablePod {
+    /// It has no sidecar.
+    WithoutSidecar(String),
+    /// The Service does not select it.
+    NotSelected(String),
 }
 
 /// Finds the start problem of one workload from the events of its pods.
@@ -83,8 +95,7 @@ struct StartProblemFinder {
     pods: BTreeMap<String, PodReadiness>,
     listed: bool,
     problem: Option<StartProblem>,
-    patience: StartPatience,
-    sidecar: SidecarMode,
+    expected: WatchedPods,
     /// One moment on both clocks, so that changes of the wall clock do not change the patience.
     epoch: (i64, Instant),
 }
@@ -121,7 +132,7 @@ impl StartWatches {
         }
         let problem = ObservedProblem::default();
         let reported = reported.map(from_status).map(StartProblem::Failure);
-        let finder = StartProblemFinder::new(pods.patience, pods.sidecar, reported);
+        let finder = StartProblemFinder::new(pods.clone(), reported);
         let watch = self.watch_pods(key.clone(), pods.selector.clone(), finder, problem.clone());
         let watch = AbortOnDropHandle::new(tokio::spawn(watch));
         workloads.insert(key.clone(), WatchedWorkload::Starting { pods, problem, _watch: watch });
@@ -147,10 +158,10 @@ impl StartWatches {
         }
     }
 
-    /// The name of a ready pod without a sidecar, if that is why the workload has no endpoint.
-    pub fn ready_pod_without_sidecar(&self, key: &Key) -> Option<String> {
+    /// A ready pod that gets no requests, if that is why the workload has no endpoint.
+    pub fn unusable_pod(&self, key: &Key) -> Option<UnusablePod> {
         match self.lock().get(key)?.problem()?? {
-            StartProblem::NoSidecar(pod) => Some(pod),
+            StartProblem::Unusable(pod) => Some(pod),
             StartProblem::Failure(_) => None,
         }
     }
@@ -204,7 +215,7 @@ impl StartProblem {
     fn failure(&self) -> Option<&PodStartFailure> {
         match self {
             Self::Failure(failure) => Some(failure),
-            Self::NoSidecar(_) => None,
+            Self::Unusable(_) => None,
         }
     }
 }
@@ -212,9 +223,9 @@ impl StartProblem {
 // === impl StartProblemFinder ===
 
 impl StartProblemFinder {
-    fn new(patience: StartPatience, sidecar: SidecarMode, problem: Option<StartProblem>) -> Self {
+    fn new(expected: WatchedPods, problem: Option<StartProblem>) -> Self {
         let epoch = (runtime::clock::unix_millis(), Instant::now());
-        Self { pods: BTreeMap::new(), listed: false, problem, patience, sidecar, epoch }
+        Self { pods: BTreeMap::new(), listed: false, problem, expected, epoch }
     }
 
     /// Calls `report` once when all pods are listed, and on each change of the problem.
@@ -255,7 +266,7 @@ impl StartProblemFinder {
             Event::InitDone => self.listed = true,
             // An undecodable pod changes nothing: why it does not start is unknown.
             Event::InitApply(pod) | Event::Apply(pod) => {
-                let readiness = pod.0.as_ref().ok().map(|decoded| pod_readiness(decoded, self.sidecar));
+                let readiness = pod.0.as_ref().ok().map(|decoded| self.readiness(decoded));
                 self.pods.extend(readiness.map(|readiness| (pod.name_any(), readiness)));
             }
             Event::Delete(pod) => {
@@ -264,22 +275,41 @@ impl StartProblemFinder {
         }
     }
 
+    fn readiness(&self, pod: &Pod) -> PodReadiness {
+        let readiness = pod_readiness(pod, self.expected.sidecar);
+        let is_selected = self.expected.selected.as_ref().is_none_or(|it| it.matches(pod.labels()));
+        match readiness {
+            readiness if is_selected => readiness,
+            PodReadiness::Ready | PodReadiness::ReadyWithoutSidecar => PodReadiness::ReadyNotSelected,
+            // A version that gets no requests may fail to start.
+            PodReadiness::Starting(_) | PodReadiness::Ended | PodReadiness::ReadyNotSelected => {
+                PodReadiness::Ended
+            }
+        }
+    }
+
     fn find_problem(&self) -> Option<StartProblem> {
-        let (mut starting, mut without_sidecar) = (Vec::new(), None);
+        let (mut starting, mut unusable) = (Vec::new(), None);
         for (name, pod) in &self.pods {
             match pod {
                 PodReadiness::Ready => return None,
-                PodReadiness::ReadyWithoutSidecar => without_sidecar = Some(name),
+                PodReadiness::ReadyWithoutSidecar => {
+                    unusable = Some(UnusablePod::WithoutSidecar(name.clone()));
+                }
+                PodReadiness::ReadyNotSelected => {
+                    unusable.get_or_insert_with(|| UnusablePod::NotSelected(name.clone()));
+                }
                 PodReadiness::Starting(pod) => starting.push(pod.clone()),
                 PodReadiness::Ended => {}
             }
         }
         // Starting pods may be replacements that have a sidecar.
-        match without_sidecar.filter(|_| starting.is_empty()) {
-            Some(pod) => Some(StartProblem::NoSidecar(pod.clone())),
+        match unusable.filter(|_| starting.is_empty()) {
+            Some(pod) => Some(StartProblem::Unusable(pod)),
             None => {
                 let before = self.problem.as_ref().and_then(StartProblem::failure);
-                find_start_failure(&starting, before, self.patience, self.now()).map(StartProblem::Failure)
+                find_start_failure(&starting, before, self.expected.patience, self.now())
+                    .map(StartProblem::Failure)
             }
         }
     }
@@ -289,7 +319,7 @@ impl StartProblemFinder {
         let failure = self.problem.as_ref().and_then(StartProblem::failure);
         let failure = failure.filter(|failure| self.listed && !failure.given_up)?;
         let lasted = Duration::from_millis(self.now().saturating_sub(failure.since).unsigned_abs());
-        Some(Instant::now() + self.patience.of(failure.cause).saturating_sub(lasted))
+        Some(Instant::now() + self.expected.patience.of(failure.cause).saturating_sub(lasted))
     }
 
     fn now(&self) -> i64 {
@@ -336,7 +366,9 @@ mod tests {
     fn pod(name: &str, reason: &str) -> Decoded<Pod> {
         let ready = if reason == "Ready" { "True" } else { "False" };
         let spec = json!({"containers": [{"name": "app"}, {"name": "queue-proxy"}]});
-        serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec, "status": {
+        let labels =
+            json!({"app": "web", "track": if name.starts_with("v2") { "preview" } else { "stable" }});
+        serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {
             "conditions": [{"type": "Ready", "status": ready}],
             "containerStatuses": [{"name": "app", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
                 "state": {"waiting": {"reason": reason, "message": "m"}}}],
@@ -358,8 +390,13 @@ mod tests {
             let report = move |problem: &Option<StartProblem>| {
                 let _ = report_sender.send(problem.clone());
             };
-            let finder =
-                StartProblemFinder::new(PATIENCE, SidecarMode::Required, reported.map(StartProblem::Failure));
+            let expected = WatchedPods {
+                selector: "app=web".into(),
+                selected: Selector::parse_labels("app=web,track=stable"),
+                patience: PATIENCE,
+                sidecar: SidecarMode::Required,
+            };
+            let finder = StartProblemFinder::new(expected, reported.map(StartProblem::Failure));
             tokio::spawn(finder.run(stream, report));
             Self { events, reports }
         }
@@ -416,12 +453,29 @@ mod tests {
         let mut old = pod("a", "Ready");
         Arc::make_mut(old.0.as_mut().unwrap()).spec.as_mut().unwrap().containers.truncate(1);
         test.list(&[old]);
-        assert_eq!(test.next_problem().await, Some(StartProblem::NoSidecar("a".into())));
+        assert_eq!(
+            test.next_problem().await,
+            Some(StartProblem::Unusable(UnusablePod::WithoutSidecar("a".into())))
+        );
         test.send(Event::Apply(pod("b", "ContainerCreating")));
         assert_eq!(test.next_problem().await, None);
         test.send(Event::Apply(pod("b", "ErrImagePull")));
         assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, false)));
         test.send(Event::Apply(pod("b", "Ready")));
+        assert_eq!(test.next_problem().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_ready_pod_that_the_service_does_not_select_and_not_its_failure() {
+        let mut test = FinderTest::start(None);
+        test.list(&[pod("v2", "ErrImagePull")]);
+        assert_eq!(test.next_problem().await, None);
+        test.send(Event::Apply(pod("v2", "Ready")));
+        let not_selected = StartProblem::Unusable(UnusablePod::NotSelected("v2".into()));
+        assert_eq!(test.next_problem().await, Some(not_selected));
+        test.send(Event::Apply(pod("v1", "ErrImagePull")));
+        assert_eq!(test.next_failure().await, Some((StartCause::ImagePull, false)));
+        test.send(Event::Apply(pod("v1", "Ready")));
         assert_eq!(test.next_problem().await, None);
     }
 

@@ -18,6 +18,8 @@ pub(crate) enum PodReadiness {
     Ready,
     /// Ready and not usable as an endpoint; containers cannot be added to a running pod.
     ReadyWithoutSidecar,
+    /// Ready and not selected by the Service.
+    ReadyNotSelected,
     /// Not ready yet.
     Starting(StartingPod),
     /// Terminated or being deleted.

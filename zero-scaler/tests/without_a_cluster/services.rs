@@ -3,5 +3,6 @@
 mod endpoints;
 mod made_managed;
 mod ownership;
+mod pod_selection;
 mod selectors_and_ports;
 mod without_sidecar;

@@ -149,6 +149,7 @@ fn config_map_applies_without_annotations() {
         latency_objective: None,
         learning_factor: 2.0,
         sidecar: SidecarMode::Required,
+        selector: None,
     };
     assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
 }

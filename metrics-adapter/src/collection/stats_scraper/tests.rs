@@ -36,6 +36,11 @@ async fn loopback(ready: u8, answering: u8) -> (StatsScraper, Vec<Arc<Pod>>) {
     loaded(ready, answering, |_| 4.0).await
 }
 
+/// Pods that all get the requests of the Service.
+fn counted(pods: &[Arc<Pod>]) -> PodsOfWorkload {
+    PodsOfWorkload { counted: pods.to_vec(), others: Vec::new() }
+}
+
 /// The same with `load(index)` requests each.
 async fn loaded(ready: u8, answering: u8, load: fn(u8) -> f64) -> (StatsScraper, Vec<Arc<Pod>>) {
     let address = |i: u8| format!("127.0.0.{}", i + 1);
@@ -74,7 +79,13 @@ async fn discards_second_on_shortfall() {
     let scrape = |ready, answering| async move {
         let (scraper, pods) = loopback(ready, answering).await;
         scraper
-            .scrape(&pods, RoundResult::default(), Duration::from_secs(1000), Duration::from_secs(60), None)
+            .scrape(
+                counted(&pods),
+                RoundResult::default(),
+                Duration::from_secs(1000),
+                Duration::from_secs(60),
+                None,
+            )
             .await
             .map(|round| round.result)
     };
@@ -98,7 +109,7 @@ async fn does_not_extrapolate_one_hot_pod_to_many() {
         let (scraper, pods) = loaded(40, 40, |i| if i == 0 { 50.0 } else { 0.0 }).await;
         let hot = pods[0].ip;
         let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
-        let round = scraper.scrape(&pods, RoundResult::default(), now, window, None).await.unwrap();
+        let round = scraper.scrape(counted(&pods), RoundResult::default(), now, window, None).await.unwrap();
         let ScrapeResult::Complete { total, .. } = &round.result else { panic!("{round:?}") };
         // The first sample contains the hot pod or not; its load is not multiplied in either
         // case.
@@ -110,7 +121,7 @@ async fn does_not_extrapolate_one_hot_pod_to_many() {
         // Once found, it is scraped in every round.
         let last = RoundResult { outliers: found.clone(), ..RoundResult::default() };
         let CompletedRound { result, next, .. } =
-            scraper.scrape(&pods, last, now, window, None).await.unwrap();
+            scraper.scrape(counted(&pods), last, now, window, None).await.unwrap();
         let total = Stat { average_concurrent_requests: 50.0, ..Stat::default() };
         assert_eq!((result, next.outliers), (ScrapeResult::Complete { total, idle: false }, found));
     }
@@ -121,7 +132,7 @@ async fn idle_rounds(scraper: &StatsScraper, pods: &[Arc<Pod>], rounds: u64) -> 
     let (mut last, mut found) = (RoundResult::default(), Vec::new());
     for round in 0..rounds {
         let now = Duration::from_secs(1000 + round);
-        let scraped = scraper.scrape(pods, last, now, Duration::from_secs(60), None).await;
+        let scraped = scraper.scrape(counted(&pods), last, now, Duration::from_secs(60), None).await;
         let CompletedRound { result, next, .. } = scraped.unwrap();
         found.push(matches!(result, ScrapeResult::Complete { idle: true, .. }));
         last = next;
@@ -143,6 +154,58 @@ async fn many_pods_are_idle_once_each_was_read() {
     assert_eq!((idle[0], &idle[4..]), (false, [true; 2].as_slice()), "{idle:?}");
     let (scraper, pods) = loaded(12, 12, |_| 0.0).await;
     assert_eq!(idle_rounds(&scraper, &pods, 2).await, [true; 2]);
+}
+
+#[tokio::test]
+async fn request_on_a_pod_of_the_target_that_is_not_counted_keeps_workload_from_being_idle() {
+    let (window, now) = (Duration::from_secs(60), Duration::from_secs(1000));
+    for (busy, idle) in [(1.0, false), (0.0, true)] {
+        let load = if busy > 0.0 { |i| f64::from(u8::from(i > 0)) } else { |_| 0.0 };
+        let (scraper, mut counted) = loaded(3, 3, load).await;
+        let others = counted.split_off(1);
+        for counted in [counted, Vec::new()] {
+            let pods = PodsOfWorkload { counted, others: others.clone() };
+            let round = scraper.scrape(pods, RoundResult::default(), now, window, None).await.unwrap();
+            assert_eq!(round.result, ScrapeResult::Complete { total: Stat::default(), idle });
+        }
+    }
+}
+
+#[tokio::test]
+async fn counts_the_pods_of_the_service_and_not_the_others_of_the_target() {
+    let (scraper, _) = loopback(0, 0).await;
+    let pods = &scraper.pods;
+    let pod = |name: &str, track: &str, ready: &str| {
+        Event::Apply(serde_json::from_value(serde_json::json!({
+            "metadata": {"name": name, "namespace": "shop", "labels": {"app": "web", "track": track}},
+            "spec": {"containers": []},
+            "status": {"phase": "Running", "podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": ready}]},
+        })).unwrap())
+    };
+    pods.apply(Event::Init);
+    pods.apply(Event::InitDone);
+    for (name, track, ready) in [
+        ("v1", "stable", "True"),
+        ("v2", "canary", "True"),
+        ("v2-b", "canary", "False"),
+        ("v1-b", "stable", "False"),
+    ] {
+        pods.apply(pod(name, track, ready));
+    }
+    let selector = |text: &str| Selector::parse(text).unwrap();
+    let names = |pods: &[Arc<Pod>]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>();
+    for (target, expected) in [(Some("app=web"), vec!["v2"]), (None, vec![])] {
+        let workload = Workload {
+            selector: selector("app=web,track=stable"),
+            target_selector: target.map(selector),
+            ..Workload::sample("web")
+        };
+        let found = scraper.ready_pods(&workload).unwrap();
+        assert_eq!(
+            (names(&found.counted), names(&found.others)),
+            (vec!["v1".to_owned()], expected.iter().map(|name| (*name).to_owned()).collect())
+        );
+    }
 }
 
 #[tokio::test]
@@ -168,7 +231,7 @@ async fn observes_each_pod_that_was_read_with_its_age_since_readiness() {
     pods[0] = Arc::new(late);
     let now = Duration::from_secs(1000);
     let last = RoundResult { outliers: vec![pods[0].ip.unwrap()], ..RoundResult::default() };
-    let round = scraper.scrape(&pods, last, now, Duration::from_secs(60), None).await.unwrap();
+    let round = scraper.scrape(counted(&pods), last, now, Duration::from_secs(60), None).await.unwrap();
     let late = PodSecond { age: Duration::from_secs(10), ..PodSecond::default() };
     assert_eq!(round.seconds[0], late);
     assert!(round.seconds.len() >= 6, "an outlier and a sample: {round:?}");
@@ -181,7 +244,7 @@ async fn observes_each_memory_reading_in_one_second() {
     scraper.resources.put_memory_sample(pods[1].ip.unwrap(), Duration::from_secs(990), 0.5);
     let memory = async || {
         let (now, window) = (Duration::from_secs(1000), Duration::from_secs(60));
-        let round = scraper.scrape(&pods, RoundResult::default(), now, window, None).await.unwrap();
+        let round = scraper.scrape(counted(&pods), RoundResult::default(), now, window, None).await.unwrap();
         let mut seconds = round.seconds;
         seconds.sort_by(|a, b| a.concurrency.total_cmp(&b.concurrency));
         seconds.iter().map(|second| second.memory).collect::<Vec<_>>()

@@ -155,7 +155,13 @@ impl ScaleTarget {
 
     fn metric(&self) -> Metric {
         let (service, selector) = (self.name.clone(), format!("app={}", self.name));
-        let spec = MetricSpec { service, selector, sidecar: SidecarMode::Required, bypassed: false };
+        let spec = MetricSpec {
+            service,
+            selector,
+            target_selector: None,
+            sidecar: SidecarMode::Required,
+            bypassed: false,
+        };
         Metric::new(&self.name, spec)
     }
 

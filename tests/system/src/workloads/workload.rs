@@ -44,6 +44,8 @@ pub struct Workload {
     pub container_concurrency: u32,
     /// Requests that the app serves at a time, while others wait inside of it; `None` is no limit.
     pub servers: Option<u32>,
+    /// Further labels of the pods, which the Service selects as well if it is attached.
+    pub labels: BTreeMap<String, String>,
     /// Annotations of the HPA, without the prefix `autoscaling.rouse.dev/`.
     pub annotations: BTreeMap<String, String>,
 }
@@ -65,6 +67,7 @@ impl Workload {
             start: Duration::ZERO,
             container_concurrency: 0,
             servers: None,
+            labels: BTreeMap::new(),
             annotations: annotations.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
         }
     }
@@ -155,11 +158,17 @@ impl Workload {
         [Some("serve".to_owned()), Some(delay), servers].into_iter().flatten().collect()
     }
 
-    fn pod_labels(&self) -> Value {
-        match self.sidecar {
-            true => json!({"app": self.name, "autoscaling.rouse.dev/inject": "true"}),
-            false => json!({"app": self.name}),
+    fn pod_labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self.selected_labels();
+        if self.sidecar {
+            labels.insert("autoscaling.rouse.dev/inject".to_owned(), "true".to_owned());
         }
+        labels
+    }
+
+    fn selected_labels(&self) -> BTreeMap<String, String> {
+        let app = ("app".to_owned(), self.name.clone());
+        self.labels.clone().into_iter().chain([app]).collect()
     }
 
     fn pod_annotations(&self) -> BTreeMap<String, String> {
@@ -180,7 +189,7 @@ impl Workload {
     }
 
     fn service(&self) -> Value {
-        let selector = if self.attached { json!({"app": self.name}) } else { Value::Null };
+        let selector = self.attached.then(|| self.selected_labels());
         let target_port = if self.sidecar { "queue-proxy" } else { "web" };
         json!({
             "metadata": {"name": self.name},

@@ -98,12 +98,13 @@ fn cause_text(observed: &ObservedWorkload, cause: WriteCause) -> String {
 }
 
 /// Writes that differ from the observed objects. No held request depends on them, so they are rate
-/// limited.
+/// limited, except for a changed selector.
 #[derive(Debug, Default)]
 pub(super) struct DueWrites {
     metric: Option<Value>,
     serverless_service: Option<Value>,
     status: Option<PodAutoscalerStatus>,
+    moves_requests: bool,
 }
 
 // === impl DueWrites ===
@@ -122,14 +123,13 @@ impl DueWrites {
 
     fn children(observed: &ObservedWorkload, plan: &Plan) -> Self {
         // Without the target's selector the specs would be incomplete; the existing objects stay.
-        let selector = match &observed.scale {
-            Ok(scale) if !scale.selector.is_empty() => scale.selector.as_str(),
-            _ => return Self::default(),
+        let (Some(target), Some(selection)) = (observed.target_selector(), observed.pod_selection()) else {
+            return Self::default();
         };
         let (key, autoscaler) = (&observed.key, &observed.autoscaler);
         let sidecar = observed.sidecar_mode;
-        let metric = desired::metric(autoscaler, selector, sidecar, observed.is_uncounted());
-        let sks = desired::serverless_service(autoscaler, selector, &observed.settings, sidecar, plan);
+        let metric = desired::metric(autoscaler, &selection, target, sidecar, observed.is_uncounted());
+        let sks = desired::serverless_service(autoscaler, &selection, &observed.settings, sidecar, plan);
         // Garbage collection deletes an object whose owner is a deleted PodAutoscaler of this name.
         let uid = autoscaler.metadata.uid.as_deref();
         let metric_is_due = observed
@@ -144,11 +144,19 @@ impl DueWrites {
             metric: metric_is_due.then(|| desired::metric_object(key, autoscaler, &metric)),
             serverless_service: sks_is_due.then(|| desired::serverless_service_object(key, autoscaler, &sks)),
             status: None,
+            moves_requests: observed
+                .serverless_service
+                .as_ref()
+                .is_some_and(|existing| existing.spec.selector != sks.selector),
         }
     }
 
-    /// Number of API requests that the writes take.
-    pub(super) fn requests(&self) -> u32 {
+    /// Number of API requests that the writes take of the rate limit. None, if the selector changed:
+    /// until they are written, requests go to the pods that the Service selected before.
+    pub(super) fn limited_requests(&self) -> u32 {
+        if self.moves_requests {
+            return 0;
+        }
         let due = [self.metric.is_some(), self.serverless_service.is_some(), self.status.is_some()];
         due.into_iter().map(u32::from).sum()
     }

@@ -114,7 +114,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         metric: None,
         target_owner: None,
         start_failure: None,
-        pod_without_sidecar: None,
+        unusable_pod: None,
         serverless_service: Some(sks("Serve", None)),
         hpa: None,
         without_activators: None,

@@ -1,6 +1,7 @@
 //! The objects that a workload should have. Pure: an observation and a plan in, JSON for
 //! server-side apply out.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use autoscaler::Key;
@@ -8,6 +9,7 @@ use autoscaler::api::{
     Metric, MetricSpec, PodAutoscaler, RequestTimeouts, ServerlessService, ServerlessServiceSpec,
 };
 use autoscaler::contract::WORKLOAD_LABEL;
+use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::scale_to_zero;
 use autoscaler::settings::{Settings, SidecarMode};
 use kube::Resource;
@@ -16,28 +18,48 @@ use serde_json::{Value, json};
 
 use super::decide::Plan;
 use crate::kubernetes::server_side_apply::owner;
+use crate::pods::pod_selection::PodSelection;
 
 /// The spec of the Metric: what the metrics-adapter collects.
 pub(super) fn metric(
     autoscaler: &PodAutoscaler,
-    selector: &str,
+    selection: &PodSelection,
+    target: &str,
     sidecar: SidecarMode,
     bypassed: bool,
 ) -> MetricSpec {
-    MetricSpec { service: autoscaler.spec.service.clone(), selector: selector.to_owned(), sidecar, bypassed }
+    // Pods without a sidecar report nothing.
+    let is_other = sidecar.is_required() && !selects_the_same(&selection.selector, target);
+    MetricSpec {
+        service: autoscaler.spec.service.clone(),
+        selector: selection.selector.clone(),
+        target_selector: is_other.then(|| target.to_owned()),
+        sidecar,
+        bypassed,
+    }
+}
+
+/// Whether two selectors have the same requirements, in whatever order.
+fn selects_the_same(one: &str, other: &str) -> bool {
+    let requirements = |text: &str| {
+        let selector = Selector::parse(text).ok()?;
+        Some(selector.requirements().iter().cloned().collect::<HashSet<_>>())
+    };
+    one == other || requirements(one).is_some_and(|one| Some(one) == requirements(other))
 }
 
 /// The spec of the ServerlessService: where requests go.
 pub(super) fn serverless_service(
     autoscaler: &PodAutoscaler,
-    selector: &str,
+    selection: &PodSelection,
     settings: &Settings,
     sidecar: SidecarMode,
     plan: &Plan,
 ) -> ServerlessServiceSpec {
     ServerlessServiceSpec {
         service: autoscaler.spec.service.clone(),
-        selector: selector.to_owned(),
+        selector: selection.selector.clone(),
+        selector_source: selection.source,
         mode: plan.mode,
         num_activators: plan.activators,
         container_concurrency: autoscaler.spec.container_concurrency,
@@ -103,7 +125,7 @@ mod tests {
     use autoscaler::settings::AutoscalerConfig;
 
     use super::*;
-    use autoscaler::api::SksMode;
+    use autoscaler::api::{SelectorSource, SksMode};
 
     const REQUIRED: SidecarMode = SidecarMode::Required;
 
@@ -112,7 +134,7 @@ mod tests {
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
         let mut autoscaler = autoscaler();
         let target = |autoscaler: &_| {
-            serverless_service(autoscaler, "app=web", &settings, REQUIRED, &plan()).wake_target
+            serverless_service(autoscaler, &selection("app=web"), &settings, REQUIRED, &plan()).wake_target
         };
         assert_eq!(target(&autoscaler), None, "at zero it would be paused");
         autoscaler.spec.scale_to_zero = true;
@@ -124,7 +146,7 @@ mod tests {
         let annotations = [("wake-timeout", "20m"), ("wake-queue-depth", "7")]
             .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
         let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
-        let spec = serverless_service(&autoscaler(), "app=web", &settings, REQUIRED, &plan());
+        let spec = serverless_service(&autoscaler(), &selection("app=web"), &settings, REQUIRED, &plan());
         assert_eq!((errors, spec.wake_timeout_seconds, spec.wake_queue_depth), (vec![], Some(1200), Some(7)));
     }
 
@@ -134,10 +156,30 @@ mod tests {
             .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
         let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
         assert_eq!(errors, []);
-        let of = |sidecar| serverless_service(&autoscaler(), "app=web", &settings, sidecar, &plan()).timeouts;
+        let of = |sidecar| {
+            serverless_service(&autoscaler(), &selection("app=web"), &settings, sidecar, &plan()).timeouts
+        };
         let expected =
             RequestTimeouts { total_millis: 1_200_000, response_start_millis: 300_000, idle_millis: 500 };
         assert_eq!((of(SidecarMode::None), of(REQUIRED)), (Some(expected), None));
+    }
+
+    #[test]
+    fn metric_has_selector_of_target_only_if_it_selects_others() {
+        for (selector, target, sidecar, expected) in [
+            ("app=web,track=stable", "app=web", REQUIRED, Some("app=web")),
+            ("app=web,track=stable", "track=stable,app=web", REQUIRED, None),
+            ("app=web", "app in (web)", REQUIRED, None),
+            ("app=web", "a>b", REQUIRED, Some("a>b")),
+            ("app=web,track=stable", "app=web", SidecarMode::None, None),
+        ] {
+            let metric = metric(&autoscaler(), &selection(selector), target, sidecar, false);
+            assert_eq!(metric.target_selector.as_deref(), expected, "{selector} {target}");
+        }
+    }
+
+    fn selection(selector: &str) -> PodSelection {
+        PodSelection { selector: selector.to_owned(), source: SelectorSource::Target }
     }
 
     fn plan() -> Plan {
@@ -167,7 +209,7 @@ mod tests {
     fn builds_metric_and_serverless_service() {
         let (key, autoscaler) = (Key::new("shop", "web"), autoscaler());
         let (settings, _) = Settings::resolve(&AutoscalerConfig::default(), &Default::default());
-        let spec = metric(&autoscaler, "app=web", REQUIRED, false);
+        let spec = metric(&autoscaler, &selection("app=web"), "app=web", REQUIRED, false);
         assert_eq!(
             metric_object(&key, &autoscaler, &spec),
             json!({
@@ -181,7 +223,7 @@ mod tests {
         let object = serverless_service_object(
             &key,
             &autoscaler,
-            &serverless_service(&autoscaler, "app=web", &settings, REQUIRED, &plan()),
+            &serverless_service(&autoscaler, &selection("app=web"), &settings, REQUIRED, &plan()),
         );
         assert_eq!(
             object["spec"],

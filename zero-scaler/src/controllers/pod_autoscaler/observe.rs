@@ -29,8 +29,10 @@ use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{PodEndpoint, is_managed, is_ready, pods, ready, routable_ports};
+use crate::pods::pod_selection::{PodSelection, SelectorSources};
 use crate::pods::private_ports::show_sidecar;
 use crate::pods::sidecar::Sidecar;
+use crate::pods::start_watch::UnusablePod;
 use crate::scaling::scale::Scale;
 use crate::scaling::scale_targets::{ScaleAccess, ScaleError};
 
@@ -80,8 +82,8 @@ pub(super) struct ObservedWorkload {
     pub(super) target_owner: Option<Key>,
     /// Why the pods of a workload that wakes do not start.
     pub(super) start_failure: Option<StartFailure>,
-    /// A ready pod without sidecar, if no pod with one is ready.
-    pub(super) pod_without_sidecar: Option<String>,
+    /// A ready pod that gets no requests, if all ready pods of the target are such.
+    pub(super) unusable_pod: Option<UnusablePod>,
     /// `None` for a workload that needs no HPA.
     pub(super) hpa: Option<HpaState>,
     /// Time since the last activator disappeared; `None` while there is one.
@@ -96,6 +98,26 @@ impl ObservedWorkload {
     pub(super) fn leases(&self) -> &[PortLease] {
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
         status.map(|status| status.ports.as_slice()).unwrap_or_default()
+    }
+
+    /// The selector of the target; `None` if it is unknown, or the target has none.
+    pub(super) fn target_selector(&self) -> Option<&str> {
+        let scale = self.scale.as_ref().ok()?;
+        Some(scale.selector.as_str()).filter(|selector| !selector.is_empty())
+    }
+
+    /// Which pods get the Service's requests; `None` without the target's selector.
+    pub(super) fn pod_selection(&self) -> Option<PodSelection> {
+        let service = &self.autoscaler.spec.service;
+        let before = self.serverless_service.as_ref().map(|existing| &existing.spec);
+        let named = self.autoscaler.spec.pod_selector(&self.settings);
+        let sources = SelectorSources {
+            service: self.service.as_deref(),
+            named: named.as_ref(),
+            before: before.filter(|before| before.service == *service),
+            target: self.target_selector()?,
+        };
+        Some(sources.select())
     }
 
     /// Whether nothing counts the requests: pods have no sidecar, and activators are not in the path.
@@ -165,7 +187,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         metric: context.cache.metric(key),
         start_failure: context.scaling.starts.failure(key, reported_failure(serverless_service.as_ref())),
         serverless_service,
-        pod_without_sidecar: context.scaling.starts.ready_pod_without_sidecar(key),
+        unusable_pod: context.scaling.starts.unusable_pod(key),
         hpa: hpa(key, autoscaler, context),
         target_owner: other_owner_of_target(key, autoscaler, context),
         without_activators: context.routing.activators.absent_for(now()),

@@ -1,6 +1,6 @@
 //! The condition Ready: requests of the workload are served, at zero by activators that hold them.
 
-use autoscaler::api::condition;
+use autoscaler::api::{SelectorSource, condition};
 use autoscaler::contract::{INJECT_LABEL, PROTOCOL};
 use autoscaler::scaling::scale_to_zero::ActivePhase;
 
@@ -10,7 +10,10 @@ use super::scale_write::ScaleWriteResult;
 use crate::controllers::serverless_service;
 use crate::kubernetes::conditions::ConditionContent;
 use crate::kubernetes::reasons::Reason;
+use crate::pods::endpoints::is_managed;
+use crate::pods::pod_selection::PodSelection;
 use crate::pods::sidecar::Sidecar;
+use crate::pods::start_watch::UnusablePod;
 use crate::scaling::scale_targets::ScaleError;
 
 /// The condition's type.
@@ -38,6 +41,7 @@ pub(super) fn ready(
                 .map(|error| ConditionContent::no(Reason::ScaleNotWritten, error.to_string()))
         })
         .or_else(|| service_problem(observed))
+        .or_else(|| selection_problem(observed))
         .or_else(|| sidecar_problem(observed))
         .unwrap_or_else(|| served_by(observed, plan))
 }
@@ -103,6 +107,25 @@ fn sidecar_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
     Some(ConditionContent::no(reason, message))
 }
 
+fn selection_problem(observed: &ObservedWorkload) -> Option<ConditionContent> {
+    let Some(UnusablePod::NotSelected(pod)) = &observed.unusable_pod else { return None };
+    let PodSelection { selector, source } = observed.pod_selection()?;
+    let service = &observed.autoscaler.spec.service;
+    let fix = match source {
+        SelectorSource::Service if observed.service.as_deref().is_some_and(is_managed) => {
+            "annotate the HPA or PodAutoscaler with another selector"
+        }
+        SelectorSource::Service => "correct the Service's selector",
+        SelectorSource::PodAutoscaler => "correct the annotation or field selector",
+        SelectorSource::Target => "restart the pods",
+    };
+    let message = format!(
+        "pod {pod} of the target is ready and gets no requests, because Service {service:?} selects {selector}; give \
+         the target's pod template these labels, or {fix}"
+    );
+    Some(ConditionContent::no(Reason::PodsNotSelected, message))
+}
+
 fn sidecar_missing(observed: &ObservedWorkload) -> Option<String> {
     if observed.sidecar == Some(Sidecar::Missing) {
         return Some(format!(
@@ -111,7 +134,7 @@ fn sidecar_missing(observed: &ObservedWorkload) -> Option<String> {
         ));
     }
     // The template has one, or cannot be read.
-    let pod = observed.pod_without_sidecar.as_ref()?;
+    let Some(UnusablePod::WithoutSidecar(pod)) = &observed.unusable_pod else { return None };
     Some(format!(
         "pod {pod} is ready and has no sidecar, so it gets no requests; label the target's pod template with \
          {INJECT_LABEL}: \"true\" and apply Rouse's admission policy (queue-proxy.yaml), or add the sidecar to the \

@@ -198,8 +198,8 @@ fn find(key: &Key, sks: &ServerlessService, context: &Context) -> Result<Arc<Ser
             .is_none()
     {
         let message = format!(
-            "selector {:?} of the target is not label=value; give Service {name:?} a selector of its own with \
-             targetPort: {QUEUE_PROXY}{}",
+            "selector {:?} is not label=value; annotate the HPA or PodAutoscaler with selector, or give Service \
+             {name:?} a selector of its own with targetPort: {QUEUE_PROXY}{}",
             sks.spec.selector,
             if sks.spec.sidecar.is_required() { "" } else { ", and set sidecar to \"true\"" },
         );
