@@ -132,7 +132,7 @@ async fn idle_rounds(scraper: &StatsScraper, pods: &[Arc<Pod>], rounds: u64) -> 
     let (mut last, mut found) = (RoundResult::default(), Vec::new());
     for round in 0..rounds {
         let now = Duration::from_secs(1000 + round);
-        let scraped = scraper.scrape(counted(&pods), last, now, Duration::from_secs(60), None).await;
+        let scraped = scraper.scrape(counted(pods), last, now, Duration::from_secs(60), None).await;
         let CompletedRound { result, next, .. } = scraped.unwrap();
         found.push(matches!(result, ScrapeResult::Complete { idle: true, .. }));
         last = next;

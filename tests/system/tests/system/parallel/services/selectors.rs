@@ -8,8 +8,8 @@ use futures::future::try_join;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{Api, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::traffic::load::{self, Load, Response, until_first_response};
@@ -114,7 +114,8 @@ impl TwoVersions {
         let change = async {
             tokio::time::sleep(BEFORE_MOVE).await;
             self.select_v2().await?;
-            Ok(unix_millis())
+            // This machine's clock is also the client pod's.
+            Ok(runtime::clock::unix_millis() as f64)
         };
         let (responses, changed) = try_join(load.run(&self.namespace), change).await?;
         load::ensure_all_ok(&responses).context("while the selector changed")?;
@@ -156,22 +157,19 @@ fn is_v2(response: &Response) -> bool {
 /// first Deployment selects them, too.
 async fn create_v2(namespace: &TestNamespace, name: &str) -> Result<()> {
     let deployments: Api<Deployment> = namespace.api();
-    let first = serde_json::to_value(deployments.get(name).await?.spec)?;
-    let mut spec: Value = json!({"replicas": 1, "template": first["template"]});
-    spec["template"]["metadata"]["labels"]["version"] = "v2".into();
-    spec["selector"] = json!({"matchLabels": {"app": name, "version": "v2"}});
     let v2 = format!("{name}-v2");
-    let deployment = json!({"metadata": {"name": v2}, "spec": spec});
-    deployments.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
+    let version = ("version".to_owned(), "v2".to_owned());
+    let mut spec = deployments.get(name).await?.spec;
+    spec.replicas = Some(1);
+    spec.selector.match_labels.get_or_insert_default().extend([version.clone()]);
+    let metadata = spec.template.metadata.get_or_insert_default();
+    metadata.labels.get_or_insert_default().extend([version]);
+    let metadata = ObjectMeta { name: Some(v2.clone()), ..ObjectMeta::default() };
+    let deployment = Deployment { metadata, spec, status: None };
+    deployments.create(&PostParams::default(), &deployment).await?;
     wait::until("a ready pod of v2", POD_START, || async {
         let status = deployments.get(&v2).await?.status.unwrap_or_default();
         Ok((status.ready_replicas == Some(1)).then_some(()))
     })
     .await
-}
-
-/// By the clock of this machine, which is also the client pod's.
-fn unix_millis() -> f64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.unwrap_or_default().as_secs_f64() * 1000.0
 }
