@@ -89,7 +89,7 @@ func (c *testCluster) status() (found struct {
 	Running, Ready        bool
 	Node, State           string
 	Supervisor, Processes int
-	Components            map[string]int
+	Components, Nodes     map[string]int
 }) {
 	c.Helper()
 	output, _ := c.command("status", "-o", "json").Output()

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rouse.dev/cluster/build/image"
+	"rouse.dev/cluster/node"
 	"rouse.dev/cluster/node/containerd"
 	"rouse.dev/cluster/supervisor"
 )
@@ -36,16 +37,20 @@ func packImage() *cobra.Command {
 func (c *cluster) load() *cobra.Command {
 	return &cobra.Command{
 		Use:   "load FILE...",
-		Short: "Load images into the running cluster",
+		Short: "Load images into all running nodes of the cluster",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, files []string) error {
-			_, record, err := c.running()
+			dir, record, err := c.running()
 			if err != nil {
 				return err
 			}
-			images := supervisor.Images(record.Init.PID)
+			config, err := node.Read(dir)
+			if err != nil {
+				return err
+			}
+			stores := supervisor.Images(config, record.Init.PID)
 			for _, file := range files {
-				if err := loadOne(command, images, file); err != nil {
+				if err := loadOne(command, stores, file); err != nil {
 					return err
 				}
 			}
@@ -54,12 +59,17 @@ func (c *cluster) load() *cobra.Command {
 	}
 }
 
-func loadOne(command *cobra.Command, images containerd.Images, file string) error {
-	imported, err := images.Load(command.Context(), file)
-	if err != nil {
-		return fmt.Errorf("load %s: %w", file, err)
+// loadOne loads an image into all nodes.
+func loadOne(command *cobra.Command, stores []containerd.Images, file string) error {
+	anywhere := false
+	for _, images := range stores {
+		imported, err := images.Load(command.Context(), file)
+		if err != nil {
+			return fmt.Errorf("load %s: %w", file, err)
+		}
+		anywhere = anywhere || imported
 	}
-	if imported {
+	if anywhere {
 		fmt.Println("loaded", file)
 	} else {
 		fmt.Println("already loaded:", file)

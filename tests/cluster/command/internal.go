@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rouse.dev/cluster/host/state"
 	"rouse.dev/cluster/node"
 	"rouse.dev/cluster/supervisor"
 )
@@ -44,6 +45,21 @@ func (c *cluster) init() *cobra.Command {
 			}
 			node.Run(config, events, host)
 			return errors.New("start failed")
+		},
+	}
+}
+
+func initNode() *cobra.Command {
+	return &cobra.Command{
+		Use:    "init-node DIRECTORY",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			config, err := node.Read(state.Dir{Path: args[0]})
+			if err != nil {
+				return err
+			}
+			return node.RunFurther(config)
 		},
 	}
 }

@@ -60,8 +60,8 @@ func root() *cobra.Command {
 	c := &cluster{}
 	command := &cobra.Command{
 		Use:           "cluster",
-		Short:         "Run a real one-node Kubernetes for tests and demos",
-		Long:          "cluster runs a real one-node Kubernetes in namespaces of its own. On the host it has only files and cgroups, which\n`cluster down` removes.",
+		Short:         "Run a real Kubernetes for tests and demos",
+		Long:          "cluster runs a real Kubernetes of one or several nodes in namespaces of its own. On the host it has only files and cgroups, which\n`cluster down` removes.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -72,10 +72,10 @@ func root() *cobra.Command {
 	command.PersistentFlags().StringVar(&c.name, "name", name, "name of the cluster (environment: CLUSTER_NAME)")
 	command.AddCommand(
 		c.up(), c.down(), c.status(),
-		c.kubeconfig(), c.kubectl(), c.kubectlPath(), c.exec(),
+		c.kubeconfig(), c.kubectl(), c.kubectlPath(), c.exec(), c.node(),
 		packImage(), c.load(),
 		build(),
-		c.supervise(), c.init(), enforceNetworkPolicies(),
+		c.supervise(), c.init(), initNode(), enforceNetworkPolicies(),
 	)
 	return command
 }

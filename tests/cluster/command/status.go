@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"text/tabwriter"
@@ -11,6 +12,7 @@ import (
 
 	"rouse.dev/cluster/host/state"
 	"rouse.dev/cluster/node"
+	"rouse.dev/cluster/supervisor"
 )
 
 // status is the output of `cluster status`.
@@ -23,6 +25,8 @@ type status struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	State      string `json:"state"`
 	Supervisor int    `json:"supervisor,omitempty"`
+	// Nodes are the pids of pid 1 of the running nodes.
+	Nodes map[string]int `json:"nodes,omitempty"`
 	// Components are the pids of components on the host.
 	Components map[string]int `json:"components,omitempty"`
 	// Processes is the number of all processes, including those of pods.
@@ -80,6 +84,9 @@ func inspect(dir state.Dir) status {
 		}
 	}
 	s.Node = node.Condition(dir, record.Address)
+	if config, err := node.Read(dir); err == nil && !config.ControlPlaneOnly {
+		s.Nodes = supervisor.Nodes(config, record.Init.PID)
+	}
 	return s
 }
 
@@ -96,6 +103,9 @@ func (s status) print() error {
 	}
 	line("cluster "+s.Name, what)
 	line("node", s.Node)
+	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+		line("pid 1 of "+name, s.Nodes[name])
+	}
 	line("API server", s.Server)
 	line("kubeconfig", s.Kubeconfig)
 	line("state", s.State)

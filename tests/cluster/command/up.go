@@ -27,7 +27,7 @@ func (c *cluster) up() *cobra.Command {
 	var gates, arguments []string
 	command := &cobra.Command{
 		Use:   "up",
-		Short: "Start the cluster and wait until its node is Ready",
+		Short: "Start the cluster and wait until its nodes are Ready",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			dir, err := c.dir()
@@ -36,6 +36,9 @@ func (c *cluster) up() *cobra.Command {
 			}
 			if settings.NetworkPolicies && settings.ControlPlaneOnly {
 				return errors.New("--network-policies needs a node, which --control-plane-only leaves out")
+			}
+			if err := checkNodes(settings); err != nil {
+				return err
 			}
 			if settings.FeatureGates, err = parseGates(gates); err != nil {
 				return err
@@ -53,8 +56,23 @@ func (c *cluster) up() *cobra.Command {
 	flags.BoolVar(&settings.NetworkPolicies, "network-policies", false, "enforce NetworkPolicies")
 	flags.StringSliceVar(&gates, "feature-gates", nil, "NAME=true or NAME=false, for all Kubernetes components")
 	flags.StringArrayVar(&arguments, "component-arg", nil, "COMPONENT=ARGUMENT, such as kube-apiserver=--v=4 (repeatable); components: "+strings.Join(node.Configurable(), ", "))
+	flags.IntVar(&settings.Nodes, "nodes", 1, "number of nodes, each with a network, containerd, kubelet and kube-proxy of its own")
+	flags.StringSliceVar(&settings.Zones, "zones", nil, "zones of the nodes, in turn, as their label topology.kubernetes.io/zone")
 	flags.DurationVar(&settings.Timeout, "timeout", 2*time.Minute, "timeout of the start, without builds")
 	return command
+}
+
+// checkNodes checks the options that concern several nodes.
+func checkNodes(settings node.Settings) error {
+	switch {
+	case settings.Nodes < 1 || settings.Nodes > node.MostNodes:
+		return fmt.Errorf("--nodes %d: use 1 to %d", settings.Nodes, node.MostNodes)
+	case settings.Nodes > 1 && settings.ControlPlaneOnly:
+		return errors.New("--nodes needs nodes, which --control-plane-only leaves out")
+	case settings.Nodes > 1 && settings.NetworkPolicies:
+		return errors.New("--network-policies are enforced on one node only")
+	}
+	return nil
 }
 
 // up builds, starts and waits for the cluster.
@@ -101,12 +119,15 @@ func goal(settings node.Settings) string {
 	if settings.ControlPlaneOnly {
 		return "API server ready"
 	}
+	if settings.Nodes > 1 {
+		return fmt.Sprintf("%d nodes Ready", settings.Nodes)
+	}
 	return "node Ready"
 }
 
 // prepare installs the packages and builds the binaries of a start.
 func prepare(ctx context.Context, dir state.Dir, settings node.Settings) (node.Config, error) {
-	config := node.Config{Settings: settings, Dir: dir, Rootless: os.Geteuid() != 0}
+	config := node.Config{Settings: settings, Dir: dir, Rootless: os.Geteuid() != 0}.First()
 	if config.Rootless && !settings.ControlPlaneOnly {
 		return config, fmt.Errorf("a node needs root; without root, use --control-plane-only")
 	}

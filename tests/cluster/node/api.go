@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"rouse.dev/cluster/host/state"
@@ -51,14 +53,21 @@ func await(ctx context.Context, condition func(context.Context) bool) error {
 // serving reports whether the API server is ready, including its bootstrapped roles.
 func (a *api) serving(ctx context.Context) bool { return a.get(ctx, "/readyz", nil) }
 
+// nodesReady reports whether all of these nodes are Ready.
+func (a *api) nodesReady(names []string) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return !a.nodeReady(ctx, name) })
+	}
+}
+
 // nodeReady reports whether the node is Ready.
-func (a *api) nodeReady(ctx context.Context) bool {
+func (a *api) nodeReady(ctx context.Context, name string) bool {
 	var node struct {
 		Status struct {
 			Conditions []struct{ Type, Status string }
 		}
 	}
-	if !a.get(ctx, "/api/v1/nodes/"+Name, &node) {
+	if !a.get(ctx, "/api/v1/nodes/"+name, &node) {
 		return false
 	}
 	for _, condition := range node.Status.Conditions {
@@ -91,18 +100,29 @@ func (a *api) get(ctx context.Context, path string, into any) bool {
 	return into == nil || json.NewDecoder(response.Body).Decode(into) == nil
 }
 
-// Condition describes the node of a running cluster, for display.
+// Condition describes the nodes of a running cluster, for display.
 func Condition(dir state.Dir, address string) string {
+	config, err := Read(dir)
+	if err != nil {
+		return err.Error()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	client, err := newAPI(dir, address)
 	switch {
 	case err != nil || !client.serving(ctx):
 		return "API server does not respond"
-	case client.nodeReady(ctx):
-		return "Ready"
-	case client.get(ctx, "/api/v1/nodes/"+Name, nil):
-		return "not Ready"
+	case config.ControlPlaneOnly:
+		return "none"
 	}
-	return "none"
+	var unready []string
+	for _, name := range config.NodeNames() {
+		if !client.nodeReady(ctx, name) {
+			unready = append(unready, name)
+		}
+	}
+	if unready != nil {
+		return strings.Join(unready, ", ") + " not Ready"
+	}
+	return "Ready"
 }

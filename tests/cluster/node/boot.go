@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -97,10 +98,10 @@ func (n *node) start(ctx context.Context, host net.Listener) error {
 		if err := n.launch(n.config.worker()...); err != nil {
 			return err
 		}
-		if err := n.await(ctx, "kubelet", client.nodeReady); err != nil {
+		if err := n.await(ctx, "kubelet", client.nodesReady(n.config.NodeNames())); err != nil {
 			return err
 		}
-		n.step("node Ready")
+		n.step(strings.Join(n.config.NodeNames(), ", ") + " Ready")
 	}
 	if err := <-pause; err != nil {
 		return err
@@ -110,22 +111,27 @@ func (n *node) start(ctx context.Context, host net.Listener) error {
 
 // prepareNamespaces sets up host name, cgroups, mounts and network.
 func (n *node) prepareNamespaces() error {
-	if err := unix.Sethostname([]byte(Name)); err != nil {
+	if err := unix.Sethostname([]byte(n.config.Node.Name())); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
 	if !n.config.Rootless {
-		cgroups, err := n.config.cgroups()
-		if err == nil {
-			err = cgroups.Join()
-		}
-		if err != nil {
+		if err := n.config.joinCgroups(); err != nil {
 			return err
 		}
+	}
+	network, err := n.config.switchOfFurther()
+	if err != nil {
+		return err
 	}
 	if err := n.config.mount(); err != nil {
 		return err
 	}
-	if err := connect(); err != nil {
+	if network == nil && len(n.config.NodeNames()) > 1 {
+		if network, err = makeSwitch(); err != nil {
+			return err
+		}
+	}
+	if err := n.config.connect(network); err != nil {
 		return err
 	}
 	if n.config.ControlPlaneOnly {
@@ -203,6 +209,9 @@ func (n *node) ended(c component, status syscall.WaitStatus) {
 	}
 	_ = n.events.Send(event.Restarted, c.name, describe(status))
 	time.Sleep(restartDelay)
+	for c.isStopped() {
+		time.Sleep(pollPeriod)
+	}
 	if err := n.launch(c); err != nil {
 		_ = n.events.Send(event.Failed, c.name, err.Error())
 	}

@@ -17,6 +17,10 @@ type component struct {
 	args    []string
 	// group is the group id of the process; root's if it is 0.
 	group uint32
+	// namespaces are clone flags of namespaces of its own.
+	namespaces uintptr
+	// stopped is a file that keeps it from being started again; none if it is empty.
+	stopped string
 }
 
 // enforcerName is the name of the process that enforces NetworkPolicies.
@@ -63,6 +67,9 @@ func (c component) command(log *os.File) *exec.Cmd {
 	command.Args[0] = c.name
 	command.Env = Environment()
 	command.Stdout, command.Stderr = log, log
+	if c.namespaces != 0 {
+		command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: c.namespaces}
+	}
 	if c.group != 0 {
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Gid: c.group}}
 	}

@@ -14,13 +14,13 @@ import (
 
 // Addresses are the same in every cluster, because each has a network namespace of its own.
 const (
-	Name        = "node1"
+	// NodeIP is the address of the first node, which runs the control plane.
 	NodeIP      = "10.80.0.1"
-	nodeCIDR    = NodeIP + "/24"
 	serviceCIDR = "10.96.0.0/16"
 	serviceIP   = "10.96.0.1"
 	dnsIP       = "10.96.0.10"
-	podCIDR     = "10.244.0.0/24"
+	// podsCIDR has the pods of all nodes.
+	podsCIDR = "10.244.0.0/16"
 	// API is the address of the API server for components and pods of the host network.
 	API = NodeIP + ":6443"
 )
@@ -41,6 +41,10 @@ type Settings struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// Arguments are appended to those of a component and override them.
 	Arguments map[string][]string `json:"arguments,omitempty"`
+	// Nodes is the number of nodes.
+	Nodes int `json:"nodes,omitempty"`
+	// Zones are the zones of the nodes, in turn; empty for none.
+	Zones []string `json:"zones,omitempty"`
 	// Timeout is the timeout of the start.
 	Timeout time.Duration `json:"timeout"`
 }
@@ -48,7 +52,10 @@ type Settings struct {
 // Config is the configuration of pid 1. It is passed through two processes as a file.
 type Config struct {
 	Settings
+	// Dir is the directory of the cluster, or of a further node in it.
 	Dir state.Dir `json:"dir"`
+	// Node is the node that the process runs.
+	Node Identity `json:"node"`
 	// Kubernetes is the binary of all Kubernetes components and etcd.
 	Kubernetes string `json:"kubernetes"`
 	// Pause and CoreDNS are images; both are empty without a node.
@@ -71,15 +78,30 @@ type Image struct {
 // Write creates the cluster's directory with the certificates, the configuration of the components
 // and the Config itself.
 func (c Config) Write() error {
+	further := c.further()
+	var nodes []pki.Node
+	for _, f := range further {
+		nodes = append(nodes, pki.Node{Name: f.Node.Name(), IP: f.Node.IP(), Dir: f.Dir.PKI()})
+	}
+	certificates := pki.Cluster{Name: c.Dir.Name, Node: c.Node.Name(), NodeIP: NodeIP, ServiceIP: serviceIP, Server: "https://" + API, Further: nodes}
+	if err := certificates.Write(c.Dir.PKI()); err != nil {
+		return err
+	}
+	for _, one := range append([]Config{c}, further...) {
+		if err := one.writeNode(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeNode creates the directory of one node with its configuration.
+func (c Config) writeNode() error {
 	dir := c.Dir
 	for _, path := range []string{dir.Path, dir.Logs(), dir.Etcd(), dir.Components("cni"), dir.Containerd(), dir.Kubelet(), dir.CNI(), dir.PodLogs(), dir.Plugins()} {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return fmt.Errorf("make the cluster's directory: %w", err)
 		}
-	}
-	certificates := pki.Cluster{Name: dir.Name, Node: Name, NodeIP: NodeIP, ServiceIP: serviceIP, Server: "https://" + API}
-	if err := certificates.Write(dir.PKI()); err != nil {
-		return err
 	}
 	if !c.ControlPlaneOnly {
 		if err := c.render(); err != nil {

@@ -26,6 +26,12 @@ var kubeletSysctls = map[string]string{
 func (c Config) mount() error {
 	steps := mounting{}
 	steps.do("", "/", "", unix.MS_REC|unix.MS_PRIVATE)
+	if c.Node.isFurther() {
+		// These are copies of the first node's. Its pods' mounts would stay busy in them.
+		for _, path := range []string{"/var/lib/kubelet", "/var/lib/cni", "/var/log", "/run"} {
+			steps.detach(path)
+		}
+	}
 	steps.do("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
 	steps.do("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV)
 	if c.ControlPlaneOnly {
@@ -34,7 +40,9 @@ func (c Config) mount() error {
 	// The kubelet and the network plugins need directories in /var/lib that the host may lack.
 	// Creating them there would leave them behind, so /var/lib is covered by a tmpfs, and the
 	// directories of the cluster are moved back into it.
-	c.coverVarLib(&steps)
+	if !c.Node.isFurther() {
+		c.coverVarLib(&steps)
+	}
 	steps.bind(c.Dir.Kubelet(), "/var/lib/kubelet")
 	steps.bind(c.Dir.CNI(), "/var/lib/cni")
 	steps.bind(c.Dir.PodLogs(), "/var/log")
@@ -83,6 +91,16 @@ func (m *mounting) do(source, target, kind string, flags uintptr) {
 	}
 	if err := unix.Mount(source, target, kind, flags, options); err != nil {
 		m.err = fmt.Errorf("mount %q on %s: %w", source, target, err)
+	}
+}
+
+// detach removes a mount with all mounts below it.
+func (m *mounting) detach(target string) {
+	if m.err != nil {
+		return
+	}
+	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil {
+		m.err = fmt.Errorf("unmount %s: %w", target, err)
 	}
 }
 

@@ -17,7 +17,7 @@ const ContainerdSocket = "/run/containerd/containerd.sock"
 // values is the data of the templates.
 type values struct {
 	Config
-	Node, NodeIP, PodCIDR, DNSIP, CgroupRoot, Socket string
+	NodeName, NodeIP, PodCIDR, PodsCIDR, DNSIP, CgroupRoot, Socket string
 }
 
 // render writes the configuration files of the components that need files.
@@ -27,7 +27,7 @@ func (c Config) render() error {
 		return err
 	}
 	data := values{
-		Config: c, Node: Name, NodeIP: NodeIP, PodCIDR: podCIDR, DNSIP: dnsIP,
+		Config: c, NodeName: c.Node.Name(), NodeIP: c.Node.IP(), PodCIDR: c.Node.PodCIDR(), PodsCIDR: podsCIDR, DNSIP: dnsIP,
 		CgroupRoot: c.cgroupRoot(), Socket: ContainerdSocket,
 	}
 	for _, name := range []string{"containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "cni/bridge.conflist", "resolv.conf"} {

@@ -16,6 +16,9 @@ func (c Config) worker() []component {
 	if c.NetworkPolicies {
 		all = append(all, c.enforcer())
 	}
+	for _, further := range c.further() {
+		all = append(all, further.init())
+	}
 	return all
 }
 
@@ -27,12 +30,16 @@ func (c Config) containerd() component {
 }
 
 func (c Config) kubelet() component {
-	return c.kubernetes("kubelet",
-		"--config="+c.Dir.Components("kubelet.yaml"),
-		"--kubeconfig="+c.Dir.PKI("kubelet.kubeconfig"),
-		"--hostname-override="+Name,
-		"--node-ip="+NodeIP,
-	)
+	args := []string{
+		"--config=" + c.Dir.Components("kubelet.yaml"),
+		"--kubeconfig=" + c.Dir.PKI("kubelet.kubeconfig"),
+		"--hostname-override=" + c.Node.Name(),
+		"--node-ip=" + c.Node.IP(),
+	}
+	if c.Node.Zone != "" {
+		args = append(args, "--node-labels=topology.kubernetes.io/zone="+c.Node.Zone)
+	}
+	return c.kubernetes("kubelet", args...)
 }
 
 // proxy has its feature gates in its file, because kube-proxy ignores most flags with a file.
@@ -59,8 +66,14 @@ func EnforceNetworkPolicies(ctx context.Context, certificates string) error {
 	return ctx.Err()
 }
 
-// cgroups returns the cgroups of the cluster.
-func (c Config) cgroups() (cgroup.Tree, error) { return cgroup.Of(cgroup.Mount, c.Dir.Name) }
+// cgroups returns the cgroups of the cluster, or of a further node below them.
+func (c Config) cgroups() (cgroup.Tree, error) {
+	tree, err := cgroup.Of(cgroup.Mount, c.Dir.Name)
+	if c.Node.isFurther() {
+		tree = tree.Below(c.Node.Name())
+	}
+	return tree, err
+}
 
 func (c Config) cgroupRoot() string {
 	tree, err := c.cgroups()

@@ -16,7 +16,12 @@ type Cluster struct {
 	ServiceIP string
 	// Server is the API server's URL for the components.
 	Server string
+	// Further are the nodes beside the first.
+	Further []Node
 }
+
+// Node has the name and address in the certificates of a further node, and the directory for them.
+type Node struct{ Name, IP, Dir string }
 
 // certificate is a certificate to issue and the name of its files.
 type certificate struct {
@@ -33,28 +38,38 @@ func (c Cluster) servers() []certificate {
 			"localhost", "127.0.0.1", c.NodeIP, c.ServiceIP,
 		}}},
 		{"apiserver-kubelet-client", Subject{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}}},
-		{"kubelet", Subject{CommonName: "system:node:" + c.Node, Organizations: []string{"system:nodes"}, Hosts: []string{c.Node, c.NodeIP, "127.0.0.1"}}},
+		Node{Name: c.Node, IP: c.NodeIP}.server(),
+	}
+}
+
+// server is the certificate of a kubelet for the API server.
+func (n Node) server() certificate {
+	return certificate{"kubelet", Subject{
+		CommonName: "system:node:" + n.Name, Organizations: []string{"system:nodes"}, Hosts: []string{n.Name, n.IP, "127.0.0.1"},
+	}}
+}
+
+// clients are the clients of the API server on a node.
+func (n Node) clients() []certificate {
+	return []certificate{
+		{"kubelet", Subject{CommonName: "system:node:" + n.Name, Organizations: []string{"system:nodes"}}},
+		{"kube-proxy", Subject{CommonName: "system:kube-proxy"}},
 	}
 }
 
 // clients are the clients of the API server; each has a kubeconfig.
 func (c Cluster) clients() []certificate {
-	return []certificate{
+	return append([]certificate{
 		{"admin", Subject{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}}},
 		{"kube-controller-manager", Subject{CommonName: "system:kube-controller-manager"}},
 		{"kube-scheduler", Subject{CommonName: "system:kube-scheduler"}},
-		{"kubelet", Subject{CommonName: "system:node:" + c.Node, Organizations: []string{"system:nodes"}}},
-		{"kube-proxy", Subject{CommonName: "system:kube-proxy"}},
-	}
+	}, Node{Name: c.Node}.clients()...)
 }
 
 // Write creates all files in a directory: NAME.crt and NAME.key of both CAs (ca, front-proxy-ca)
 // and of each certificate, sa.key and sa.pub for service accounts, and NAME.kubeconfig of each
 // client.
 func (c Cluster) Write(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the directory for certificates: %w", err)
-	}
 	authority, err := NewAuthority("rouse-cluster-" + c.Name)
 	if err != nil {
 		return err
@@ -83,10 +98,7 @@ func (c Cluster) Write(dir string) error {
 		if client.file == "admin" {
 			pairs["admin"] = pair
 		}
-		files[client.file+".kubeconfig"], err = Kubeconfig{
-			Cluster: c.Name, Server: c.Server, Authority: authority.Certificate, User: client.subject.CommonName, Pair: pair,
-		}.Encode()
-		if err != nil {
+		if files[client.file+".kubeconfig"], err = c.kubeconfig(authority, client, pair); err != nil {
 			return err
 		}
 	}
@@ -95,6 +107,47 @@ func (c Cluster) Write(dir string) error {
 	}
 	if files["sa.key"], files["sa.pub"], err = signingKey(); err != nil {
 		return err
+	}
+	if err := writeFiles(dir, files); err != nil {
+		return err
+	}
+	for _, node := range c.Further {
+		if err := c.writeNode(authority, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeNode creates the files of a further node: ca.crt, kubelet.crt and kubelet.key, and the
+// kubeconfigs of its clients.
+func (c Cluster) writeNode(authority *Authority, node Node) error {
+	server, err := authority.Issue(node.server().subject)
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"ca.crt": authority.Certificate, "kubelet.crt": server.Certificate, "kubelet.key": server.Key}
+	for _, client := range node.clients() {
+		pair, err := authority.Issue(client.subject)
+		if err != nil {
+			return err
+		}
+		if files[client.file+".kubeconfig"], err = c.kubeconfig(authority, client, pair); err != nil {
+			return err
+		}
+	}
+	return writeFiles(node.Dir, files)
+}
+
+func (c Cluster) kubeconfig(authority *Authority, client certificate, pair Pair) ([]byte, error) {
+	return Kubeconfig{
+		Cluster: c.Name, Server: c.Server, Authority: authority.Certificate, User: client.subject.CommonName, Pair: pair,
+	}.Encode()
+}
+
+func writeFiles(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory for certificates: %w", err)
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {

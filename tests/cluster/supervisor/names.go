@@ -24,8 +24,10 @@ func (s *supervisor) addDNS() {
 }
 
 func (s *supervisor) deployCoreDNS(ctx context.Context) error {
-	if _, err := Images(s.record.Init.PID).Load(ctx, s.config.CoreDNS.File); err != nil {
-		return err
+	for _, images := range Images(s.config, s.record.Init.PID) {
+		if _, err := images.Load(ctx, s.config.CoreDNS.File); err != nil {
+			return err
+		}
 	}
 	apply := Kubectl(ctx, s.config, "apply", "--filename=-")
 	apply.Stdin = bytes.NewReader(coreDNS)

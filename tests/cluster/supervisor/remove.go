@@ -23,10 +23,8 @@ func Stop(dir state.Dir) error {
 		if pid == 0 {
 			break
 		}
-		if supervisor, err := state.Identify(pid); err == nil {
-			if err := supervisor.Kill(stopTimeout); err != nil {
-				return err
-			}
+		if err := killWithChildren(pid); err != nil {
+			return err
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s stays locked by a process other than %d, which it names", dir.Lock(), pid)
@@ -46,6 +44,30 @@ func Stop(dir state.Dir) error {
 		return nil // no cgroup file system, so no cgroups
 	}
 	return cgroups.Remove(stopTimeout)
+}
+
+// killWithChildren kills a supervisor and the programs that it runs on the host, such as an import of
+// an image. Their death signal comes with the supervisor's end, and they may outlive it for a moment.
+func killWithChildren(pid int) error {
+	supervisor, err := state.Identify(pid)
+	if err != nil {
+		return nil // it has ended
+	}
+	var children []state.Process
+	for _, child := range state.Children(pid) {
+		if identity, err := state.Identify(child); err == nil {
+			children = append(children, identity)
+		}
+	}
+	if err := supervisor.Kill(stopTimeout); err != nil {
+		return err
+	}
+	for _, child := range children {
+		if err := child.Kill(stopTimeout); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Remove stops a cluster and removes its files.

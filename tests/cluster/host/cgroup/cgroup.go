@@ -46,6 +46,12 @@ func Of(mount, cluster string) (Tree, error) {
 	return tree, nil
 }
 
+// Below returns the cgroups of one node, below those of its cluster.
+func (t Tree) Below(node string) Tree {
+	t.name = filepath.Join(t.name, node)
+	return t
+}
+
 // prefix distinguishes the groups of this program from those of others.
 const prefix = "rouse-cluster-"
 

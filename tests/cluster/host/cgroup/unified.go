@@ -23,10 +23,12 @@ func (t Tree) createUnified() error {
 	if err := os.MkdirAll(group, 0o755); err != nil {
 		return fmt.Errorf("make the cluster's cgroup: %w", err)
 	}
-	for _, parent := range []string{t.mount, group} {
+	parent := t.mount
+	for _, child := range append(strings.Split(t.name, "/"), "") {
 		if err := delegate(parent); err != nil {
 			return err
 		}
+		parent = filepath.Join(parent, child)
 	}
 	if err := os.MkdirAll(filepath.Join(group, leaf), 0o755); err != nil {
 		return fmt.Errorf("make the components' cgroup: %w", err)
