@@ -33,6 +33,10 @@ pub(crate) struct RequestResult {
     pod: String,
     /// Unix milliseconds when that pod's app started; 0 if the response has no such header.
     started_ms: f64,
+    /// Requests that the app served when this one arrived; 0 if the response has no such header.
+    concurrent: usize,
+    /// Milliseconds without any request at the app before this one; `None` if there was another.
+    idle_ms: Option<f64>,
     /// Why there was no response.
     error: String,
     /// The response's Server-Timing header.
@@ -147,6 +151,8 @@ impl Sender {
             status: head.status.as_u16(),
             pod: header(&head.headers, crate::serve::POD_HEADER),
             started_ms: header(&head.headers, crate::serve::STARTED_HEADER).parse().unwrap_or_default(),
+            concurrent: header(&head.headers, crate::serve::CONCURRENT_HEADER).parse().unwrap_or_default(),
+            idle_ms: header(&head.headers, crate::serve::IDLE_HEADER).parse().ok().map(|us: f64| us / 1000.0),
             server_timing: header(&head.headers, "server-timing"),
             ..RequestResult::default()
         };

@@ -10,17 +10,25 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
+use parking_lot::Mutex;
 use proxy::incoming_body::IncomingBody;
 use proxy::server::{self, ServerOptions};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 /// Header with the name of the pod.
 pub(crate) const POD_HEADER: &str = "sample-app-pod";
 /// Header with the start of this process, in Unix milliseconds.
 pub(crate) const STARTED_HEADER: &str = "sample-app-started";
+/// Header with the number of requests that this process served when this one arrived, itself included.
+pub(crate) const CONCURRENT_HEADER: &str = "sample-app-concurrent";
+/// Header with the microseconds without any request before this one.
+pub(crate) const IDLE_HEADER: &str = "sample-app-idle";
+/// Requests of this path are readiness probes, and not counted.
+const HEALTH_PATH: &str = "/healthz";
 /// Maximum size of a response body.
 const LARGEST_BODY: usize = 16 << 20;
 /// Maximum time of a request.
@@ -56,10 +64,12 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     let servers = args.servers.unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
     let servers = Arc::new(Semaphore::new(servers));
     let default_work = Duration::from_millis(args.work_ms);
+    let occupancy = Arc::new(Mutex::new(Occupancy::default()));
     let service = move |request: Request<IncomingBody>, _: &_| {
         let (name, started, result) = (name.clone(), started.clone(), result.clone());
-        let servers = servers.clone();
+        let (servers, occupancy) = (servers.clone(), occupancy.clone());
         async move {
+            let running = (request.uri().path() != HEALTH_PATH).then(|| RunningRequest::count_in(occupancy));
             let query = request.uri().query();
             let work = parameter(query, "work").map_or(default_work, Duration::from_millis);
             let result = parameter(query, "bytes").map_or(result, body_of);
@@ -74,11 +84,58 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
             let mut response = Response::new(Full::new(result));
             response.headers_mut().insert(POD_HEADER, name);
             response.headers_mut().insert(STARTED_HEADER, started);
+            if let Some(running) = running {
+                running.add_headers(response.headers_mut());
+            }
             Ok::<_, Infallible>(response)
         }
     };
     server::serve(listener, service, ServerOptions::default(), stop).await;
     Ok(())
+}
+
+/// The requests that run, and when the last one ended.
+#[derive(Default)]
+struct Occupancy {
+    running: usize,
+    last_end: Option<Instant>,
+}
+
+/// Counts a request until it is dropped, also when the client disconnects.
+struct RunningRequest {
+    occupancy: Arc<Mutex<Occupancy>>,
+    /// Number of running requests at its arrival, itself included.
+    concurrent: usize,
+    /// Time without a request before it. `None` if another one ran, or none was before it.
+    idle: Option<Duration>,
+}
+
+impl RunningRequest {
+    fn count_in(occupancy: Arc<Mutex<Occupancy>>) -> Self {
+        let (concurrent, idle) = {
+            let mut occupancy = occupancy.lock();
+            occupancy.running += 1;
+            let last_end = occupancy.last_end.filter(|_| occupancy.running == 1);
+            (occupancy.running, last_end.map(|at| at.elapsed()))
+        };
+        Self { occupancy, concurrent, idle }
+    }
+
+    fn add_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(CONCURRENT_HEADER, self.concurrent.into());
+        if let Some(idle) = self.idle {
+            let micros = u64::try_from(idle.as_micros()).unwrap_or(u64::MAX);
+            headers.insert(IDLE_HEADER, micros.into());
+        }
+    }
+}
+
+impl Drop for RunningRequest {
+    fn drop(&mut self) {
+        let mut occupancy = self.occupancy.lock();
+        occupancy.running -= 1;
+        occupancy.last_end = Some(Instant::now());
+    }
 }
 
 /// The value of `name=value` in a query string.

@@ -3,5 +3,6 @@
 
 pub mod hpa_status;
 pub mod learning;
+pub mod rollout;
 pub mod scale_target;
 pub mod workload;

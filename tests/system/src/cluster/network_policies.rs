@@ -115,6 +115,24 @@ pub async fn create(namespace: &TestNamespace, policy: Value) -> Result<()> {
     Ok(())
 }
 
+/// Opens a port of the pods labelled with this `app` to activators, in a namespace that is closed
+/// otherwise.
+///
+/// # Errors
+/// When the API refuses the policy.
+pub async fn admit_activators(namespace: &TestNamespace, app: &str, port: Value) -> Result<()> {
+    let activators = json!({
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "rouse-system"}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "activator"}},
+    });
+    let spec = json!({
+        "podSelector": {"matchLabels": {"app": app}},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [activators], "ports": [{"port": port, "protocol": "TCP"}]}],
+    });
+    create(namespace, json!({"metadata": {"name": app}, "spec": spec})).await
+}
+
 fn is_policy(object: &Value) -> bool {
     object.get("kind").is_some_and(|kind| kind == "NetworkPolicy")
 }

@@ -8,16 +8,29 @@ use autoscaler::api::{PodAutoscaler, ServerlessService, SksMode};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::namespace::{SAMPLE_APP, TestNamespace};
+use crate::cluster::network_policies;
 use crate::cluster::scale::write_scale;
 use crate::wait;
 
 /// The port of every test Service.
 pub const SERVICE_PORT: u16 = 80;
+/// The path that readiness probes request; the sample app does not count these requests.
+const HEALTH_PATH: &str = "/healthz";
+
+/// How the pods of a workload get a queue-proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sidecar {
+    /// As a native sidecar, which starts before the app.
+    Native,
+    /// As an ordinary container behind the app's.
+    AppFirst,
+    /// They have none. They have no label of Rouse, and the Service leads to the app's own port.
+    None,
+}
 
 /// A workload to apply.
 #[derive(Clone, Debug)]
@@ -35,9 +48,8 @@ pub struct Workload {
     /// Whether the Service selects its pods itself (attached mode) or leaves that to Rouse (managed
     /// mode).
     pub attached: bool,
-    /// Whether the pods have a queue-proxy. Without one they are labelled by nothing of Rouse, and the
-    /// Service leads to the app's own port.
-    pub sidecar: bool,
+    /// How the pods get a queue-proxy.
+    pub sidecar: Sidecar,
     /// Time before the app listens.
     pub start: Duration,
     /// Requests that a pod serves at a time; 0 is no limit.
@@ -63,7 +75,7 @@ impl Workload {
             max_replicas: 10,
             replicas: 1,
             attached: false,
-            sidecar: true,
+            sidecar: Sidecar::Native,
             start: Duration::ZERO,
             container_concurrency: 0,
             servers: None,
@@ -98,9 +110,8 @@ impl Workload {
         self.create_deployment(namespace).await?;
         let services: Api<Service> = namespace.api();
         services.create(&PostParams::default(), &serde_json::from_value(self.service())?).await?;
-        if !self.sidecar {
-            let policies: Api<NetworkPolicy> = namespace.api();
-            policies.create(&PostParams::default(), &serde_json::from_value(self.network_policy())?).await?;
+        if self.sidecar == Sidecar::None {
+            network_policies::admit_activators(namespace, &self.name, json!("web")).await?;
         }
         Ok(())
     }
@@ -160,7 +171,7 @@ impl Workload {
 
     fn pod_labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.selected_labels();
-        if self.sidecar {
+        if self.sidecar != Sidecar::None {
             labels.insert("autoscaling.rouse.dev/inject".to_owned(), "true".to_owned());
         }
         labels
@@ -172,12 +183,22 @@ impl Workload {
     }
 
     fn pod_annotations(&self) -> BTreeMap<String, String> {
-        if self.sidecar { self.container_concurrency() } else { BTreeMap::new() }
+        let mut annotations = match self.sidecar {
+            Sidecar::None => return BTreeMap::new(),
+            Sidecar::Native | Sidecar::AppFirst => self.container_concurrency(),
+        };
+        if self.sidecar == Sidecar::AppFirst {
+            annotations.insert("autoscaling.rouse.dev/app-first".to_owned(), "true".to_owned());
+        }
+        annotations
     }
 
     /// A sidecar checks the app itself.
     fn readiness_probe(&self) -> Value {
-        if self.sidecar { Value::Null } else { json!({"httpGet": {"path": "/", "port": "web"}}) }
+        match self.sidecar {
+            Sidecar::None => json!({"httpGet": {"path": HEALTH_PATH, "port": "web"}}),
+            _ => Value::Null,
+        }
     }
 
     /// The annotation that the HPA and the pods both need.
@@ -190,7 +211,7 @@ impl Workload {
 
     fn service(&self) -> Value {
         let selector = self.attached.then(|| self.selected_labels());
-        let target_port = if self.sidecar { "queue-proxy" } else { "web" };
+        let target_port = if self.sidecar == Sidecar::None { "web" } else { "queue-proxy" };
         json!({
             "metadata": {"name": self.name},
             "spec": {
@@ -200,25 +221,9 @@ impl Workload {
         })
     }
 
-    /// Opens the app's port to activators, in a namespace that is closed otherwise.
-    fn network_policy(&self) -> Value {
-        let activators = json!({
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "rouse-system"}},
-            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "activator"}},
-        });
-        json!({
-            "metadata": {"name": self.name},
-            "spec": {
-                "podSelector": {"matchLabels": {"app": self.name}},
-                "policyTypes": ["Ingress"],
-                "ingress": [{"from": [activators], "ports": [{"port": "web", "protocol": "TCP"}]}],
-            },
-        })
-    }
-
     fn hpa(&self) -> Value {
         let mut annotations = self.container_concurrency();
-        if !self.sidecar {
+        if self.sidecar == Sidecar::None {
             annotations.insert("autoscaling.rouse.dev/sidecar".to_owned(), "false".to_owned());
         }
         let of_hpa = self.annotations.iter();

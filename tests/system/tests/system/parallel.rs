@@ -12,6 +12,6 @@ mod metric_access;
 mod policies;
 mod redis;
 mod scale_to_zero;
-mod scale_to_zero_off;
 mod services;
+mod sidecar_switch;
 mod targets;

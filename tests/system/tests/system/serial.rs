@@ -9,6 +9,7 @@ mod aggregation;
 mod hpa;
 mod hpa_vectors;
 mod leaders;
+mod limit_of_one;
 mod network_policies;
 mod wake_latency;
 mod without_installation;

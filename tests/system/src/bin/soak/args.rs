@@ -1,6 +1,8 @@
 //! The scenarios and their lengths.
 
-use clap::{Parser, ValueEnum};
+use anyhow::{Result, ensure};
+use clap::{ArgAction, Parser, ValueEnum};
+use system_tests::workloads::workload::{Sidecar, Workload};
 
 /// Long tests of Rouse on a real cluster, with bounds.
 #[derive(Debug, Parser)]
@@ -18,6 +20,9 @@ pub(crate) struct Args {
 /// How long each scenario is. The bounds hold for the defaults.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Lengths {
+    /// Whether pods have a sidecar. Without one only cycles, restarts, crowd, burst and wakes run
+    #[arg(long, default_value_t = true, action = ArgAction::Set)]
+    pub(crate) sidecar: bool,
     /// Cycles from zero to one replica and back
     #[arg(long, default_value_t = 1000)]
     pub(crate) cycles: usize,
@@ -81,10 +86,46 @@ pub(crate) enum Scenario {
     Burst,
     /// The time that a wake takes beyond the start of its pod
     Wakes,
+    /// The same with the sidecar behind an app that is slow to listen, beyond the start of a pod
+    /// without a sidecar
+    AppFirstWakes,
     /// Wakes half a second after the leaders were killed
     Leaders,
     /// User's targets four times too low and too high, of an app with a known knee
     Learning,
     /// Lost and delayed packets, partitions, no API server, clock steps, full disks, and kills
     Faults,
+}
+
+// === impl Args ===
+
+impl Args {
+    /// The scenarios to run, in order.
+    pub(crate) fn scenarios(&self) -> Result<Vec<Scenario>> {
+        let has_mode = |scenario: &Scenario| self.lengths.sidecar || scenario.runs_without_sidecar();
+        if self.only.is_empty() {
+            return Ok(Scenario::value_variants().iter().copied().filter(has_mode).collect());
+        }
+        let refused = self.only.iter().find(|scenario| !has_mode(scenario));
+        ensure!(refused.is_none(), "{refused:?} does not run without a sidecar");
+        Ok(self.only.clone())
+    }
+}
+
+// === impl Lengths ===
+
+impl Lengths {
+    /// A workload in the mode of this run.
+    pub(crate) fn workload(&self, name: &str) -> Workload {
+        let sidecar = if self.sidecar { Sidecar::Native } else { Sidecar::None };
+        Workload { sidecar, ..Workload::new(name) }
+    }
+}
+
+// === impl Scenario ===
+
+impl Scenario {
+    fn runs_without_sidecar(self) -> bool {
+        matches!(self, Self::Cycles | Self::Restarts | Self::Crowd | Self::Burst | Self::Wakes)
+    }
 }

@@ -28,8 +28,10 @@ const UP: Duration = Duration::from_secs(60);
 pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-burst").await?;
     let mut both = Vec::new();
-    for capacity in ["211", "0"] {
-        both.push(Bursting::begin(&namespace, capacity).await?);
+    // Activators are in the path of pods without a sidecar at any capacity.
+    let capacities: &[_] = if lengths.sidecar { &["211", "0"] } else { &["211"] };
+    for &capacity in capacities {
+        both.push(Bursting::begin(&namespace, lengths, capacity).await?);
     }
     // Alternating, because each takes longer than a burst to return to one pod.
     for i in 0..lengths.bursts {
@@ -64,9 +66,13 @@ struct Bursting {
 
 impl Bursting {
     /// Applies the workload with this burst capacity.
-    async fn begin(namespace: &TestNamespace, capacity: &'static str) -> Result<Self> {
+    async fn begin(
+        namespace: &TestNamespace,
+        lengths: &crate::args::Lengths,
+        capacity: &'static str,
+    ) -> Result<Self> {
         let name = format!("bursting-{capacity}");
-        let workload = Workload { max_replicas: 60, target: TARGET.to_string(), ..Workload::new(&name) }
+        let workload = Workload { max_replicas: 60, target: TARGET.to_string(), ..lengths.workload(&name) }
             .annotated("window", "60s")
             .annotated("scale-to-zero", "false")
             .annotated("target-burst-capacity", capacity);

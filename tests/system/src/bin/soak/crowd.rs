@@ -25,7 +25,7 @@ pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report:
     installation::set_grace_period(client, "30s").await?;
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-crowd").await?;
     let workload =
-        Workload { replicas: 0, max_replicas: 20, target: "70".to_owned(), ..Workload::new("crowded") }
+        Workload { replicas: 0, max_replicas: 20, target: "70".to_owned(), ..lengths.workload("crowded") }
             .annotated("container-concurrency", "100")
             .annotated("window", "60s");
     let mut timeline = Timeline::follow(&namespace, &workload.name);

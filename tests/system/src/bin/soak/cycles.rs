@@ -10,7 +10,7 @@ use system_tests::cluster::installation;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::timeline::{Change, Timeline, TimelineEntry};
 use system_tests::traffic::load::{Load, Response, until_activators_respond};
-use system_tests::workloads::workload::Workload;
+use system_tests::workloads::workload::{Sidecar, Workload};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -27,6 +27,11 @@ const TO_ZERO: Duration = Duration::from_secs(180);
 /// Requests begin up to this many milliseconds after the workload reached zero, different in each
 /// cycle.
 const SPREAD: u64 = 700;
+/// From the last request of a workload without a sidecar to the first moment of its disturbed
+/// scale-to-zero sequence, and milliseconds in which the others are: the window is 6 s long, and the
+/// grace period a second.
+const SEQUENCE: Duration = Duration::from_millis(5_500);
+const SEQUENCE_SPREAD: u64 = 2_500;
 /// One in this many cycles gets requests during its scale-to-zero sequence.
 const DISTURBED: usize = 4;
 
@@ -44,7 +49,7 @@ pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report:
     let each = lengths.cycles.div_ceil(lengths.cyclers);
     let mut workers = JoinSet::new();
     for worker in 0..lengths.cyclers {
-        workers.spawn(cycle(namespace.clone(), worker, each));
+        workers.spawn(cycle(namespace.clone(), lengths.workload(&format!("w{worker}")), worker, each));
     }
     let mut results = CycleResults::default();
     let (mut changes, mut violations) = (0, SizeViolations::default());
@@ -74,11 +79,16 @@ pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report:
     namespace.delete().await
 }
 
-async fn cycle(namespace: TestNamespace, worker: usize, cycles: usize) -> Result<CycleResults> {
+async fn cycle(
+    namespace: TestNamespace,
+    workload: Workload,
+    worker: usize,
+    cycles: usize,
+) -> Result<CycleResults> {
     // Without spare capacity requests go straight to the pod while there is one, so each cycle
-    // changes the route twice.
-    let workload = Workload { replicas: 0, max_replicas: 1, ..Workload::new(&format!("w{worker}")) }
-        .annotated("target-burst-capacity", "0");
+    // changes the route twice if the pods have a sidecar.
+    let workload =
+        Workload { replicas: 0, max_replicas: 1, ..workload }.annotated("target-burst-capacity", "0");
     let mut timeline = Timeline::follow(&namespace, &workload.name);
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
@@ -88,16 +98,22 @@ async fn cycle(namespace: TestNamespace, worker: usize, cycles: usize) -> Result
     until_activators_respond(&url, &namespace, REACHED).await?;
     for cycle in 0..cycles {
         // The workload has just reached zero.
-        sleep(Duration::from_millis((cycle as u64 * 37 + worker as u64 * 101) % SPREAD)).await;
+        sleep(Duration::from_millis(salt(cycle, worker) % SPREAD)).await;
         results.responses.extend(load(&namespace, &url).await?);
-        if cycle.is_multiple_of(DISTURBED) {
-            until(&mut timeline, &mut results.entries, is_proxied).await?;
+        let disturbs = cycle.is_multiple_of(DISTURBED);
+        let mut is_at_zero = false;
+        if disturbs {
+            let moment = SEQUENCE + Duration::from_millis(salt(cycle, worker) % SEQUENCE_SPREAD);
+            is_at_zero = until_sequence(&workload, moment, &mut timeline, &mut results.entries).await?;
+        }
+        if disturbs && !is_at_zero {
             results.responses.extend(load(&namespace, &url).await?);
         }
-        let is_at_zero = |entry: &TimelineEntry| matches!(entry.change, Change::Scaled { replicas: 0, .. });
-        until(&mut timeline, &mut results.entries, is_at_zero)
-            .await
-            .with_context(|| format!("cycle {cycle} of {}", workload.name))?;
+        if !is_at_zero {
+            until(&mut timeline, &mut results.entries, reached_zero)
+                .await
+                .with_context(|| format!("cycle {cycle} of {}", workload.name))?;
+        }
         results.cycles += 1;
     }
     Ok(results)
@@ -105,6 +121,34 @@ async fn cycle(namespace: TestNamespace, worker: usize, cycles: usize) -> Result
 
 async fn load(namespace: &TestNamespace, url: &str) -> Result<Vec<Response>> {
     Load::rate(url, RATE, LOADED).run(namespace).await
+}
+
+/// A number that differs between cycles and between workloads.
+fn salt(cycle: usize, worker: usize) -> u64 {
+    cycle as u64 * 37 + worker as u64 * 101
+}
+
+/// Waits for a moment of the scale-to-zero sequence: the change of the route, or, without a sidecar,
+/// whose route never changes, this time after the last request. Returns whether it reached zero
+/// before.
+async fn until_sequence(
+    workload: &Workload,
+    moment: Duration,
+    timeline: &mut Timeline,
+    entries: &mut Vec<TimelineEntry>,
+) -> Result<bool> {
+    if workload.sidecar != Sidecar::None {
+        until(timeline, entries, is_proxied).await?;
+        return Ok(false);
+    }
+    match timeout(moment, until(timeline, entries, reached_zero)).await {
+        Ok(reached) => reached.map(|()| true),
+        Err(_) => Ok(false),
+    }
+}
+
+fn reached_zero(entry: &TimelineEntry) -> bool {
+    matches!(entry.change, Change::Scaled { replicas: 0, .. })
 }
 
 fn is_proxied(entry: &TimelineEntry) -> bool {

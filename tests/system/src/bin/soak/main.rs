@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use futures::future::BoxFuture;
 use kube::Client;
 use system_tests::cluster::installation;
@@ -47,6 +47,7 @@ impl Scenario {
             Self::Crowd => Box::pin(crowd::run(client, lengths, report)),
             Self::Burst => Box::pin(burst::run(client, lengths, report)),
             Self::Wakes => Box::pin(wakes::run(client, lengths, report)),
+            Self::AppFirstWakes => Box::pin(wakes::run_app_first(client, lengths, report)),
             Self::Leaders => Box::pin(leaders::run(client, lengths, report)),
             Self::Learning => Box::pin(learning::run(client, lengths, report)),
             Self::Faults => Box::pin(faults::run(client, lengths, report)),
@@ -80,7 +81,7 @@ fn delay_packets(delay: Duration) -> ExitCode {
 
 async fn soak(args: Args) -> Result<Report> {
     let client = runtime::kubernetes::client("soak", env!("CARGO_PKG_VERSION")).await?;
-    let scenarios = if args.only.is_empty() { Scenario::value_variants() } else { &args.only };
+    let scenarios = args.scenarios()?;
     let mut report = Report::default();
     for scenario in scenarios {
         println!("── {scenario:?}");

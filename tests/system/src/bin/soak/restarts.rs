@@ -30,7 +30,7 @@ const UP: Duration = Duration::from_secs(240);
 pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-restarts").await?;
     // Two pods at any load, and always behind activators.
-    let workload = Workload { min_replicas: 2, max_replicas: 2, replicas: 2, ..Workload::new("steady") }
+    let workload = Workload { min_replicas: 2, max_replicas: 2, replicas: 2, ..lengths.workload("steady") }
         .annotated("scale-to-zero", "false")
         .annotated("target-burst-capacity", "-1");
     let mut timeline = Timeline::follow(&namespace, &workload.name);
@@ -53,7 +53,7 @@ pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report:
     let deployments: Api<Deployment> = namespace.api();
     deployments.restart(&workload.name).await?;
     until_replicas(&namespace, &workload.name, |n| n == 2, UP).await?;
-    load.count_failures(report, "rolling restart of the pods and their queue-proxies", 0).await?;
+    load.count_failures(report, "rolling restart of the pods", 0).await?;
 
     for part in ["metrics-adapter", "zero-scaler"] {
         let leader = installation::leader(client, part).await?;

@@ -26,7 +26,7 @@ use system_tests::cluster::namespace::{TestNamespace, is_ready, pods_of};
 use system_tests::traffic::forwarded_port::{self, RequestBody};
 use system_tests::traffic::load::until_first_response;
 use system_tests::wait;
-use system_tests::workloads::workload::{Workload, until_mode};
+use system_tests::workloads::workload::{Sidecar, Workload, until_mode};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -74,8 +74,8 @@ impl Gauge {
 }
 
 /// A workload with one pod, which serves so many requests at a time.
-async fn single_pod(container_concurrency: u32, namespace: &TestNamespace) -> Result<Pod> {
-    let workload = Workload { max_replicas: 1, container_concurrency, ..Workload::new(NAME) }
+async fn single_pod(sidecar: Sidecar, container_concurrency: u32, namespace: &TestNamespace) -> Result<Pod> {
+    let workload = Workload { sidecar, max_replicas: 1, container_concurrency, ..Workload::new(NAME) }
         .annotated("scale-to-zero", "false")
         .annotated("target-burst-capacity", "-1");
     workload.create(namespace).await?;
@@ -167,7 +167,7 @@ async fn running_upload_goes_on(client: Http2, waiting: u32, held: &Gauge) -> Re
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn uploads_that_wait_in_sidecar_do_not_stop_running_one() -> Result<()> {
     let namespace = begin_shared("waiting-uploads").await?;
-    let pod = single_pod(1, &namespace).await?.name_any();
+    let pod = single_pod(Sidecar::Native, 1, &namespace).await?.name_any();
     let pods: Api<Pod> = namespace.api();
     let client = forwarded_port::http2(&pods, &pod, QUEUE_PROXY_PORT).await?;
     let series = "rouse_queue_proxy_queue_depth ".to_owned();
@@ -179,8 +179,14 @@ async fn uploads_that_wait_in_sidecar_do_not_stop_running_one() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn uploads_held_by_activator_do_not_stop_running_one() -> Result<()> {
-    let namespace = begin_shared("held-uploads").await?;
-    single_pod(1, &namespace).await?;
+    let modes = [("held-uploads", Sidecar::Native), ("held-uploads-plain", Sidecar::None)];
+    try_join_all(modes.map(|(name, sidecar)| held_uploads_wait(name, sidecar))).await?;
+    Ok(())
+}
+
+async fn held_uploads_wait(name: &str, sidecar: Sidecar) -> Result<()> {
+    let namespace = begin_shared(name).await?;
+    single_pod(sidecar, 1, &namespace).await?;
     let (pod, port) = activator(&namespace).await?;
     let pods: Api<Pod> = system_api(&namespace.client);
     let client = forwarded_port::http2(&pods, &pod, port).await?;
@@ -194,8 +200,14 @@ async fn uploads_held_by_activator_do_not_stop_running_one() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn slow_readers_do_not_stop_others_on_way_to_pod() -> Result<()> {
-    let namespace = begin_shared("slow-readers").await?;
-    single_pod(0, &namespace).await?;
+    let modes = [("slow-readers", Sidecar::Native), ("slow-readers-plain", Sidecar::None)];
+    try_join_all(modes.map(|(name, sidecar)| slow_readers_wait(name, sidecar))).await?;
+    Ok(())
+}
+
+async fn slow_readers_wait(name: &str, sidecar: Sidecar) -> Result<()> {
+    let namespace = begin_shared(name).await?;
+    single_pod(sidecar, 0, &namespace).await?;
     let (pod, port) = activator(&namespace).await?;
     // One connection, so that all requests are on one worker and its connection to the pod.
     let client = forwarded_port::http2(&system_api(&namespace.client), &pod, port).await?;

@@ -14,6 +14,7 @@ use kube::api::{Api, DeleteParams, LogParams, PostParams};
 use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{SAMPLE_APP, TestNamespace};
+use system_tests::cluster::network_policies;
 use system_tests::wait;
 use system_tests::workloads::workload;
 use tokio::time::Instant;
@@ -54,6 +55,7 @@ const TO_ZERO: Duration = Duration::from_secs(180);
 struct Redis {
     name: &'static str,
     attached: bool,
+    has_sidecar: bool,
     /// Directory of the Debian packages' files.
     root: PathBuf,
     data: PathBuf,
@@ -65,10 +67,12 @@ async fn redis_at_zero_wakes_for_plain_client_and_keeps_its_data() -> Result<()>
     let namespace = begin_shared("redis").await?;
     let cache = cache()?;
     let root = debian::ensure(&cache, &PACKAGES, &[SERVER, CLIENT])?.root;
-    let redis =
-        |name, attached| Redis { name, attached, root: root.clone(), data: cache.join("data").join(name) };
-    let both = [redis("managed", false), redis("attached", true)];
-    try_join_all(both.iter().map(|redis| wakes_with_data(&namespace, redis))).await?;
+    let redis = |name, attached, has_sidecar| {
+        let (root, data) = (root.clone(), cache.join("data").join(name));
+        Redis { name, attached, has_sidecar, root, data }
+    };
+    let all = [redis("managed", false, true), redis("attached", true, true), redis("plain", false, false)];
+    try_join_all(all.iter().map(|redis| wakes_with_data(&namespace, redis))).await?;
     namespace.delete().await
 }
 
@@ -130,6 +134,9 @@ impl Redis {
         services.create(&create, &serde_json::from_value(self.service())?).await?;
         let autoscalers: Api<HorizontalPodAutoscaler> = namespace.api();
         autoscalers.create(&create, &serde_json::from_value(self.autoscaler())?).await?;
+        if !self.has_sidecar {
+            network_policies::admit_activators(namespace, self.name, json!(PORT)).await?;
+        }
         Ok(())
     }
 
@@ -270,9 +277,32 @@ impl Redis {
     }
 
     fn stateful_set(&self) -> Value {
-        let command = json!(["/usr/bin/redis-server", "--dir", "/data", "--appendonly", "yes", "--save", ""]);
+        // Connections from other addresses than loopback need a password or no protected mode; a sidecar
+        // connects by loopback.
+        let protected = if self.has_sidecar { "yes" } else { "no" };
+        let command = json!([
+            "/usr/bin/redis-server",
+            "--dir",
+            "/data",
+            "--appendonly",
+            "yes",
+            "--save",
+            "",
+            "--protected-mode",
+            protected,
+        ]);
         let data = json!({"name": "data", "mountPath": "/data"});
-        let spec = self.pod_spec(&command, Some(data), json!({}));
+        let mut spec = self.pod_spec(&command, Some(data), json!({}));
+        let mut metadata = json!({
+            "labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"},
+            "annotations": {"autoscaling.rouse.dev/protocol": "tcp"},
+        });
+        if !self.has_sidecar {
+            metadata = json!({"labels": {"app": self.name}});
+            let container = spec.pointer_mut("/containers/0").and_then(Value::as_object_mut);
+            let probe = ("readinessProbe".to_owned(), json!({"tcpSocket": {"port": PORT}}));
+            container.into_iter().for_each(|container| container.extend([probe.clone()]));
+        }
         json!({
             "metadata": {"name": self.name},
             "spec": {
@@ -280,10 +310,7 @@ impl Redis {
                 "serviceName": self.name,
                 "selector": {"matchLabels": {"app": self.name}},
                 "template": {
-                    "metadata": {
-                        "labels": {"app": self.name, "autoscaling.rouse.dev/inject": "true"},
-                        "annotations": {"autoscaling.rouse.dev/protocol": "tcp"},
-                    },
+                    "metadata": metadata,
                     "spec": spec,
                 },
                 "volumeClaimTemplates": [{
@@ -300,11 +327,12 @@ impl Redis {
 
     fn service(&self) -> Value {
         let selector = if self.attached { json!({"app": self.name}) } else { Value::Null };
+        let target_port = if self.has_sidecar { json!("queue-proxy") } else { json!(PORT) };
         json!({
             "metadata": {"name": self.name},
             "spec": {
                 "selector": selector,
-                "ports": [{"name": "redis", "port": PORT, "targetPort": "queue-proxy", "appProtocol": "redis"}],
+                "ports": [{"name": "redis", "port": PORT, "targetPort": target_port, "appProtocol": "redis"}],
             },
         })
     }
@@ -318,6 +346,7 @@ impl Redis {
                     "autoscaling.rouse.dev/window": "6s",
                     // No spare capacity: requests go straight to the pod while there is one.
                     "autoscaling.rouse.dev/target-burst-capacity": "0",
+                    "autoscaling.rouse.dev/sidecar": self.has_sidecar.to_string(),
                 },
             },
             "spec": {

@@ -1,8 +1,9 @@
-//! Requests at every phase of the scale-to-zero sequence.
+//! Requests at every phase of the scale-to-zero sequence, and at zero without the annotation
+//! `scale-to-zero`.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use autoscaler::api::{ServerlessService, SksMode};
 use futures::future::try_join_all;
 use kube::api::Api;
@@ -10,7 +11,7 @@ use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::traffic::load::{self, Load, until_first_response};
 use system_tests::wait;
-use system_tests::workloads::workload::{Workload, until_replicas};
+use system_tests::workloads::workload::{Sidecar, Workload, replicas, scale, until_replicas};
 
 /// Enough for a pod's start on a loaded machine.
 const POD_START: Duration = Duration::from_secs(60);
@@ -39,7 +40,7 @@ async fn no_request_fails_during_scale_to_zero_and_back() -> Result<()> {
     let workloads = workloads.map(|(name, attached, capacity)| {
         Workload { attached, ..Workload::new(name) }.annotated("target-burst-capacity", capacity)
     });
-    let plain = Workload { sidecar: false, ..Workload::new("plain") };
+    let plain = Workload { sidecar: Sidecar::None, ..Workload::new("plain") };
     let workloads = workloads.iter().chain([&plain]);
     try_join_all(workloads.map(|workload| to_zero_and_back(&namespace, workload))).await?;
     namespace.delete().await
@@ -89,4 +90,24 @@ async fn until_phase(namespace: &TestNamespace, name: &str, phase: Phase) -> Res
             .await
         }
     }
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn workload_without_scale_to_zero_stays_at_zero_and_gets_503() -> Result<()> {
+    let namespace = begin_shared("paused").await?;
+    let mut workload = Workload::new("paused");
+    workload.annotations.remove("scale-to-zero");
+    workload.create(&namespace).await?;
+    let url = workload.url(&namespace).await?;
+    until_first_response(&url, &namespace, POD_START).await.context("while it has a pod")?;
+    scale(&namespace, "paused", 0).await?;
+    let rejected = wait::until("a response with status 503", Duration::from_secs(60), || async {
+        let responses = Load::one_request(&url).run(&namespace).await?;
+        Ok(responses.into_iter().find(|response| response.status == 503))
+    })
+    .await?;
+    ensure!(rejected.error.contains("paused"), "the body does not give the reason: {}", rejected.error);
+    ensure!(replicas(&namespace, "paused").await? == 0, "a paused workload was scaled up");
+    namespace.delete().await
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use autoscaler::api::SksMode;
 use autoscaler::contract::ADMIN_PORT;
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
@@ -14,7 +15,7 @@ use system_tests::cluster::installation::{self, begin_exclusive};
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::traffic::load::{self, Load, until_activators_respond, until_first_response};
 use system_tests::wait;
-use system_tests::workloads::workload::{Workload, until_mode, until_replicas};
+use system_tests::workloads::workload::{Sidecar, Workload, until_mode, until_replicas};
 use tokio::time::{Instant, sleep};
 
 /// The stock grace period: reports pause while activators are replaced, and must not lead to zero.
@@ -45,21 +46,32 @@ async fn rolling_restart_of_activators_loses_no_held_request() -> Result<()> {
     let namespace = begin_exclusive("restart").await?;
     let client = namespace.client.clone();
     installation::set_grace_period(&client, STOCK_GRACE).await?;
-    let workload = Workload { replicas: 0, start: START, target: "100".to_owned(), ..Workload::new("slow") };
-    workload.create(&namespace).await?;
-    let url = workload.url(&namespace).await?;
-    until_activators_respond(&url, &namespace, PROXIED).await?;
-
+    let mut held = Vec::new();
+    for (name, sidecar) in [("slow", Sidecar::Native), ("plain", Sidecar::None)] {
+        let workload =
+            Workload { sidecar, replicas: 0, start: START, target: "100".to_owned(), ..Workload::new(name) };
+        workload.create(&namespace).await?;
+        let url = workload.url(&namespace).await?;
+        until_activators_respond(&url, &namespace, PROXIED).await?;
+        held.push((name, url));
+    }
     // Each client sends one request, because no response arrives before the last request was sent.
-    let held =
-        Load::concurrency(&url, HELD, Duration::ZERO, Duration::from_secs(2)).start(&namespace).await?;
-    until_replicas(&namespace, "slow", |n| n > 0, Duration::from_secs(10)).await?;
+    let held = try_join_all(held.iter().map(async |(name, url)| {
+        let load = Load::concurrency(url, HELD, Duration::ZERO, Duration::from_secs(2));
+        anyhow::Ok((name, load.start(&namespace).await?))
+    }))
+    .await?;
+    for (name, _) in &held {
+        until_replicas(&namespace, name, |n| n > 0, Duration::from_secs(10)).await?;
+    }
     installation::restart_component(&client, "activator").await?;
-    let responses = held.finish().await?;
-    load::ensure_all_ok(&responses)?;
-    anyhow::ensure!(responses.len() >= HELD as usize, "{} requests were sent", responses.len());
-    let slowest = responses.iter().map(|response| response.ms).fold(0.0, f64::max);
-    println!("{} held requests got their responses, the last after {slowest:.0} ms", responses.len());
+    for (name, load) in held {
+        let responses = load.finish().await?;
+        load::ensure_all_ok(&responses).context(*name)?;
+        ensure!(responses.len() >= HELD as usize, "{name}: {} requests were sent", responses.len());
+        let slowest = responses.iter().map(|response| response.ms).fold(0.0, f64::max);
+        println!("{name}: {} held requests got responses, the last after {slowest:.0} ms", responses.len());
+    }
     installation::until_ready(&client, Duration::from_secs(150)).await?;
     namespace.delete().await
 }
@@ -101,42 +113,67 @@ async fn kept_connections_reach_pods_ten_seconds_after_route_change() -> Result<
 async fn killed_activator_refuses_connections_for_seconds_only() -> Result<()> {
     let namespace = begin_exclusive("killed").await?;
     let client = namespace.client.clone();
-    let workload = Workload { target: "100".to_owned(), ..Workload::new("proxied") };
-    let workload = workload.annotated("target-burst-capacity", "-1").annotated("scale-to-zero", "false");
-    workload.create(&namespace).await?;
-    let url = workload.url(&namespace).await?;
-    until_first_response(&url, &namespace, PROXIED).await?;
-    until_mode(&namespace, "proxied", SksMode::Proxy).await?;
+    let mut urls = Vec::new();
+    for (name, sidecar) in [("proxied", Sidecar::Native), ("plain", Sidecar::None)] {
+        let workload = Workload { sidecar, target: "100".to_owned(), ..Workload::new(name) };
+        let workload = workload.annotated("target-burst-capacity", "-1").annotated("scale-to-zero", "false");
+        workload.create(&namespace).await?;
+        urls.push((name, workload.url(&namespace).await?));
+    }
+    for (name, url) in &urls {
+        until_first_response(url, &namespace, PROXIED).await?;
+        until_mode(&namespace, name, SksMode::Proxy).await?;
+    }
     let killed = installation::ready_pods(&client, "activator").await?.pop().context("no activator")?;
     let pod: Pod = installation::system_api(&client).get(&killed).await?;
     let address = pod.status.and_then(|status| status.pod_ip).context("the activator has no address")?;
-    wait::until("the activator in the slices", PROXIED, || async {
-        Ok(is_in_slices(&namespace, "proxied", &address).await?.then_some(()))
-    })
-    .await?;
-
-    let mut load = Load::rate(&url, RATE, LEFT * 4).start(&namespace).await?;
-    let first = load.next().await.context("no request was sent")?;
-    ensure!(first.status == 200, "{first:?}");
+    for (name, _) in &urls {
+        until_in_slices(&namespace, name, &address, true, PROXIED).await?;
+    }
+    let mut loads = Vec::new();
+    for (name, url) in &urls {
+        let mut load = Load::rate(url, RATE, LEFT * 4).start(&namespace).await?;
+        let first = load.next().await.context("no request was sent")?;
+        ensure!(first.status == 200, "{name}: {first:?}");
+        loads.push((name, load));
+    }
     let (killed_at, killed_ms) = (Instant::now(), now_ms());
     installation::kill(&client, &killed).await?;
-    wait::until("the killed activator to leave the slices", LEFT, || async {
-        Ok((!is_in_slices(&namespace, "proxied", &address).await?).then_some(()))
-    })
-    .await?;
-    let left = killed_at.elapsed();
-    let responses = load.finish().await?;
-    let failed: Vec<_> = responses.iter().filter(|response| response.status != 200).collect();
-    let last = failed.iter().map(|response| response.sent_ms - killed_ms).fold(0.0, f64::max);
-    println!(
-        "{killed} was killed: it left the slices after {} ms; {} of {} requests failed, the last {last:.0} ms later",
-        left.as_millis(),
-        failed.len(),
-        responses.len()
-    );
-    ensure!(last <= LEFT.as_secs_f64() * 1000.0, "requests fail long after the kill: {:?}", failed.last());
+    for (name, _) in &urls {
+        until_in_slices(&namespace, name, &address, false, LEFT).await?;
+    }
+    println!("{killed} was killed: it left the slices after {} ms", killed_at.elapsed().as_millis());
+    for (name, load) in loads {
+        let responses = load.finish().await?;
+        let failed: Vec<_> = responses.iter().filter(|response| response.status != 200).collect();
+        let last = failed.iter().map(|response| response.sent_ms - killed_ms).fold(0.0, f64::max);
+        println!(
+            "{name}: {} of {} requests failed, the last {last:.0} ms after the kill",
+            failed.len(),
+            responses.len()
+        );
+        ensure!(
+            last <= LEFT.as_secs_f64() * 1000.0,
+            "requests fail long after the kill: {:?}",
+            failed.last()
+        );
+    }
     installation::until_ready(&client, Duration::from_secs(60)).await?;
     namespace.delete().await
+}
+
+/// Waits until the slices of a Service have this endpoint, or do not have it.
+async fn until_in_slices(
+    namespace: &TestNamespace,
+    service: &str,
+    address: &str,
+    wanted: bool,
+    deadline: Duration,
+) -> Result<()> {
+    wait::until(&format!("{service}: endpoint {address} in the slices to be {wanted}"), deadline, || async {
+        Ok((is_in_slices(namespace, service, address).await? == wanted).then_some(()))
+    })
+    .await
 }
 
 /// Whether the slices of a Service have this endpoint.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::DeleteParams;
@@ -11,7 +12,7 @@ use system_tests::cluster::namespace::TestNamespace;
 use system_tests::traffic::load::{Load, send_one_request, until_activators_respond, until_first_response};
 use system_tests::traffic::metric::{API, client_without_retries, get_json, service_metric_milli};
 use system_tests::wait;
-use system_tests::workloads::workload::{Workload, replicas, state, until_replicas};
+use system_tests::workloads::workload::{Sidecar, Workload, replicas, state, until_replicas};
 
 /// Longer than the lease, the watch on it and a pod's start.
 const TAKE_OVER: Duration = Duration::from_secs(40);
@@ -25,6 +26,19 @@ async fn until_other_leader(client: &Client, component: &str, previous: &str) ->
         Ok((leader(client, component).await? != previous).then_some(()))
     })
     .await
+}
+
+/// The names and URLs of two workloads at zero, with a sidecar and without.
+async fn both_at_zero(namespace: &TestNamespace, name: &str) -> Result<Vec<(String, String)>> {
+    let mut urls = Vec::new();
+    for (sidecar, suffix) in [(Sidecar::Native, "sidecar"), (Sidecar::None, "plain")] {
+        let workload = Workload { replicas: 0, sidecar, ..Workload::new(&format!("{name}-{suffix}")) };
+        workload.create(namespace).await?;
+        let url = workload.url(namespace).await?;
+        until_activators_respond(&url, namespace, UP).await?;
+        urls.push((workload.name, url));
+    }
+    Ok(urls)
 }
 
 /// The workload's metric in thousandths, as its HPA gets it.
@@ -99,13 +113,13 @@ async fn size_stays_when_leading_adapter_is_deleted_or_killed() -> Result<()> {
 async fn workload_wakes_while_no_zero_scaler_leads() -> Result<()> {
     let namespace = begin_exclusive("orphan").await?;
     let client = namespace.client.clone();
-    let workload = Workload { replicas: 0, ..Workload::new("leaderless") };
-    workload.create(&namespace).await?;
-    let url = workload.url(&namespace).await?;
-    until_activators_respond(&url, &namespace, UP).await?;
+    let urls = both_at_zero(&namespace, "leaderless").await?;
     let lost = leader(&client, "zero-scaler").await?;
     system_api::<Pod>(&client).delete(&lost, &DeleteParams::default().grace_period(0)).await?;
-    send_one_request(&url, &namespace).await.context("the request without a leader")?;
+    let held = urls.iter().map(async |(name, url)| {
+        send_one_request(url, &namespace).await.with_context(|| format!("{name}, without a leader"))
+    });
+    try_join_all(held).await?;
     until_other_leader(&client, "zero-scaler", &lost).await?;
     installation::until_ready(&client, TAKE_OVER).await?;
     namespace.delete().await
@@ -115,17 +129,17 @@ async fn workload_wakes_while_no_zero_scaler_leads() -> Result<()> {
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn workload_wakes_without_any_zero_scaler() -> Result<()> {
     let namespace = begin_exclusive("guarded").await?;
-    let workload = Workload { replicas: 0, ..Workload::new("guarded") };
-    workload.create(&namespace).await?;
-    let url = workload.url(&namespace).await?;
-    until_activators_respond(&url, &namespace, UP).await?;
+    let urls = both_at_zero(&namespace, "guarded").await?;
     installation::without_zero_scaler(&namespace.client, async {
-        let response =
-            send_one_request(&url, &namespace).await.context("the request without a zero-scaler")?;
-        println!("woken by an activator's fallback waker, response after {:.0} ms", response.ms);
-        let size = replicas(&namespace, "guarded").await?;
-        ensure!(size == 1, "spec.replicas is {size}");
-        Ok(())
+        let held = urls.iter().map(async |(name, url)| {
+            let response =
+                send_one_request(url, &namespace).await.with_context(|| format!("{name}, no zero-scaler"))?;
+            println!("{name}: woken by the fallback waker, response after {:.0} ms", response.ms);
+            let size = replicas(&namespace, name).await?;
+            ensure!(size == 1, "spec.replicas of {name} is {size}");
+            Ok(())
+        });
+        try_join_all(held).await.map(drop)
     })
     .await?;
     namespace.delete().await

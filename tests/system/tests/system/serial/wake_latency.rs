@@ -8,7 +8,7 @@ use system_tests::cluster::installation::begin_exclusive;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::timeline::{Change, Timeline, TimelineEntry};
 use system_tests::traffic::load::{self, create_at_zero, send_one_request};
-use system_tests::workloads::workload::Workload;
+use system_tests::workloads::workload::{Sidecar, Workload};
 
 /// Enough for a pod's start on a loaded machine.
 const POD_START: Duration = Duration::from_secs(60);
@@ -17,12 +17,21 @@ const POD_START: Duration = Duration::from_secs(60);
 #[ignore = "needs a cluster with Rouse: run make test-system"]
 async fn wake_writes_scale_subresource_within_50_ms() -> Result<()> {
     let namespace = begin_exclusive("latency").await?;
+    for (sidecar, name) in [(Sidecar::Native, "sidecar"), (Sidecar::None, "plain")] {
+        let workload = |i| Workload { sidecar, ..Workload::new(&format!("{name}-{i}")) };
+        let workloads = (0..10).map(workload).collect();
+        wakes_within_bounds(&namespace, workloads).await.with_context(|| name)?;
+    }
+    namespace.delete().await
+}
+
+async fn wakes_within_bounds(namespace: &TestNamespace, workloads: Vec<Workload>) -> Result<()> {
     let (mut patched, mut responded, mut ahead) = (Vec::new(), Vec::new(), Vec::new());
     // Only the set-up is concurrent; the wakes follow each other.
-    let workloads = try_join_all((0..10).map(|i| at_zero(&namespace, format!("w{i}")))).await?;
+    let workloads = try_join_all(workloads.iter().map(|workload| at_zero(namespace, workload))).await?;
     for (url, mut timeline) in workloads {
         timeline.drain();
-        let response = send_one_request(&url, &namespace).await?;
+        let response = send_one_request(&url, namespace).await?;
         let mut entries = timeline.drain();
         let ready = ready_at(&mut entries, &mut timeline).await?;
         let patch = entries.iter().find(|entry| matches!(entry.change, Change::Scaled { .. }));
@@ -42,18 +51,17 @@ async fn wake_writes_scale_subresource_within_50_ms() -> Result<()> {
         load::quantile(&ahead, 0.0)
     );
     ensure!(p50 <= 50.0, "request to /scale took {p50:.1} ms at p50: {patched:?}");
-    // The sidecar announces the app, so a held request waits neither for the kubelet's next probe
-    // nor for an EndpointSlice.
+    // The sidecar announces the app, or the activator probes it, so a held request waits neither for
+    // the kubelet's next probe nor for an EndpointSlice.
     ensure!(load::quantile(&ahead, 0.5) > 0.0, "requests were held until their pod was Ready: {ahead:?}");
-    namespace.delete().await
+    Ok(())
 }
 
 /// A workload at zero and its timeline, whose watches have begun: they report changes only, so the
 /// initial state must have arrived before the request is sent.
-async fn at_zero(namespace: &TestNamespace, name: String) -> Result<(String, Timeline)> {
-    let workload = Workload::new(&name);
-    let url = create_at_zero(&workload, namespace, POD_START).await?;
-    let mut timeline = Timeline::follow(namespace, &name);
+async fn at_zero(namespace: &TestNamespace, workload: &Workload) -> Result<(String, Timeline)> {
+    let url = create_at_zero(workload, namespace, POD_START).await?;
+    let mut timeline = Timeline::follow(namespace, &workload.name);
     tokio::time::timeout(POD_START, timeline.next()).await.context("the watches did not begin")??;
     Ok((url, timeline))
 }

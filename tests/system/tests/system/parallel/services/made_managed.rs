@@ -14,6 +14,7 @@ use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::traffic::load::{self, Load, until_first_response};
 use system_tests::wait;
+use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{Workload, state};
 
 /// Enough for a pod's start on a loaded machine.
@@ -36,11 +37,11 @@ async fn no_request_fails_when_a_live_service_is_made_managed() -> Result<()> {
     workload.create(&namespace).await?;
     let url = workload.url(&namespace).await?;
     until_first_response(&url, &namespace, POD_START).await?;
-    until_rolled_out(&namespace, &workload.name).await?;
+    until_rolled_out(&namespace, &workload.name, ROLLOUT).await?;
     let steps = async {
         make_managed(&namespace, &workload.name).await?;
         namespace.api::<Deployment>().restart(&workload.name).await?;
-        until_rolled_out(&namespace, &workload.name).await
+        until_rolled_out(&namespace, &workload.name, ROLLOUT).await
     };
     let load = Load::rate(&url, 20.0, LOAD);
     let (responses, ()) = try_join(load.run(&namespace), steps).await?;
@@ -68,21 +69,6 @@ async fn make_managed(namespace: &TestNamespace, name: &str) -> Result<()> {
             state(namespace, name).await
         );
         Ok((!managers.is_empty()).then_some(()))
-    })
-    .await
-}
-
-async fn until_rolled_out(namespace: &TestNamespace, name: &str) -> Result<()> {
-    let deployments: Api<Deployment> = namespace.api();
-    wait::until("the rollout", ROLLOUT, || async {
-        let deployment = deployments.get(name).await?;
-        let status = deployment.status.unwrap_or_default();
-        let wanted = deployment.spec.replicas;
-        let is_complete = status.observed_generation == deployment.metadata.generation
-            && status.updated_replicas == wanted
-            && status.ready_replicas == wanted
-            && status.replicas == wanted;
-        Ok(is_complete.then_some(()))
     })
     .await
 }

@@ -1,0 +1,29 @@
+//! Rollouts of a workload's Deployment.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::Api;
+
+use crate::cluster::namespace::TestNamespace;
+use crate::wait;
+
+/// Waits until all pods are of the newest template, ready, and no other is left.
+///
+/// # Errors
+/// After the deadline.
+pub async fn until_rolled_out(namespace: &TestNamespace, name: &str, deadline: Duration) -> Result<()> {
+    let deployments: Api<Deployment> = namespace.api();
+    wait::until(&format!("the rollout of {name}"), deadline, || async {
+        let deployment = deployments.get(name).await?;
+        let status = deployment.status.unwrap_or_default();
+        let wanted = deployment.spec.replicas;
+        let is_complete = status.observed_generation == deployment.metadata.generation
+            && status.updated_replicas == wanted
+            && status.ready_replicas == wanted
+            && status.replicas == wanted;
+        Ok(is_complete.then_some(()))
+    })
+    .await
+}
