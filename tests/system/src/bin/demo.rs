@@ -1,5 +1,5 @@
-//! `make demo`: a Deployment goes from zero to four replicas and back, with a timeline of what
-//! happens.
+//! `make demo`: one request wakes a plain Deployment without any label; then a Deployment with
+//! sidecars goes from zero to four replicas and back, with a timeline of what happens.
 //!
 //! One request scales it from zero, load makes the stock HPA scale it up, and without requests it
 //! returns to zero. No request fails. The last line is the verdict; the exit code is zero if it is
@@ -16,7 +16,7 @@ use system_tests::cluster::namespace::{TestNamespace, pods_of};
 use system_tests::timeline::{Change, Timeline, TimelineEntry, now_ms};
 use system_tests::traffic::load::{self, Load, Response};
 use system_tests::wait;
-use system_tests::workloads::workload::{Workload, replicas};
+use system_tests::workloads::workload::{Sidecar, Workload, replicas};
 
 /// Environment variable with the start of `make demo` in Unix milliseconds.
 const STARTED: &str = "ROUSE_DEMO_STARTED_MS";
@@ -53,8 +53,14 @@ struct Demo {
 impl Demo {
     async fn run() -> Result<String> {
         let began_ms = std::env::var(STARTED).ok().and_then(|ms| ms.parse().ok()).unwrap_or_else(now_ms);
-        let mut demo = Self::prepare(began_ms).await?;
-        let held = demo.scale_from_zero().await?;
+        let namespace = begin(began_ms).await?;
+        heading("without a sidecar: one request to a plain Deployment at 0 replicas");
+        let mut plain = Self::apply(&namespace, plain(), began_ms).await?;
+        let held = plain.scale_from_zero().await?;
+        heading("with a sidecar: one request to a Deployment at 0 replicas");
+        let mut demo = Self::apply(&namespace, with_sidecar(), began_ms).await?;
+        demo.requests = plain.requests;
+        demo.scale_from_zero().await?;
         demo.scale_up().await?;
         demo.scale_to_zero().await?;
         Ok(format!(
@@ -64,28 +70,17 @@ impl Demo {
         ))
     }
 
-    /// Applies the workload at zero replicas.
-    async fn prepare(began_ms: f64) -> Result<Self> {
-        let client: Client = runtime::kubernetes::client("demo", env!("CARGO_PKG_VERSION")).await?;
-        installation::until_ready(&client, Duration::from_secs(60)).await?;
-        print(
-            began_ms,
-            "Rouse is ready: metrics-adapter, zero-scaler, activator; external.metrics.k8s.io is served",
-        );
-        installation::set_grace_period(&client, "6s").await?;
-        let namespace = TestNamespace::create(client, "rouse-demo").await?;
-        let workload = Workload { target: TARGET.to_string(), replicas: 0, ..Workload::new("hello") }
-            .annotated("window", "10s")
-            // No spare capacity: requests go straight to the pods as soon as one is ready, so both
-            // routes are shown.
-            .annotated("target-burst-capacity", "0")
-            // The demo shows the HPA scaling up; with the default of 200 % the panic override would
-            // be faster.
-            .annotated("panic-threshold-percentage", "1000");
+    /// Applies a workload at zero replicas.
+    async fn apply(namespace: &TestNamespace, workload: Workload, began_ms: f64) -> Result<Self> {
+        let namespace = namespace.clone();
         let timeline = Timeline::follow(&namespace, &workload.name);
         workload.create(&namespace).await?;
         let url = workload.url(&namespace).await?;
-        print(began_ms, "applied Deployment, Service and HPA \"hello\"; the Deployment has 0 replicas");
+        let name = &workload.name;
+        print(
+            began_ms,
+            &format!("applied Deployment, Service and HPA \"{name}\"; the Deployment has 0 replicas"),
+        );
         let demo = Self { namespace, workload, url, timeline, began_ms, requests: 0 };
         demo.until_mode(SksMode::Proxy, Duration::from_secs(30)).await?;
         demo.print_state().await?;
@@ -94,7 +89,6 @@ impl Demo {
 
     /// Sends one request to the workload at zero and prints where its time went.
     async fn scale_from_zero(&mut self) -> Result<f64> {
-        heading("scale from zero: one request to the workload at 0 replicas");
         self.timeline.drain();
         print(
             self.began_ms,
@@ -219,7 +213,8 @@ impl Demo {
         print(
             self.began_ms,
             &format!(
-                "hello: replicas {}, requests go {}, condition Active={} ({})",
+                "{}: replicas {}, requests go {}, condition Active={} ({})",
+                self.workload.name,
                 replicas(&self.namespace, &self.workload.name).await?,
                 route(status.mode.unwrap_or(SksMode::Proxy)),
                 active.map_or("Unknown", |c| c.status.as_str()),
@@ -228,6 +223,32 @@ impl Demo {
         );
         Ok(())
     }
+}
+
+/// Creates the namespace, without a workload.
+async fn begin(began_ms: f64) -> Result<TestNamespace> {
+    let client: Client = runtime::kubernetes::client("demo", env!("CARGO_PKG_VERSION")).await?;
+    installation::until_ready(&client, Duration::from_secs(60)).await?;
+    print(
+        began_ms,
+        "Rouse is ready: metrics-adapter, zero-scaler, activator; external.metrics.k8s.io is served",
+    );
+    installation::set_grace_period(&client, "6s").await?;
+    TestNamespace::create(client, "rouse-demo").await
+}
+
+fn plain() -> Workload {
+    Workload { replicas: 0, sidecar: Sidecar::None, ..Workload::new("plain") }
+}
+
+fn with_sidecar() -> Workload {
+    Workload { target: TARGET.to_string(), replicas: 0, ..Workload::new("hello") }
+        .annotated("window", "10s")
+        // No spare capacity: requests go straight to the pods as soon as one is ready, so both routes are
+        // shown.
+        .annotated("target-burst-capacity", "0")
+        // The demo shows the HPA scaling up; with the default of 200 % the panic override would be faster.
+        .annotated("panic-threshold-percentage", "1000")
 }
 
 /// Sends twenty requests a second for two seconds; returns their number.

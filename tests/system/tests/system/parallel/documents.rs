@@ -14,9 +14,10 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, Scope};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
+use system_tests::cluster::network_policies;
 
 /// Pages with commands that build on each other; each has a test and a namespace of its own.
 const README: &str = "README.md";
@@ -84,6 +85,8 @@ async fn run_pages(name: &str, selects: impl Fn(&Page) -> bool) -> Result<()> {
         "no command is marked to run"
     );
     let namespace = begin_shared(name).await?;
+    // As the page on pods without a sidecar describes. The examples have one app.
+    network_policies::admit_activators(&namespace, "web", json!(8080)).await?;
     let directory = std::env::temp_dir().join(&namespace.name);
     let shell = Shell::new(&directory, &namespace.name)?;
     let result =
