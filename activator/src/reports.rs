@@ -6,6 +6,7 @@
 
 pub mod cold_start;
 pub mod concurrency_reporter;
+pub mod pod_observer;
 pub mod poke;
 mod receiver_connection;
 mod report_outbox;

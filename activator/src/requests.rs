@@ -13,6 +13,7 @@ pub mod health_check;
 pub mod http_connection;
 pub mod http_handler;
 pub mod listeners;
+pub mod pending_request;
 pub mod tcp_handler;
 pub mod tcp_probes;
 pub mod upgrade;

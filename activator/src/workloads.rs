@@ -78,12 +78,21 @@ pub struct Workload {
     pub queue_depth: Option<usize>,
     /// Timeouts of its requests; none if its pods have queue-proxies, which apply their own.
     pub timeouts: Timeouts,
+    /// What is observed of each of its pods; `None` if nothing is.
+    pub observation: Option<Observation>,
     /// Why its pods do not start, if the zero-scaler has found a cause.
     pub start_failure: Option<StartFailure>,
     /// The object that the fallback waker may scale.
     pub wake_target: Option<ScaleTargetRef>,
     /// The ports on which its requests arrive.
     pub ports: Vec<LeasedPort>,
+}
+
+/// What is observed of each pod, for a target that is learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// The latency objective, against which misses count.
+    pub objective: Option<Duration>,
 }
 
 /// A port of this process that is leased to one port of one workload's Service.

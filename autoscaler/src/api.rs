@@ -23,7 +23,7 @@ pub use pod_autoscaler::{
     PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,
 };
 pub use serverless_service::{
-    PortLease, RequestTimeouts, SelectorSource, ServerlessService, ServerlessServiceSpec,
+    PodObservation, PortLease, RequestTimeouts, SelectorSource, ServerlessService, ServerlessServiceSpec,
     ServerlessServiceStatus, StartFailure,
 };
 

@@ -20,4 +20,4 @@ pub use ended_requests::{EndedRequests, RequestEnd};
 pub(crate) use plausible::is_plausible;
 pub use request_stats::{RequestStats, RequestStatsReport};
 pub use sample_size::{extrapolate, outliers, sample_size, widened_sample};
-pub use stat::{ActivatorReport, SlowWake, Stat, StatMessage};
+pub use stat::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage};

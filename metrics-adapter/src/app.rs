@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
 use crate::collection::collector::Collector;
+use crate::collection::pod_reports::PodReports;
 use crate::collection::scrape_client::ScrapeClient;
 use crate::collection::scrape_loop;
 use crate::collection::stat_datagrams::StatDatagrams;
@@ -89,6 +90,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (table, workloads) = watch::channel(Arc::new(WorkloadTable::default()));
     let collector = Arc::new(Collector::default());
     let observations = Arc::new(Observations::default());
+    let pod_reports = Arc::new(PodReports::default());
     let resources = Arc::new(ResourceReadings::default());
     let decisions = Arc::new(DecisionStore::default());
     let (pokes, poked) = Pokes::new(collector.clone(), decisions.clone(), workloads.clone());
@@ -115,6 +117,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let scraper = StatsScraper {
         collector: collector.clone(),
         observations: observations.clone(),
+        pod_reports: pod_reports.clone(),
         resources: resources.clone(),
         pods: pods.clone(),
         client: ScrapeClient::new(args.pod_stats_port, Some(datagrams.clone())),
@@ -156,7 +159,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         TokenGuard::new(reviewer.clone(), &args.system_namespace, STATS_AUDIENCE)
     };
     let stat_server =
-        StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), guard, stop.clone());
+        StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), guard, stop.clone())
+            .with_pod_reports(pod_reports);
     let values = MetricValues { collector, decisions, history, pods, workloads };
     let auth = Auth::new(front_proxy, reviewer, metrics.reviews.clone());
     let forwarder = LeaderForwarder::new(leadership.clone(), ProjectedToken::at(&args.token_file));

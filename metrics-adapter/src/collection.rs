@@ -3,9 +3,11 @@
 //!
 //! Activators push over the [`stat_server`]; pods are read by the [`stats_scraper`], each second by
 //! the [`scrape_loop`]. Both fill the [`collector`], which the multi-scaler and the API read.
+//! [`pod_reports`] are what activators observe of pods without a sidecar.
 
 pub mod collector;
 pub mod idle_reads;
+pub mod pod_reports;
 pub mod scrape_client;
 pub mod scrape_loop;
 pub mod scrape_schedule;

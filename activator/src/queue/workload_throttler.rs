@@ -32,6 +32,7 @@ use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::{SlotPermit, SlotQueue};
 use crate::queue::workload_timers::WorkloadTimers;
 use crate::reports::cold_start::{ColdStartTrace, SlowWakeReporter};
+use crate::reports::pod_observer::ObservedRequest;
 use crate::reports::request_counter::{CountedRequest, RequestCounter};
 use crate::slots::pod_slots::PodSlots;
 use crate::slots::slot_link::LinkId;
@@ -94,6 +95,7 @@ impl WorkloadThrottler {
             key,
             context,
         };
+        throttler.counter.pods().set(throttler.workload.load().observation);
         throttler.change_pods(|_| {});
         Arc::new(throttler)
     }
@@ -106,6 +108,11 @@ impl WorkloadThrottler {
     /// Counts a request in; the first of an idle workload pokes.
     pub fn count_request(&self) -> CountedRequest {
         self.context.reporter.request_in(&self.counter)
+    }
+
+    /// Observes a request that is sent to this pod, if a target is learned from it.
+    pub fn observe(&self, pod: &PodTracker) -> Option<Box<ObservedRequest>> {
+        self.counter.pods().enter(pod.ip)
     }
 
     /// The workload's metrics.
@@ -143,6 +150,7 @@ impl WorkloadThrottler {
     pub fn update(&self, workload: Workload) {
         self.queue.set_workload(&workload, self.context.limits.queue_depth(&workload));
         self.timers.set(workload.timeouts);
+        self.counter.pods().set(workload.observation);
         self.workload.store(Arc::new(workload));
         self.change_pods(|_| {});
     }

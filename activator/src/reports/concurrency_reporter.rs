@@ -11,16 +11,18 @@
 //! [`RequestCounter`].
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::stats::{ActivatorReport, SlowWake, Stat, StatMessage};
+use autoscaler::stats::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage};
 use parking_lot::Mutex;
 use runtime::clock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::reports::pod_observer::PodPeriod;
 use crate::reports::request_counter::{CountedRequest, EarlyReport, RequestCounter};
 use crate::reports::stat_reporter::StatReporter;
 
@@ -129,14 +131,17 @@ impl ConcurrencyReporter {
 
     /// Ends the period of every reported workload; those that were idle are reported a last time.
     fn end_periods(&self, now: Instant) -> ActivatorReport {
-        let mut messages = Vec::new();
+        let (mut messages, mut pods) = (Vec::new(), Vec::new());
         self.reported.lock().retain(|key, counter| {
+            let observed = counter.pods().end_period(now).into_iter();
+            pods.extend(observed.map(|(ip, period)| self.pod_stat(key, ip, period)));
             let Some(period) = counter.end_period(now) else { return false };
             let stat = self.stat(period.concurrency, period.requests_per_second);
             messages.push(StatMessage { key: key.clone(), stat });
             !period.was_idle
         });
-        self.push(messages, std::mem::take(&mut self.slow_wakes.lock()))
+        let push = self.push(messages, std::mem::take(&mut self.slow_wakes.lock()));
+        ActivatorReport { pods, ..push }
     }
 
     fn early_push(&self, counter: &RequestCounter, early: EarlyReport) -> ActivatorReport {
@@ -158,8 +163,13 @@ impl ConcurrencyReporter {
         }
     }
 
+    fn pod_stat(&self, key: &Key, ip: IpAddr, period: PodPeriod) -> PodStat {
+        let stat = self.stat(period.concurrency, period.requests_per_second);
+        PodStat { key: key.clone(), ip, stat: Stat { app: Some(period.app), ..stat } }
+    }
+
     fn push(&self, messages: Vec<StatMessage>, slow_wakes: Vec<SlowWake>) -> ActivatorReport {
-        ActivatorReport { activator: self.activator.clone(), messages, slow_wakes }
+        ActivatorReport { activator: self.activator.clone(), messages, pods: Vec::new(), slow_wakes }
     }
 }
 

@@ -16,6 +16,7 @@ use autoscaler::stats::RequestStats;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
+use crate::reports::pod_observer::PodObserver;
 use crate::reports::poke::PokeSent;
 
 /// Reports after a poke until which half seconds are reported. The default panic window has six
@@ -28,6 +29,7 @@ const GROWTH_PERIODS: u32 = 6;
 pub struct RequestCounter {
     key: Key,
     state: Mutex<CounterState>,
+    pods: PodObserver,
 }
 
 #[derive(Debug, Default)]
@@ -78,12 +80,17 @@ impl EarlyReport {
 impl RequestCounter {
     /// A counter without requests.
     pub fn new(key: Key) -> Arc<Self> {
-        Arc::new(Self { key, state: Mutex::default() })
+        Arc::new(Self { key, state: Mutex::default(), pods: PodObserver::default() })
     }
 
     /// The workload.
     pub(super) fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// The observer of its pods.
+    pub fn pods(&self) -> &PodObserver {
+        &self.pods
     }
 
     /// Requests that have arrived and not ended.

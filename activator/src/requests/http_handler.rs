@@ -19,7 +19,6 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use autoscaler::contract::INTERNAL_HEADERS;
 use bytes::Bytes;
-use http::request::Parts;
 use http::{Request, Response, Version};
 use http_body::Body;
 use http_body_util::{Either, Full};
@@ -28,25 +27,23 @@ use proxy::gateway::{self, MalformedRequest};
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
 use proxy::server;
-use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::RequestTimer;
-use proxy::timeouts::response_body::{self, TimedResponseBody};
+use proxy::timeouts::response_body::TimedResponseBody;
 use tokio::time::Instant;
 
 use crate::pods::forwarder::{ForwardError, Forwarder};
-use crate::pods::held_body::HeldBody;
 use crate::pods::pod_tracker::PodTracker;
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::SlotPermit;
 use crate::queue::workload_throttler::WorkloadThrottler;
 use crate::reports::cold_start::SERVER_TIMING;
-use crate::reports::request_counter::CountedRequest;
 use crate::requests::activator_probe;
 use crate::requests::context::RequestContext;
 use crate::requests::error_response::{self, RequestError};
 use crate::requests::fair_scheduler::FairScheduler;
-use crate::requests::health_check::{self, LocalBody};
+use crate::requests::health_check;
 use crate::requests::http_connection::HttpConnection;
+use crate::requests::pending_request::{HandlerBody, PendingRequest, ResponseGuard, held_body};
 use crate::requests::upgrade::Upgrade;
 use crate::workloads::LeasedPort;
 use proxy::memory::budget::MemoryPermit;
@@ -55,26 +52,6 @@ use proxy::memory::estimates::{held_bytes, request_bytes};
 /// How often a request is sent again that a pod left unanswered, or refused as another one's: a
 /// request that crashes its pod must not crash them all.
 const MAX_RESENDS: u32 = 3;
-
-/// The body of a pod's response, or one made by this process.
-pub type HandlerBody = Either<TimedResponseBody<ResponseGuard>, LocalBody>;
-
-/// What the body of a pod's response holds.
-#[derive(Debug)]
-pub enum ResponseGuard {
-    /// Of a request that was counted.
-    Running(RunningRequest),
-    /// Of a health check.
-    HealthCheck(Option<MemoryPermit>),
-}
-
-/// What a request holds while it runs. Fields are dropped in order: the slot first.
-#[derive(Debug)]
-pub struct RunningRequest {
-    _slot: SlotPermit,
-    _counted: CountedRequest,
-    _memory: Option<MemoryPermit>,
-}
 
 /// Handles the requests of one leased port.
 #[derive(Debug)]
@@ -85,30 +62,6 @@ pub struct HttpHandler {
     port: ArcSwap<LeasedPort>,
     /// By worker; made when the first held request is released, which most ports never see.
     schedulers: Box<[OnceLock<Arc<FairScheduler>>]>,
-}
-
-/// A request that has no response yet.
-struct PendingRequest {
-    received: Instant,
-    head: Parts,
-    /// Upper bound of the body's size, if it has one.
-    body_size: Option<u64>,
-    body: HeldBody<RequestBody>,
-    /// Runs from the moment the request has a slot.
-    timer: RequestTimer,
-    upgrade: Option<Upgrade>,
-    counted: CountedRequest,
-    memory: Option<MemoryPermit>,
-    /// Whether it had to wait for a pod.
-    held: bool,
-    /// How often it was sent again.
-    resends: u32,
-}
-
-// === impl ResponseGuard ===
-
-impl response_body::ResponseGuard for ResponseGuard {
-    fn end(self, _failed: bool) {}
 }
 
 // === impl HttpHandler ===
@@ -225,6 +178,7 @@ impl HttpHandler {
             let mut slot = self.acquire(&request, deadline).await?;
             request.held |= slot.waited();
             slot.pod().mark(&mut request.head.headers);
+            request.observed = self.workload.observe(slot.pod());
             // Read only for a trace.
             let forwarded = request.held.then(Instant::now);
             let sent = if request.timer.has_timeouts() {
@@ -233,6 +187,10 @@ impl HttpHandler {
             } else {
                 self.send(&request, &mut slot, forwarder).await
             };
+            match &sent {
+                Ok(response) => request.observe_response(response.status()),
+                Err(error) => request.observe_failure(error),
+            }
             match sent {
                 Ok(mut response) => {
                     gateway::prepare_response(&mut response, request.upgrade.is_some())
@@ -287,6 +245,7 @@ impl HttpHandler {
             timer,
             upgrade,
             counted,
+            observed: None,
             memory,
             held: false,
             resends: 0,
@@ -362,35 +321,6 @@ impl HttpHandler {
     fn asks_clients_to_reconnect(&self) -> bool {
         self.workload.is_serving() || self.context.draining.load(Ordering::Relaxed)
     }
-}
-
-// === impl PendingRequest ===
-
-impl PendingRequest {
-    /// The pod's response, with what the request holds until the end of it.
-    fn into_response(
-        self: Box<Self>,
-        mut response: Response<ResponseBody>,
-        slot: SlotPermit,
-    ) -> Response<HandlerBody> {
-        let running = RunningRequest { _slot: slot, _counted: self.counted, _memory: self.memory };
-        let running = match self.upgrade {
-            Some(upgrade) => upgrade.tunnel(&mut response, running, self.timer.idle_timeout()),
-            None => Some(running),
-        };
-        match running.map(ResponseGuard::Running) {
-            Some(guard) => TimedResponseBody::wrap(response, Some(guard), self.timer).map(Either::Left),
-            // The tunnel holds slot and count; a 101 has no body.
-            None => response.map(|_| Either::Right(Either::Left(Full::default()))),
-        }
-    }
-}
-
-/// The body, which reports its frames to the timer.
-fn held_body(body: IncomingBody, timer: &RequestTimer) -> HeldBody<RequestBody> {
-    let mut body = RequestBody::from(body);
-    body.report_to(timer.activity());
-    HeldBody::new(body)
 }
 
 fn prepare_for_pod<B>(request: &mut Request<B>, addresses: &ConnectionAddresses) {

@@ -17,7 +17,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
-use autoscaler::api::{PortLease, RequestTimeouts, ServerlessService, SksMode};
+use autoscaler::api::{PodObservation, PortLease, RequestTimeouts, ServerlessService, SksMode};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT};
 use autoscaler::settings::SidecarMode;
@@ -39,7 +39,7 @@ use tracing::Instrument;
 use trimmed_pod::{TrimmedPod, trim_metadata, trim_pod};
 
 use super::containers::AppPort;
-use super::{ClusterChange, LeasedPort, Namespaces, StartFailure, Workload};
+use super::{ClusterChange, LeasedPort, Namespaces, Observation, StartFailure, Workload};
 
 /// Sends every ServerlessService as a change; drops `synced` after the first list. Persists them in
 /// `state_directory`, if there is one. Ends when the receiver is dropped.
@@ -165,6 +165,7 @@ fn workload(service: &ServerlessService) -> Workload {
         wake_timeout: spec.wake_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         queue_depth: spec.wake_queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),
         timeouts: spec.timeouts.map(timeouts).unwrap_or_default(),
+        observation: spec.observation.map(observation),
         start_failure: status
             .and_then(|status| status.start_failure.as_ref())
             .map(|failure| StartFailure { cause: failure.cause, given_up: failure.given_up }),
@@ -190,6 +191,11 @@ fn leased_port(lease: &PortLease, sidecar: SidecarMode) -> LeasedPort {
 fn timeouts(spec: RequestTimeouts) -> Timeouts {
     let of = |millis: u32| Duration::from_millis(millis.into());
     Timeouts::new(of(spec.total_millis), of(spec.response_start_millis), of(spec.idle_millis))
+}
+
+fn observation(spec: PodObservation) -> Observation {
+    let objective = Duration::from_micros(spec.objective_micros.into());
+    Observation { objective: (!objective.is_zero()).then_some(objective) }
 }
 
 fn app_port(lease: &PortLease) -> AppPort {

@@ -275,13 +275,9 @@ impl PodAutoscalerSpec {
         self.selector.as_ref().map(Selector::from).or_else(|| settings.selector.clone())
     }
 
-    /// Whether a target is learned for the workload: from what queue-proxies observe.
+    /// Whether a target is learned for the workload: from what queue-proxies observe, or activators
+    /// where there are none. Another autoscaler has no use for it.
     pub fn learns(&self, settings: &Settings) -> bool {
-        self.sidecar(settings).is_required() && self.uses_learned_target(settings)
-    }
-
-    /// Whether a learned target would be reported or in force. Another autoscaler has no use for it.
-    pub fn uses_learned_target(&self, settings: &Settings) -> bool {
         self.scaler != Scaler::Other && settings.learns(self.metric_name(settings))
     }
 }

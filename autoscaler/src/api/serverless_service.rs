@@ -79,6 +79,10 @@ pub struct ServerlessServiceSpec {
     /// otherwise applies those of its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<RequestTimeouts>,
+    /// What activators observe of each pod, for a target that is learned. Set if the pods have no
+    /// queue-proxy, which otherwise observes its pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observation: Option<PodObservation>,
     /// The object that activators may scale from 0 to 1 while no zero-scaler is reachable. Absent
     /// if scale-to-zero is off for the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,6 +126,16 @@ pub struct RequestTimeouts {
     #[serde(default)]
     #[schemars(range(min = 0, max = 86_400_000))]
     pub idle_millis: u32,
+}
+
+/// What activators observe of each pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodObservation {
+    /// The latency objective in microseconds, against which they count misses; 0 is none.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 4_294_967_295_u32))]
+    pub objective_micros: u32,
 }
 
 /// Routing in effect, written by zero-scaler.

@@ -1,7 +1,8 @@
-//! The ends of requests in one reporting period of one sidecar: how long the app took.
+//! The ends of requests in one reporting period of one pod: how long the app took.
 //!
 //! [`EndedRequests`](super::EndedRequests) counts them. The metrics-adapter passes them to the
-//! learned target. A sidecar of an app that does not use HTTP reports none, and older ones neither.
+//! learned target. An activator reports those of pods without a sidecar. A sidecar of an app that does
+//! not use HTTP reports none, and older ones neither.
 
 use std::time::Duration;
 
@@ -32,6 +33,17 @@ impl AppStat {
     /// Whether every value is from 0 to 10⁹.
     pub fn is_plausible(&self) -> bool {
         [self.completions, self.seconds, self.errors, self.misses].into_iter().all(is_plausible)
+    }
+
+    /// The sum of two reports; `None` if they count against different objectives.
+    pub fn plus(self, other: Self) -> Option<Self> {
+        (self.objective_micros == other.objective_micros).then_some(Self {
+            completions: self.completions + other.completions,
+            seconds: self.seconds + other.seconds,
+            errors: self.errors + other.errors,
+            misses: self.misses + other.misses,
+            objective_micros: self.objective_micros,
+        })
     }
 
     /// The objective as it is reported.

@@ -42,6 +42,11 @@ pub struct EndedRequests {
 // === impl EndedRequests ===
 
 impl EndedRequests {
+    /// A counter whose first period has this objective.
+    pub fn new(objective: Option<Duration>) -> Self {
+        Self { objective, ..Self::default() }
+    }
+
     /// Counts one request.
     pub fn record(&mut self, end: RequestEnd) {
         self.completions += 1;

@@ -1,5 +1,7 @@
 //! The statistics of one process for one workload, and the message in which activators push them.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::AppStat;
@@ -26,8 +28,8 @@ pub struct Stat {
     pub proxied_request_count: f64,
     /// Whole Unix seconds at the end of the period.
     pub timestamp: i64,
-    /// The requests that ended; `None` from an activator, of TCP connections, and from a sidecar of
-    /// an earlier version.
+    /// The requests that ended; `None` of a whole workload from an activator, of TCP connections, and
+    /// from a sidecar of an earlier version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<AppStat>,
 }
@@ -41,6 +43,17 @@ pub struct StatMessage {
     pub stat: Stat,
 }
 
+/// One second of one pod without a sidecar, of the requests that one activator sent to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PodStat {
+    /// The workload.
+    pub key: Key,
+    /// The pod's address.
+    pub ip: IpAddr,
+    /// From when a request was sent to the pod to the end of its response.
+    pub stat: Stat,
+}
+
 /// One websocket text message of an activator: once a second for all workloads with requests, and
 /// at once for one workload whose first request is held.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,6 +62,10 @@ pub struct ActivatorReport {
     pub activator: String,
     /// The workloads with requests in this activator now or in the last period.
     pub messages: Vec<StatMessage>,
+    /// The pods of these workloads whose target is learned without sidecars. A pod without a request
+    /// is absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<PodStat>,
     /// Slow wakes of requests that were answered since the last report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow_wakes: Vec<SlowWake>,
@@ -77,6 +94,15 @@ impl Stat {
         .into_iter()
         .all(is_plausible)
             && self.app.is_none_or(|app| app.is_plausible())
+    }
+
+    /// Adds what another activator reports for the same pod and second.
+    pub fn add(&mut self, other: &Self) {
+        self.average_concurrent_requests += other.average_concurrent_requests;
+        self.average_proxied_concurrent_requests += other.average_proxied_concurrent_requests;
+        self.request_count += other.request_count;
+        self.proxied_request_count += other.proxied_request_count;
+        self.app = self.app.zip(other.app).and_then(|(one, other)| one.plus(other));
     }
 
     /// Whether the process had no request at all in the period, proxied or not.
@@ -112,6 +138,23 @@ mod tests {
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.001, 1.001e9] {
             assert!(!with_each(bad).iter().any(Stat::is_plausible), "{bad}");
         }
+    }
+
+    #[test]
+    fn sum_of_two_activators_needs_one_objective() {
+        let app = |objective_micros| AppStat { completions: 2.0, objective_micros, ..AppStat::default() };
+        let stat =
+            |app| Stat { average_concurrent_requests: 1.5, request_count: 4.0, app, ..Stat::default() };
+        let sum = |one, other| {
+            let mut sum = stat(one);
+            sum.add(&stat(other));
+            sum
+        };
+        let both = sum(Some(app(7)), Some(app(7)));
+        assert_eq!((both.average_concurrent_requests, both.request_count), (3.0, 8.0));
+        assert_eq!(both.app, Some(AppStat { completions: 4.0, ..app(7) }));
+        assert_eq!(sum(Some(app(7)), Some(app(8))).app, None);
+        assert_eq!(sum(Some(app(7)), None).app, None);
     }
 
     #[test]

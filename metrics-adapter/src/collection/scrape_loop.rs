@@ -5,6 +5,7 @@
 //! response never wakes another thread; on two threads, ten thousand workloads took half as much
 //! CPU time again.
 
+use autoscaler::Key;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
@@ -45,7 +46,9 @@ pub async fn run(scraper: StatsScraper, pokes: Pokes) {
 fn update(scraper: &StatsScraper, table: &WorkloadTable, schedule: &mut ScrapeSchedule) {
     scraper.metrics.workloads.set(i64::try_from(table.len()).unwrap_or(i64::MAX));
     scraper.collector.retain(|key| table.get(key).is_some());
-    scraper.observations.retain(|key| table.get(key).is_some_and(|workload| workload.learning.is_some()));
+    let learns = |key: &Key| table.get(key).is_some_and(|workload| workload.learning.is_some());
+    scraper.observations.retain(learns);
+    scraper.pod_reports.retain(learns);
     for workload in table.iter() {
         scraper.collector.create_or_update(&workload.key, workload.windows);
     }

@@ -35,6 +35,7 @@ use tower_service::Service;
 use tracing::{Instrument, Span};
 
 use crate::collection::collector::{Collector, PushOutcome};
+use crate::collection::pod_reports::PodReports;
 use crate::decisions::decision_store::DecisionStore;
 use crate::decisions::pokes::Pokes;
 use crate::external_metrics::Api;
@@ -58,6 +59,7 @@ const PEER_LIMITS: PeerLimits = PeerLimits {
 #[derive(Clone, Debug)]
 pub struct StatServer {
     collector: Arc<Collector>,
+    pod_reports: Arc<PodReports>,
     decisions: Arc<DecisionStore>,
     pokes: Pokes,
     metrics: Metrics,
@@ -94,6 +96,7 @@ impl StatServer {
     ) -> Self {
         Self {
             collector,
+            pod_reports: Arc::default(),
             decisions,
             pokes,
             metrics,
@@ -102,6 +105,12 @@ impl StatServer {
             subscribers: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
             stop,
         }
+    }
+
+    /// Records what activators report of pods in `pod_reports`.
+    #[must_use]
+    pub fn with_pod_reports(self, pod_reports: Arc<PodReports>) -> Self {
+        Self { pod_reports, ..self }
     }
 
     /// Serves until `stop`. Followers' queries go to `api`.
@@ -152,6 +161,9 @@ impl StatServer {
                 PushOutcome::UnknownWorkload => self.metrics.pushes.unknown_workload.inc(),
                 PushOutcome::Implausible => self.metrics.pushes.implausible.inc(),
             }
+        }
+        for pod in &push.pods {
+            self.pod_reports.record(self.collector.clock().second_of(pod.stat.timestamp), pod);
         }
     }
 

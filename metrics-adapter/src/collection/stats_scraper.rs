@@ -15,7 +15,7 @@
 //!   its own.
 //! - Pods without a sidecar are not scraped: the activators report all of their requests. A second
 //!   counts as one without requests of the pods themselves, if an activator is connected that would
-//!   have reported others.
+//!   have reported others. Their learner gets what activators reported of each pod.
 //! - If a workload's target is learned, the seconds of the pods that were read are kept for its
 //!   learner.
 
@@ -28,7 +28,7 @@ use autoscaler::Key;
 use autoscaler::contract::selector::Selector;
 use autoscaler::learning::PodSecond;
 use autoscaler::stats::collection::ScrapeResult;
-use autoscaler::stats::{Stat, extrapolate, outliers, sample_size, widened_sample};
+use autoscaler::stats::{AppStat, Stat, extrapolate, outliers, sample_size, widened_sample};
 use futures::StreamExt;
 use futures::future::{join_all, try_join};
 use futures::stream::FuturesUnordered;
@@ -37,6 +37,7 @@ use tokio::time::Instant;
 
 use crate::collection::collector::Collector;
 use crate::collection::idle_reads::IdleReads;
+use crate::collection::pod_reports::PodReports;
 use crate::collection::scrape_client::{ScrapeClient, ScrapeError};
 use crate::collection::scrape_schedule::{DueRound, RoundResult};
 use crate::learning::observations::Observations;
@@ -59,6 +60,8 @@ pub struct StatsScraper {
     pub collector: Arc<Collector>,
     /// Receives the seconds of the pods, for learning.
     pub observations: Arc<Observations>,
+    /// What activators report of the pods without a sidecar.
+    pub pod_reports: Arc<PodReports>,
     /// Source of the memory in these seconds.
     pub resources: Arc<ResourceReadings>,
     /// The pods to scrape.
@@ -150,6 +153,33 @@ impl StatsScraper {
             _ => ScrapeResult::Complete { total: Stat::default(), idle: true },
         };
         self.collector.record_scrape(key, due, &result);
+        if let Some(learning) = workload.learning.filter(|_| !matches!(result, ScrapeResult::Incomplete)) {
+            let objective = learning.objective.map(|objective| objective.threshold);
+            self.observations.record(key, due, self.reported_seconds(workload, objective, due));
+        }
+    }
+
+    /// The last second of each ready pod of which all reports have arrived.
+    fn reported_seconds(
+        &self,
+        workload: &Workload,
+        objective: Option<Duration>,
+        due: Duration,
+    ) -> Vec<PodSecond> {
+        let Workload { key, selector, sidecar, .. } = workload;
+        let reports = self.pod_reports.take(key, due.as_secs().saturating_sub(1));
+        let pods = self.pods.select(&key.namespace, selector, *sidecar).unwrap_or_default();
+        let objective_micros = AppStat::objective_micros_of(objective);
+        let second = |pod: &Arc<Pod>| {
+            // Without a report the pod had no request.
+            let idle = AppStat { objective_micros, ..AppStat::default() };
+            let mut stat = reports.get(pod.ip.as_ref()?).cloned();
+            let stat = stat.get_or_insert_with(|| Stat { app: Some(idle), ..Stat::default() });
+            stat.app = stat.app.filter(|app| app.objective_micros == objective_micros);
+            let second = PodSecond::new(stat, due.saturating_sub(pod.ready_since?));
+            Some(PodSecond { memory: self.resources.take_memory(pod), ..second })
+        };
+        pods.iter().filter(|pod| pod.ready).filter_map(second).collect()
     }
 
     async fn scrape_and_record(&self, workload: &Workload, due: Duration, last: RoundResult) -> RoundResult {

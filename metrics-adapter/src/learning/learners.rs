@@ -80,7 +80,8 @@ impl Learners {
             self.learners.remove(key);
             return None;
         };
-        let template = self.sources.pods.youngest_template(&key.namespace, &workload.selector);
+        let template =
+            self.sources.pods.youngest_template(&key.namespace, &workload.selector, workload.sidecar);
         if !self.learners.contains_key(key) {
             let learner = self.create(key, learning.spec, template, now)?;
             self.learners.insert(key.clone(), learner);
@@ -92,7 +93,8 @@ impl Learners {
         for (at, pods) in self.sources.observations.take(key) {
             entry.learner.observe(at, &pods);
         }
-        let kill = self.sources.pods.last_memory_kill(&key.namespace, &workload.selector, entry.epoch);
+        let Workload { selector, sidecar, .. } = workload;
+        let kill = self.sources.pods.last_memory_kill(&key.namespace, selector, *sidecar, entry.epoch);
         entry.record_kill(kill, now);
         let learned = entry.learner.decide(&workload.spec, averages, ready, now);
         let resources = self.sources.resources.status(key);

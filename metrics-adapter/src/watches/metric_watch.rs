@@ -344,8 +344,7 @@ fn workload(
         target_milli: target.milli(),
         spec: DeciderSpec::new(settings, target),
         container_concurrency: (limit > 0).then_some(limit),
-        // Nothing but a sidecar observes what a learner needs.
-        learning: learning.filter(|_| metric.sidecar.is_required() && spec.uses_learned_target(settings)),
+        learning: learning.filter(|_| spec.learns(settings)),
     })
 }
 

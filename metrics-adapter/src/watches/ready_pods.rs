@@ -141,19 +141,29 @@ impl ReadyPods {
         Some(u32::try_from(ready).unwrap_or(u32::MAX))
     }
 
-    /// The template of the youngest selected pod with a sidecar that is ready.
-    pub fn youngest_template(&self, namespace: &str, selector: &Selector) -> Option<u64> {
+    /// The template of the youngest selected pod that is ready.
+    pub fn youngest_template(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+        sidecar: SidecarMode,
+    ) -> Option<u64> {
         let index = self.index.read();
-        let pods = index.labelled.pods.select(namespace, selector).filter(|pod| pod.ready);
+        let pods = index.select(namespace, selector, sidecar)?.filter(|pod| pod.ready);
         pods.max_by_key(|pod| (pod.started, &pod.name))?.template
     }
 
     /// When a selected pod of this template was last killed for its memory, in Unix time. It need not
     /// be ready: a killed container has to start anew.
-    pub fn last_memory_kill(&self, namespace: &str, selector: &Selector, template: u64) -> Option<Duration> {
+    pub fn last_memory_kill(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+        sidecar: SidecarMode,
+        template: u64,
+    ) -> Option<Duration> {
         let index = self.index.read();
-        let pods =
-            index.labelled.pods.select(namespace, selector).filter(|pod| pod.template == Some(template));
+        let pods = index.select(namespace, selector, sidecar)?.filter(|pod| pod.template == Some(template));
         pods.filter_map(|pod| pod.memory_kill).max()
     }
 }

@@ -19,6 +19,7 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use kube::runtime::watcher::Event;
 use metrics_adapter::collection::collector::Collector;
+use metrics_adapter::collection::pod_reports::PodReports;
 use metrics_adapter::collection::scrape_client::ScrapeClient;
 use metrics_adapter::collection::scrape_loop;
 use metrics_adapter::collection::stat_server::StatServer;
@@ -121,12 +122,14 @@ impl Adapter {
         let (history, pods) = (Arc::new(DecisionHistory::default()), ReadyPods::default());
         let observations = Arc::new(Observations::default());
         let resources = Arc::new(ResourceReadings::default());
+        let pod_reports = Arc::new(PodReports::default());
         pods.apply(Event::Init);
         pods.apply(Event::InitDone);
         let mut tasks = JoinSet::new();
         let scraper = StatsScraper {
             collector: collector.clone(),
             observations: observations.clone(),
+            pod_reports: pod_reports.clone(),
             resources: resources.clone(),
             pods: pods.clone(),
             client: ScrapeClient::new(stat_port, None),
@@ -161,7 +164,8 @@ impl Adapter {
         let stop = CancellationToken::new();
         let url = format!("ws://{}", listener.local_addr().unwrap());
         let server =
-            StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), guard, stop.clone());
+            StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), guard, stop.clone())
+                .with_pod_reports(pod_reports);
         tasks.spawn(server.serve(listener, api.clone()));
         Self { url, pods, collector, observations, metrics, api, stop, _table: table, _tasks: tasks }
     }

@@ -146,9 +146,6 @@ reasons! {
     ContainerConcurrencyMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "container-concurrency of the HPA or PodAutoscaler differs from that of the pods.",
         "Set both to the same number; the pods need a restart.";
-    NoSidecar: "PodAutoscaler/Degraded, event on PodAutoscaler",
-        "A target is to be learned, and the pods have no sidecar that observes their requests. Nothing is learned.",
-        "Set sidecar to \"true\", or remove the annotation learn-target.";
     ImagePull: "PodAutoscaler/PodsCanStart", "An image cannot be pulled.", "Correct the image or the pull secret.";
     InvalidImage: "PodAutoscaler/PodsCanStart", "An image name is invalid, or the image may not be pulled.", "Correct the image.";
     CrashLoop: "PodAutoscaler/PodsCanStart", "A container ends soon after its start, again and again.", "See its logs.";

@@ -188,6 +188,7 @@ impl FileContents {
             wake_timeout: entry.wake_timeout_seconds.map(Duration::from_secs),
             queue_depth: entry.queue_depth,
             timeouts,
+            observation: None,
             start_failure: None,
             wake_target: None,
             ports,

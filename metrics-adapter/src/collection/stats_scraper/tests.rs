@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::metric_target::MetricTarget;
-use autoscaler::settings::{AutoscalerConfig, LatencyObjective, Settings, SidecarMode};
+use autoscaler::settings::{AutoscalerConfig, LatencyObjective, LearnTarget, Settings, SidecarMode};
+use autoscaler::stats::PodStat;
 use kube::runtime::watcher::Event;
 
 use super::*;
@@ -56,6 +57,7 @@ async fn loaded(ready: u8, answering: u8, load: fn(u8) -> f64) -> (StatsScraper,
     let scraper = StatsScraper {
         collector: Arc::default(),
         observations: Arc::default(),
+        pod_reports: Arc::default(),
         resources: Arc::default(),
         pods: ReadyPods::default(),
         client: ScrapeClient::new(port, None),
@@ -352,4 +354,42 @@ async fn load_of_pods_without_sidecar_is_what_activators_report() {
     // Requests past the activators would be missing from the average.
     scraper.scrape_and_record(&plain(true), now, RoundResult::default()).await;
     assert_eq!(averages(), None);
+}
+
+#[tokio::test]
+async fn learner_gets_what_activators_report_of_pods_without_sidecar() {
+    let scraper = plain_pod().await;
+    let learning = Workload::learning("web", LearnTarget::Recommend, 70.0);
+    let workload = Workload { sidecar: SidecarMode::None, ..learning };
+    let key = &workload.key;
+    let round = async |second| {
+        scraper.scrape_and_record(&workload, Duration::from_secs(second), RoundResult::default()).await;
+    };
+    let report = |second: u64, objective_micros| {
+        let app = AppStat { completions: 10.0, seconds: 2.0, objective_micros, ..AppStat::default() };
+        let stat =
+            Stat { average_concurrent_requests: 2.0, request_count: 11.0, app: Some(app), ..Stat::default() };
+        let report = PodStat { key: key.clone(), ip: "127.0.0.1".parse().unwrap(), stat };
+        scraper.pod_reports.record(Duration::from_secs(second), &report);
+    };
+    round(1000).await;
+    assert!(scraper.observations.take(key).is_empty(), "a gap while no activator is connected");
+    let _activator = scraper.collector.activator_connected();
+    round(1001).await;
+    // Of two activators.
+    report(1001, 0);
+    report(1001, 0);
+    round(1002).await;
+    report(1002, 7);
+    round(1003).await;
+    let taken = scraper.observations.take(key);
+    let seconds: Vec<_> = taken
+        .iter()
+        .map(|(at, pods)| {
+            (at.as_secs(), pods[0].concurrency, pods[0].arrivals, pods[0].app.map(|app| app.completions))
+        })
+        .collect();
+    let idle = (1001, 0.0, 0.0, Some(0.0));
+    let other_objective = (1003, 2.0, 11.0, None);
+    assert_eq!(seconds, [idle, (1002, 4.0, 22.0, Some(20.0)), other_objective]);
 }

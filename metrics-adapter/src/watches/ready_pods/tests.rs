@@ -191,16 +191,16 @@ fn finds_template_of_youngest_ready_pod_and_its_memory_kills() {
         .unwrap();
         pod
     };
-    assert_eq!(pods.youngest_template("shop", &selector), None);
+    assert_eq!(pods.youngest_template("shop", &selector, SidecarMode::Required), None);
     pods.apply(Event::Init);
     pods.apply(Event::InitApply(started("a", "True", "web:1", 100, Some("1970-01-01T00:05:00Z"))));
     pods.apply(Event::InitApply(started("b", "False", "web:2", 200, Some("1970-01-01T00:06:00Z"))));
     pods.apply(Event::InitDone);
-    let first = pods.youngest_template("shop", &selector).unwrap();
-    let kill = |template| pods.last_memory_kill("shop", &selector, template);
+    let first = pods.youngest_template("shop", &selector, SidecarMode::Required).unwrap();
+    let kill = |template| pods.last_memory_kill("shop", &selector, SidecarMode::Required, template);
     assert_eq!(kill(first), Some(Duration::from_secs(300)));
     pods.apply(Event::Apply(started("b", "True", "web:2", 200, None)));
-    let second = pods.youngest_template("shop", &selector).unwrap();
+    let second = pods.youngest_template("shop", &selector, SidecarMode::Required).unwrap();
     assert_ne!(first, second);
     assert_eq!(kill(second), None);
     // The kill of a pod that is not ready counts.

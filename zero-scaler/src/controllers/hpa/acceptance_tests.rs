@@ -140,7 +140,7 @@ fn accepts_hpa_on_its_own_metrics_if_annotated() {
     assert_eq!((spec.min_replicas, spec.max_replicas, spec.scale_to_zero), (Some(2), Some(50), true));
     assert_eq!(accepted.advice, [], "the behavior is for its own metrics");
     let (settings, _) = spec.settings(&AutoscalerConfig::default(), &accepted.annotations);
-    assert!(!spec.uses_learned_target(&settings));
+    assert!(!spec.learns(&settings));
 }
 
 #[test]

@@ -15,7 +15,6 @@ use super::*;
 use crate::activators::path_verification::PathError;
 use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
 use crate::controllers::pod_autoscaler::status;
-use crate::kubernetes::reasons::Reason;
 use crate::pods::sidecar::Sidecar;
 
 const NOW: i64 = 1_800_000_000;
@@ -478,32 +477,6 @@ fn requests_past_activators_to_pods_without_sidecar_are_uncounted() {
         write(1, WriteCause::NoActivator),
         "no activator holds requests"
     );
-}
-
-#[test]
-fn reports_annotation_to_learn_without_sidecar() {
-    let learns = |observed| edited(observed, |autoscaler| annotate(autoscaler, "learn-target", "Recommend"));
-    let advice =
-        |observed: ObservedWorkload| super::super::degraded::advice(&observed).map(|(reason, _)| reason);
-    assert_eq!(advice(learns(active())), None);
-    assert_eq!(advice(learns(without_sidecar(active()))), Some(Reason::NoSidecar));
-    assert_eq!(advice(without_sidecar(active())), None);
-}
-
-#[test]
-fn learning_status_states_that_pods_have_no_sidecar() {
-    let learning = |observed: ObservedWorkload| {
-        let plan = decide(&observed, None);
-        status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None).learning
-    };
-    let learned = learning(without_sidecar(active())).unwrap();
-    assert_eq!(learned.phase.as_deref(), Some("Frozen(NoSidecar)"));
-    assert_eq!((learned.target(), learned.checkpoint, learned.updated), (None, None, None));
-    assert!(learned.message.unwrap().contains("set sidecar to \"true\""));
-    assert_eq!(learning(active()), None, "no report yet");
-    let mut off = without_sidecar(active());
-    off.settings.learn_target = LearnTarget::Off;
-    assert_eq!(learning(off), None);
 }
 
 #[test]

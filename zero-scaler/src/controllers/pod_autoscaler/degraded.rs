@@ -5,9 +5,7 @@
 //! are reasons of the condition Ready instead.
 
 use autoscaler::api::condition;
-use autoscaler::contract::{CONTAINER_CONCURRENCY, GROUP};
-use autoscaler::settings::LearnTarget;
-use kube::ResourceExt;
+use autoscaler::contract::CONTAINER_CONCURRENCY;
 
 use super::decide::allowed;
 use super::observe::ObservedWorkload;
@@ -46,7 +44,6 @@ pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
             Some((blocking.reason, blocking.message.to_owned()))
         })
         .or_else(|| Some((Reason::ContainerConcurrencyMismatch, concurrency_mismatch(observed)?)))
-        .or_else(|| Some((Reason::NoSidecar, learning_without_sidecar(observed)?)))
 }
 
 fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
@@ -54,19 +51,6 @@ fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
     let ready = condition(&status.conditions, READY).filter(|ready| ready.status == "True")?;
     let reason = SERVICE_WARNINGS.into_iter().find(|reason| reason.as_str() == ready.reason)?;
     Some((reason, ready.message.clone()))
-}
-
-/// A setting of the whole cluster says nothing about this workload, so only its annotation counts.
-fn learning_without_sidecar(observed: &ObservedWorkload) -> Option<String> {
-    let annotation = format!("{GROUP}/learn-target");
-    let value = observed.autoscaler.annotations().get(&annotation)?;
-    let learns = observed.settings.learn_target != LearnTarget::Off;
-    (learns && !observed.sidecar_mode.is_required()).then(|| {
-        format!(
-            "learn-target is {value:?}, and nothing is learned without a sidecar; set sidecar to \"true\", or remove the \
-             annotation {annotation}"
-        )
-    })
 }
 
 /// The activators fill pods by the HPA's limit, and the sidecars queue by the pods'.

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{
-    Metric, MetricSpec, PodAutoscaler, RequestTimeouts, ServerlessService, ServerlessServiceSpec,
+    Metric, MetricSpec, PodAutoscaler, PodObservation, RequestTimeouts, ServerlessService,
+    ServerlessServiceSpec,
 };
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
 use autoscaler::scaling::scale_to_zero;
 use autoscaler::settings::{Settings, SidecarMode};
+use autoscaler::stats::AppStat;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -68,10 +70,18 @@ pub(super) fn serverless_service(
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
         timeouts: (!sidecar.is_required()).then(|| timeouts(settings)),
+        observation: (!sidecar.is_required() && autoscaler.spec.learns(settings))
+            .then(|| observation(settings)),
         // Without it, fallback wakers treat the workload at zero as paused.
         wake_target: scale_to_zero::is_allowed(autoscaler.spec.scale_to_zero, settings)
             .then(|| autoscaler.spec.scale_target_ref.clone()),
     }
+}
+
+fn observation(settings: &Settings) -> PodObservation {
+    let objective = settings.latency_objective.map(|objective| objective.threshold);
+    let micros = AppStat::objective_micros_of(objective);
+    PodObservation { objective_micros: u32::try_from(micros).unwrap_or(u32::MAX) }
 }
 
 fn timeouts(settings: &Settings) -> RequestTimeouts {
@@ -180,6 +190,21 @@ mod tests {
 
     fn selection(selector: &str) -> PodSelection {
         PodSelection { selector: selector.to_owned(), source: SelectorSource::Target }
+    }
+
+    #[test]
+    fn activators_observe_pods_only_without_sidecar_and_if_a_target_is_learned() {
+        let of = |sidecar, mode: &str| {
+            let annotations = [("learn-target", mode), ("latency-objective", "200ms@p99")]
+                .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
+            let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
+            assert_eq!(errors, []);
+            serverless_service(&autoscaler(), &selection("app=web"), &settings, sidecar, &plan()).observation
+        };
+        let expected = PodObservation { objective_micros: 200_000 };
+        assert_eq!(of(SidecarMode::None, "Recommend"), Some(expected));
+        assert_eq!(of(SidecarMode::None, "Off"), None);
+        assert_eq!(of(REQUIRED, "Recommend"), None);
     }
 
     fn plan() -> Plan {

@@ -22,35 +22,17 @@ use crate::kubernetes::reasons::Reason;
 const EVIDENCE_INTERVAL: Duration = Duration::from_secs(300);
 /// Field of a checkpoint that differs although nothing was learned.
 const SAVED_AT: &str = "savedAt";
-/// Phase and message of a workload without a sidecar. No learner runs for it.
-const NO_SIDECAR: &str = "Frozen(NoSidecar)";
-const NO_SIDECAR_MESSAGE: &str = "nothing is learned: the pods have no sidecar, which observes how long requests take in \
-                                  the app; set sidecar to \"true\" to learn a target, or learn-target to \"Off\"";
-
 /// The learned target, as the status should have it. Without a report the last one stays, because it
 /// has the checkpoint. A report of a snapshot has none, and the next one comes within ten seconds.
 pub(super) fn status(observed: &ObservedWorkload) -> Option<LearningStatus> {
     if !observed.autoscaler.spec.learns(&observed.settings) {
-        return without_sidecar(observed);
+        return None;
     }
     let before = before(observed);
     match report(observed).filter(|report| report.checkpoint.is_some()) {
         Some(report) => Some(status_after(before, report, observed.now)),
         None => before.cloned(),
     }
-}
-
-/// States why the target of a workload without a sidecar is not learned, if it should be. Its time
-/// is absent, so that it is written once.
-fn without_sidecar(observed: &ObservedWorkload) -> Option<LearningStatus> {
-    let ObservedWorkload { autoscaler, settings, sidecar_mode, .. } = observed;
-    let is_frozen = !sidecar_mode.is_required() && autoscaler.spec.uses_learned_target(settings);
-    is_frozen.then(|| LearningStatus {
-        mode: settings.learn_target,
-        phase: Some(NO_SIDECAR.to_owned()),
-        message: Some(NO_SIDECAR_MESSAGE.to_owned()),
-        ..LearningStatus::default()
-    })
 }
 
 /// When newer evidence may be written.

@@ -1,0 +1,132 @@
+//! PendingRequest: a request from its admission to its response, and what it holds from then on.
+//!
+//! The [`HttpHandler`](crate::requests::http_handler::HttpHandler) makes and forwards it. The
+//! response body owns the [`ResponseGuard`], which ends with it.
+
+use http::request::Parts;
+use http::{Response, StatusCode};
+use http_body_util::{Either, Full};
+use http_client::ResponseBody;
+use proxy::incoming_body::IncomingBody;
+use proxy::timeouts::request_body::RequestBody;
+use proxy::timeouts::request_timer::RequestTimer;
+use proxy::timeouts::response_body::{self, TimedResponseBody};
+use tokio::time::Instant;
+
+use crate::memory::budget::MemoryPermit;
+use crate::pods::forwarder::ForwardError;
+use crate::pods::held_body::HeldBody;
+use crate::queue::slot_queue::SlotPermit;
+use crate::reports::pod_observer::ObservedRequest;
+use crate::reports::request_counter::CountedRequest;
+use crate::requests::health_check::LocalBody;
+use crate::requests::upgrade::Upgrade;
+
+/// The body of a pod's response, or one made by this process.
+pub type HandlerBody = Either<TimedResponseBody<ResponseGuard>, LocalBody>;
+
+/// What the body of a pod's response holds.
+#[derive(Debug)]
+pub enum ResponseGuard {
+    /// Of a request that was counted.
+    Running(RunningRequest),
+    /// Of a health check.
+    HealthCheck(Option<MemoryPermit>),
+}
+
+/// What a request holds while it runs. Fields are dropped in order: the slot first.
+#[derive(Debug)]
+pub struct RunningRequest {
+    _slot: SlotPermit,
+    observed: Option<Box<ObservedRequest>>,
+    _counted: CountedRequest,
+    _memory: Option<MemoryPermit>,
+}
+
+/// A request that has no response yet.
+pub(super) struct PendingRequest {
+    pub(super) received: Instant,
+    pub(super) head: Parts,
+    /// Upper bound of the body's size, if it has one.
+    pub(super) body_size: Option<u64>,
+    pub(super) body: HeldBody<RequestBody>,
+    /// Runs from the moment the request has a slot.
+    pub(super) timer: RequestTimer,
+    pub(super) upgrade: Option<Upgrade>,
+    pub(super) counted: CountedRequest,
+    /// Of the attempt that runs, if its pod is observed.
+    pub(super) observed: Option<Box<ObservedRequest>>,
+    pub(super) memory: Option<MemoryPermit>,
+    /// Whether it had to wait for a pod.
+    pub(super) held: bool,
+    /// How often it was sent again.
+    pub(super) resends: u32,
+}
+
+// === impl ResponseGuard ===
+
+impl response_body::ResponseGuard for ResponseGuard {
+    fn end(self, failed: bool) {
+        if let Self::Running(RunningRequest { observed: Some(mut observed), .. }) = self {
+            observed.complete(failed);
+        }
+    }
+}
+
+// === impl PendingRequest ===
+
+impl PendingRequest {
+    /// The pod's response, with what the request holds until the end of it.
+    pub(super) fn into_response(
+        self: Box<Self>,
+        mut response: Response<ResponseBody>,
+        slot: SlotPermit,
+    ) -> Response<HandlerBody> {
+        let running = RunningRequest {
+            _slot: slot,
+            observed: self.observed,
+            _counted: self.counted,
+            _memory: self.memory,
+        };
+        let running = match self.upgrade {
+            Some(upgrade) => upgrade.tunnel(&mut response, running, self.timer.idle_timeout()),
+            None => Some(running),
+        };
+        match running.map(ResponseGuard::Running) {
+            Some(guard) => TimedResponseBody::wrap(response, Some(guard), self.timer).map(Either::Left),
+            // The tunnel holds slot and count; a 101 has no body.
+            None => response.map(|_| Either::Right(Either::Left(Full::default()))),
+        }
+    }
+
+    /// The attempt ended with the pod's response.
+    pub(super) fn observe_response(&mut self, status: StatusCode) {
+        if let Some(observed) = &mut self.observed {
+            observed.respond(status);
+        }
+    }
+
+    /// The attempt ended without a response.
+    pub(super) fn observe_failure(&mut self, error: &ForwardError) {
+        let Some(mut observed) = self.observed.take() else { return };
+        match error {
+            ForwardError::Unreachable(_)
+            | ForwardError::NoFreeStream(_)
+            | ForwardError::NoPort
+            | ForwardError::OtherPod => observed.fail(false),
+            // The client's failure, as if it had left.
+            ForwardError::RequestBodyFailed => {}
+            ForwardError::Unanswered(_)
+            | ForwardError::Failed(_)
+            | ForwardError::TimedOut(_)
+            | ForwardError::BadResponse(_) => observed.fail(true),
+        }
+    }
+}
+
+/// The body, which reports its frames to the timer.
+pub(super) fn held_body(body: IncomingBody, timer: &RequestTimer) -> HeldBody<RequestBody> {
+    let mut body = RequestBody::from(body);
+    body.report_to(timer.activity());
+    HeldBody::new(body)
+}
