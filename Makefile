@@ -53,6 +53,13 @@ binaries: ## Build the binaries
 	cargo build --profile image --locked --target $(HOST) --bin activator --bin metrics-adapter --bin zero-scaler --bin sample-app
 
 # A step of its own in `make test`, where targets that depend on it run side by side.
+# A user's tool, in no image.
+.PHONY: kubectl-rouse
+kubectl-rouse: export RUSTFLAGS := -C target-feature=+crt-static
+kubectl-rouse: ## Build the kubectl plugin; copy the file that is printed to a folder of PATH
+	cargo build --profile image --locked --target $(HOST) --package cli --bin kubectl-rouse
+	@echo $(BINARIES)/kubectl-rouse
+
 .PHONY: cluster-tool
 cluster-tool: $(CLUSTER)
 

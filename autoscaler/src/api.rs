@@ -13,6 +13,7 @@
 mod learning_status;
 mod metric;
 mod pod_autoscaler;
+pub mod reasons;
 mod serverless_service;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

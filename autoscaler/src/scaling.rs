@@ -13,8 +13,10 @@
 pub mod active_condition;
 pub mod decider;
 pub mod decision;
+pub mod decision_reason;
 pub mod metric_target;
 pub mod pod_start;
+pub mod readable;
 pub mod replay;
 pub mod scale_bounds;
 pub mod scale_to_zero;

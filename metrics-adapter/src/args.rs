@@ -8,44 +8,12 @@ use autoscaler::contract::{
     ADMIN_PORT, API_PORT, QUEUE_PROXY_STATS_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE,
 };
 use autoscaler::settings::parse_duration;
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
 /// Collects request load, decides on the number of pods per workload, and serves
 /// external.metrics.k8s.io.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "metrics-adapter", version, args_conflicts_with_subcommands = true)]
-pub struct Cli {
-    /// The subcommand; without one, the process serves.
-    #[command(subcommand)]
-    pub command: Option<Command>,
-    /// Options of the server.
-    #[command(flatten)]
-    pub serve: Args,
-}
-
-/// Subcommands.
-#[derive(Clone, Debug, Subcommand)]
-pub enum Command {
-    /// Replay a recorded workload without a cluster and print the decisions.
-    Simulate(SimulateArgs),
-}
-
-/// Options of `simulate`.
-#[derive(clap::Args, Clone, Debug)]
-pub struct SimulateArgs {
-    /// Trace file with one JSON object per line, or - for standard input.
-    pub file: PathBuf,
-    /// Print a table with the reason for each decision, instead of one JSON object per decision.
-    #[arg(long, conflicts_with = "plot")]
-    pub human: bool,
-    /// Plot load, pods and panic over time, with the width in COLUMNS (default 100).
-    #[arg(long)]
-    pub plot: bool,
-}
-
-/// Options of the server.
-#[derive(clap::Args, Clone, Debug)]
-#[group(skip)]
+#[command(name = "metrics-adapter", version)]
 pub struct Args {
     /// Namespace of the installation, with the settings and the serving certificate.
     #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
@@ -102,21 +70,9 @@ mod tests {
 
     #[test]
     fn parses_defaults_without_flags() {
-        Cli::command().debug_assert();
-        let cli = Cli::try_parse_from(["metrics-adapter"]).unwrap();
-        assert!(cli.command.is_none());
-        assert_eq!((cli.serve.api_port, cli.serve.stats_port, cli.serve.admin_port), (6443, 8080, 9090));
-        assert!(Cli::try_parse_from(["metrics-adapter", "--shutdown-delay", "soon"]).is_err());
-    }
-
-    #[test]
-    fn simulate_requires_one_file_and_at_most_one_format() {
-        let parse = |args: &[&str]| Cli::try_parse_from([&["metrics-adapter", "simulate"], args].concat());
-        let Some(Command::Simulate(args)) = parse(&["-", "--plot"]).unwrap().command else { panic!() };
-        assert_eq!((args.file.as_os_str().to_str(), args.plot, args.human), (Some("-"), true, false));
-        for wrong in [&[] as &[_], &["a", "b"], &["a", "--human", "--plot"], &["a", "--api-port", "1"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
-        }
-        assert!(Cli::try_parse_from(["metrics-adapter", "--api-port", "1", "simulate", "-"]).is_err());
+        Args::command().debug_assert();
+        let args = Args::try_parse_from(["metrics-adapter"]).unwrap();
+        assert_eq!((args.api_port, args.stats_port, args.admin_port), (6443, 8080, 9090));
+        assert!(Args::try_parse_from(["metrics-adapter", "--shutdown-delay", "soon"]).is_err());
     }
 }

@@ -5,9 +5,7 @@
 //! shows.
 
 pub mod decision_history;
-pub(crate) mod decision_reason;
 pub mod decision_store;
 pub mod multi_scaler;
 pub mod pokes;
-pub(crate) mod readable;
 pub(crate) mod tick_schedule;

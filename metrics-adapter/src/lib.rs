@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The process writes two things to the cluster: its own serving certificate, and the CA of that
-//! certificate in its APIServices. [`simulate`] needs no cluster: it replays a recorded workload.
+//! certificate in its APIServices.
 
 pub mod app;
 pub mod args;
@@ -18,6 +18,5 @@ pub mod decisions;
 pub mod external_metrics;
 pub mod learning;
 pub mod metrics;
-pub mod simulate;
 pub mod tls;
 pub mod watches;

@@ -7,5 +7,6 @@ pub mod event_deduplicator;
 pub mod events;
 pub(crate) mod namespace_teardown;
 pub mod rate_limit;
-pub mod reasons;
 pub mod server_side_apply;
+
+pub use autoscaler::api::reasons;

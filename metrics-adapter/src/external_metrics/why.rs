@@ -17,13 +17,13 @@ use http::{HeaderMap, Uri, header};
 use serde_json::{Value, json};
 
 use crate::decisions::decision_history::DecisionRecord;
-use crate::decisions::decision_reason::DecisionReason;
-use crate::decisions::readable::CompactNumber;
 use crate::external_metrics::error::ApiError;
 use crate::external_metrics::value::MetricValues;
 use crate::external_metrics::value::missing_data::MissingData;
 use crate::external_metrics::why::learned_target::LearnedTargetReport;
 use crate::watches::workloads::Workload;
+use autoscaler::scaling::decision_reason::DecisionReason;
+use autoscaler::scaling::readable::CompactNumber;
 
 /// Whether the client wants plain text: `?format=text`, or `Accept: text/plain`.
 pub(super) fn wants_text(uri: &Uri, headers: &HeaderMap) -> bool {

@@ -6,10 +6,10 @@ use autoscaler::learning::{LearningReport, WorkloadLearning};
 use serde_json::{Value, json};
 
 use crate::decisions::decision_history::TargetChange;
-use crate::decisions::readable::CompactNumber;
 use crate::external_metrics::value::MetricValues;
 use crate::learning::target_in_force::TargetInForce;
 use crate::watches::workloads::Workload;
+use autoscaler::scaling::readable::CompactNumber;
 
 /// The learned target of a workload, and how it came about.
 #[derive(Debug)]

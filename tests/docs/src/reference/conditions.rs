@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use zero_scaler::kubernetes::reasons::{ReasonDescription, describe};
+use autoscaler::api::reasons::{ReasonDescription, describe};
 
 use super::table::cell;
 

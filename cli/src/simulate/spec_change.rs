@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use autoscaler::scaling::replay::ReplayedDecision;
 
-use crate::decisions::readable::CompactNumber;
+use autoscaler::scaling::readable::CompactNumber;
 
 /// The differences between the specs of two decisions; empty if they are equal.
 pub(super) fn spec_change(before: &ReplayedDecision, after: &ReplayedDecision) -> String {

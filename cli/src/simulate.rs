@@ -1,4 +1,4 @@
-//! `metrics-adapter simulate`: replays a recorded workload and prints the decisions.
+//! `kubectl rouse simulate`: replays a recorded workload and prints the decisions.
 //!
 //! ```text
 //!  file | stdin ─► trace_lines ─► autoscaler::scaling::replay ─► json_lines  (default, as in the recorded traces)

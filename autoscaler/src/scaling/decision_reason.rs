@@ -3,21 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
-use autoscaler::scaling::decider::{DeciderSpec, DecisionRule, ScaleResult};
-use autoscaler::scaling::replay::ReplayedDecision;
-
-use crate::decisions::readable::CompactNumber;
+use super::decider::{DeciderSpec, DecisionRule, ScaleResult};
+use super::readable::CompactNumber;
+use super::replay::ReplayedDecision;
 
 /// The data that explain a decision; displays as one short phrase.
-pub(crate) struct DecisionReason<'a> {
+pub struct DecisionReason<'a> {
     /// The decision; `None` without data.
-    pub(crate) result: Option<&'a ScaleResult>,
+    pub result: Option<&'a ScaleResult>,
     /// The settings it was made with.
-    pub(crate) spec: &'a DeciderSpec,
+    pub spec: &'a DeciderSpec,
     /// In panic: for how long the load has stayed below the panic threshold.
-    pub(crate) calm: Option<Duration>,
+    pub calm: Option<Duration>,
     /// Whether the windows held data.
-    pub(crate) has_data: bool,
+    pub has_data: bool,
 }
 
 // === impl DecisionReason ===

@@ -3,9 +3,9 @@
 //! Conditions and events are written with a [`Reason`], never with a string, so this table is
 //! complete. `docs/reference/conditions.md` is generated from it.
 
-use autoscaler::scaling::active_condition::ActiveReason;
-use autoscaler::scaling::pod_start::StartCause;
-use autoscaler::scaling::scale_to_zero::StayReason;
+use crate::scaling::active_condition::ActiveReason;
+use crate::scaling::pod_start::StartCause;
+use crate::scaling::scale_to_zero::StayReason;
 
 /// One row of the reference page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

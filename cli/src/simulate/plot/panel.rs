@@ -6,7 +6,7 @@
 use std::io;
 
 use super::canvas::{Cell, Ink};
-use crate::decisions::readable::CompactNumber;
+use autoscaler::scaling::readable::CompactNumber;
 
 /// Height, in rows.
 const ROWS: usize = 8;

@@ -19,9 +19,9 @@ use autoscaler::scaling::replay::ReplayedDecision;
 use canvas::{Cell, Ink, write_row};
 use timeline::{Column, Timeline};
 
-use crate::decisions::readable::ClockTime;
 use crate::simulate::decision_writer::DecisionWriter;
 use crate::simulate::summary::SimulationSummary;
+use autoscaler::scaling::readable::ClockTime;
 
 /// Narrowest plot (the legend fits) and widest plot, in columns.
 const MIN_COLUMNS: usize = 48;

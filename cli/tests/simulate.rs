@@ -1,4 +1,4 @@
-//! The compiled `metrics-adapter simulate`: its output for the recorded traces, as a table and a
+//! The compiled `kubectl rouse simulate`: its output for the recorded traces, as a table and a
 //! plot, and for invalid input.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
@@ -20,7 +20,7 @@ const FIRST: &str = concat!(
 const DECIDE: &str = r#"{"t":1.0,"decide":true}"#;
 
 fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_metrics-adapter"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-rouse"));
     command.arg("simulate").args(args).env_remove("COLUMNS");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

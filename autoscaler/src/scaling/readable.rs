@@ -3,11 +3,11 @@
 use std::fmt;
 
 /// Seconds, as `h:mm:ss` with up to three decimals.
-pub(crate) struct ClockTime(pub(crate) f64);
+pub struct ClockTime(pub f64);
 
 /// A number with at most two decimals, more if it is small. With a precision (`{:.2}`) it has
 /// exactly that many, so that columns line up. Only zero is displayed as a bare 0.
-pub(crate) struct CompactNumber(pub(crate) f64);
+pub struct CompactNumber(pub f64);
 
 // === impl ClockTime ===
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use autoscaler::scaling::replay::ReplayedDecision;
 
-use crate::decisions::readable::ClockTime;
+use autoscaler::scaling::readable::ClockTime;
 
 /// Totals over all decisions.
 #[derive(Debug, Default)]

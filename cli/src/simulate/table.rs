@@ -8,11 +8,11 @@ use std::io::{self, Write};
 use autoscaler::scaling::decider::ScaleResult;
 use autoscaler::scaling::replay::ReplayedDecision;
 
-use crate::decisions::decision_reason::DecisionReason;
-use crate::decisions::readable::{ClockTime, CompactNumber};
 use crate::simulate::decision_writer::DecisionWriter;
 use crate::simulate::spec_change::spec_change;
 use crate::simulate::summary::SimulationSummary;
+use autoscaler::scaling::decision_reason::DecisionReason;
+use autoscaler::scaling::readable::{ClockTime, CompactNumber};
 
 /// Writes a row immediately, unless it may be folded.
 #[derive(Default)]

@@ -1,0 +1,189 @@
+//! Command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// What `--help` prints behind the options.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  the command succeeded; check found nothing wrong
+  1  check found something wrong, sleep was refused, or a trace is invalid
+  2  the command line is invalid
+  3  the cluster could not be reached, or a request to it failed";
+
+/// Shows and checks the workloads that Rouse scales, with your kubeconfig and your rights.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kubectl-rouse", bin_name = "kubectl rouse", version, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// The subcommand.
+    #[command(subcommand)]
+    pub command: Command,
+    /// The cluster.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+    /// Format of the output.
+    #[arg(long, short, global = true, value_enum, default_value_t = OutputFormat::Text)]
+    pub output: OutputFormat,
+}
+
+/// Options that select the cluster.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct ConnectionArgs {
+    /// Kubeconfig file; by default the files in KUBECONFIG, else ~/.kube/config.
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context in the kubeconfig; by default its current context.
+    #[arg(long, global = true, help_heading = "Cluster")]
+    pub context: Option<String>,
+    /// Namespace; by default the context's. status, top and check cover all namespaces without it.
+    #[arg(long, short, global = true, help_heading = "Cluster")]
+    pub namespace: Option<String>,
+    /// Namespace of Rouse itself.
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAMESPACE",
+        default_value = autoscaler::contract::SYSTEM_NAMESPACE,
+        help_heading = "Cluster"
+    )]
+    pub system_namespace: String,
+}
+
+/// Format of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// For reading.
+    #[default]
+    Text,
+    /// JSON.
+    Json,
+}
+
+/// Subcommands.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// List all workloads with state, size, load and target.
+    Status(StatusArgs),
+    /// Explain the size of a workload by its last decisions.
+    Why(WorkloadArgs),
+    /// List workloads by load, the highest first.
+    Top,
+    /// Replay a recorded workload without a cluster and print the decisions.
+    Simulate(SimulateArgs),
+    /// Print a script that completes commands and flags in a shell.
+    Completion(CompletionArgs),
+    /// Print candidates for the last word, for kubectl's completion.
+    #[command(name = crate::completion::COMPLETE, hide = true)]
+    Complete(CompleteArgs),
+}
+
+/// Options of `status`.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct StatusArgs {
+    /// Print the list again every two seconds.
+    #[arg(long, short)]
+    pub watch: bool,
+}
+
+/// A workload.
+#[derive(clap::Args, Clone, Debug)]
+pub struct WorkloadArgs {
+    /// Name of the workload, which is that of its HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
+    pub name: String,
+}
+
+/// Options of `simulate`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct SimulateArgs {
+    /// Trace file with one JSON object per line, or - for standard input.
+    pub file: PathBuf,
+    /// Print a table with the reason for each decision, instead of one JSON object per decision.
+    #[arg(long, conflicts_with = "plot")]
+    pub human: bool,
+    /// Plot load, pods and panic over time, with the width in COLUMNS (default 100).
+    #[arg(long)]
+    pub plot: bool,
+}
+
+/// Options of `completion`.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct CompletionArgs {
+    /// The shell; kubectl prints the program that completes `kubectl rouse` in every shell.
+    #[arg(value_enum)]
+    pub target: CompletionTarget,
+}
+
+/// Options of the hidden command of kubectl's completion.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CompleteArgs {
+    /// The words behind `kubectl rouse`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// What completes commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompletionTarget {
+    /// For the file kubectl_complete-rouse in PATH, which kubectl's own completion runs.
+    Kubectl,
+    /// Bash, for `kubectl-rouse`.
+    Bash,
+    /// Elvish, for `kubectl-rouse`.
+    Elvish,
+    /// Fish, for `kubectl-rouse`.
+    Fish,
+    /// PowerShell, for `kubectl-rouse`.
+    Powershell,
+    /// Zsh, for `kubectl-rouse`.
+    Zsh,
+}
+
+// === impl CompletionTarget ===
+
+impl CompletionTarget {
+    /// The shell; `None` for kubectl.
+    pub fn shell(self) -> Option<Shell> {
+        match self {
+            Self::Kubectl => None,
+            Self::Bash => Some(Shell::Bash),
+            Self::Elvish => Some(Shell::Elvish),
+            Self::Fish => Some(Shell::Fish),
+            Self::Powershell => Some(Shell::PowerShell),
+            Self::Zsh => Some(Shell::Zsh),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["kubectl-rouse"], args].concat())
+    }
+
+    #[test]
+    fn accepts_global_options_behind_the_subcommand() {
+        Cli::command().debug_assert();
+        let cli = parse(&["status", "-n", "shop", "-o", "json"]).unwrap();
+        assert_eq!(cli.connection.namespace.as_deref(), Some("shop"));
+        assert_eq!(
+            (cli.output, cli.connection.system_namespace.as_str()),
+            (OutputFormat::Json, "rouse-system")
+        );
+    }
+
+    #[test]
+    fn simulate_requires_one_file_and_at_most_one_format() {
+        let Command::Simulate(args) = parse(&["simulate", "-", "--plot"]).unwrap().command else { panic!() };
+        assert_eq!((args.file.as_os_str().to_str(), args.plot, args.human), (Some("-"), true, false));
+        for wrong in [&["simulate"] as &[_], &["simulate", "a", "b"], &["simulate", "a", "--human", "--plot"]]
+        {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! WorkloadRow: one workload in the tables of `status` and `top`.
+
+use autoscaler::Key;
+use autoscaler::api::{PodAutoscaler, WorkloadPhase};
+use autoscaler::scaling::readable::CompactNumber;
+use serde::Serialize;
+
+use super::why_report::WhyReport;
+
+/// One workload. Absent values are unknown, not zero.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRow {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// State in one word.
+    pub state: Option<WorkloadPhase>,
+    /// Reason of the state.
+    pub reason: Option<String>,
+    /// Explanation of the reason.
+    pub message: Option<String>,
+    /// `spec.replicas` of the target.
+    pub size: Option<i32>,
+    /// Ready pods.
+    pub ready: Option<u32>,
+    /// Name of the metric.
+    pub metric: Option<String>,
+    /// The metric's average over the stable window, of all pods together.
+    pub load: Option<f64>,
+    /// The load that one pod should carry.
+    pub target: Option<f64>,
+    /// Pods that the load needs, before minReplicas and maxReplicas.
+    pub decided: Option<u32>,
+    /// Whether panic mode is on.
+    pub panicking: bool,
+    /// Why the load is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+}
+
+// === impl WorkloadRow ===
+
+impl WorkloadRow {
+    /// The row of a PodAutoscaler, with the report or the reason why there is none.
+    pub fn new(key: &Key, workload: &PodAutoscaler, report: Result<&WhyReport, String>) -> Self {
+        let status = workload.status.clone().unwrap_or_default();
+        let missing = match &report {
+            Ok(report) => report.missing.clone(),
+            Err(error) => Some(error.clone()),
+        };
+        let report = report.ok();
+        let newest = report.and_then(WhyReport::newest);
+        Self {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            state: status.phase,
+            reason: status.reason,
+            message: status.message,
+            size: status.replicas,
+            ready: report.map(|report| report.pods.ready),
+            metric: report.map(|report| report.metric.clone()),
+            load: report.and_then(WhyReport::load),
+            target: report.and_then(WhyReport::target),
+            decided: newest.and_then(|decision| decision.desired),
+            panicking: newest.is_some_and(|decision| decision.panicking),
+            missing,
+        }
+    }
+
+    /// The load of one ready pod.
+    pub fn load_per_pod(&self) -> Option<f64> {
+        let pods = self.ready.filter(|&pods| pods > 0)?;
+        Some(self.load? / f64::from(pods))
+    }
+
+    /// Load of a ready pod in percent of its target.
+    pub fn utilization(&self) -> Option<f64> {
+        let target = self.target.filter(|&target| target > 0.0)?;
+        Some(100.0 * self.load_per_pod()? / target)
+    }
+}
+
+/// A cell of a table: the value, or `-`.
+pub fn cell(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// A cell with a number.
+pub fn number(value: Option<f64>) -> String {
+    cell(value.map(CompactNumber))
+}
+
+/// A cell with the state.
+pub fn state(state: Option<WorkloadPhase>) -> String {
+    cell(state.map(|state| format!("{state:?}")))
+}
