@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::args::{Cli, Command, OutputFormat};
 use crate::connection::Session;
 use crate::error::CommandError;
-use crate::{completion, simulate, status, top, why};
+use crate::{check, completion, simulate, status, top, why};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, out: &mut dyn Write) -> ExitCode {
@@ -39,11 +39,18 @@ pub async fn execute(
     match command {
         Command::Status(args) => status::run(*args, session, format, out).await?,
         Command::Why(args) => why::run(args, session, format, out).await?,
+        Command::Check(args) => return check::run(args, session, now(), format, out).await,
         Command::Top => top::run(session, format, out).await?,
         // They need no cluster.
         Command::Simulate(_) | Command::Completion(_) | Command::Complete(_) => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The wall clock, for ages and certificates.
+#[allow(clippy::disallowed_methods, reason = "the edge of the program")]
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or_default()
 }
 
 fn report(error: &CommandError) -> ExitCode {

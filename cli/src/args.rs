@@ -70,6 +70,8 @@ pub enum Command {
     Why(WorkloadArgs),
     /// List workloads by load, the highest first.
     Top,
+    /// Check the installation and the workloads, and print each problem with its fix.
+    Check(CheckArgs),
     /// Replay a recorded workload without a cluster and print the decisions.
     Simulate(SimulateArgs),
     /// Print a script that completes commands and flags in a shell.
@@ -92,6 +94,16 @@ pub struct StatusArgs {
 pub struct WorkloadArgs {
     /// Name of the workload, which is that of its HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
     pub name: String,
+}
+
+/// Options of `check`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CheckArgs {
+    /// Check only this workload, and the installation: NAME or NAMESPACE/NAME.
+    pub name: Option<String>,
+    /// Check whether Rouse can be installed: nothing of it needs to exist.
+    #[arg(long, conflicts_with = "name")]
+    pub preflight: bool,
 }
 
 /// Options of `simulate`.

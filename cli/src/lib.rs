@@ -15,6 +15,7 @@
 
 pub mod app;
 pub mod args;
+pub mod check;
 pub mod completion;
 pub mod connection;
 pub mod error;

@@ -74,7 +74,7 @@ pub(crate) fn put_report(api: &FakeApi, name: &str, report: &Value) {
 
 /// A report with one decision; without a load, as of a workload without data.
 pub(crate) fn report(load: Option<f64>, ready: u32) -> Value {
-    let desired = load.map(|load| (load / 70.0).ceil());
+    let desired = load.map(|load| (load / 70.0).ceil() as u32);
     let idle_since = (load == Some(0.0)).then_some("2026-01-01T00:00:00Z");
     json!({
         "workload": "shop/web", "service": "web", "metric": "concurrency",

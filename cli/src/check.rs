@@ -1,0 +1,121 @@
+//! `check`: everything that keeps workloads from being scaled, each with its fix.
+//!
+//! ```text
+//!  read_cluster   ─► ClusterObjects  ─► cluster::*  ─┐
+//!  read_namespace ─► WorkloadObjects ─► workload::* ─┴► findings ─► text or JSON, exit code
+//! ```
+//!
+//! Each check is a pure function from objects to findings. What the zero-scaler reports in
+//! conditions is taken from them, unless a check has found the same reason itself. An object that
+//! the user may not read is listed as unchecked, which is not a finding.
+
+pub mod cluster;
+pub mod fetched;
+pub mod finding;
+mod read_cluster;
+mod read_namespace;
+pub mod workload;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use autoscaler::Key;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::args::{CheckArgs, OutputFormat};
+use crate::connection::Session;
+use crate::error::{CommandError, NEGATIVE};
+use crate::output::write_json;
+use finding::Finding;
+use workload::WorkloadObjects;
+
+/// The result of all checks.
+#[derive(Debug, Serialize)]
+struct CheckReport {
+    findings: Vec<Finding>,
+    /// Objects that could not be read, with the reason.
+    unchecked: Vec<String>,
+    /// Number of checked workloads.
+    workloads: usize,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the cluster cannot be reached, or the named workload does not exist.
+pub async fn run(
+    args: &CheckArgs,
+    session: &Session,
+    now: Timestamp,
+    format: OutputFormat,
+    out: &mut dyn Write,
+) -> Result<ExitCode, CommandError> {
+    let only = args.name.as_deref().map(|name| session.workload(name)).transpose()?;
+    let report = if args.preflight {
+        preflight(session, now).await?
+    } else {
+        installed(session, now, only.as_ref()).await?
+    };
+    match format {
+        OutputFormat::Json => write_json(&report, out)?,
+        OutputFormat::Text => write_text(&report, args.preflight, out)?,
+    }
+    Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NEGATIVE) })
+}
+
+/// What an installation would find.
+async fn preflight(session: &Session, now: Timestamp) -> Result<CheckReport, CommandError> {
+    let cluster = read_cluster::read(session, now).await?;
+    Ok(CheckReport {
+        findings: cluster::before_installation(&cluster),
+        unchecked: cluster.unreadable(),
+        workloads: 0,
+    })
+}
+
+async fn installed(
+    session: &Session,
+    now: Timestamp,
+    only: Option<&Key>,
+) -> Result<CheckReport, CommandError> {
+    let cluster = read_cluster::read(session, now).await?;
+    let mut unchecked = cluster.unreadable();
+    let mut workloads = Vec::new();
+    for namespace in read_namespace::namespaces(session, only, &mut unchecked).await {
+        let objects = read_namespace::read(session, &namespace, &mut unchecked).await;
+        workloads.extend(workload::workloads_of(&objects, &cluster));
+    }
+    if let Some(key) = only {
+        workloads.retain(|workload| workload.key == *key);
+        if workloads.is_empty() {
+            let message = format!(
+                "{key} is no workload: there is no PodAutoscaler and no HPA with a metric of Rouse of that name; \
+                 kubectl rouse init prints what it needs"
+            );
+            return Err(CommandError::Argument(message));
+        }
+    }
+    let mut findings = cluster::after_installation(&cluster, &workloads);
+    findings.extend(workloads.iter().flat_map(WorkloadObjects::findings));
+    findings.sort_by_key(|finding| finding.severity);
+    unchecked.dedup();
+    Ok(CheckReport { findings, unchecked, workloads: workloads.len() })
+}
+
+fn write_text(report: &CheckReport, preflight: bool, out: &mut dyn Write) -> io::Result<()> {
+    for finding in &report.findings {
+        writeln!(out, "{finding}\n")?;
+    }
+    for object in &report.unchecked {
+        writeln!(out, "not checked: {object}")?;
+    }
+    let workloads = report.workloads;
+    let s = if workloads == 1 { "" } else { "s" };
+    match (report.findings.len(), preflight) {
+        (0, true) => writeln!(out, "nothing keeps Rouse from being installed"),
+        (0, false) => writeln!(out, "nothing is wrong with Rouse and {workloads} workload{s}"),
+        (1, _) => writeln!(out, "1 finding"),
+        (findings, _) => writeln!(out, "{findings} findings"),
+    }
+}

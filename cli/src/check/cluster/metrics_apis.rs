@@ -1,0 +1,98 @@
+//! The owners of the metrics APIs, and whether the API server reaches the metrics-adapter.
+
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+
+use super::{CUSTOM_API, ClusterObjects, EXTERNAL_API};
+use crate::check::fetched::Fetched;
+use crate::check::finding::Finding;
+use crate::check::workload::WorkloadObjects;
+
+/// Findings about an installation.
+pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> Vec<Finding> {
+    let apis = [(EXTERNAL_API, &cluster.external_api), (CUSTOM_API, &cluster.custom_api)];
+    let ours: Vec<_> = apis
+        .into_iter()
+        .filter_map(|(name, api)| Some((name, api.found().filter(|api| is_ours(cluster, api))?)))
+        .collect();
+    if !ours.is_empty() {
+        return ours.into_iter().filter_map(|(name, api)| unavailable(name, api)).collect();
+    }
+    // Without HPAs on its metrics Rouse needs neither API.
+    let needs_none = !workloads.is_empty() && !workloads.iter().any(WorkloadObjects::is_scaled_by_hpa);
+    if needs_none { Vec::new() } else { without_api(cluster).into_iter().collect() }
+}
+
+/// Neither API leads to Rouse.
+fn without_api(cluster: &ClusterObjects) -> Option<Finding> {
+    let described = format!("APIService {EXTERNAL_API}");
+    match &cluster.external_api {
+        Fetched::Found(api) => {
+            let problem = format!("it leads to {}, so HPAs get no metric of Rouse", owner(api));
+            let fix = format!(
+                "let Rouse serve {CUSTOM_API} (docs/howto/custom-metrics.md), or delete this APIService and apply \
+                 deploy/metrics-adapter.yaml if nothing else needs it"
+            );
+            Some(Finding::error(described, "ForeignAPIService", problem, fix))
+        }
+        Fetched::NotFound => {
+            let problem = "it does not exist, so HPAs get no metric of Rouse";
+            Some(Finding::error(
+                described,
+                "NotInstalled",
+                problem,
+                "kubectl apply --filename deploy/metrics-adapter.yaml, or install the chart with metricsApi",
+            ))
+        }
+        Fetched::Unreadable(_) => None,
+    }
+}
+
+/// Findings before an installation: APIs that belong to other adapters.
+pub(super) fn other_owners(cluster: &ClusterObjects) -> Vec<Finding> {
+    let other = |api: &Fetched<APIService>| api.found().filter(|api| !is_ours(cluster, api)).map(owner);
+    let Some(external) = other(&cluster.external_api) else { return Vec::new() };
+    let (problem, fix) = match other(&cluster.custom_api) {
+        None => (
+            format!("it leads to {external}; kubectl apply -k deploy would take it away from there"),
+            "install the chart, which then serves custom.metrics.k8s.io, or use the component custom-metrics \
+             (docs/howto/custom-metrics.md)",
+        ),
+        Some(custom) => (
+            format!(
+                "it leads to {external}, and {CUSTOM_API} to {custom}, so HPAs could get no metric of Rouse"
+            ),
+            "install with metricsApi: none, and use PodAutoscalers with scaler: Direct (docs/howto/without-an-hpa.md)",
+        ),
+    };
+    vec![Finding::warning(format!("APIService {EXTERNAL_API}"), "ForeignAPIService", problem, fix)]
+}
+
+fn unavailable(name: &str, api: &APIService) -> Option<Finding> {
+    let conditions = api.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut available = conditions.filter(|condition| condition.type_ == "Available");
+    let failing = available.find(|condition| condition.status == "False")?;
+    let problem = format!(
+        "the API server does not reach it ({}): {}",
+        failing.reason.as_deref().unwrap_or("unknown"),
+        failing.message.as_deref().unwrap_or("no message")
+    );
+    let fix = "start the pods of Deployment metrics-adapter, and let the API server connect to their port 6443 \
+               (NetworkPolicies, firewalls)";
+    Some(Finding::error(format!("APIService {name}"), "APIServiceUnavailable", problem, fix))
+}
+
+fn is_ours(cluster: &ClusterObjects, api: &APIService) -> bool {
+    let service = api.spec.as_ref().and_then(|spec| spec.service.as_ref());
+    service.is_some_and(|service| service.namespace.as_deref() == Some(cluster.system_namespace.as_str()))
+}
+
+fn owner(api: &APIService) -> String {
+    let service = api.spec.as_ref().and_then(|spec| spec.service.as_ref());
+    service.map_or_else(
+        || "the API server itself".to_owned(),
+        |service| {
+            let part = |text: &Option<String>| text.clone().unwrap_or_default();
+            format!("Service {}/{}", part(&service.namespace), part(&service.name))
+        },
+    )
+}

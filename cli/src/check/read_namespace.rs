@@ -1,0 +1,80 @@
+//! Reads the objects of the namespaces that have workloads.
+
+use std::collections::BTreeSet;
+
+use autoscaler::Key;
+use autoscaler::api::PodAutoscaler;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::{Api, Resource, ResourceExt};
+
+use super::fetched::Fetched;
+use super::workload::NamespaceObjects;
+use crate::connection::Session;
+use crate::workloads::list_all;
+
+/// The namespace of the named workload; else each one with a PodAutoscaler or an HPA.
+pub(super) async fn namespaces(
+    session: &Session,
+    only: Option<&Key>,
+    unchecked: &mut Vec<String>,
+) -> BTreeSet<String> {
+    if let Some(key) = only {
+        return [key.namespace.to_string()].into();
+    }
+    if let Some(namespace) = &session.only_namespace {
+        return [namespace.clone()].into();
+    }
+    let autoscalers: Vec<PodAutoscaler> =
+        keep(list_all(&session.selected()).await, "PodAutoscalers", unchecked);
+    let hpas: Vec<HorizontalPodAutoscaler> =
+        keep(list_all(&session.selected()).await, "HorizontalPodAutoscalers", unchecked);
+    let autoscalers = autoscalers.iter().filter_map(ResourceExt::namespace);
+    autoscalers
+        .chain(hpas.iter().filter_map(ResourceExt::namespace))
+        .filter(|namespace| *namespace != session.system_namespace)
+        .collect()
+}
+
+/// Reads all objects of a namespace.
+pub(super) async fn read(
+    session: &Session,
+    namespace: &str,
+    unchecked: &mut Vec<String>,
+) -> NamespaceObjects {
+    let what = |kind: &str| format!("{kind} in {namespace}");
+    NamespaceObjects {
+        namespace: namespace.to_owned(),
+        autoscalers: keep(list(session, namespace).await, &what("PodAutoscalers"), unchecked),
+        metrics: keep(list(session, namespace).await, &what("Metrics"), unchecked),
+        hpas: keep(list(session, namespace).await, &what("HorizontalPodAutoscalers"), unchecked),
+        events: keep(list(session, namespace).await, &what("events"), unchecked),
+        deployments: keep(list(session, namespace).await, &what("Deployments"), unchecked),
+        stateful_sets: keep(list(session, namespace).await, &what("StatefulSets"), unchecked),
+        services: known(list(session, namespace).await, &what("Services"), unchecked),
+        pods: keep(list(session, namespace).await, &what("pods"), unchecked),
+        network_policies: keep(list(session, namespace).await, &what("NetworkPolicies"), unchecked),
+    }
+}
+
+async fn list<K>(session: &Session, namespace: &str) -> Result<Vec<K>, kube::Error>
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    K::DynamicType: Default,
+{
+    list_all(&Api::namespaced(session.client.clone(), namespace)).await
+}
+
+fn known<K>(result: Result<Vec<K>, kube::Error>, what: &str, unchecked: &mut Vec<String>) -> Option<Vec<K>> {
+    let fetched = Fetched::from(result);
+    unchecked.extend(fetched.unreadable(what));
+    match fetched {
+        Fetched::Found(objects) => Some(objects),
+        Fetched::NotFound => Some(Vec::new()),
+        Fetched::Unreadable(_) => None,
+    }
+}
+
+fn keep<K>(result: Result<Vec<K>, kube::Error>, what: &str, unchecked: &mut Vec<String>) -> Vec<K> {
+    known(result, what, unchecked).unwrap_or_default()
+}

@@ -1,0 +1,52 @@
+//! Label selectors of objects.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+/// Labels of an object.
+pub(super) type Labels = BTreeMap<String, String>;
+
+/// Whether a selector matches; without requirements it matches everything. An unknown operator
+/// matches nothing.
+pub(super) fn matches(selector: &LabelSelector, labels: &Labels) -> bool {
+    let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    equal
+        && selector.match_expressions.iter().flatten().all(|requirement| {
+            let value = labels.get(&requirement.key);
+            let is_listed =
+                value.is_some_and(|value| requirement.values.iter().flatten().any(|it| it == value));
+            match requirement.operator.as_str() {
+                "In" => is_listed,
+                "NotIn" => !is_listed,
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// Whether all labels of a Service's selector are among the labels.
+pub(super) fn contains(labels: &Labels, selector: &Labels) -> bool {
+    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn matches_labels_and_expressions() {
+        let labels: Labels = [("app".to_owned(), "web".to_owned())].into();
+        let selector = |value| -> LabelSelector { serde_json::from_value(value).unwrap() };
+        assert!(matches(&selector(json!({})), &labels));
+        assert!(matches(&selector(json!({"matchLabels": {"app": "web"}})), &labels));
+        assert!(!matches(&selector(json!({"matchLabels": {"app": "api"}})), &labels));
+        let absent = json!({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]});
+        assert!(matches(&selector(absent), &labels));
+        let other = json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]});
+        assert!(!matches(&selector(other), &labels));
+    }
+}
