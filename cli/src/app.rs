@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::args::{Cli, Command, OutputFormat};
 use crate::connection::Session;
 use crate::error::CommandError;
-use crate::{check, completion, simulate, status, top, why};
+use crate::{check, completion, init, simulate, size, status, top, why};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, out: &mut dyn Write) -> ExitCode {
@@ -40,6 +40,9 @@ pub async fn execute(
         Command::Status(args) => status::run(*args, session, format, out).await?,
         Command::Why(args) => why::run(args, session, format, out).await?,
         Command::Check(args) => return check::run(args, session, now(), format, out).await,
+        Command::Init(args) => init::run(args, session, format, out).await?,
+        Command::Wake(args) => size::wake(args, session, format, out).await?,
+        Command::Sleep(args) => size::sleep(args, session, now(), format, out).await?,
         Command::Top => top::run(session, format, out).await?,
         // They need no cluster.
         Command::Simulate(_) | Command::Completion(_) | Command::Complete(_) => {}

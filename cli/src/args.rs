@@ -72,6 +72,12 @@ pub enum Command {
     Top,
     /// Check the installation and the workloads, and print each problem with its fix.
     Check(CheckArgs),
+    /// Print the changes after which a Deployment or StatefulSet is scaled by Rouse, as YAML.
+    Init(InitArgs),
+    /// Scale a workload from zero to its first size.
+    Wake(WorkloadArgs),
+    /// Scale an idle workload to zero now, if no request can be lost.
+    Sleep(WorkloadArgs),
     /// Replay a recorded workload without a cluster and print the decisions.
     Simulate(SimulateArgs),
     /// Print a script that completes commands and flags in a shell.
@@ -104,6 +110,47 @@ pub struct CheckArgs {
     /// Check whether Rouse can be installed: nothing of it needs to exist.
     #[arg(long, conflicts_with = "name")]
     pub preflight: bool,
+}
+
+/// Options of `init`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct InitArgs {
+    /// The object to scale: deployment/NAME or statefulset/NAME.
+    pub target: String,
+    /// The Service with its requests; by default the only one that selects its pods.
+    #[arg(long)]
+    pub service: Option<String>,
+    /// Leave the pods as they are: activators are then always in the path.
+    #[arg(long)]
+    pub without_sidecar: bool,
+    /// The changes to print.
+    #[arg(long, value_enum, default_value_t = InitStep::All)]
+    pub step: InitStep,
+}
+
+/// Changes that `init` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum InitStep {
+    /// All.
+    #[default]
+    All,
+    /// The sidecar of the pods, to apply first.
+    Pods,
+    /// Service and HPA, to apply after the rollout.
+    Traffic,
+}
+
+// === impl InitStep ===
+
+impl InitStep {
+    /// Whether a change of the pods, or another one, is printed.
+    pub fn includes(self, pods: bool) -> bool {
+        match self {
+            Self::All => true,
+            Self::Pods => pods,
+            Self::Traffic => !pods,
+        }
+    }
 }
 
 /// Options of `simulate`.

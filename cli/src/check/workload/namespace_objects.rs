@@ -22,6 +22,8 @@ use crate::check::fetched::Fetched;
 
 /// Annotation on an HPA or PodAutoscaler: whether pods have a sidecar.
 const SIDECAR: &str = "sidecar";
+/// Label of the pods of each part of Rouse.
+const NAME_LABEL: &str = "app.kubernetes.io/name";
 
 /// The objects of one namespace. A list that could not be read is empty.
 #[derive(Clone, Debug, Default)]
@@ -183,19 +185,23 @@ fn has_sidecar(
     hpa.is_none_or(|hpa| hpa.annotations().get(&annotation).is_none_or(|value| value != "false"))
 }
 
+/// The pods of the metrics-adapter. Without any, or without the right to read them, one as the
+/// installation would create it.
 fn collectors(cluster: &ClusterObjects) -> Vec<Peer> {
-    let namespace = cluster.system.found().map(|namespace| namespace.labels().clone());
+    let namespace = &cluster.system_namespace;
+    let given = [("kubernetes.io/metadata.name".to_owned(), namespace.clone())].into();
+    let namespace_labels = cluster.system.found().map_or(given, |namespace| namespace.labels().clone());
+    let expected: BTreeMap<_, _> = [(NAME_LABEL.to_owned(), METRICS_ADAPTER.to_owned())].into();
+    let peer = |labels: &BTreeMap<String, String>, address| Peer {
+        namespace: namespace.clone(),
+        namespace_labels: namespace_labels.clone(),
+        labels: labels.clone(),
+        address,
+    };
     let pods = cluster.pods.found().into_iter().flatten();
-    let adapters = pods
-        .filter(|pod| pod.labels().get("app.kubernetes.io/name").is_some_and(|name| name == METRICS_ADAPTER));
-    adapters
-        .filter_map(|pod| {
-            Some(Peer {
-                namespace: cluster.system_namespace.clone(),
-                namespace_labels: namespace.clone()?,
-                labels: pod.labels().clone(),
-                address: pod.status.as_ref()?.pod_ip.clone()?.parse().ok()?,
-            })
-        })
-        .collect()
+    let adapters: Vec<Peer> = pods
+        .filter(|pod| pod.labels().get(NAME_LABEL) == expected.get(NAME_LABEL))
+        .map(|pod| peer(pod.labels(), pod.status.as_ref().and_then(|it| it.pod_ip.as_ref()?.parse().ok())))
+        .collect();
+    if adapters.is_empty() { vec![peer(&expected, None)] } else { adapters }
 }

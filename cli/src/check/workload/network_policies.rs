@@ -26,8 +26,8 @@ pub struct Peer {
     pub namespace_labels: Labels,
     /// Its labels.
     pub labels: Labels,
-    /// Its address.
-    pub address: IpAddr,
+    /// Its address; `None` if it is unknown.
+    pub address: Option<IpAddr>,
 }
 
 pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
@@ -72,7 +72,8 @@ fn allows(workload: &WorkloadObjects, rule: &NetworkPolicyIngressRule, peer: &Pe
 
 fn includes(workload: &WorkloadObjects, from: &NetworkPolicyPeer, peer: &Peer) -> bool {
     if let Some(block) = &from.ip_block {
-        return contains(block, peer.address);
+        // What is unknown is no finding.
+        return peer.address.is_none_or(|address| contains(block, address));
     }
     let namespace =
         from.namespace_selector.as_ref().map_or(peer.namespace == workload.key.namespace, |selector| {

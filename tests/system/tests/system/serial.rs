@@ -8,6 +8,7 @@ mod admin_ports;
 mod aggregation;
 mod hpa;
 mod hpa_vectors;
+mod kubectl_rouse;
 mod leaders;
 mod limit_of_one;
 mod network_policies;

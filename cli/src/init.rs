@@ -1,0 +1,127 @@
+//! `init`: prints the changes after which a Deployment or StatefulSet is scaled by Rouse.
+//!
+//! ```text
+//!  target, Services, HPAs ─► plan ─┬─ pods:    the label that requests the sidecar
+//!                                  └─ traffic: the Service's port, the HPA
+//! ```
+//!
+//! Nothing is written. The output is YAML for `kubectl apply --filename -`, with the same changes
+//! as `kubectl patch` in comments. There are two steps, because a Service whose port leads to the
+//! sidecar has no endpoints among pods without one.
+
+mod first_target;
+mod hpa;
+mod object;
+mod plan;
+mod pod_template;
+mod service;
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::args::{InitArgs, OutputFormat};
+use crate::connection::Session;
+use crate::error::CommandError;
+use crate::output::write_json;
+use plan::{Change, InitPlan, TargetObjects};
+
+/// Runs the command.
+///
+/// # Errors
+/// When the target does not exist, has not exactly one usable Service, or cannot be read.
+pub async fn run(
+    args: &InitArgs,
+    session: &Session,
+    format: OutputFormat,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
+    let (kind, plural, name) = parse_target(&args.target)?;
+    let objects = TargetObjects {
+        target: get(
+            session,
+            &format!("/apis/apps/v1/namespaces/{}/{plural}/{name}", session.namespace),
+            kind,
+        )
+        .await?,
+        services: list(session, "/api/v1", "services", "Service").await?,
+        hpas: list(session, "/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+            .await?,
+    };
+    let plan = plan::plan(&objects, args).map_err(CommandError::Refused)?;
+    match format {
+        OutputFormat::Json => write_json(&plan, out)?,
+        OutputFormat::Text => write_yaml(args, &session.namespace, &plan, out)?,
+    }
+    Ok(())
+}
+
+/// Kind, resource and name of `deploy/web`.
+fn parse_target(text: &str) -> Result<(&'static str, &'static str, &str), CommandError> {
+    let (kind, name) = text.split_once('/').unwrap_or(("deployment", text));
+    let (kind, plural) = match kind {
+        "deploy" | "deployment" | "deployments" | "deployment.apps" => ("Deployment", "deployments"),
+        "sts" | "statefulset" | "statefulsets" | "statefulset.apps" => ("StatefulSet", "statefulsets"),
+        other => {
+            let message = format!("kind {other} is not supported; use deployment/NAME or statefulset/NAME");
+            return Err(CommandError::Argument(message));
+        }
+    };
+    if name.is_empty() || name.contains('/') {
+        return Err(CommandError::Argument(format!("{text} names no object; use deployment/NAME")));
+    }
+    Ok((kind, plural, name))
+}
+
+async fn get(session: &Session, path: &str, kind: &str) -> Result<Value, CommandError> {
+    let mut object: Value = request(session, path).await?;
+    object::set_kind(&mut object, "apps/v1", kind);
+    Ok(object)
+}
+
+/// The objects of a collection, in the session's namespace. Those of a list have no kind.
+async fn list(session: &Session, group: &str, plural: &str, kind: &str) -> Result<Vec<Value>, CommandError> {
+    let list: Value = request(session, &format!("{group}/namespaces/{}/{plural}", session.namespace)).await?;
+    let items = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+    let version = group.trim_start_matches("/apis/").trim_start_matches("/api/");
+    Ok(items
+        .into_iter()
+        .map(|mut object| {
+            object::set_kind(&mut object, version, kind);
+            object
+        })
+        .collect())
+}
+
+async fn request(session: &Session, path: &str) -> Result<Value, CommandError> {
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(|_| CommandError::Argument(format!("{path} is not a valid path")))?;
+    session.client.request(request).await.map_err(|error| CommandError::request(format!("get {path}"), error))
+}
+
+fn write_yaml(
+    args: &InitArgs,
+    namespace: &str,
+    plan: &InitPlan,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
+    writeln!(
+        out,
+        "# What Rouse needs to scale {} in {namespace}; apply it by kubectl apply --filename -",
+        args.target
+    )?;
+    for note in &plan.notes {
+        writeln!(out, "# {note}")?;
+    }
+    for Change { summary, command, object, .. } in &plan.changes {
+        writeln!(out, "---\n# {summary}")?;
+        if let Some(command) = command {
+            writeln!(out, "# The same as a patch:\n#   {command}")?;
+        }
+        out.write_all(serde_yaml_ng::to_string(object)?.as_bytes())?;
+    }
+    if plan.changes.is_empty() {
+        writeln!(out, "# Nothing is to be changed.")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The HPA: the one of the target with a metric of Rouse added, or a new one.
+
+use autoscaler::contract::{
+    CONTAINER_CONCURRENCY, GROUP, METRIC_CONCURRENCY, METRIC_DESIRED, METRIC_RPS, SCALE_TO_ZERO,
+    SERVICE_SELECTOR,
+};
+use serde_json::{Value, json};
+
+use super::first_target::FirstTarget;
+use super::object::{annotations, applicable, items, merge, name, namespace, patch_command, text};
+use super::plan::{Change, Step};
+
+/// Pods that a new HPA allows for each present one, and at least.
+const MAX_FACTOR: i64 = 10;
+const LEAST_MAX: i64 = 10;
+
+/// The change; `None` if the HPA has a metric of Rouse and allows zero. Several HPAs on the target
+/// are an error.
+pub(super) fn change(
+    hpas: &[Value],
+    target: &Value,
+    service: &Value,
+    first: &FirstTarget,
+    sidecar: bool,
+) -> Result<Option<Change>, String> {
+    let kind = text(target, "/kind").unwrap_or_default();
+    let same = |hpa: &&Value| {
+        text(hpa, "/spec/scaleTargetRef/kind") == Some(kind)
+            && text(hpa, "/spec/scaleTargetRef/name") == Some(name(target))
+    };
+    let existing: Vec<&Value> = hpas.iter().filter(same).collect();
+    let wanted = wanted_annotations(first, sidecar);
+    match existing.as_slice() {
+        [] => Ok(Some(new_hpa(kind, target, service, first, &wanted))),
+        [hpa] => Ok(changed(hpa, service, first, &wanted)),
+        several => {
+            let names: Vec<&str> = several.iter().map(|hpa| name(hpa)).collect();
+            Err(format!("HPAs {} all scale {kind} {}; delete all but one", names.join(", "), name(target)))
+        }
+    }
+}
+
+fn wanted_annotations(first: &FirstTarget, sidecar: bool) -> Value {
+    let allowed = [(SCALE_TO_ZERO, "true".to_owned())];
+    let limit = first.limit.map(|limit| (CONTAINER_CONCURRENCY, limit.to_string()));
+    let mut wanted = annotations(allowed.into_iter().chain(limit));
+    if !sidecar {
+        merge(&mut wanted, &json!({"metadata": {"annotations": {format!("{GROUP}/sidecar"): "false"}}}));
+    }
+    wanted
+}
+
+fn metric(service: &Value, first: &FirstTarget) -> Value {
+    json!({"type": "External", "external": {
+        "metric": {"name": METRIC_CONCURRENCY, "selector": {"matchLabels": {SERVICE_SELECTOR: name(service)}}},
+        "target": {"type": "AverageValue", "averageValue": first.target.to_string()},
+    }})
+}
+
+/// The behavior with which the HPA follows the metric at once: Rouse smooths it.
+fn behavior() -> Value {
+    json!({
+        "scaleUp": {
+            "stabilizationWindowSeconds": 0,
+            "tolerance": "0",
+            "policies": [
+                {"type": "Percent", "value": 99900, "periodSeconds": 15},
+                {"type": "Pods", "value": 1000, "periodSeconds": 15},
+            ],
+        },
+        "scaleDown": {
+            "stabilizationWindowSeconds": 0,
+            "tolerance": "0",
+            "policies": [{"type": "Percent", "value": 50, "periodSeconds": 15}],
+        },
+    })
+}
+
+fn new_hpa(kind: &str, target: &Value, service: &Value, first: &FirstTarget, wanted: &Value) -> Change {
+    let replicas = target.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
+    let mut object = json!({
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name(target), "namespace": namespace(target)},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name(target)},
+            "minReplicas": 1,
+            "maxReplicas": replicas.saturating_mul(MAX_FACTOR).clamp(LEAST_MAX, i32::MAX.into()),
+            "metrics": [metric(service, first)],
+            "behavior": behavior(),
+        },
+    });
+    merge(&mut object, wanted);
+    let summary = format!(
+        "HorizontalPodAutoscaler {}/{}: a new one, on concurrent requests, to zero when idle",
+        namespace(target),
+        name(target)
+    );
+    Change { step: Step::Traffic, summary, command: None, object }
+}
+
+fn changed(hpa: &Value, service: &Value, first: &FirstTarget, wanted: &Value) -> Option<Change> {
+    let mut patch = wanted.clone();
+    if !has_metric(hpa) {
+        let metrics: Vec<Value> =
+            items(hpa, "/spec/metrics").iter().cloned().chain([metric(service, first)]).collect();
+        merge(&mut patch, &json!({"spec": {"metrics": metrics}}));
+    }
+    if hpa.pointer("/spec/behavior").is_none() {
+        merge(&mut patch, &json!({"spec": {"behavior": behavior()}}));
+    }
+    let mut object = applicable(hpa);
+    let before = object.clone();
+    merge(&mut object, &patch);
+    if object == before {
+        return None;
+    }
+    let summary = format!(
+        "HorizontalPodAutoscaler {}/{}: with a metric of Rouse beside its own, to zero when idle",
+        namespace(hpa),
+        name(hpa)
+    );
+    let command = Some(patch_command(hpa, "hpa", Some("merge"), &patch));
+    Some(Change { step: Step::Traffic, summary, command, object })
+}
+
+fn has_metric(hpa: &Value) -> bool {
+    items(hpa, "/spec/metrics").iter().any(|metric| {
+        let name = text(metric, "/external/metric/name");
+        name.is_some_and(|name| [METRIC_CONCURRENCY, METRIC_RPS, METRIC_DESIRED, "rps"].contains(&name))
+    })
+}

@@ -1,0 +1,81 @@
+//! InitPlan: all changes for one target. Pure.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::first_target::first_target;
+use super::{hpa, pod_template, service};
+use crate::args::{InitArgs, InitStep};
+
+/// The objects that a plan is made from.
+#[derive(Clone, Debug)]
+pub(super) struct TargetObjects {
+    /// The Deployment or StatefulSet.
+    pub(super) target: Value,
+    /// The Services of its namespace.
+    pub(super) services: Vec<Value>,
+    /// The HPAs of its namespace.
+    pub(super) hpas: Vec<Value>,
+}
+
+/// When a change is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Step {
+    /// First: the pods get the sidecar, and serve as before.
+    Pods,
+    /// When the rollout is over.
+    Traffic,
+}
+
+/// One object to apply.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Change {
+    pub(super) step: Step,
+    /// What changes, as a sentence.
+    pub(super) summary: String,
+    /// The change as a patch; none for a new object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) command: Option<String>,
+    /// The whole object.
+    pub(super) object: Value,
+}
+
+/// All changes, in their order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct InitPlan {
+    pub(super) notes: Vec<String>,
+    pub(super) changes: Vec<Change>,
+}
+
+/// The plan, or what keeps the target from being scaled, with the fix.
+pub(super) fn plan(objects: &TargetObjects, args: &InitArgs) -> Result<InitPlan, String> {
+    let target = &objects.target;
+    let template = target.pointer("/spec/template").unwrap_or(&Value::Null);
+    let service = service::find(&objects.services, template, args.service.as_deref())?;
+    let first = first_target(template);
+    let sidecar = !args.without_sidecar;
+    let mut changes = Vec::new();
+    if sidecar {
+        let (change, app_port) = service::through_sidecar(service, template);
+        changes.extend(pod_template::change(target, app_port));
+        changes.extend(change);
+    } else {
+        changes.extend(service::without_sidecar(service));
+    }
+    let has_new_metric = changes.len();
+    changes.extend(hpa::change(&objects.hpas, target, service, &first, sidecar)?);
+    let mut notes = Vec::new();
+    if changes.len() > has_new_metric {
+        notes.push(first.source.clone());
+    }
+    if changes.iter().any(|change| change.step == Step::Pods) && args.step == InitStep::All {
+        notes.push(
+            "pods without the sidecar get no requests from the changed Service: for a workload that serves, apply --step pods, \
+             wait for the rollout, then apply --step traffic"
+                .to_owned(),
+        );
+    }
+    changes.retain(|change| args.step.includes(change.step == Step::Pods));
+    Ok(InitPlan { notes, changes })
+}

@@ -1,0 +1,84 @@
+//! ScaleTarget: the scale subresource of a workload's target.
+
+use std::fmt;
+
+use autoscaler::api::ScaleTargetRef;
+use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+
+use crate::connection::Session;
+use crate::error::CommandError;
+
+/// Name of the writer in the managed fields.
+const FIELD_MANAGER: &str = "kubectl-rouse";
+
+/// The target of a workload.
+pub(super) struct ScaleTarget {
+    objects: Api<DynamicObject>,
+    kind: String,
+    name: String,
+}
+
+/// What was read of a target.
+pub(super) struct ReadScale {
+    pub(super) replicas: i32,
+    version: Option<String>,
+}
+
+// === impl ScaleTarget ===
+
+impl ScaleTarget {
+    /// The resource of the target's kind; kinds outside of `apps/v1` need discovery.
+    pub(super) async fn find(
+        session: &Session,
+        namespace: &str,
+        target: &ScaleTargetRef,
+    ) -> Result<Self, CommandError> {
+        let (group, version) = target.api_version.split_once('/').unwrap_or(("", &target.api_version));
+        let gvk = GroupVersionKind::gvk(group, version, &target.kind);
+        let resource = match (target.api_version.as_str(), target.kind.as_str()) {
+            ("apps/v1", "Deployment") => ApiResource::from_gvk_with_plural(&gvk, "deployments"),
+            ("apps/v1", "StatefulSet") => ApiResource::from_gvk_with_plural(&gvk, "statefulsets"),
+            _ => {
+                let found = kube::discovery::pinned_kind(&session.client, &gvk).await;
+                let what = format!("kind {} of {}", target.kind, target.api_version);
+                found.map_err(|error| CommandError::request(what, error))?.0
+            }
+        };
+        Ok(Self {
+            objects: Api::namespaced_with(session.client.clone(), namespace, &resource),
+            kind: target.kind.clone(),
+            name: target.name.clone(),
+        })
+    }
+
+    pub(super) async fn read(&self) -> Result<ReadScale, CommandError> {
+        let scale = self.objects.get_scale(&self.name).await;
+        let scale = scale.map_err(|error| CommandError::request(format!("scale of {self}"), error))?;
+        let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
+        Ok(ReadScale { replicas, version: scale.metadata.resource_version })
+    }
+
+    /// Writes a replica count, unless the target changed since it was read.
+    pub(super) async fn write(&self, replicas: i32, read: &ReadScale) -> Result<(), CommandError> {
+        let metadata = ObjectMeta {
+            name: Some(self.name.clone()),
+            namespace: self.objects.namespace().map(str::to_owned),
+            resource_version: read.version.clone(),
+            ..ObjectMeta::default()
+        };
+        let scale = Scale { metadata, spec: Some(ScaleSpec { replicas: Some(replicas) }), status: None };
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let written = self.objects.replace_scale(&self.name, &params, &scale).await;
+        written.map_err(|error| CommandError::request(format!("scale {self} to {replicas}"), error))?;
+        Ok(())
+    }
+}
+
+impl fmt::Display for ScaleTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}

@@ -1,0 +1,159 @@
+//! `init` on an API in memory: the printed YAML has the changes, and nothing is written.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
+
+mod support;
+
+use fake_api::FakeApi;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use support::run;
+
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
+const SERVICE: &str = "/api/v1/namespaces/shop/services/web";
+const HPA: &str = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web-cpu";
+
+/// A bare Deployment and its Service.
+fn shop() -> FakeApi {
+    let api = FakeApi::default();
+    api.put(
+        DEPLOYMENT,
+        json!({
+            "metadata": {
+                "name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+                "annotations": {"deployment.kubernetes.io/revision": "3", "team": "a"},
+            },
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{
+                        "name": "app", "ports": [{"name": "web", "containerPort": 8080}],
+                        "resources": {"requests": {"cpu": "250m"}},
+                    }]},
+                },
+            },
+            "status": {"replicas": 2},
+        }),
+    );
+    put_service(&api, "web", json!([{"name": "http", "port": 80, "targetPort": 8080}]));
+    api
+}
+
+fn put_service(api: &FakeApi, name: &str, ports: Value) {
+    api.put(
+        &format!("/api/v1/namespaces/shop/services/{name}"),
+        json!({
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"clusterIP": "10.96.0.7", "selector": {"app": "web"}, "ports": ports},
+        }),
+    );
+}
+
+/// The objects in the printed YAML.
+async fn objects(api: &FakeApi, args: &[&str]) -> Vec<Value> {
+    let text = run(api, &[&["init", "deploy/web"], args].concat()).await.unwrap().text;
+    assert_eq!(api.writes(), [""; 0], "init writes nothing");
+    let objects =
+        serde_yaml_ng::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap());
+    objects.filter(|object| !object.is_null()).collect()
+}
+
+#[tokio::test]
+async fn bare_deployment_gets_sidecar_service_port_and_hpa() {
+    let objects = objects(&shop(), &[]).await;
+    let [deployment, service, hpa] = objects.as_slice() else { panic!("{objects:#?}") };
+    assert_eq!(deployment["spec"]["template"]["metadata"]["labels"]["autoscaling.rouse.dev/inject"], "true");
+    assert_eq!(
+        deployment["metadata"],
+        json!({"name": "web", "namespace": "shop", "annotations": {"team": "a"}})
+    );
+    assert_eq!((&deployment["apiVersion"], &deployment["status"]), (&json!("apps/v1"), &Value::Null));
+    assert_eq!(service["spec"]["ports"], json!([{"name": "http", "port": 80, "targetPort": "queue-proxy"}]));
+    assert_eq!(hpa["metadata"]["annotations"]["autoscaling.rouse.dev/scale-to-zero"], "true");
+    let external = &hpa["spec"]["metrics"][0]["external"];
+    assert_eq!(external["target"]["averageValue"], "25", "250m of a core");
+    assert_eq!(external["metric"]["selector"]["matchLabels"]["service"], "web");
+    assert_eq!(hpa["spec"]["maxReplicas"], 20);
+}
+
+#[tokio::test]
+async fn steps_part_the_pods_from_the_traffic() {
+    let kinds = |objects: Vec<Value>| -> Vec<String> {
+        objects.iter().map(|object| object["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(kinds(objects(&shop(), &["--step", "pods"]).await), ["Deployment"]);
+    let traffic = kinds(objects(&shop(), &["--step", "traffic"]).await);
+    assert_eq!(traffic, ["Service", "HorizontalPodAutoscaler"]);
+}
+
+#[tokio::test]
+async fn prints_patches_that_do_the_same() {
+    let text = run(&shop(), &["init", "deploy/web"]).await.unwrap().text;
+    for patch in [
+        r#"kubectl --namespace shop patch deployment web --patch '{"spec":{"template":{"metadata":{"labels":{"autoscaling.rouse.dev/inject":"true"}}}}}'"#,
+        r#"kubectl --namespace shop patch service web --patch '{"spec":{"ports":[{"port":80,"targetPort":"queue-proxy"}]}}'"#,
+    ] {
+        assert!(text.contains(patch), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn existing_hpa_keeps_its_metrics_and_gets_one_more() {
+    let api = shop();
+    api.put(HPA, json!({
+        "metadata": {"name": "web-cpu", "namespace": "shop"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 3, "maxReplicas": 30, "metrics": [{"type": "Resource", "resource": {"name": "cpu"}}],
+        },
+    }));
+    let objects = objects(&api, &["--step", "traffic"]).await;
+    let hpa = &objects[1];
+    assert_eq!((&hpa["metadata"]["name"], &hpa["spec"]["minReplicas"]), (&json!("web-cpu"), &json!(3)));
+    assert_eq!(hpa["spec"]["metrics"][0]["resource"]["name"], "cpu");
+    assert_eq!(hpa["spec"]["metrics"][1]["external"]["metric"]["name"], "concurrency");
+    assert_eq!(hpa["spec"]["behavior"]["scaleDown"]["tolerance"], "0");
+}
+
+#[tokio::test]
+async fn without_sidecar_leaves_the_pods_and_removes_the_selector() {
+    let objects = objects(&shop(), &["--without-sidecar"]).await;
+    let [service, hpa] = objects.as_slice() else { panic!("{objects:#?}") };
+    assert!(service["spec"].as_object().unwrap().contains_key("selector"), "null removes it from the object");
+    assert_eq!(
+        (&service["spec"]["selector"], &service["spec"]["ports"][0]["targetPort"]),
+        (&Value::Null, &json!(8080))
+    );
+    assert_eq!(hpa["metadata"]["annotations"]["autoscaling.rouse.dev/sidecar"], "false");
+}
+
+#[tokio::test]
+async fn app_port_of_the_service_is_annotated_where_the_sidecar_would_take_another() {
+    let api = shop();
+    put_service(&api, "web", json!([{"port": 80, "targetPort": 3000}]));
+    let objects = objects(&api, &["--step", "pods"]).await;
+    let annotations = &objects[0]["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(annotations["autoscaling.rouse.dev/app-port"], "3000");
+}
+
+#[tokio::test]
+async fn refuses_what_has_no_single_usable_service_with_the_fix() {
+    let api = shop();
+    put_service(&api, "web-admin", json!([{"port": 81}]));
+    let error = run(&api, &["init", "deploy/web"]).await.err().unwrap().to_string();
+    assert!(error.contains("web, web-admin all select the pods") && error.contains("--service"), "{error}");
+    assert!(run(&api, &["init", "deploy/web", "--service", "web"]).await.is_ok());
+    api.remove("/api/v1/namespaces/shop/services/web-admin");
+    let mut service = api.get(SERVICE).unwrap();
+    service["spec"]["clusterIP"] = json!("None");
+    api.put(SERVICE, service);
+    let error = run(&api, &["init", "deploy/web"]).await.err().unwrap().to_string();
+    assert!(error.contains("headless"), "{error}");
+    api.remove(SERVICE);
+    let error = run(&api, &["init", "deploy/web"]).await.err().unwrap().to_string();
+    assert!(error.contains("no Service selects the pods"), "{error}");
+    let error = run(&api, &["init", "job/web"]).await.err().unwrap().to_string();
+    assert!(error.contains("deployment/NAME"), "{error}");
+}
