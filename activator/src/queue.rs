@@ -2,7 +2,7 @@
 //!
 //! [`workload_throttler`] admits the requests of one workload, [`slot_queue`] orders those that
 //! wait and hands them the slots of [`slots`](crate::slots), and [`workload_timers`] bounds the
-//! requests that run. [`memory`](crate::memory) bounds all
+//! requests that run. [`memory`](proxy::memory) bounds all
 //! workloads of the process together.
 
 pub mod context;

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use crate::args::{Cli, Command, OutputFormat};
 use crate::connection::Session;
 use crate::error::CommandError;
-use crate::{check, completion, init, simulate, size, status, top, why};
+use crate::workloads::{status, top, why};
+use crate::{check, completion, init, simulate, size};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, out: &mut dyn Write) -> ExitCode {

@@ -10,11 +10,14 @@
 //! the user may not read is listed as unchecked, which is not a finding.
 
 pub mod cluster;
+pub mod cluster_objects;
+pub mod cluster_version;
 pub mod fetched;
 pub mod finding;
 mod read_cluster;
 mod read_namespace;
 pub mod workload;
+pub mod workload_objects;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -28,7 +31,6 @@ use crate::connection::Session;
 use crate::error::{CommandError, NEGATIVE};
 use crate::output::write_json;
 use finding::Finding;
-use workload::WorkloadObjects;
 
 /// The result of all checks.
 #[derive(Debug, Serialize)]
@@ -97,7 +99,7 @@ async fn installed(
         }
     }
     let mut findings = cluster::after_installation(&cluster, &workloads);
-    findings.extend(workloads.iter().flat_map(WorkloadObjects::findings));
+    findings.extend(workloads.iter().flat_map(workload::findings));
     findings.sort_by_key(|finding| finding.severity);
     unchecked.dedup();
     Ok(CheckReport { findings, unchecked, workloads: workloads.len() })

@@ -9,6 +9,8 @@
 //! as `kubectl patch` in comments. There are two steps, because a Service whose port leads to the
 //! sidecar has no endpoints among pods without one.
 
+mod app_port;
+mod change;
 mod first_target;
 mod hpa;
 mod object;
@@ -24,7 +26,8 @@ use crate::args::{InitArgs, OutputFormat};
 use crate::connection::Session;
 use crate::error::CommandError;
 use crate::output::write_json;
-use plan::{Change, InitPlan, TargetObjects};
+use change::Change;
+use plan::{InitPlan, TargetObjects};
 
 /// Runs the command.
 ///

@@ -23,7 +23,4 @@ pub mod init;
 pub mod output;
 pub mod simulate;
 pub mod size;
-pub mod status;
-pub mod top;
-pub mod why;
 pub mod workloads;

@@ -1,7 +1,10 @@
 //! Workloads as the commands show them: each PodAutoscaler, and what the metrics-adapter reports
-//! about its decisions.
+//! about its decisions. `status`, `top` and `why` print them.
 
 pub mod row;
+pub mod status;
+pub mod top;
+pub mod why;
 pub mod why_report;
 
 use autoscaler::Key;

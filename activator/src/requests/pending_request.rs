@@ -8,12 +8,12 @@ use http::{Response, StatusCode};
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
 use proxy::incoming_body::IncomingBody;
+use proxy::memory::budget::MemoryPermit;
 use proxy::timeouts::request_body::RequestBody;
 use proxy::timeouts::request_timer::RequestTimer;
 use proxy::timeouts::response_body::{self, TimedResponseBody};
 use tokio::time::Instant;
 
-use crate::memory::budget::MemoryPermit;
 use crate::pods::forwarder::ForwardError;
 use crate::pods::held_body::HeldBody;
 use crate::queue::slot_queue::SlotPermit;

@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Api;
 use kube::core::NamespaceResourceScope;
 
-use super::cluster::{
-    CUSTOM_API, CUSTOM_RESOURCES, ClusterObjects, ClusterVersion, DEPLOYMENTS, EXTERNAL_API, INJECTION,
-    serving_secret,
+use super::cluster_objects::{
+    CUSTOM_API, CUSTOM_RESOURCES, ClusterObjects, DEPLOYMENTS, EXTERNAL_API, INJECTION, serving_secret,
 };
+use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;
 use crate::connection::Session;
 use crate::error::CommandError;

@@ -1,4 +1,4 @@
-//! WorkloadObjects: one workload with everything that belongs to it, and the checks on it.
+//! The checks on one workload.
 
 mod conditions;
 mod hpa;
@@ -11,107 +11,23 @@ mod selection;
 mod service;
 mod sidecar;
 
-use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, Scaler};
-use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodTemplateSpec, Service};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-
-use super::cluster::ClusterVersion;
-use super::fetched::Fetched;
 use super::finding::Finding;
+use super::workload_objects::WorkloadObjects;
 pub use namespace_objects::{NamespaceObjects, workloads_of};
-pub use network_policies::Peer;
 
-/// One workload.
-#[derive(Clone, Debug)]
-pub struct WorkloadObjects {
-    /// Its namespace and name.
-    pub key: Key,
-    /// Version of the API server.
-    pub version: ClusterVersion,
-    /// Its PodAutoscaler; none if its HPA is not followed.
-    pub autoscaler: Option<PodAutoscaler>,
-    /// The HPA of its name.
-    pub hpa: Option<HorizontalPodAutoscaler>,
-    /// Names of other HPAs on the same target.
-    pub other_hpas: Vec<String>,
-    /// The last warning about the HPA, if it is not followed.
-    pub hpa_warning: Option<(String, String)>,
-    /// Kind and name of its target.
-    pub target: (String, String),
-    /// The pod template of a Deployment or StatefulSet.
-    pub template: Option<PodTemplateSpec>,
-    /// Its pods.
-    pub pods: Vec<Pod>,
-    /// Whether its pods need a sidecar.
-    pub has_sidecar: bool,
-    /// Name of its Service, if any object has it.
-    pub service_name: Option<String>,
-    /// Its Service.
-    pub service: Fetched<Service>,
-    /// The NetworkPolicies of its namespace.
-    pub network_policies: Vec<NetworkPolicy>,
-    /// Pods of the metrics-adapter, which read statistics.
-    pub collectors: Vec<Peer>,
-}
-
-// === impl WorkloadObjects ===
-
-impl WorkloadObjects {
-    /// All findings, each reason once.
-    pub fn findings(&self) -> Vec<Finding> {
-        let mut findings = hpa::check(self);
-        findings.extend(service::check(self));
-        findings.extend(sidecar::check(self));
-        findings.extend(ports::check(self));
-        findings.extend(network_policies::check(self));
-        findings.extend(pods::check(self));
-        findings.extend(learned_target::check(self));
-        for reported in conditions::check(self) {
-            if findings.iter().all(|finding| finding.reason != reported.reason) {
-                findings.push(reported);
-            }
+/// All findings on a workload, each reason once.
+pub fn findings(workload: &WorkloadObjects) -> Vec<Finding> {
+    let mut findings = hpa::check(workload);
+    findings.extend(service::check(workload));
+    findings.extend(sidecar::check(workload));
+    findings.extend(ports::check(workload));
+    findings.extend(network_policies::check(workload));
+    findings.extend(pods::check(workload));
+    findings.extend(learned_target::check(workload));
+    for reported in conditions::check(workload) {
+        if findings.iter().all(|finding| finding.reason != reported.reason) {
+            findings.push(reported);
         }
-        findings
     }
-
-    /// Whether an HPA scales it on a metric of Rouse.
-    pub fn is_scaled_by_hpa(&self) -> bool {
-        self.autoscaler.as_ref().is_none_or(|autoscaler| autoscaler.spec.scaler == Scaler::Hpa)
-    }
-
-    /// Whether its template is labelled for the sidecar and does not contain it.
-    pub fn needs_injection(&self) -> bool {
-        self.has_sidecar
-            && self.template.as_ref().is_some_and(|template| {
-                is_labelled(template)
-                    && !template.spec.as_ref().is_some_and(|spec| sidecar_of(spec).is_some())
-            })
-    }
-
-    /// Its target, as findings name it.
-    fn target_name(&self) -> String {
-        let (kind, name) = &self.target;
-        format!("{kind} {}/{name}", self.key.namespace)
-    }
-
-    /// `kind/name` of its target, as kubectl takes it.
-    fn target_argument(&self) -> String {
-        let (kind, name) = &self.target;
-        format!("{}/{name}", kind.to_lowercase())
-    }
-}
-
-/// Whether a template has the label that requests the sidecar.
-fn is_labelled(template: &PodTemplateSpec) -> bool {
-    let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
-    labels.is_some_and(|labels| labels.get(INJECT_LABEL).is_some_and(|value| value == "true"))
-}
-
-/// The sidecar of a pod.
-fn sidecar_of(pod: &PodSpec) -> Option<&Container> {
-    let mut all = pod.init_containers.iter().flatten().chain(&pod.containers);
-    all.find(|container| container.name == QUEUE_PROXY)
+    findings
 }

@@ -6,9 +6,9 @@ use autoscaler::contract::{
 };
 use serde_json::{Value, json};
 
+use super::change::{Change, Step};
 use super::first_target::FirstTarget;
 use super::object::{annotations, applicable, items, merge, name, namespace, patch_command, text};
-use super::plan::{Change, Step};
 
 /// Pods that a new HPA allows for each present one, and at least.
 const MAX_FACTOR: i64 = 10;

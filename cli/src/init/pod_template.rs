@@ -4,28 +4,9 @@
 use autoscaler::contract::{GROUP, INJECT_LABEL, QUEUE_PROXY};
 use serde_json::{Value, json};
 
+use super::app_port::AppPort;
+use super::change::{Change, Step};
 use super::object::{applicable, items, merge, name, namespace, patch_command, text};
-use super::plan::{Change, Step};
-use super::service::AppPort;
-
-/// Port of apps that declare none.
-const DEFAULT_PORT: i64 = 8080;
-
-/// The port to which the sidecar forwards by itself: the first one that the first container declares.
-pub(super) fn own_app_port(template: &Value) -> i64 {
-    let annotated =
-        template.pointer("/metadata/annotations").and_then(|it| it.get(format!("{GROUP}/app-port")));
-    let annotated = annotated.and_then(Value::as_str).and_then(|port| port.parse().ok());
-    let declared = template.pointer("/spec/containers/0/ports/0/containerPort").and_then(Value::as_i64);
-    annotated.or(declared).unwrap_or(DEFAULT_PORT)
-}
-
-/// Number of a port of the pods by its name.
-pub(super) fn port_by_name(template: &Value, port: &str) -> Option<i64> {
-    let containers = items(template, "/spec/containers").iter();
-    let mut ports = containers.flat_map(|container| items(container, "/ports"));
-    ports.find(|it| text(it, "/name") == Some(port))?.get("containerPort")?.as_i64()
-}
 
 /// `None` if the template has the sidecar and the port already.
 pub(super) fn change(target: &Value, app_port: AppPort) -> Option<Change> {

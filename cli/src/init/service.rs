@@ -3,18 +3,9 @@
 use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use serde_json::{Value, json};
 
+use super::app_port::{AppPort, own_app_port, port_by_name};
+use super::change::{Change, Step};
 use super::object::{applicable, items, merge, name, namespace, patch_command, text};
-use super::plan::{Change, Step};
-use super::pod_template::{own_app_port, port_by_name};
-
-/// The port of the app behind the Service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AppPort {
-    /// The sidecar finds it by itself.
-    Found,
-    /// It needs an annotation.
-    Other(i64),
-}
 
 /// The Service of the pods: the named one, else the only one that selects them.
 pub(super) fn find<'a>(

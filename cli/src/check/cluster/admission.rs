@@ -1,8 +1,8 @@
 //! The admission policy that adds the sidecar, where pods are labelled for it.
 
-use super::{ClusterObjects, INJECTION};
+use crate::check::cluster_objects::{ClusterObjects, INJECTION};
 use crate::check::finding::Finding;
-use crate::check::workload::WorkloadObjects;
+use crate::check::workload_objects::WorkloadObjects;
 
 pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> Option<Finding> {
     let labelled = workloads.iter().find(|workload| workload.needs_injection())?;

@@ -2,35 +2,13 @@
 //! over or end soon.
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::PodSpec;
 use x509_parser::pem::Pem;
 
-use super::{CUSTOM_API, ClusterObjects, EXTERNAL_API, METRICS_ADAPTER};
+use crate::check::cluster_objects::{CUSTOM_API, ClusterObjects, EXTERNAL_API, OWN_SECRET, serving_secret};
 use crate::check::finding::Finding;
 
-/// The Secret of the metrics-adapter's own certificate.
-const OWN_SECRET: &str = "metrics-adapter-serving";
-/// The variable with the directory of another issuer's certificate.
-const MOUNTED: &str = "ROUSE_SERVING_CERTIFICATE";
 /// Remaining life that is reported. The metrics-adapter renews its own certificate earlier.
 const SOON: i64 = 3 * 24 * 3600;
-
-/// Name of the Secret with the serving certificate: that of another issuer where it is mounted.
-pub fn serving_secret(cluster: &ClusterObjects) -> String {
-    let deployment = cluster.deployments.get(METRICS_ADAPTER).and_then(|object| object.found());
-    deployment.and_then(mounted_secret).unwrap_or_else(|| OWN_SECRET.to_owned())
-}
-
-fn mounted_secret(deployment: &Deployment) -> Option<String> {
-    let pod: &PodSpec = deployment.spec.template.spec.as_ref()?;
-    let container = pod.containers.first()?;
-    let directory =
-        container.env.iter().flatten().find(|variable| variable.name == MOUNTED)?.value.as_ref()?;
-    let mount = container.volume_mounts.iter().flatten().find(|mount| mount.mount_path == *directory)?;
-    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == mount.name)?;
-    volume.secret.as_ref()?.secret_name.clone()
-}
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {
     let name = serving_secret(cluster);

@@ -1,6 +1,6 @@
 //! The custom resource definitions.
 
-use super::ClusterObjects;
+use crate::check::cluster_objects::ClusterObjects;
 use crate::check::finding::Finding;
 
 pub(super) fn check(cluster: &ClusterObjects) -> Vec<Finding> {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 
-use super::{ClusterObjects, METRICS_ADAPTER};
+use crate::check::cluster_objects::{ClusterObjects, METRICS_ADAPTER};
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
 

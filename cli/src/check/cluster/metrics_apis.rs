@@ -2,10 +2,10 @@
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
-use super::{CUSTOM_API, ClusterObjects, EXTERNAL_API};
+use crate::check::cluster_objects::{CUSTOM_API, ClusterObjects, EXTERNAL_API};
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
-use crate::check::workload::WorkloadObjects;
+use crate::check::workload_objects::WorkloadObjects;
 
 /// Findings about an installation.
 pub(super) fn check(cluster: &ClusterObjects, workloads: &[WorkloadObjects]) -> Vec<Finding> {

@@ -3,8 +3,8 @@
 use autoscaler::api::{condition, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::WorkloadObjects;
 use crate::check::finding::{Finding, Severity};
+use crate::check::workload_objects::WorkloadObjects;
 
 /// Conditions that report a problem, with the status in which they do. HPAAccepted has advice in
 /// status True as well.

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
-use super::WorkloadObjects;
 use crate::check::finding::Finding;
+use crate::check::workload_objects::WorkloadObjects;
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let Some(hpa) = &workload.hpa else { return Vec::new() };

@@ -1,7 +1,7 @@
 //! A learned target that does not change any more.
 
-use super::WorkloadObjects;
 use crate::check::finding::Finding;
+use crate::check::workload_objects::WorkloadObjects;
 
 pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let learning = workload.autoscaler.as_ref()?.status.as_ref()?.learning.as_ref()?;

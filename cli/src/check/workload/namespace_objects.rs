@@ -14,11 +14,11 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Resource, ResourceExt};
 
-use super::WorkloadObjects;
-use super::network_policies::Peer;
 use super::selection::matches;
-use crate::check::cluster::{ClusterObjects, METRICS_ADAPTER};
+use crate::check::cluster_objects::{ClusterObjects, METRICS_ADAPTER};
 use crate::check::fetched::Fetched;
+use crate::check::workload_objects::Peer;
+use crate::check::workload_objects::WorkloadObjects;
 
 /// Annotation on an HPA or PodAutoscaler: whether pods have a sidecar.
 const SIDECAR: &str = "sidecar";

@@ -10,25 +10,12 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
-use super::WorkloadObjects;
 use super::selection::{Labels, matches};
 use crate::check::finding::Finding;
+use crate::check::workload_objects::{Peer, WorkloadObjects};
 
 /// Name of the port in the sidecar's container.
 const PORT_NAME: &str = "queue-stats";
-
-/// A pod that connects to the workload's pods.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// Its namespace.
-    pub namespace: String,
-    /// The namespace's labels.
-    pub namespace_labels: Labels,
-    /// Its labels.
-    pub labels: Labels,
-    /// Its address; `None` if it is unknown.
-    pub address: Option<IpAddr>,
-}
 
 pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let labels =

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::ResourceExt;
 
-use super::WorkloadObjects;
 use crate::check::finding::Finding;
+use crate::check::workload_objects::WorkloadObjects;
 
 pub(super) fn check(workload: &WorkloadObjects) -> Option<Finding> {
     let unschedulable: Vec<(&Pod, &PodCondition)> =

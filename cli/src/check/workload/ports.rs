@@ -5,8 +5,8 @@ use autoscaler::contract::{
 };
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
-use super::WorkloadObjects;
 use crate::check::finding::Finding;
+use crate::check::workload_objects::WorkloadObjects;
 
 /// The ports of the sidecar.
 const PORTS: [u16; 3] = [QUEUE_PROXY_PORT, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_STATS_PORT];

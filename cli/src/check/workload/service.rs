@@ -4,10 +4,10 @@ use autoscaler::contract::{QUEUE_PROXY, QUEUE_PROXY_PORT};
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::WorkloadObjects;
 use super::selection::contains;
 use crate::check::fetched::Fetched;
 use crate::check::finding::Finding;
+use crate::check::workload_objects::WorkloadObjects;
 
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let Some(name) = &workload.service_name else { return Vec::new() };

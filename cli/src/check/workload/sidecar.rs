@@ -3,8 +3,8 @@
 use autoscaler::contract::INJECT_LABEL;
 use kube::ResourceExt;
 
-use super::{WorkloadObjects, is_labelled, sidecar_of};
 use crate::check::finding::Finding;
+use crate::check::workload_objects::{WorkloadObjects, is_labelled, sidecar_of};
 
 const REASON: &str = "SidecarMissing";
 

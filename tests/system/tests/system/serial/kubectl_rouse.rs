@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_exclusive;
 use system_tests::cluster::namespace::{TestNamespace, pods_of};
 use system_tests::wait;
-use system_tests::workloads::workload::{Workload, replicas};
+use system_tests::workloads::workload::{Sidecar, Workload, replicas};
 
 const NAME: &str = "plugin";
 
@@ -26,7 +26,9 @@ const NAME: &str = "plugin";
 async fn bare_deployment_sleeps_after_init_and_check_names_a_planted_fault() -> Result<()> {
     let namespace = begin_exclusive("plugin").await?;
     // Its pods have no sidecar, and its Service selects them.
-    Workload { sidecar: false, attached: true, ..Workload::new(NAME) }.create_without_hpa(&namespace).await?;
+    Workload { sidecar: Sidecar::None, attached: true, ..Workload::new(NAME) }
+        .create_without_hpa(&namespace)
+        .await?;
     apply(&namespace, &["init", "deploy/plugin", "--step", "pods"]).await?;
     until_sidecars(&namespace).await?;
     apply(&namespace, &["init", "deploy/plugin", "--step", "traffic"]).await?;
