@@ -2,8 +2,8 @@
 //!
 //! The caller gives every second of the pods to [`observe`](Learner::observe), and calls
 //! [`decide`](Learner::decide) with each decision. Steps happen at the end of a block of ten
-//! seconds; the child module `steps` has them, and `memory` has the rules about the memory of the
-//! pods.
+//! seconds; the child module `steps` has them, `memory` has the rules about the memory of the pods,
+//! and `state` what outlives a restart.
 
 mod change;
 mod failures;
@@ -18,7 +18,6 @@ use change::{Change, ChangeKind};
 use failures::Failures;
 use memory_line::MemoryLine;
 pub use state::LearnerState;
-use state::MeasuredObjective;
 
 use super::bounds::LearningSpec;
 use super::bracket::Bracket;
@@ -38,10 +37,9 @@ const BLOCK: Duration = Duration::from_secs(10);
 const FADING: f64 = 0.996;
 /// Seconds at less than this share of the target are not at load, unless no pod could be spared.
 const AT_LOAD: f64 = 0.6;
-/// Age after which a stored state is of no use.
-const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
-/// First pause of raises after a breach, in seconds. It doubles up to an hour.
+/// First and longest pause of raises after a breach, in seconds. It doubles.
 const FIRST_PAUSE: u64 = 60;
+const LONGEST_PAUSE: u64 = 3600;
 /// Requests of a trial for full confidence.
 const FULL_CONFIDENCE: f64 = 5000.0;
 
@@ -120,51 +118,6 @@ impl Learner {
             raise_after: Duration::ZERO,
             changes: 0,
             reverts: 0,
-        }
-    }
-
-    /// A learner with a stored state. It keeps the target, and measures it anew. A state of another
-    /// epoch, of another user's target or objective, or that is damaged or old is not used. Of a state
-    /// without any objective the results are not used.
-    pub fn restore(spec: LearningSpec, epoch: u64, state: LearnerState, now: Duration) -> Self {
-        let mut learner = Self::new(spec, epoch);
-        let age = now.saturating_sub(state.saved_at);
-        let same = state.epoch == epoch && state.has_target_of(&spec);
-        let valid = state.curve.is_valid() && state.bracket.is_valid() && state.target.is_finite();
-        if same && age <= STORED_FOR && valid {
-            learner.target = spec.clamp(state.target);
-            learner.memory_cap = state.memory_cap;
-            if state.reverted {
-                learner.phase = Phase::Reverted;
-            }
-            if state.objective.is_some() {
-                learner.restore_results(state);
-            }
-        }
-        learner
-    }
-
-    fn restore_results(&mut self, state: LearnerState) {
-        self.bracket = state.bracket;
-        self.curve = state.curve;
-        if state.settled && !state.reverted {
-            self.phase = Phase::Settled;
-        }
-    }
-
-    /// The state to store for a restart.
-    pub fn state(&self, now: Duration) -> LearnerState {
-        LearnerState {
-            epoch: self.epoch,
-            target: self.target,
-            user_target: self.spec.user_target,
-            objective: Some(MeasuredObjective::of(&self.spec)),
-            memory_cap: self.memory_cap,
-            settled: self.phase == Phase::Settled,
-            reverted: self.phase == Phase::Reverted,
-            bracket: self.bracket,
-            curve: self.curve.clone(),
-            saved_at: now,
         }
     }
 
@@ -389,5 +342,7 @@ fn sums(pod: &PodSecond) -> Sums {
 
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod restart_tests;
 #[cfg(test)]
 mod tests;

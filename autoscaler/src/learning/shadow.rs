@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::scaling::decider::{Decider, DeciderSpec};
 use crate::stats::collection::WindowAverages;
 
@@ -13,8 +15,8 @@ const ACCEPTED: f64 = 1.10;
 const ACCEPTED_MISSES: f64 = 0.005;
 
 /// Costs since the start of the present hour.
-#[derive(Clone, Copy, Debug, Default)]
-struct Costs {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Costs {
     since: Option<Duration>,
     learned: f64,
     shadow: f64,
@@ -38,9 +40,31 @@ pub(super) struct HourResult {
     pub(super) misses_more: bool,
 }
 
+// === impl Costs ===
+
+impl Costs {
+    /// Whether the restored sums are usable.
+    fn is_valid(&self) -> bool {
+        let sums = [self.learned, self.shadow, self.requests, self.misses];
+        sums.into_iter().all(|sum| (0.0..1e15).contains(&sum))
+    }
+}
+
 // === impl Shadow ===
 
 impl Shadow {
+    /// The costs to store for a restart.
+    pub(super) fn costs(&self) -> Costs {
+        self.costs
+    }
+
+    /// Continues the hour of a stored state. An hour that began in the future is that of another clock.
+    pub(super) fn restore(&mut self, costs: Costs, now: Duration) {
+        if costs.is_valid() && costs.since.is_some_and(|since| since <= now) {
+            self.costs = costs;
+        }
+    }
+
     /// Adds the requests of a second.
     pub(super) fn add_requests(&mut self, requests: f64, misses: f64) {
         self.costs.requests += requests;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Time after a change in which its pods start or end.
 const SETTLING: Duration = Duration::from_secs(20);
 /// Time after a release in which the pods for its load start.
@@ -10,7 +12,8 @@ const SETTLING_RELEASE: Duration = Duration::from_secs(45);
 pub(super) const RECOVERY: Duration = Duration::from_secs(60);
 
 /// A change of the target.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Change {
     pub(super) at: Duration,
     pub(super) from: f64,
@@ -25,7 +28,7 @@ pub(super) struct Change {
     pub(super) deviation: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ChangeKind {
     Raise,
     Lower,
@@ -43,6 +46,13 @@ impl Change {
     pub(super) fn release(target: f64, at: Duration) -> Self {
         let kind = ChangeKind::Release;
         Self { at, from: target, kind, was_settled: false, load: 0.0, time: 0.0, misses: 0.0, deviation: 0.0 }
+    }
+
+    /// Whether the restored numbers are usable.
+    pub(super) fn is_valid(&self) -> bool {
+        let usable = |number: f64| (0.0..1e15).contains(&number);
+        self.from > 0.0
+            && [self.from, self.load, self.time, self.misses, self.deviation].into_iter().all(usable)
     }
 
     /// Time until the pods carry their part of the load.

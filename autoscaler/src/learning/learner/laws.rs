@@ -137,13 +137,43 @@ proptest! {
     }
 }
 
+/// The fields that earlier versions did not store.
+fn later_fields() -> impl Strategy<Value = Option<[(&'static str, serde_json::Value); 5]>> {
+    let number = || prop_oneof![3 => 0.0..200.0, 1 => -1e9..1e9, 1 => Just(0.0), 1 => Just(1e300)];
+    let numbers = prop::array::uniform12(number());
+    let second = || times().prop_map(|time| serde_json::to_value(time).unwrap());
+    let kind = prop::sample::select(vec!["Raise", "Lower", "Restore", "Memory", "Release"]);
+    let fields = (numbers, kind, second(), second(), any::<u64>()).prop_map(|(n, kind, at, until, pause)| {
+        let change = serde_json::json!({
+            "at": at, "from": n[0], "kind": kind, "wasSettled": true, "load": n[1], "time": n[2],
+            "misses": n[3], "deviation": n[4],
+        });
+        let memory = serde_json::json!({
+            "readings": n[5], "loads": n[6], "shares": n[7], "loadSquares": n[8],
+            "shareSquares": n[9], "products": n[10], "least": n[11], "killed": false,
+        });
+        let costs = serde_json::json!({
+            "since": at, "learned": n[0], "shadow": n[1], "requests": n[2], "misses": n[3],
+        });
+        [
+            ("guessedAt", serde_json::json!(n[0])),
+            ("memory", memory),
+            ("lastChange", change),
+            ("rests", serde_json::json!({"frozenUntil": until, "raiseAfter": at, "pause": pause})),
+            ("costs", costs),
+        ]
+    });
+    prop::option::of(fields)
+}
+
 /// A stored state with any numbers, as another process may have written it.
 fn stored_states() -> impl Strategy<Value = String> {
     let number = || prop_oneof![3 => 0.0..200.0, 1 => -1e9..1e9, 1 => Just(0.0), 1 => Just(1e300)];
     let bins = prop::collection::vec((0..48_usize, prop::array::uniform5(number())), 0..9);
     let tried = || prop::option::of((number(), number()));
-    (number(), prop::option::of(number()), any::<(bool, bool, bool)>(), tried(), tried(), bins).prop_map(
-        |(target, memory_cap, (settled, reverted, is_known), good, bad, bins)| {
+    let results = (tried(), tried(), bins, later_fields());
+    (number(), prop::option::of(number()), any::<(bool, bool, bool)>(), results).prop_map(
+        |(target, memory_cap, (settled, reverted, is_known), (good, bad, bins, later))| {
             let tried = |tried: Option<(f64, f64)>| {
                 tried.map(|(target, severity)| {
                     let at = serde_json::json!({"secs": 1_600_000_000, "nanos": 0});
@@ -152,13 +182,16 @@ fn stored_states() -> impl Strategy<Value = String> {
             };
             // Also as an earlier version stored it.
             let objective = is_known.then(|| serde_json::json!({"budget": 0.05, "threshold": null}));
-            serde_json::json!({
+            let mut state = serde_json::json!({
                 "epoch": 0, "target": target, "userTarget": 20.0, "memoryCap": memory_cap,
                 "objective": objective, "settled": settled, "reverted": reverted,
                 "bracket": {"good": tried(good), "bad": tried(bad)}, "curve": bins,
                 "savedAt": {"secs": 1_600_000_000, "nanos": 0},
-            })
-            .to_string()
+            });
+            for (name, field) in later.into_iter().flatten() {
+                state[name] = field;
+            }
+            state.to_string()
         },
     )
 }

@@ -7,6 +7,8 @@
 //! up to T + 4·√T at a time, as many as independent arrivals bring. Arrivals that are balanced spread
 //! less, which the readings show.
 
+use serde::{Deserialize, Serialize};
+
 /// Weight of a second in the load of a reading: a time constant of 20 s.
 const SMOOTHING: f64 = 0.05;
 /// Readings that show a slope.
@@ -22,9 +24,11 @@ const LEAST_SPREAD: f64 = 0.775;
 const LEAST_LOAD: f64 = 1e-3;
 
 /// Sums of readings, and the load at present.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct MemoryLine {
     /// Smoothed mean load of the pods; `None` before the first second.
+    #[serde(skip)]
     load: Option<f64>,
     readings: f64,
     loads: f64,
@@ -52,6 +56,13 @@ struct Fit {
 // === impl MemoryLine ===
 
 impl MemoryLine {
+    /// Whether the restored sums are usable.
+    pub(super) fn is_valid(&self) -> bool {
+        let sums =
+            [self.readings, self.loads, self.shares, self.load_squares, self.share_squares, self.products];
+        sums.into_iter().chain(self.least).all(|sum| (0.0..1e15).contains(&sum))
+    }
+
     /// Adds a second with this mean load of all pods.
     pub(super) fn add_load(&mut self, load: f64) {
         self.load = Some(self.load.map_or(load, |old| old + SMOOTHING * (load - old)));

@@ -1,15 +1,25 @@
-//! LearnerState: the part of a learner that outlives a restart.
+//! LearnerState: the part of a learner that outlives a restart or a change of leader.
+//!
+//! Not part of it are the trial, whose seconds end with the process, and what is observed again
+//! within ten minutes: faults of the feed, failures, a changed service time.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::change::Change;
+use super::memory_line::MemoryLine;
+use super::{FIRST_PAUSE, LONGEST_PAUSE, Learner};
 use crate::learning::bounds::LearningSpec;
 use crate::learning::bracket::Bracket;
 use crate::learning::curve::LoadCurve;
+use crate::learning::phase::Phase;
+use crate::learning::shadow::Costs;
 
 /// Relative difference of two numbers of which one was a JSON text.
 const SAME: f64 = 1e-9;
+/// Age after which a stored state is of no use.
+const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The part of the state that outlives a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +37,26 @@ pub struct LearnerState {
     pub(super) bracket: Bracket,
     pub(super) curve: LoadCurve,
     pub(super) saved_at: Duration,
+    #[serde(default)]
+    guessed_at: Option<f64>,
+    #[serde(default)]
+    memory: MemoryLine,
+    #[serde(default)]
+    last_change: Option<Change>,
+    #[serde(default)]
+    rests: Rests,
+    #[serde(default)]
+    costs: Costs,
+}
+
+/// Until when no change is allowed, in Unix time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rests {
+    frozen_until: Duration,
+    raise_after: Duration,
+    /// Seconds of the next rest.
+    pause: u64,
 }
 
 /// The objective by which the bracket and the misses of the curve were measured.
@@ -34,6 +64,80 @@ pub struct LearnerState {
 pub(super) struct MeasuredObjective {
     budget: Option<f64>,
     threshold: Option<Duration>,
+}
+
+// === impl Learner ===
+
+impl Learner {
+    /// A learner with a stored state. It keeps the target, and measures it anew. A state of another
+    /// epoch, of another user's target or objective, or that is damaged or old is not used. Of a state
+    /// without any objective the results are not used.
+    pub fn restore(spec: LearningSpec, epoch: u64, state: LearnerState, now: Duration) -> Self {
+        let mut learner = Self::new(spec, epoch);
+        let age = now.saturating_sub(state.saved_at);
+        let same = state.epoch == epoch && state.has_target_of(&spec);
+        let valid = state.curve.is_valid() && state.bracket.is_valid() && state.target.is_finite();
+        if same && age <= STORED_FOR && valid {
+            learner.target = spec.clamp(state.target);
+            learner.memory_cap = state.memory_cap;
+            learner.guessed_at = state.guessed_at;
+            if state.memory.is_valid() {
+                learner.memory = state.memory;
+            }
+            if state.reverted {
+                learner.phase = Phase::Reverted;
+            }
+            if state.objective.is_some() {
+                learner.restore_results(state, now);
+            }
+        }
+        learner
+    }
+
+    fn restore_results(&mut self, state: LearnerState, now: Duration) {
+        self.bracket = state.bracket;
+        self.curve = state.curve;
+        self.shadow.restore(state.costs, now);
+        self.restore_rests(state.rests, now);
+        // A time in the future is that of another clock.
+        self.last_change = state.last_change.filter(|change| change.is_valid() && change.at <= now);
+        if state.settled && !state.reverted {
+            self.phase = Phase::Settled;
+        }
+    }
+
+    /// Restores the rests, which end as soon as those that begin now, whatever the stored clock was.
+    fn restore_rests(&mut self, rests: Rests, now: Duration) {
+        let latest = now.saturating_add(Duration::from_secs(LONGEST_PAUSE));
+        self.frozen_until = rests.frozen_until.min(latest);
+        self.raise_after = rests.raise_after.min(latest);
+        self.pause = rests.pause.clamp(FIRST_PAUSE, LONGEST_PAUSE);
+    }
+
+    /// The state to store for a restart.
+    pub fn state(&self, now: Duration) -> LearnerState {
+        LearnerState {
+            epoch: self.epoch,
+            target: self.target,
+            user_target: self.spec.user_target,
+            objective: Some(MeasuredObjective::of(&self.spec)),
+            memory_cap: self.memory_cap,
+            settled: self.phase == Phase::Settled,
+            reverted: self.phase == Phase::Reverted,
+            bracket: self.bracket,
+            curve: self.curve.clone(),
+            saved_at: now,
+            guessed_at: self.guessed_at,
+            memory: self.memory,
+            last_change: self.last_change,
+            rests: Rests {
+                frozen_until: self.frozen_until,
+                raise_after: self.raise_after,
+                pause: self.pause,
+            },
+            costs: self.shadow.costs(),
+        }
+    }
 }
 
 // === impl LearnerState ===

@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use super::change::{Change, ChangeKind, RECOVERY};
-use super::{Learner, OVERLOAD};
+use super::{LONGEST_PAUSE, Learner, OVERLOAD};
 use crate::learning::bracket::Tried;
 use crate::learning::phase::Phase;
 use crate::learning::pressure::{Assessment, Pressure};
 use crate::learning::shadow::HourResult;
 use crate::learning::trial::Trial;
 
-/// Longest pause of raises after a breach, in seconds.
-const LONGEST_PAUSE: u64 = 3600;
 /// Requests below which a trial shows nothing.
 const LEAST_REQUESTS: f64 = 150.0;
 /// Seconds of a trial before a step while exploring.
@@ -190,13 +188,20 @@ impl Learner {
         }
         let patient = self.is_patient(at);
         match assessment.pressure {
-            Pressure::High if patient || assessment.severity > SEVERE => self.lower(assessment, at),
+            Pressure::High if assessment.severity > SEVERE => self.lower(assessment, at),
+            Pressure::High if patient && self.misses_objective() => self.lower(assessment, at),
             Pressure::Low if patient && self.trial.seconds >= FADE_AFTER / 2.0 => {
                 self.record_good(assessment, at);
                 self.raise(assessment, at, &SETTLED_RAISES);
             }
             _ => {}
         }
+    }
+
+    /// Whether requests surely miss the whole budget. Without an objective every breach is one.
+    fn misses_objective(&self) -> bool {
+        let least = self.trial.miss_rate_bounds(SURE).0;
+        self.spec.objective.is_none_or(|budget| least > budget.0)
     }
 
     /// Whether the last change is long ago.

@@ -9,26 +9,26 @@ const T0: u64 = 1_600_000_000;
 const SERVERS: f64 = 8.0;
 
 /// A workload whose pods always carry the target.
-struct Workload {
-    learner: Learner,
-    second: u64,
+pub(super) struct Workload {
+    pub(super) learner: Learner,
+    pub(super) second: u64,
     /// Seconds of a request on a server.
     service: f64,
     /// Factor on the time of every request, whatever its pod's load is.
-    slowness: f64,
+    pub(super) slowness: f64,
     pods: usize,
     /// Whether a pod refuses requests at once when all servers are busy.
     sheds: bool,
     /// Share of requests that fail at once, whatever the load is.
     failing: f64,
     /// Memory without requests and that of a request, as shares of the limit.
-    memory: Option<(f64, f64)>,
+    pub(super) memory: Option<(f64, f64)>,
     /// The target by which the pods are scaled, if it is not the learned one.
-    in_force: Option<f64>,
+    pub(super) in_force: Option<f64>,
 }
 
 impl Workload {
-    fn new(user_target: f64) -> Self {
+    pub(super) fn new(user_target: f64) -> Self {
         let objective = Some(MissBudget(0.05));
         let learner = Learner::new(LearningSpec { user_target, objective, ..LearningSpec::default() }, 0);
         Self {
@@ -58,7 +58,7 @@ impl Workload {
         workload
     }
 
-    fn now(&self) -> Duration {
+    pub(super) fn now(&self) -> Duration {
         Duration::from_secs(self.second)
     }
 
@@ -90,7 +90,7 @@ impl Workload {
         }
     }
 
-    fn run(&mut self, seconds: u64) {
+    pub(super) fn run(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.second += 1;
             let pods: Vec<_> = (0..self.pods).map(|index| self.pod(index)).collect();
@@ -98,12 +98,22 @@ impl Workload {
         }
     }
 
-    fn learned(&mut self) -> LearnedTarget {
+    pub(super) fn learned(&mut self) -> LearnedTarget {
         self.learner.decide(&DeciderSpec::default(), None, 10, self.now())
     }
 
-    fn target(&self) -> f64 {
+    pub(super) fn target(&self) -> f64 {
         self.learner.learned().target
+    }
+
+    /// Replaces the learner, as a new leader does, by one of the state that was stored last.
+    pub(super) fn restart(&mut self, stored: &str) {
+        let state = serde_json::from_str(stored).unwrap();
+        self.learner = Learner::restore(self.learner.spec, self.learner.epoch, state, self.now());
+    }
+
+    pub(super) fn stored(&self) -> String {
+        serde_json::to_string(&self.learner.state(self.now())).unwrap()
     }
 }
 

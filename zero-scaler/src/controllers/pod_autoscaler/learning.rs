@@ -20,8 +20,10 @@ use crate::kubernetes::reasons::Reason;
 
 /// Time between two writes of which only the evidence differs.
 const EVIDENCE_INTERVAL: Duration = Duration::from_secs(300);
-/// Field of a checkpoint that differs although nothing was learned.
-const SAVED_AT: &str = "savedAt";
+/// Fields of a checkpoint that differ although no request showed anything: its time, the readings of
+/// idle pods and their costs.
+const WITHOUT_EVIDENCE: [&str; 3] = ["savedAt", "memory", "costs"];
+
 /// The learned target, as the status should have it. Without a report the last one stays, because it
 /// has the checkpoint. A report of a snapshot has none, and the next one comes within ten seconds.
 pub(super) fn status(observed: &ObservedWorkload) -> Option<LearningStatus> {
@@ -105,7 +107,8 @@ fn age(learning: &LearningStatus, now: Timestamp) -> Option<Duration> {
 fn has_same_evidence(before: &LearningStatus, after: &LearningStatus) -> bool {
     let evidence = |learning: &LearningStatus| {
         let mut state: Value = serde_json::from_str(learning.checkpoint.as_deref()?).ok()?;
-        state.as_object_mut()?.remove(SAVED_AT);
+        let fields = state.as_object_mut()?;
+        fields.retain(|name, _| !WITHOUT_EVIDENCE.contains(&name.as_str()));
         Some(state)
     };
     before.message == after.message && evidence(before) == evidence(after)
