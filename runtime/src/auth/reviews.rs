@@ -13,6 +13,7 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use tokio::time::Instant;
 
 use super::review_budget::{ReviewBudget, ReviewBudgetExceeded};
 
@@ -20,6 +21,10 @@ use super::review_budget::{ReviewBudget, ReviewBudgetExceeded};
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Concurrent token reviews.
 const TOKEN_REVIEWS: usize = 16;
+/// Time for which a review keeps its place if the token is not valid, and its client has no response.
+/// A flood of such tokens thus costs the API server 64 reviews a second. Valid tokens keep their place
+/// for their review alone, and are cached.
+const INVALID_TOKEN_PLACE: Duration = Duration::from_millis(250);
 /// Concurrent access reviews of authenticated users.
 const ACCESS_REVIEWS: usize = 64;
 /// Concurrent access reviews of anonymous clients.
@@ -149,7 +154,14 @@ impl Reviewer for KubernetesReviewer {
         token: &'a str,
         audience: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Option<User>, ReviewError>> {
-        Box::pin(within(&self.budgets.tokens, self.review_token(token, audience)))
+        Box::pin(within(&self.budgets.tokens, async move {
+            let began = Instant::now();
+            let user = self.review_token(token, audience).await?;
+            if user.is_none() {
+                tokio::time::sleep_until(began + INVALID_TOKEN_PLACE).await;
+            }
+            Ok(user)
+        }))
     }
 
     fn access(&self, spec: SubjectAccessReviewSpec) -> BoxFuture<'_, Result<Access, ReviewError>> {

@@ -132,10 +132,13 @@ pub fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use fake_api::{FakeApi, Outage};
     use futures::future::join_all;
     use http::HeaderValue;
     use serde_json::{Value, json};
+    use tokio::time::Instant;
 
     use super::super::reviews::KubernetesReviewer;
     use super::*;
@@ -203,6 +206,34 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn flood_of_invalid_tokens_is_slowed_and_delays_a_valid_one_briefly() {
+        let api = cluster();
+        let guard = guard(&api);
+        let began = Instant::now();
+        let flood = join_all((0..32).map(|client| {
+            let guard = &guard;
+            async move {
+                for number in 0.. {
+                    if began.elapsed() > Duration::from_secs(10) {
+                        break;
+                    }
+                    let token = format!("Bearer invalid{client}-{number}@other");
+                    assert_eq!(status(guard, &token).await, 401);
+                }
+            }
+        }));
+        let valid = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let sent = Instant::now();
+            let activator = "Bearer system:serviceaccount:rouse-system:activator@ours";
+            assert_eq!(status(&guard, activator).await, 200);
+            assert!(sent.elapsed() < Duration::from_secs(1), "{:?}", sent.elapsed());
+        };
+        tokio::join!(flood, valid);
+        assert!(api.requests().len() <= 700, "{} reviews in ten seconds", api.requests().len());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn caches_review_briefly_and_rejects_without_review() {
         let api = cluster();
         let guard = guard(&api);
@@ -211,7 +242,7 @@ mod tests {
         api.set_outage(Some(Outage::Hanging));
         assert_eq!(status(&guard, activator).await, 200, "the review is cached");
         assert_eq!(api.requests().len(), 1);
-        tokio::time::advance(std::time::Duration::from_secs(10)).await;
+        tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(status(&guard, activator).await, 503);
         api.set_outage(Some(Outage::Failing));
         assert_eq!(status(&guard, activator).await, 503);
