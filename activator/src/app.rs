@@ -17,6 +17,8 @@ use autoscaler::contract::{SLOTS_PORT_NAME, STATS_AUDIENCE, STATS_PORT_NAME};
 use http::Method;
 use prometheus::Registry;
 use proxy::health_checks::HealthChecks;
+use proxy::memory::budget::MemoryBudget;
+use proxy::memory::{estimates, limit};
 use proxy::server::ServerOptions;
 use proxy::workers::Workers;
 use runtime::auth::KubernetesReviewer;
@@ -43,8 +45,6 @@ use crate::requests::tcp_probes::TcpProbes;
 use crate::slots::slot_exchange::{self, SlotExchangeConfig};
 use crate::throttler::Throttler;
 use crate::workloads::{ClusterChange, Namespaces, file, kubernetes};
-use proxy::memory::budget::MemoryBudget;
-use proxy::memory::{estimates, limit};
 
 /// Changes that may wait to be applied; the watches wait beyond that.
 const CHANGES: usize = 1024;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Nothing is written. The output is YAML for `kubectl apply --filename -`, with the same changes
-//! as `kubectl patch` in comments. There are two steps, because a Service whose port leads to the
+//! as `kubectl patch` in comments. There are two steps, because a Service with a port that leads to the
 //! sidecar has no endpoints among pods without one.
 
 mod app_port;

@@ -19,6 +19,7 @@ use proxy::memory::limit;
 use proxy::server::{self, ServerOptions};
 use proxy::timeouts::request_timer::RequestTimers;
 use proxy::workers::Workers;
+use runtime::clock;
 use runtime::server::{ConnectionError, ConnectionSlot, ServerLimits};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
@@ -186,7 +187,8 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry)?;
     metrics::register_build_info(&registry)?;
-    let counter = Arc::new(RequestCounter::new(Instant::now().into_std(), into_second(), metrics.clone()));
+    let counter =
+        Arc::new(RequestCounter::new(Instant::now().into_std(), clock::into_second(), metrics.clone()));
     let breaker = Breaker::new(args.limit(), args.queue_bound());
     let app = AppReadiness::new(AppProbe::new(args.app_address(), readiness_probe(args)?));
     let drain = Arc::new(Drain::new(counter.clone(), args.drain_quiet_period, args.drain_timeout));
@@ -245,11 +247,6 @@ fn tcp_proxy(args: &Args, admission: &Admission, metrics: TcpMetrics, stop: &Can
     })
 }
 
-/// Time since the last whole second of the wall clock, at which periods end.
-fn into_second() -> Duration {
-    Duration::from_nanos(u64::from(runtime::clock::since_epoch().subsec_nanos()))
-}
-
 fn readiness_probe(args: &Args) -> anyhow::Result<ReadinessProbe> {
     let app = args.app_address();
     if let Some(json) = &args.readiness_probe {
@@ -273,7 +270,7 @@ async fn serve_http(
 ) {
     let admit = |addresses: &ConnectionAddresses| ClientConnection::admit(&memory, addresses);
     let service = |handler: Arc<Handler>, connection: &ClientConnection| {
-        let requests = connection.requests(handler);
+        let requests = Arc::new(connection.requests(handler));
         move |request: Request<IncomingBody>, addresses: &Arc<ConnectionAddresses>| {
             let served = requests.serve(request, addresses);
             async move { Ok::<_, Infallible>(served.await) }

@@ -1,6 +1,6 @@
 //! Memory: each client's account of the budget of the process.
 //!
-//! Clients are told apart by their address. A pod that takes all that it can leaves others their
+//! Clients are distinguished by their address. A pod that takes all that it can leaves others their
 //! share, also when it is one activator of several, or an ingress.
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ struct Clients {
 }
 
 /// The account of one client.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct ClientAccount {
     account: Arc<MemoryAccount>,
     metrics: MemoryMetrics,

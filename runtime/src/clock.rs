@@ -13,6 +13,11 @@ pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Time since the last whole second, at which periods of statistics end.
+pub fn into_second() -> Duration {
+    Duration::from_nanos(u64::from(since_epoch().subsec_nanos()))
+}
+
 /// Whole Unix seconds.
 pub fn unix_seconds() -> i64 {
     i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX)

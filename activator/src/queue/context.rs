@@ -1,12 +1,12 @@
 //! What the throttlers of all workloads share.
 
+use proxy::memory::budget::MemoryBudget;
 use std::sync::Arc;
 
 use crate::args::Limits;
 use crate::metrics::Metrics;
 use crate::pods::forwarder::Forwarder;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
-use proxy::memory::budget::MemoryBudget;
 
 /// Shared by every [`WorkloadThrottler`](crate::queue::workload_throttler::WorkloadThrottler) of
 /// the process.

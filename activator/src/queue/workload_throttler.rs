@@ -17,6 +17,9 @@ use autoscaler::Key;
 use autoscaler::contract::QUEUE_PROXY_PORT;
 use autoscaler::routing::slot_lending::SlotMessage;
 use autoscaler::scaling::pod_start::StartCause;
+use proxy::memory::budget::{BudgetExceeded, MemoryAccount, MemoryPermit};
+use proxy::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES};
+use proxy::memory::open_connections::ConnectionPlace;
 use proxy::timeouts::request_timer::RequestTimer;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -38,9 +41,6 @@ use crate::slots::pod_slots::PodSlots;
 use crate::slots::slot_link::LinkId;
 use crate::slots::slot_peers::SlotPeers;
 use crate::workloads::{PodEndpoint, Workload};
-use proxy::memory::budget::{BudgetExceeded, MemoryAccount, MemoryPermit};
-use proxy::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES};
-use proxy::memory::open_connections::ConnectionPlace;
 
 /// One workload, with the requests that wait for it or run on it from this activator.
 #[derive(Debug)]

@@ -131,8 +131,7 @@ impl PodCounts {
     /// The first period begins at the last whole second: without a request before, its average is
     /// over all of it.
     fn new(now: Instant, ended: EndedRequests) -> Self {
-        let into_second = std::time::Duration::from_nanos(clock::since_epoch().subsec_nanos().into());
-        let start = now.checked_sub(into_second).unwrap_or(now);
+        let start = now.checked_sub(clock::into_second()).unwrap_or(now);
         Self { stats: RequestStats::new(start.into_std()), ended }
     }
 }

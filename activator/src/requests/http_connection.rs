@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use proxy::memory::budget::MemoryPermit;
+use proxy::memory::open_connections::{ConnectionActivity, ConnectionPlace};
 use proxy::server::ConnectionGuard;
 
 use crate::queue::workload_throttler::WorkloadThrottler;
-use proxy::memory::budget::MemoryPermit;
-use proxy::memory::open_connections::{ConnectionActivity, ConnectionPlace};
 
 /// Counts the requests of a connection.
 pub type HttpActivity = ConnectionActivity<MemoryPermit>;

@@ -26,6 +26,8 @@ use http_client::ResponseBody;
 use proxy::gateway::{self, MalformedRequest};
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
+use proxy::memory::budget::MemoryPermit;
+use proxy::memory::estimates::{held_bytes, request_bytes};
 use proxy::server;
 use proxy::timeouts::request_timer::RequestTimer;
 use proxy::timeouts::response_body::TimedResponseBody;
@@ -46,8 +48,6 @@ use crate::requests::http_connection::HttpConnection;
 use crate::requests::pending_request::{HandlerBody, PendingRequest, ResponseGuard, held_body};
 use crate::requests::upgrade::Upgrade;
 use crate::workloads::LeasedPort;
-use proxy::memory::budget::MemoryPermit;
-use proxy::memory::estimates::{held_bytes, request_bytes};
 
 /// How often a request is sent again that a pod left unanswered, or refused as another one's: a
 /// request that crashes its pod must not crash them all.

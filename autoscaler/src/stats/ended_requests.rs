@@ -42,7 +42,7 @@ pub struct EndedRequests {
 // === impl EndedRequests ===
 
 impl EndedRequests {
-    /// A counter whose first period has this objective.
+    /// A counter; its first period has this objective.
     pub fn new(objective: Option<Duration>) -> Self {
         Self { objective, ..Self::default() }
     }

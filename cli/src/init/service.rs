@@ -53,7 +53,7 @@ fn only_selecting<'a>(services: &'a [Value], template: &Value) -> Result<&'a Val
             .to_owned()),
         several => {
             let names: Vec<&str> = several.iter().map(|service| name(service)).collect();
-            Err(format!("Services {} all select the pods; name the one whose requests count by --service", names.join(", ")))
+            Err(format!("Services {} all select the pods; name the one with the requests to count by --service", names.join(", ")))
         }
     }
 }

@@ -23,15 +23,14 @@ type RequestMemory = (ActiveRequest<MemoryPermit>, Option<MemoryPermit>);
 /// An open connection.
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
-    account: ClientAccount,
+    account: Arc<ClientAccount>,
     place: ConnectionPlace<MemoryPermit>,
 }
 
 /// Serves the requests of a connection with the handler of its worker.
-#[derive(Clone)]
 pub(crate) struct ConnectionRequests {
     handler: Arc<Handler>,
-    account: ClientAccount,
+    account: Arc<ClientAccount>,
     activity: ConnectionActivity<MemoryPermit>,
 }
 
@@ -40,7 +39,7 @@ pub(crate) struct ConnectionRequests {
 impl ClientConnection {
     /// Takes the memory of a connection with these `addresses`; `None` if it must be closed.
     pub(crate) fn admit(memory: &ClientMemory, addresses: &ConnectionAddresses) -> Option<Self> {
-        let account = memory.of_client(addresses.peer_ip());
+        let account = Arc::new(memory.of_client(addresses.peer_ip()));
         let place = account.admit(CONNECTION_BYTES)?;
         Some(Self { account, place })
     }
@@ -71,8 +70,7 @@ impl ConnectionRequests {
         request: Request<IncomingBody>,
         addresses: &Arc<ConnectionAddresses>,
     ) -> impl Future<Output = Response<TrackedBody<HandlerBody, RequestMemory>>> + Send + use<> {
-        let Self { handler, account, .. } = self.clone();
-        let addresses = addresses.clone();
+        let (handler, account, addresses) = (self.handler.clone(), self.account.clone(), addresses.clone());
         let active = self.activity.begin_request();
         let memory = account.take_request(request_bytes(request.version(), false));
         let request = Box::new(request.map(RequestBody::from));

@@ -1,7 +1,7 @@
 //! LearnerState: the part of a learner that outlives a restart or a change of leader.
 //!
-//! Not part of it are the trial, whose seconds end with the process, and what is observed again
-//! within ten minutes: faults of the feed, failures, a changed service time.
+//! Not part of it are the trial, because its seconds end with the process, and what is observed
+//! again within ten minutes: faults of the feed, failures, a changed service time.
 
 use std::time::Duration;
 
