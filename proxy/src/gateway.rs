@@ -15,7 +15,7 @@ mod forwarded;
 mod hop_by_hop;
 mod host;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::header::{self, HeaderValue};
 use http::uri::{Authority, Scheme, Uri};
@@ -43,12 +43,22 @@ pub fn prepare_request<B>(request: &mut Request<B>, addresses: &ConnectionAddres
         headers.insert(header::UPGRADE, protocol);
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     }
-    forwarded::add(request.headers_mut(), &addresses.peer);
+    add_client(request.headers_mut(), addresses);
     if request.version() == Version::HTTP_2 {
         name_authority(request);
     } else {
         name_host(request, addresses.local);
     }
+}
+
+/// Adds the client's address to the forwarding headers.
+pub fn add_client(headers: &mut HeaderMap, addresses: &ConnectionAddresses) {
+    forwarded::add(headers, &addresses.peer);
+}
+
+/// The client of the proxy that sent these headers, as [`add_client`] of that proxy added it.
+pub fn forwarded_client(headers: &HeaderMap) -> Option<IpAddr> {
+    forwarded::last_client(headers)
 }
 
 /// Removes the headers with these names, all of which are rare.

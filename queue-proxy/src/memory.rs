@@ -1,7 +1,8 @@
 //! Memory: each client's account of the budget of the process.
 //!
-//! Clients are distinguished by their address. A pod that takes all that it can leaves others their
-//! share, also when it is one activator of several, or an ingress.
+//! Clients are distinguished by their address: that of the connection or, for what an activator
+//! forwards, the one that it names. A pod that takes all that it can leaves others their share,
+//! whether it connects itself or through activators. The clients of an ingress are one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use prometheus::IntCounter;
 use proxy::memory::budget::{BudgetExceeded, MemoryAccount, MemoryBudget, MemoryPermit};
-use proxy::memory::open_connections::ConnectionPlace;
+use proxy::memory::open_connections::{ConnectionActivity, ConnectionPlace};
 
 use crate::stats::metrics::MemoryMetrics;
 
@@ -85,6 +86,19 @@ impl ClientAccount {
     /// Takes the bytes of a connection; `None` if it must be closed.
     pub(crate) fn take_connection(&self, bytes: u64) -> Option<MemoryPermit> {
         counted(self.account.take(bytes), &self.metrics.refused_connections).ok()
+    }
+
+    /// Takes the bytes of a connection with the request that runs on it, from the account that has
+    /// them.
+    ///
+    /// # Errors
+    /// When the client's share and the pool are used up.
+    pub(crate) fn take_over(
+        &self,
+        connection: &ConnectionActivity<MemoryPermit>,
+        bytes: u64,
+    ) -> Result<(), BudgetExceeded> {
+        counted(self.account.take_over(connection, bytes), &self.metrics.refused_requests)
     }
 
     /// Takes the bytes of a request, if any.

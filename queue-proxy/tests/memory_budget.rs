@@ -15,7 +15,7 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use proxy::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES, STREAM_BYTES};
 use support::app::TestApp;
-use support::{Sidecar, eventually, request, send, text, within};
+use support::{POD_UID, Sidecar, eventually, proxied, request, send, text, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
@@ -46,6 +46,17 @@ async fn http2_from_other_address(to: SocketAddr) -> SendRequest<Full<Bytes>> {
 
 fn http2_request(path: &str) -> Request<Full<Bytes>> {
     request(&format!("http://web.example{path}"))
+}
+
+/// A request of `client` over HTTP/2, as an activator forwards it to the pod with this UID.
+fn http2_forwarded(path: &str, client: &str, uid: &str) -> Request<Full<Bytes>> {
+    forwarded(&format!("http://web.example{path}"), client, uid)
+}
+
+fn forwarded(path: &str, client: &str, uid: &str) -> Request<Full<Bytes>> {
+    let mut request = proxied(path, uid);
+    request.headers_mut().insert("x-forwarded-for", client.parse().unwrap());
+    request
 }
 
 #[tokio::test]
@@ -121,16 +132,78 @@ async fn tunnel_keeps_its_memory_until_it_closes() {
     let mut upgrade = request("/upgrade");
     upgrade.headers_mut().insert("connection", "Upgrade".parse().unwrap());
     upgrade.headers_mut().insert("upgrade", "echo".parse().unwrap());
+    let attempt = async || {
+        let stream = TokioIo::new(TcpStream::connect(sidecar.at.traffic).await.unwrap());
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection.with_upgrades());
+        // A connection that does not fit is closed, a request that does not fit gets 503.
+        let mut response = sender.send_request(upgrade.clone()).await.ok()?;
+        hyper::upgrade::on(&mut response).await.ok()
+    };
     let mut tunnels = Vec::new();
-    for _ in 0..3 {
-        let mut response = within(send(sidecar.at.traffic, upgrade.clone())).await;
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            tunnels.push(within(hyper::upgrade::on(&mut response)).await.unwrap());
-        } else {
-            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-        }
+    // A connection keeps its memory until shortly after its switch.
+    while tunnels.len() < 2 {
+        tunnels.extend(within(attempt()).await);
     }
-    assert_eq!(tunnels.len(), 2, "each holds a connection's bytes, and a request needs its own as well");
+    for _ in 0..5 {
+        assert!(within(attempt()).await.is_none(), "two tunnels leave memory for a connection alone");
+    }
     drop(tunnels);
-    eventually(async || sidecar.get("/").await.status() == StatusCode::OK).await;
+    eventually(async || attempt().await.is_some()).await;
+}
+
+#[tokio::test]
+async fn clients_of_one_activator_have_shares_of_their_own_for_streams() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[&budget(48), "--pod-uid", POD_UID]).await;
+    let sender = http2_from_other_address(sidecar.at.traffic).await;
+    let mut flood = JoinSet::new();
+    for _ in 0..80 {
+        let mut sender = sender.clone();
+        let request = http2_forwarded("/wait", "10.0.0.1", POD_UID);
+        flood.spawn(async move { sender.send_request(request).await.unwrap() });
+    }
+    let refused = within(flood.join_next()).await.unwrap().unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let mut sender = sender;
+    let other = within(sender.send_request(http2_forwarded("/", "10.0.0.2", POD_UID))).await.unwrap();
+    assert_eq!(text(other).await, "ok");
+}
+
+#[tokio::test]
+async fn clients_of_one_activator_have_shares_of_their_own_for_connections() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[&budget(40), "--pod-uid", POD_UID]).await;
+    let mut flood = JoinSet::new();
+    for number in 0..60 {
+        flood.spawn(send(sidecar.at.traffic, forwarded("/wait", "10.0.0.1", POD_UID)));
+        eventually(async || {
+            let in_flight = sidecar.metric("rouse_queue_proxy_requests_in_flight").await;
+            in_flight + sidecar.metric(FULL_FOR_REQUEST).await > f64::from(number)
+        })
+        .await;
+    }
+    let refused = within(flood.join_next()).await.unwrap().unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    for _ in 0..20 {
+        let other = within(send(sidecar.at.traffic, forwarded("/", "10.0.0.2", POD_UID))).await;
+        assert_eq!(text(other).await, "ok");
+    }
+}
+
+#[tokio::test]
+async fn clients_that_name_others_take_their_own_memory() {
+    let app = TestApp::start().await;
+    let sidecar = Sidecar::start(app.address, &[&budget(48), "--pod-uid", POD_UID]).await;
+    let sender = http2_from_other_address(sidecar.at.traffic).await;
+    let mut flood = JoinSet::new();
+    for number in 0..100 {
+        let mut sender = sender.clone();
+        let mut request = http2_request("/wait");
+        request.headers_mut().insert("x-forwarded-for", format!("10.0.0.{number}").parse().unwrap());
+        flood.spawn(async move { sender.send_request(request).await.unwrap() });
+    }
+    let refused = within(flood.join_next()).await.unwrap().unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(text(within(sidecar.get("/")).await).await, "ok");
 }

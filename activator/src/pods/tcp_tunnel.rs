@@ -13,6 +13,8 @@ use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
 use http_client::{ReadAhead, ResponseBody, SwitchedConnection};
+use proxy::gateway;
+use proxy::listener::ConnectionAddresses;
 
 use crate::pods::pod_tracker::PodTracker;
 use crate::pods::{connector, forwarder};
@@ -48,26 +50,36 @@ pub enum TunnelError {
     Http(#[from] http::Error),
 }
 
-/// Opens a tunnel to the app of `pod`: through its queue-proxy, with its admin port at `to`, or to
-/// the app at `to`.
+/// Opens a tunnel to the app of `pod`, for the client with these `addresses`: through its
+/// queue-proxy, with its admin port at `to`, or to the app at `to`.
 ///
 /// # Errors
 /// See [`TunnelError`].
-pub async fn open(pod: &PodTracker, to: SocketAddr) -> Result<Tunnel, TunnelError> {
+pub async fn open(
+    pod: &PodTracker,
+    to: SocketAddr,
+    addresses: &ConnectionAddresses,
+) -> Result<Tunnel, TunnelError> {
     if pod.has_queue_proxy() {
-        return open_through_queue_proxy(pod, to).await;
+        return open_through_queue_proxy(pod, to, addresses).await;
     }
     let app = connector::connect(to).await.map_err(http_client::Error::Unreachable)?;
     Ok(ReadAhead::new(app, Bytes::new()))
 }
 
-async fn open_through_queue_proxy(pod: &PodTracker, to: SocketAddr) -> Result<Tunnel, TunnelError> {
+async fn open_through_queue_proxy(
+    pod: &PodTracker,
+    to: SocketAddr,
+    addresses: &ConnectionAddresses,
+) -> Result<Tunnel, TunnelError> {
     let mut request = Request::get(TUNNEL_PATH)
         .header(HOST, to.to_string())
         .header(CONNECTION, "upgrade")
         .header(UPGRADE, TUNNEL_PROTOCOL)
         .body(Empty::<Bytes>::new())?;
     pod.mark(request.headers_mut());
+    // The tunnel takes memory of this client's account there.
+    gateway::add_client(request.headers_mut(), addresses);
     let mut response = http_client::send_once(request, || connector::connect(to)).await?;
     if forwarder::is_misdirected(&response) {
         return Err(TunnelError::OtherPod);

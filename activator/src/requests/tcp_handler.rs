@@ -97,7 +97,7 @@ impl TcpHandler {
                 let accepted = accepted;
                 if let Some(client) = port.filter(accepted.stream).await {
                     handler.context.arrivals.record();
-                    handler.handle(client, stop).await;
+                    handler.handle(client, &accepted.connection, stop).await;
                 }
             }
         };
@@ -105,8 +105,8 @@ impl TcpHandler {
     }
 
     #[tracing::instrument(level = "debug", name = "tcp_connection", skip_all, fields(workload = %self.workload.key()))]
-    async fn handle(&self, mut client: TcpStream, stop: CancellationToken) {
-        let PlacedConnection { mut pod, _slot, counted } = match self.place(&client).await {
+    async fn handle(&self, mut client: TcpStream, addresses: &ConnectionAddresses, stop: CancellationToken) {
+        let PlacedConnection { mut pod, _slot, counted } = match self.place(&client, addresses).await {
             Ok(placed) => placed,
             Err(error) => {
                 tracing::debug!(%error, "connection rejected");
@@ -129,14 +129,18 @@ impl TcpHandler {
         self.workload.metrics().connection_ended(ConnectionOutcome::Served);
     }
 
-    async fn place(&self, client: &TcpStream) -> Result<PlacedConnection, TcpRejection> {
+    async fn place(
+        &self,
+        client: &TcpStream,
+        addresses: &ConnectionAddresses,
+    ) -> Result<PlacedConnection, TcpRejection> {
         let received = Instant::now();
         self.workload.check_admission()?;
         let counted = self.workload.count_request();
         self.workload.probe_if_wanted();
         let placed = async {
             let deadline = received + self.workload.wake_timeout();
-            let (slot, pod) = self.open_tunnel(received, deadline).await?;
+            let (slot, pod) = self.open_tunnel(addresses, received, deadline).await?;
             Ok(PlacedConnection { pod, _slot: slot, counted })
         };
         tokio::select! {
@@ -148,6 +152,7 @@ impl TcpHandler {
 
     async fn open_tunnel(
         &self,
+        addresses: &ConnectionAddresses,
         received: Instant,
         deadline: Instant,
     ) -> Result<(SlotPermit, Tunnel), TcpRejection> {
@@ -159,7 +164,7 @@ impl TcpHandler {
             let forwarded = Instant::now();
             let after = self.workload.wake_timeout();
             let to = slot.pod().address(&self.lease.load()).ok_or(TunnelError::NoPort)?;
-            let opened = timeout_at(deadline, tcp_tunnel::open(slot.pod(), to)).await;
+            let opened = timeout_at(deadline, tcp_tunnel::open(slot.pod(), to, addresses)).await;
             match opened.map_err(|_| Rejection::WakeTimeout { after })? {
                 Ok(pod) => {
                     if held {

@@ -24,6 +24,12 @@ pub(super) fn add(headers: &mut HeaderMap, (peer, entry): &(IpAddr, HeaderValue)
     headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
 }
 
+/// The last entry of `X-Forwarded-For`: the client of the proxy that sent these headers.
+pub(super) fn last_client(headers: &HeaderMap) -> Option<IpAddr> {
+    let line = headers.get_all(X_FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
+    line.rsplit(',').next()?.trim().parse().ok()
+}
+
 /// Joins all entries into one line: many apps read only the first of several.
 fn append(headers: &mut HeaderMap, name: HeaderName, entry: &HeaderValue) {
     match headers.entry(name) {
@@ -72,6 +78,22 @@ mod tests {
             ["10.0.0.1, 10.0.0.2, fd00::1"]
         );
         assert_eq!(headers[X_FORWARDED_PROTO], "https");
+    }
+
+    #[test]
+    fn last_client_is_the_last_entry_of_the_last_line() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(last_client(&headers), None);
+        for (line, last) in [
+            ("10.0.0.1", Some("10.0.0.1")),
+            ("10.0.0.1, 10.0.0.2", Some("10.0.0.2")),
+            ("10.0.0.1,fd00::1 ", Some("fd00::1")),
+            ("10.0.0.1, unknown", None),
+            ("10.0.0.1, ", None),
+        ] {
+            headers.append(X_FORWARDED_FOR, HeaderValue::from_static(line));
+            assert_eq!(last_client(&headers), last.map(|last| last.parse().unwrap()), "{line:?}");
+        }
     }
 
     #[test]

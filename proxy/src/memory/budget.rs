@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::memory::open_connections::{ConnectionPlace, OpenConnections};
+use crate::memory::open_connections::{ConnectionActivity, ConnectionPlace, OpenConnections};
 
 /// Idle connections that one take closes, at most. A held request takes as much as five.
 const MAX_CLOSED: usize = 8;
@@ -157,8 +157,29 @@ impl MemoryAccount {
     /// As [`take`](Self::take).
     pub fn admit(self: &Arc<Self>, bytes: u64) -> Result<ConnectionPlace<MemoryPermit>, BudgetExceeded> {
         let permit = self.take(bytes)?;
-        let connections = if permit.is_pooled { &self.tenant.connections } else { &self.connections };
-        Ok(connections.add(permit))
+        Ok(self.connections_with(&permit).add(permit))
+    }
+
+    /// Takes the bytes of a connection that another account has admitted: with the request that
+    /// runs on it, the connection has moved to this one. Nothing if it is here already.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take); the connection stays where it was.
+    pub fn take_over(
+        self: &Arc<Self>,
+        connection: &ConnectionActivity<MemoryPermit>,
+        bytes: u64,
+    ) -> Result<(), BudgetExceeded> {
+        if !connection.holds(|permit| Arc::ptr_eq(&permit.account, self)) {
+            let permit = self.take(bytes)?;
+            connection.move_to(self.connections_with(&permit), permit);
+        }
+        Ok(())
+    }
+
+    /// The list for a connection with this permit.
+    fn connections_with(&self, permit: &MemoryPermit) -> &Arc<OpenConnections<MemoryPermit>> {
+        if permit.is_pooled { &self.tenant.connections } else { &self.connections }
     }
 
     /// Takes bytes from the account's share or, if they do not fit there, from the pool. Closes

@@ -8,6 +8,9 @@
 //! Requests lock nothing: they change counters of their connection. Its position is that of an
 //! earlier use until a search comes across it and moves it. So a position is never later than the
 //! last use, and the first connection in its right position is idle for the longest time.
+//!
+//! A connection can move to another list with a running request: in a sidecar, a connection of an
+//! activator counts for the client of the request that it carries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,28 +49,28 @@ type Position = (u64, u64);
 
 struct Connection<P> {
     began: Instant,
-    number: u64,
-    /// Time of its position. Written under the lock of the order.
+    /// Its position. Written under the lock of the list that it is in or enters.
     listed: AtomicU64,
+    number: AtomicU64,
     /// Requests that run, or [`CLOSED`].
     running: AtomicU64,
     /// Since when it is idle; of the past while a request runs.
     idle_since: AtomicU64,
-    permits: Mutex<Permits<P>>,
+    /// Locked before the order of its list, never after it.
+    place: Mutex<Place<P>>,
     server: AtomicWaker,
 }
 
-/// What a connection holds of the budget.
-struct Permits<P> {
+/// The list that a connection is in, and what the connection holds of the budget.
+struct Place<P> {
+    connections: Arc<OpenConnections<P>>,
+    /// `None` after the connection has ended or was closed.
     of_connection: Option<P>,
     of_http2: Option<P>,
 }
 
 /// The place of an open connection, until dropped.
-pub struct ConnectionPlace<P> {
-    connections: Arc<OpenConnections<P>>,
-    connection: Arc<Connection<P>>,
-}
+pub struct ConnectionPlace<P>(Arc<Connection<P>>);
 
 /// Counts the requests of a connection.
 pub struct ConnectionActivity<P>(Arc<Connection<P>>);
@@ -90,22 +93,28 @@ impl<P> OpenConnections<P> {
 
     /// Adds a connection that is idle from now on.
     pub fn add(self: &Arc<Self>, permit: P) -> ConnectionPlace<P> {
+        let place = Place { connections: self.clone(), of_connection: Some(permit), of_http2: None };
         let now = milliseconds_since(self.began);
+        let connection = Arc::new(Connection {
+            began: self.began,
+            listed: AtomicU64::new(0),
+            number: AtomicU64::new(0),
+            running: AtomicU64::new(0),
+            idle_since: AtomicU64::new(now),
+            place: Mutex::new(place),
+            server: AtomicWaker::new(),
+        });
+        self.insert(connection.clone(), now);
+        ConnectionPlace(connection)
+    }
+
+    fn insert(&self, connection: Arc<Connection<P>>, now: u64) {
         let mut order = self.order.lock();
         let number = order.next;
         order.next += 1;
-        let connection = Arc::new(Connection {
-            began: self.began,
-            number,
-            listed: AtomicU64::new(now),
-            running: AtomicU64::new(0),
-            idle_since: AtomicU64::new(now),
-            permits: Mutex::new(Permits { of_connection: Some(permit), of_http2: None }),
-            server: AtomicWaker::new(),
-        });
-        order.by_position.insert((now, number), connection.clone());
-        drop(order);
-        ConnectionPlace { connections: self.clone(), connection }
+        connection.listed.store(now, Ordering::Relaxed);
+        connection.number.store(number, Ordering::Relaxed);
+        order.by_position.insert((now, number), connection);
     }
 
     /// Since when the connection is idle that is idle for the longest time.
@@ -133,10 +142,9 @@ impl<P> OpenConnections<P> {
 
     fn remove(&self, connection: &Connection<P>) {
         let mut order = self.order.lock();
-        let position = (connection.listed.load(Ordering::Relaxed), connection.number);
+        let position = (connection.listed.load(Ordering::Relaxed), connection.number.load(Ordering::Relaxed));
         let removed = order.by_position.remove(&position);
         drop(order);
-        // Its permits end outside of the lock.
         drop(removed);
     }
 }
@@ -198,9 +206,10 @@ impl<P> Connection<P> {
     }
 
     fn drop_permits(&self) {
-        let mut permits = self.permits.lock();
-        let dropped = (permits.of_connection.take(), permits.of_http2.take());
-        drop(permits);
+        let mut place = self.place.lock();
+        let dropped = (place.of_connection.take(), place.of_http2.take());
+        // They end outside of the lock.
+        drop(place);
         drop(dropped);
     }
 }
@@ -210,26 +219,26 @@ impl<P> Connection<P> {
 impl<P> ConnectionPlace<P> {
     /// Counts the requests of this connection.
     pub fn activity(&self) -> ConnectionActivity<P> {
-        ConnectionActivity(self.connection.clone())
+        ConnectionActivity(self.0.clone())
     }
 
     /// Keeps what an HTTP/2 connection takes beside others.
     pub fn keep_http2(&self, permit: P) {
-        let mut permits = self.connection.permits.lock();
-        if !self.connection.is_closed() {
-            permits.of_http2 = Some(permit);
+        let mut place = self.0.place.lock();
+        if !self.0.is_closed() {
+            place.of_http2 = Some(permit);
         }
     }
 
     /// Whether the connection must close.
     pub fn is_closed(&self) -> bool {
-        self.connection.is_closed()
+        self.0.is_closed()
     }
 
     /// Completes when the connection must close. One task at a time may wait for it.
     pub async fn closed(&self) {
         poll_fn(|cx| {
-            self.connection.server.register(cx.waker());
+            self.0.server.register(cx.waker());
             if self.is_closed() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -238,14 +247,16 @@ impl<P> ConnectionPlace<P> {
 
 impl<P> Drop for ConnectionPlace<P> {
     fn drop(&mut self) {
-        self.connections.remove(&self.connection);
-        self.connection.drop_permits();
+        let place = self.0.place.lock();
+        place.connections.remove(&self.0);
+        drop(place);
+        self.0.drop_permits();
     }
 }
 
 impl<P> fmt::Debug for ConnectionPlace<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionPlace").field("number", &self.connection.number).finish_non_exhaustive()
+        f.debug_struct("ConnectionPlace").field("number", &self.0.number).finish_non_exhaustive()
     }
 }
 
@@ -255,6 +266,26 @@ impl<P> ConnectionActivity<P> {
     /// Counts a request; `None` on a connection that is about to close.
     pub fn begin_request(&self) -> Option<ActiveRequest<P>> {
         self.0.begin_request().then(|| ActiveRequest(self.0.clone()))
+    }
+
+    /// Whether the connection is open with a permit of which this holds.
+    pub fn holds(&self, is_searched: impl FnOnce(&P) -> bool) -> bool {
+        self.0.place.lock().of_connection.as_ref().is_some_and(is_searched)
+    }
+
+    /// Moves the connection to another list with the same `began`, with its permit there. Called
+    /// while a request runs on it; one that has ended stays out of all lists.
+    pub fn move_to(&self, connections: &Arc<OpenConnections<P>>, permit: P) {
+        let mut place = self.0.place.lock();
+        if place.of_connection.is_none() {
+            return;
+        }
+        place.connections.remove(&self.0);
+        connections.insert(self.0.clone(), milliseconds_since(self.0.began));
+        place.connections = connections.clone();
+        let previous = place.of_connection.replace(permit);
+        drop(place);
+        drop(previous);
     }
 }
 

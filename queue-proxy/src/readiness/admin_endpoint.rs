@@ -20,6 +20,7 @@ use autoscaler::contract::{
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
+use proxy::gateway;
 use runtime::admin::text_response;
 use tokio::time::timeout;
 
@@ -91,6 +92,9 @@ impl AdminEndpoint {
         client: IpAddr,
         proxied: bool,
     ) -> Response<Full<Bytes>> {
+        // An activator names its client, whose memory the tunnel takes.
+        let forwarded = proxied.then(|| gateway::forwarded_client(request.headers())).flatten();
+        let client = forwarded.unwrap_or(client);
         let opened = match &self.tcp {
             Some(tcp) => tcp.open_tunnel(request, client, proxied).await,
             None => Err(RequestError::AppUsesHttp),

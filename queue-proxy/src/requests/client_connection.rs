@@ -1,13 +1,19 @@
 //! ClientConnection: the memory of one connection to the traffic port and of its requests. When the
 //! budget is full, an idle connection is closed for others.
+//!
+//! An activator forwards the requests of many clients. What it forwards counts for the client that
+//! it names: a stream of HTTP/2 takes its memory from that client's account, and a connection of
+//! HTTP/1.1 moves there with each request. Otherwise one client with many requests could use up the
+//! activator's account, and the requests of all others would be refused with its own.
 
 use std::future::pending;
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response, Version};
+use proxy::gateway;
 use proxy::incoming_body::IncomingBody;
 use proxy::listener::ConnectionAddresses;
-use proxy::memory::budget::MemoryPermit;
+use proxy::memory::budget::{BudgetExceeded, MemoryPermit};
 use proxy::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES, request_bytes};
 use proxy::memory::open_connections::{ActiveRequest, ConnectionActivity, ConnectionPlace};
 use proxy::server::ConnectionGuard;
@@ -16,6 +22,7 @@ use proxy::tracked_body::TrackedBody;
 
 use super::handler::{Handler, HandlerBody, error_response};
 use crate::memory::{ClientAccount, ClientMemory};
+use crate::readiness::pod_identity::Destination;
 
 /// What a request holds until the end of its response.
 type RequestMemory = (ActiveRequest<MemoryPermit>, Option<MemoryPermit>);
@@ -23,6 +30,7 @@ type RequestMemory = (ActiveRequest<MemoryPermit>, Option<MemoryPermit>);
 /// An open connection.
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
+    memory: Arc<ClientMemory>,
     account: Arc<ClientAccount>,
     place: ConnectionPlace<MemoryPermit>,
 }
@@ -30,6 +38,8 @@ pub(crate) struct ClientConnection {
 /// Serves the requests of a connection with the handler of its worker.
 pub(crate) struct ConnectionRequests {
     handler: Arc<Handler>,
+    memory: Arc<ClientMemory>,
+    /// The account of the address that connected.
     account: Arc<ClientAccount>,
     activity: ConnectionActivity<MemoryPermit>,
 }
@@ -38,15 +48,20 @@ pub(crate) struct ConnectionRequests {
 
 impl ClientConnection {
     /// Takes the memory of a connection with these `addresses`; `None` if it must be closed.
-    pub(crate) fn admit(memory: &ClientMemory, addresses: &ConnectionAddresses) -> Option<Self> {
+    pub(crate) fn admit(memory: &Arc<ClientMemory>, addresses: &ConnectionAddresses) -> Option<Self> {
         let account = Arc::new(memory.of_client(addresses.peer_ip()));
         let place = account.admit(CONNECTION_BYTES)?;
-        Some(Self { account, place })
+        Some(Self { memory: memory.clone(), account, place })
     }
 
     /// Its requests, for `handler`.
     pub(crate) fn requests(&self, handler: Arc<Handler>) -> ConnectionRequests {
-        ConnectionRequests { handler, account: self.account.clone(), activity: self.place.activity() }
+        ConnectionRequests {
+            handler,
+            memory: self.memory.clone(),
+            account: self.account.clone(),
+            activity: self.place.activity(),
+        }
     }
 }
 
@@ -70,18 +85,41 @@ impl ConnectionRequests {
         request: Request<IncomingBody>,
         addresses: &Arc<ConnectionAddresses>,
     ) -> impl Future<Output = Response<TrackedBody<HandlerBody, RequestMemory>>> + Send + use<> {
-        let (handler, account, addresses) = (self.handler.clone(), self.account.clone(), addresses.clone());
+        let (handler, addresses) = (self.handler.clone(), addresses.clone());
+        let destination = handler.identity.destination(request.headers());
         let active = self.activity.begin_request();
-        let memory = account.take_request(request_bytes(request.version(), false));
+        let account = self.client_account(destination, request.headers());
+        let memory = self.take_request(&account, request.version());
         let request = Box::new(request.map(RequestBody::from));
         async move {
             // The connection is about to close; the client sends its request on another one.
             let Some(active) = active else { return pending().await };
             let (response, permit) = match memory {
-                Ok(permit) => (handler.handle(request, &addresses, &account).await, permit),
+                Ok(permit) => (handler.handle(request, destination, &addresses, &account).await, permit),
                 Err(exceeded) => (error_response(exceeded.into()), None),
             };
             response.map(|body| TrackedBody::new(body, (active, permit)))
         }
+    }
+
+    /// The account of the client that an activator names, or of the address that connected.
+    fn client_account(&self, destination: Destination, headers: &HeaderMap) -> Arc<ClientAccount> {
+        let forwarded = (destination == Destination::Proxied).then(|| gateway::forwarded_client(headers));
+        match forwarded.flatten() {
+            Some(client) => Arc::new(self.memory.of_client(client)),
+            None => self.account.clone(),
+        }
+    }
+
+    /// Takes a request's memory from the client's `account`: that of its stream, or its connection.
+    fn take_request(
+        &self,
+        account: &ClientAccount,
+        version: Version,
+    ) -> Result<Option<MemoryPermit>, BudgetExceeded> {
+        if version != Version::HTTP_2 {
+            account.take_over(&self.activity, CONNECTION_BYTES)?;
+        }
+        account.take_request(request_bytes(version, false))
     }
 }

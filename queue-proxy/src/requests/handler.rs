@@ -55,19 +55,19 @@ pub(crate) struct Handler {
 // === impl Handler ===
 
 impl Handler {
-    /// Serves one request.
+    /// Serves one request for `destination`, with `memory` of its client.
     ///
     /// hyper moves this future into its connection, and each connection has memory for one. To keep
     /// it small, the request and the rare branches are boxed.
     pub(crate) async fn handle(
         &self,
         request: Box<Request<RequestBody>>,
+        destination: Destination,
         addresses: &ConnectionAddresses,
         memory: &ClientAccount,
     ) -> HandlerResponse {
         let version = request.version();
         let malformed = gateway::check_request(&request).err();
-        let destination = self.identity.destination(request.headers());
         let mut response = if let Some(malformed) = malformed {
             error_response(malformed.into())
         } else if destination == Destination::OtherPod {

@@ -138,6 +138,25 @@ async fn full_budget_closes_no_connection_of_another_tenant() {
     assert_eq!((closed(&of_first[..10]), closed(&of_first), closed(&of_second)), (0, 1, 0));
 }
 
+#[test]
+fn connection_that_is_taken_over_is_paid_by_its_new_account() {
+    let budget = MemoryBudget::new(400);
+    let (first, second) = (budget.join("first"), budget.join("second"));
+    let place = first.admit(10).unwrap();
+    let activity = place.activity();
+    let _request = activity.begin_request();
+    for _ in 0..2 {
+        second.take_over(&activity, 10).unwrap();
+        let own = [&first, &second].map(|account| account.own.load(Ordering::Relaxed));
+        assert_eq!(own, [0, 10]);
+    }
+    let _flood = flood(&first, 1);
+    assert!(first.take_over(&activity, 10).is_err());
+    assert_eq!(second.own.load(Ordering::Relaxed), 10, "it stays where it was");
+    drop(place);
+    assert_eq!(second.own.load(Ordering::Relaxed), 0);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Join(u8),

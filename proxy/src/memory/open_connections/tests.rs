@@ -17,7 +17,7 @@ async fn add(to: &Arc<OpenConnections<Permit>>) -> ConnectionPlace<Permit> {
 }
 
 fn closed(places: &[ConnectionPlace<Permit>]) -> Vec<usize> {
-    (0..places.len()).filter(|&at| places[at].connection.is_closed()).collect()
+    (0..places.len()).filter(|&at| places[at].is_closed()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn ended_connection_leaves_the_order_wherever_it_is() {
     let (used, unused) = (add(&connections).await, add(&connections).await);
     let request = used.activity().begin_request();
     assert!(connections.longest_idle().is_some(), "a search moves the used connection");
-    let permit = used.connection.permits.lock().of_connection.clone().unwrap();
+    let permit = used.0.place.lock().of_connection.clone().unwrap();
     drop((used, request, unused));
     assert!(connections.order.lock().by_position.is_empty());
     assert_eq!(Arc::strong_count(&permit), 1);
@@ -86,5 +86,50 @@ async fn search_is_bounded_and_continues_where_it_ended() {
     let idle = add(&connections).await;
     assert!(!connections.close_longest_idle());
     assert!(connections.close_longest_idle());
-    assert!(idle.connection.is_closed());
+    assert!(idle.is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn moved_connection_is_closed_for_its_new_list_alone() {
+    let (from, to) = (connections(), connections());
+    let permits = [Arc::new(()), Arc::new(())];
+    let place = from.add(permits[0].clone());
+    let activity = place.activity();
+    let request = activity.begin_request();
+    activity.move_to(&to, permits[1].clone());
+    assert_eq!(permits.each_ref().map(Arc::strong_count), [1, 2]);
+    assert!(activity.holds(|permit| Arc::ptr_eq(permit, &permits[1])));
+    drop(request);
+    advance(Duration::from_millis(LAST_BYTES)).await;
+    assert!(!from.close_longest_idle());
+    assert!(to.close_longest_idle());
+    assert!(place.is_closed());
+    assert_eq!(Arc::strong_count(&permits[1]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn moved_connections_do_not_replace_each_other() {
+    let (first, second, to) = (connections(), connections(), connections());
+    let places = [first.add(Arc::new(())), second.add(Arc::new(()))];
+    for place in &places {
+        let _request = place.activity().begin_request();
+        place.activity().move_to(&to, Arc::new(()));
+    }
+    assert_eq!(to.order.lock().by_position.len(), 2, "both had the number 0 in their lists");
+    drop(places);
+    assert!(to.order.lock().by_position.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ended_connection_does_not_move() {
+    let (from, to) = (connections(), connections());
+    let place = from.add(Arc::new(()));
+    let activity = place.activity();
+    let _request = activity.begin_request();
+    drop(place);
+    let permit = Arc::new(());
+    activity.move_to(&to, permit.clone());
+    assert!(!activity.holds(|_| true));
+    assert_eq!(Arc::strong_count(&permit), 1);
+    assert!(to.order.lock().by_position.is_empty());
 }
