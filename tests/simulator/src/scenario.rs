@@ -52,6 +52,8 @@ pub struct Scenario {
     pub measure: MetricName,
     /// Target value per pod.
     pub target: f64,
+    /// Whether the user named it. Otherwise a learned one is between 1 and the limit of a pod.
+    pub target_given: bool,
     /// The writer of sizes above zero.
     pub scaler: Scaler,
     /// The HPA's sync period.
@@ -123,6 +125,7 @@ impl Default for Scenario {
             lending: true,
             measure: MetricName::Concurrency,
             target: 70.0,
+            target_given: true,
             scaler: Scaler::Hpa(HpaMetric::Average),
             hpa_sync_period: Duration::from_secs(15),
             hpa_behavior: None,
@@ -144,7 +147,7 @@ impl Scenario {
     /// The settings of learning; `None` if it is off.
     pub(crate) fn learning_spec(&self) -> Option<LearningSpec> {
         let target = MetricTarget::of(self.target, self.measure, self.container_concurrency, &self.settings);
-        let spec = LearningSpec::new(&self.settings, target, self.container_concurrency, true);
+        let spec = LearningSpec::new(&self.settings, target, self.container_concurrency, self.target_given);
         let objective = self.miss_budget.map(MissBudget);
         let spec = LearningSpec { objective, threshold: self.objective, ..spec };
         (self.learn != LearnTarget::Off).then_some(spec)

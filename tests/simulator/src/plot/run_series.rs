@@ -31,7 +31,7 @@ pub(super) struct RunSeries {
 impl RunSeries {
     /// Runs a scenario.
     pub(super) fn of(file: &ScenarioFile) -> Result<Self, ScenarioRunError> {
-        let mut simulation = Simulation::new(file.scenario(file.target)?);
+        let mut simulation = Simulation::new(file.scenario()?);
         let share = file.objective.map_or(P95, |objective| objective.share);
         let (mut latencies, mut before) = (Vec::new(), simulation.report().latencies);
         let mut end = PERIOD;
@@ -45,7 +45,7 @@ impl RunSeries {
         simulation.run_until(file.duration.0)?;
         let report = simulation.report();
         let learned = report.targets.iter().map(|(at, target, _)| (at.as_secs_f64(), *target));
-        let user_target = (file.learn != LearnTarget::Apply).then_some((0.0, file.target));
+        let user_target = (file.learn != LearnTarget::Apply).then_some((0.0, file.first_target()));
         let learned = learned.filter(|_| user_target.is_none());
         let pods = report.timeline.iter().map(|sample| (sample.at.as_secs_f64(), f64::from(sample.ready)));
         Ok(Self {

@@ -60,23 +60,23 @@ impl ScenarioFile {
     /// # Errors
     /// See [`ScenarioRunError`].
     pub fn run(&self) -> Result<Outcome, ScenarioRunError> {
-        self.run_after(self.target, Duration::ZERO)
+        self.run_after(Duration::ZERO)
     }
 
-    /// Runs the scenario with `target` as the user's. Requests and pod-seconds before `warm_up` do
-    /// not count; kills and changes do.
+    /// Runs the scenario. Requests and pod-seconds before `warm_up` do not count; kills and changes
+    /// do.
     ///
     /// # Errors
     /// See [`ScenarioRunError`].
-    pub fn run_after(&self, target: f64, warm_up: Duration) -> Result<Outcome, ScenarioRunError> {
-        let mut simulation = Simulation::new(self.scenario(target)?);
+    pub fn run_after(&self, warm_up: Duration) -> Result<Outcome, ScenarioRunError> {
+        let mut simulation = Simulation::new(self.scenario()?);
         simulation.run_until(warm_up.min(self.duration.0))?;
         let before = simulation.report();
         simulation.run_until(self.duration.0)?;
-        Ok(self.outcome(target, &before, &simulation.report()))
+        Ok(self.outcome(&before, &simulation.report()))
     }
 
-    fn outcome(&self, target: f64, before: &Report, report: &Report) -> Outcome {
+    fn outcome(&self, before: &Report, report: &Report) -> Outcome {
         let latencies = report.latencies.since(&before.latencies);
         let errors = report.errors() - before.errors();
         Outcome {
@@ -89,7 +89,7 @@ impl ScenarioFile {
             objective_kept: self.objective.is_none_or(|Objective { latency, share }| {
                 latencies.quantile_with_failed(share, errors).is_some_and(|at_share| at_share <= latency)
             }),
-            targets: targets(target, report),
+            targets: targets(self.first_target(), report),
             changes: report.target_changes,
             reverts: report.target_reverts,
             oom_kills: report.oom_kills,

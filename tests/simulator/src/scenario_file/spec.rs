@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use autoscaler::settings::{LearnTarget, Settings};
+use autoscaler::contract::metric_name::MetricName;
+use autoscaler::scaling::metric_target::MetricTarget;
+use autoscaler::settings::LearnTarget;
 use serde::Deserialize;
 use serde_yaml_ng::{Mapping, Value};
 
 use super::app_spec::{AppSpec, merge};
 use super::units::{DurationText, Objective};
 use crate::load::{Load, Profile};
-use crate::scenario::{AppChange, Scenario};
+use crate::scenario::{AppChange, HpaMetric, Scaler, Scenario, settings};
 
 /// Longest run.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
@@ -43,8 +45,8 @@ pub struct ScenarioFile {
     /// `maxReplicas`.
     #[serde(default = "two_hundred")]
     pub max_pods: u32,
-    /// The user's `averageValue`.
-    pub target: f64,
+    /// The user's `averageValue`. Without one the HPA scales on `desired-replicas`.
+    pub target: Option<f64>,
     /// Latency objective.
     pub objective: Option<Objective>,
     /// Whether a target is learned.
@@ -105,12 +107,24 @@ impl ScenarioFile {
         Ok(file)
     }
 
-    /// The scenario with this target.
+    /// The user's target; without one, the one that learning starts from: the share of the container
+    /// concurrency, or the cluster's default.
+    pub fn first_target(&self) -> f64 {
+        let start = || {
+            let settings = settings(|_| ());
+            MetricTarget::resolve(MetricName::Concurrency, self.container_concurrency, &settings).target
+        };
+        self.target.unwrap_or_else(start)
+    }
+
+    /// The scenario.
     ///
     /// # Errors
     /// If a merged app is invalid.
-    pub fn scenario(&self, target: f64) -> Result<Scenario, ScenarioFileError> {
+    pub fn scenario(&self) -> Result<Scenario, ScenarioFileError> {
         let (app, changes) = self.apps()?;
+        let target = self.first_target();
+        let metric = if self.target.is_some() { HpaMetric::Average } else { HpaMetric::Desired };
         let initial = self.load.first().map_or(0.0, |point| point.rps) * app.mean_seconds() / target;
         Ok(Scenario {
             seed: self.seed,
@@ -127,7 +141,8 @@ impl ScenarioFile {
             initial_replicas: (initial.ceil() as u32).clamp(1, self.max_pods),
             max_replicas: self.max_pods,
             target,
-            settings: crate::scenario::settings(|_: &mut Settings| ()),
+            target_given: self.target.is_some(),
+            scaler: Scaler::Hpa(metric),
             ..Scenario::default()
         })
     }
@@ -141,7 +156,9 @@ impl ScenarioFile {
             _ if !self.load.iter().all(|point| (0.0..=MAX_RPS).contains(&point.rps)) => {
                 value("load", "rps must be from 0 to 100000")
             }
-            _ if !(0.001..=1e6).contains(&self.target) => value("target", "must be from 0.001 to 1000000"),
+            _ if self.target.is_some_and(|target| !(0.001..=1e6).contains(&target)) => {
+                value("target", "must be from 0.001 to 1000000")
+            }
             _ if self.max_pods == 0 => value("maxPods", "must be at least 1"),
             _ if !self.changes.is_sorted_by_key(|change| change.at.0) => {
                 value("changes", "must be in order of time")

@@ -41,7 +41,7 @@ fn run_targets(
     let targets = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
     targets
         .take_while(|target| *target <= LAST_TARGET)
-        .map(|target| file.run_after(f64::from(target), warm_up))
+        .map(|target| ScenarioFile { target: Some(f64::from(target)), ..file.clone() }.run_after(warm_up))
         .collect()
 }
 

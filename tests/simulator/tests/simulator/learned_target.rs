@@ -15,6 +15,7 @@ use std::time::Duration;
 use autoscaler::settings::LearnTarget;
 use simulator::scenario_file::{Outcome, ScenarioFile};
 
+use self::UserTarget::{Factor, NoneWithLimit};
 use crate::seconds;
 
 const TEN_MINUTES: Duration = seconds(600);
@@ -34,24 +35,47 @@ fn file(text: &str, seed: u64) -> ScenarioFile {
     ScenarioFile { seed, ..ScenarioFile::parse(text).unwrap() }
 }
 
-/// The run with the user's target at this factor of the optimum, and the static optimum.
-fn beside_optimum(text: &str, factor: f64, seed: u64, warm_up: Duration) -> (Outcome, Outcome) {
-    let file = file(text, seed);
-    let optimum = ScenarioFile { learn: LearnTarget::Off, ..file.clone() };
-    (file.run_after(factor * file.target, warm_up).unwrap(), optimum.run_after(file.target, warm_up).unwrap())
+/// The user's target.
+#[derive(Clone, Copy, Debug)]
+enum UserTarget {
+    /// This factor of the optimum.
+    Factor(f64),
+    /// None, with this container concurrency: an HPA on `desired-replicas`.
+    NoneWithLimit(u32),
+}
+
+impl UserTarget {
+    /// The file, which has the optimum as its target, with this target instead.
+    fn of(self, file: &ScenarioFile) -> ScenarioFile {
+        match self {
+            Factor(factor) => {
+                ScenarioFile { target: file.target.map(|optimum| factor * optimum), ..file.clone() }
+            }
+            NoneWithLimit(container_concurrency) => {
+                ScenarioFile { target: None, container_concurrency, ..file.clone() }
+            }
+        }
+    }
+}
+
+/// The run with the user's target, and the one with the static optimum.
+fn beside_optimum(text: &str, user: UserTarget, seed: u64, warm_up: Duration) -> (Outcome, Outcome) {
+    let learned = user.of(&file(text, seed));
+    let optimum = ScenarioFile { learn: LearnTarget::Off, ..file(text, seed) };
+    (learned.run_after(warm_up).unwrap(), optimum.run_after(warm_up).unwrap())
 }
 
 /// Why a run did not converge, if it did not.
-fn convergence_fault(text: &str, factor: f64, seed: u64, warm_up: Duration) -> Option<String> {
-    let (learned, optimum) = beside_optimum(text, factor, seed, warm_up);
+fn convergence_fault(text: &str, user: UserTarget, seed: u64, warm_up: Duration) -> Option<String> {
+    let (learned, optimum) = beside_optimum(text, user, seed, warm_up);
     let cost = learned.pod_seconds as f64 / optimum.pod_seconds as f64;
     let converged = cost <= COST && learned.objective_kept;
-    (!converged).then(|| format!("x{factor}, seed {seed}: {cost:.2} of the pod-seconds\n{learned:?}"))
+    (!converged).then(|| format!("{user:?}, seed {seed}: {cost:.2} of the pod-seconds\n{learned:?}"))
 }
 
 /// Why the target moved under a slow dependency, or cost pods, if so.
 fn dependency_fault(seed: u64) -> Option<String> {
-    let (learned, still) = beside_optimum(DEPENDENCY, 1.0, seed, seconds(1800));
+    let (learned, still) = beside_optimum(DEPENDENCY, Factor(1.0), seed, seconds(1800));
     let before = target_at(&learned, 1800);
     let moved = targets_between(&learned, 1800, 2400).any(|target| (target / before - 1.0).abs() > 0.05);
     let faulty = moved || learned.pod_seconds as f64 > 1.02 * still.pod_seconds as f64;
@@ -62,7 +86,7 @@ fn dependency_fault(seed: u64) -> Option<String> {
 
 /// Why a changing mix moved the target too often, or cost misses, if so.
 fn mixes_fault(seed: u64) -> Option<String> {
-    let (learned, still) = beside_optimum(MIXES, 1.0, seed, Duration::ZERO);
+    let (learned, still) = beside_optimum(MIXES, Factor(1.0), seed, Duration::ZERO);
     let times = change_times(&learned);
     let often = times.iter().zip(times.iter().skip(1)).any(|(one, next)| next - one < 600);
     let faulty = often || (still.objective_kept && !learned.objective_kept);
@@ -71,36 +95,33 @@ fn mixes_fault(seed: u64) -> Option<String> {
 
 /// Why a target at the optimum left it, if it did.
 fn diurnal_fault(seed: u64) -> Option<String> {
-    let (learned, still) = beside_optimum(DIURNAL, 1.0, seed, Duration::ZERO);
-    let optimum = file(DIURNAL, seed).target;
+    let (learned, still) = beside_optimum(DIURNAL, Factor(1.0), seed, Duration::ZERO);
+    let optimum = file(DIURNAL, seed).first_target();
     let moved = targets_between(&learned, 0, 7200).any(|target| (target / optimum - 1.0).abs() > 0.1);
     let faulty = moved || learned.pod_seconds as f64 > 1.02 * still.pod_seconds as f64;
     faulty.then(|| format!("seed {seed}: {} pod-seconds without learning\n{learned:?}", still.pod_seconds))
 }
 
 fn release_fault(seed: u64) -> Option<String> {
-    convergence_fault(RELEASE, 1.0, seed, seconds(2400))
+    convergence_fault(RELEASE, Factor(1.0), seed, seconds(2400))
 }
 
-fn memory_fault(factor: f64, seed: u64) -> Option<String> {
-    let (learned, _) = beside_optimum(MEMORY, factor, seed, TEN_MINUTES);
+fn memory_fault(user: UserTarget, seed: u64) -> Option<String> {
+    let (learned, _) = beside_optimum(MEMORY, user, seed, TEN_MINUTES);
     let kills = (learned.oom_kills > 1)
-        .then(|| format!("x{factor}, seed {seed}: {} kills\n{learned:?}", learned.oom_kills));
-    kills.or_else(|| convergence_fault(MEMORY, factor, seed, TEN_MINUTES))
+        .then(|| format!("{user:?}, seed {seed}: {} kills\n{learned:?}", learned.oom_kills));
+    kills.or_else(|| convergence_fault(MEMORY, user, seed, TEN_MINUTES))
 }
 
 /// Kills that a learner can prevent. A user's target above the limit kills pods before there is any
 /// evidence, and those that start alone get all requests that were held in the meantime.
 fn later_kills_fault(seed: u64) -> Option<String> {
-    let kills = |text: &str| {
-        let file = file(text, seed);
-        file.run_after(4.0 * file.target, TEN_MINUTES).unwrap().oom_kills
-    };
+    let kills = |text: &str| Factor(4.0).of(&file(text, seed)).run_after(TEN_MINUTES).unwrap().oom_kills;
     // A shorter run is the start of a longer one.
     let first = kills(&MEMORY.replace("duration: 40m", "duration: 1m"));
     let later = kills(MEMORY) - first;
     let fault = (later > 1).then(|| format!("seed {seed}: {first} kills in the first minute, {later} later"));
-    fault.or_else(|| convergence_fault(MEMORY, 4.0, seed, TEN_MINUTES))
+    fault.or_else(|| convergence_fault(MEMORY, Factor(4.0), seed, TEN_MINUTES))
 }
 
 fn targets_between(outcome: &Outcome, from: u64, until: u64) -> impl Iterator<Item = f64> {
@@ -120,20 +141,35 @@ fn change_times(outcome: &Outcome) -> Vec<u64> {
 /// One row of the acceptance table: `None` is a pass.
 type Row = (&'static str, fn(u64) -> Option<String>);
 
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 22] = [
     ("eight servers, tight objective, x1/4", |seed| {
-        convergence_fault(EIGHT_SERVERS, 0.25, seed, TEN_MINUTES)
+        convergence_fault(EIGHT_SERVERS, Factor(0.25), seed, TEN_MINUTES)
     }),
-    ("eight servers, tight objective, x4", |seed| convergence_fault(EIGHT_SERVERS, 4.0, seed, TEN_MINUTES)),
-    ("eight servers, cv 1, x1/4", |seed| convergence_fault(CV_1, 0.25, seed, TEN_MINUTES)),
-    ("eight servers, cv 1, x4", |seed| convergence_fault(CV_1, 4.0, seed, TEN_MINUTES)),
-    ("eight servers, cv 4, x1/4", |seed| convergence_fault(CV_4, 0.25, seed, TEN_MINUTES)),
-    ("eight servers, cv 4, x4", |seed| convergence_fault(CV_4, 4.0, seed, TEN_MINUTES)),
-    ("one core, x1/4", |seed| convergence_fault(ONE_CORE, 0.25, seed, TEN_MINUTES)),
-    ("one core, x4", |seed| convergence_fault(ONE_CORE, 4.0, seed, TEN_MINUTES)),
-    ("memory limit, x1/4", |seed| memory_fault(0.25, seed)),
-    ("memory limit, x4", |seed| memory_fault(4.0, seed)),
+    ("eight servers, tight objective, x4", |seed| {
+        convergence_fault(EIGHT_SERVERS, Factor(4.0), seed, TEN_MINUTES)
+    }),
+    ("eight servers, cv 1, x1/4", |seed| convergence_fault(CV_1, Factor(0.25), seed, TEN_MINUTES)),
+    ("eight servers, cv 1, x4", |seed| convergence_fault(CV_1, Factor(4.0), seed, TEN_MINUTES)),
+    ("eight servers, cv 4, x1/4", |seed| convergence_fault(CV_4, Factor(0.25), seed, TEN_MINUTES)),
+    ("eight servers, cv 4, x4", |seed| convergence_fault(CV_4, Factor(4.0), seed, TEN_MINUTES)),
+    ("one core, x1/4", |seed| convergence_fault(ONE_CORE, Factor(0.25), seed, TEN_MINUTES)),
+    ("one core, x4", |seed| convergence_fault(ONE_CORE, Factor(4.0), seed, TEN_MINUTES)),
+    ("memory limit, x1/4", |seed| memory_fault(Factor(0.25), seed)),
+    ("memory limit, x4", |seed| memory_fault(Factor(4.0), seed)),
     ("memory limit, x4, kills after the first minute", later_kills_fault),
+    ("no target, eight servers, tight objective", |seed| {
+        convergence_fault(EIGHT_SERVERS, NoneWithLimit(0), seed, TEN_MINUTES)
+    }),
+    ("no target, eight servers, cv 1", |seed| convergence_fault(CV_1, NoneWithLimit(0), seed, TEN_MINUTES)),
+    ("no target, eight servers, cv 4", |seed| convergence_fault(CV_4, NoneWithLimit(0), seed, TEN_MINUTES)),
+    ("no target, one core", |seed| convergence_fault(ONE_CORE, NoneWithLimit(0), seed, TEN_MINUTES)),
+    ("no target, eight servers, cv 1, limit 20", |seed| {
+        convergence_fault(CV_1, NoneWithLimit(20), seed, TEN_MINUTES)
+    }),
+    ("no target, one core, limit 30", |seed| {
+        convergence_fault(ONE_CORE, NoneWithLimit(30), seed, TEN_MINUTES)
+    }),
+    ("no target, memory limit, limit 10", |seed| memory_fault(NoneWithLimit(10), seed)),
     ("slow dependency", dependency_fault),
     ("two mixes", mixes_fault),
     ("diurnal load at the optimum", diurnal_fault),
@@ -142,22 +178,27 @@ const ROWS: [Row; 15] = [
 
 #[test]
 fn low_target_reaches_the_optimum_of_a_queue() {
-    assert_eq!(convergence_fault(CV_1, 0.25, 1, TEN_MINUTES), None);
+    assert_eq!(convergence_fault(CV_1, Factor(0.25), 1, TEN_MINUTES), None);
 }
 
 #[test]
 fn high_target_reaches_the_optimum_of_a_queue() {
-    assert_eq!(convergence_fault(CV_1, 4.0, 1, TEN_MINUTES), None);
+    assert_eq!(convergence_fault(CV_1, Factor(4.0), 1, TEN_MINUTES), None);
+}
+
+#[test]
+fn no_target_reaches_the_optimum_of_a_queue_from_the_default() {
+    assert_eq!(convergence_fault(CV_1, NoneWithLimit(0), 1, TEN_MINUTES), None);
 }
 
 #[test]
 fn low_target_reaches_the_optimum_of_a_core() {
-    assert_eq!(convergence_fault(ONE_CORE, 0.25, 1, TEN_MINUTES), None);
+    assert_eq!(convergence_fault(ONE_CORE, Factor(0.25), 1, TEN_MINUTES), None);
 }
 
 #[test]
 fn low_target_is_raised_when_the_service_time_uses_the_budget() {
-    assert_eq!(convergence_fault(EIGHT_SERVERS, 0.25, 1, TEN_MINUTES), None);
+    assert_eq!(convergence_fault(EIGHT_SERVERS, Factor(0.25), 1, TEN_MINUTES), None);
 }
 
 #[test]
@@ -172,7 +213,7 @@ fn release_with_slower_requests_reaches_the_optimum_again() {
 
 #[test]
 fn memory_of_the_pods_limits_the_target_without_a_kill() {
-    assert_eq!(memory_fault(0.25, 1), None);
+    assert_eq!(memory_fault(Factor(0.25), 1), None);
 }
 
 #[test]
@@ -182,9 +223,9 @@ fn kills_of_a_target_above_the_memory_limit_end_in_the_first_minute() {
 
 #[test]
 fn recommended_target_changes_no_size() {
-    let file = ScenarioFile { learn: LearnTarget::Recommend, ..file(CV_1, 1) };
-    let recommended = file.run_after(2.0, Duration::ZERO).unwrap();
-    let off = ScenarioFile { learn: LearnTarget::Off, ..file }.run_after(2.0, Duration::ZERO).unwrap();
+    let file = ScenarioFile { learn: LearnTarget::Recommend, target: Some(2.0), ..file(CV_1, 1) };
+    let recommended = file.run().unwrap();
+    let off = ScenarioFile { learn: LearnTarget::Off, ..file }.run().unwrap();
     assert_eq!(
         (recommended.pod_seconds, recommended.misses, recommended.requests),
         (off.pod_seconds, off.misses, off.requests)

@@ -54,11 +54,21 @@ fn value_out_of_range_is_an_error_with_its_field() {
 }
 
 #[test]
+fn learning_without_a_target_starts_from_the_share_of_the_limit_or_the_default() {
+    let first = |more: &str| {
+        let text = text(QUEUE, 10, 8, more).replace("target: 8\n", "").replace("learn: Off", "learn: Apply");
+        parse(&text).unwrap().run().unwrap().targets[0].1
+    };
+    assert_eq!(first(""), 70.0);
+    assert_eq!(first("containerConcurrency: 20"), 14.0);
+}
+
+#[test]
 fn shorter_run_is_the_start_of_a_longer_one() {
     let file = parse(&text(QUEUE, 100, 8, "objective: 400ms@p95")).unwrap();
     let whole = file.run().unwrap();
     assert_eq!(whole, file.run().unwrap());
-    let rest = file.run_after(8.0, seconds(200)).unwrap();
+    let rest = file.run_after(seconds(200)).unwrap();
     let start =
         ScenarioFile::parse(&text(QUEUE, 100, 8, "objective: 400ms@p95").replace("10m", "200s")).unwrap();
     let start = start.run().unwrap();
