@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use autoscaler::api::{PodAutoscaler, ServerlessService, SksMode};
+use autoscaler::contract::METRIC_CONCURRENCY;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
@@ -37,6 +38,8 @@ pub enum Sidecar {
 pub struct Workload {
     /// Name of all three objects.
     pub name: String,
+    /// The HPA's external metric.
+    pub metric: &'static str,
     /// The HPA's `averageValue`.
     pub target: String,
     /// The HPA's lower bound.
@@ -70,6 +73,7 @@ impl Workload {
         let annotations = [("scale-to-zero", "true"), ("window", "6s")];
         Self {
             name: name.to_owned(),
+            metric: METRIC_CONCURRENCY,
             target: "10".to_owned(),
             min_replicas: 1,
             max_replicas: 10,
@@ -237,7 +241,7 @@ impl Workload {
                 "metrics": [{
                     "type": "External",
                     "external": {
-                        "metric": {"name": "concurrency", "selector": {"matchLabels": {"service": self.name}}},
+                        "metric": {"name": self.metric, "selector": {"matchLabels": {"service": self.name}}},
                         "target": {"type": "AverageValue", "averageValue": self.target},
                     },
                 }],

@@ -20,7 +20,8 @@ pub(crate) struct Args {
 /// How long each scenario is. The bounds hold for the defaults.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Lengths {
-    /// Whether pods have a sidecar. Without one only cycles, restarts, crowd, burst and wakes run
+    /// Whether pods have a sidecar. Without one only cycles, restarts, crowd, burst, wakes and learning
+    /// run
     #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub(crate) sidecar: bool,
     /// Cycles from zero to one replica and back
@@ -126,6 +127,9 @@ impl Lengths {
 
 impl Scenario {
     fn runs_without_sidecar(self) -> bool {
-        matches!(self, Self::Cycles | Self::Restarts | Self::Crowd | Self::Burst | Self::Wakes)
+        matches!(
+            self,
+            Self::Cycles | Self::Restarts | Self::Crowd | Self::Burst | Self::Wakes | Self::Learning
+        )
     }
 }

@@ -17,6 +17,7 @@ use system_tests::workloads::learning::{learning, number};
 use system_tests::workloads::workload::{Workload, replicas};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::args::Lengths;
 use crate::report::Report;
 use crate::size_changes::{SizeChanges, UNEXPECTED_WRITERS};
 
@@ -38,13 +39,12 @@ const END_MS: f64 = 120_000.0;
 const UP: Duration = Duration::from_secs(60);
 const PROGRESS: Duration = Duration::from_secs(60);
 
-pub(crate) async fn run(client: &Client, lengths: &crate::args::Lengths, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(client: &Client, lengths: &Lengths, report: &mut Report) -> Result<()> {
     let namespace = TestNamespace::create(client.clone(), "rouse-soak-learning").await?;
-    let length = Duration::from_secs(60 * lengths.learning_minutes);
     let workloads = [LearnTarget::Apply, LearnTarget::Recommend].into_iter().flat_map(|mode| {
         [SERVERS / 4, SERVERS * 4].map(|user_target| LearningWorkload { mode, user_target })
     });
-    let runs = workloads.map(|workload| LearningRun::of(&namespace, workload, length));
+    let runs = workloads.map(|workload| LearningRun::of(&namespace, workload, lengths));
     for run in try_join_all(runs).await? {
         run.add_to(report);
     }
@@ -75,9 +75,9 @@ impl LearningWorkload {
         format!("{:?}-{}", self.mode, self.user_target).to_lowercase()
     }
 
-    fn objects(self) -> Workload {
+    fn objects(self, lengths: &Lengths) -> Workload {
         let (target, servers) = (self.user_target.to_string(), Some(SERVERS));
-        Workload { target, servers, max_replicas: 30, ..Workload::new(&self.name()) }
+        Workload { target, servers, max_replicas: 30, ..lengths.workload(&self.name()) }
             .annotated("window", "60s")
             .annotated("scale-to-zero", "false")
             .annotated("learn-target", &format!("{:?}", self.mode))
@@ -100,12 +100,13 @@ impl fmt::Display for LearningWorkload {
 
 impl LearningRun {
     /// Applies the workload and sends its load.
-    async fn of(namespace: &TestNamespace, workload: LearningWorkload, length: Duration) -> Result<Self> {
-        let (objects, name) = (workload.objects(), workload.name());
+    async fn of(namespace: &TestNamespace, workload: LearningWorkload, lengths: &Lengths) -> Result<Self> {
+        let (objects, name) = (workload.objects(lengths), workload.name());
         let mut timeline = Timeline::follow(namespace, &name);
         objects.create(namespace).await?;
         let url = objects.url(namespace).await?;
         load::until_first_response(&url, namespace, UP).await?;
+        let length = Duration::from_secs(60 * lengths.learning_minutes);
         let load = Load::concurrency(&url, CLIENTS, WORK, length);
         let responses = tokio::select! {
             responses = load.run(namespace) => responses?,
