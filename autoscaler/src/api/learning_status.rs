@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::quantity::{format_milli, milli_from_f64, parse_milli};
 use crate::learning::{LearningReport, is_same_target};
+use crate::scaling::readable::CompactNumber;
 use crate::settings::LearnTarget;
 
 /// Largest checkpoint, in bytes. A larger one is left out.
@@ -86,6 +87,7 @@ fn quantity(target: f64) -> Option<String> {
 /// The evidence with the pods that it saves or adds.
 fn message(report: &LearningReport) -> String {
     let LearningReport { evidence, pods_with_user_target: user, pods_with_target: learned, .. } = report;
+    let user_target = CompactNumber(report.user_target);
     let difference = i64::from(*learned) - i64::from(*user);
     let pods = if difference.abs() == 1 { "pod" } else { "pods" };
     let change = match difference {
@@ -94,7 +96,7 @@ fn message(report: &LearningReport) -> String {
         _ => format!("{} {pods} fewer", -difference),
     };
     format!(
-        "{evidence}; the present load needs {learned} with this target and {user} with the given one: {change}"
+        "{evidence}; the present load needs {learned} with this target and {user} with {user_target}: {change}"
     )
 }
 
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(
             status.message.unwrap(),
             "5000 requests at 7.90 a pod took 120 ms, 3.21 % missed the objective; the present load needs 20 with this \
-             target and 8 with the given one: 12 pods more"
+             target and 8 with 20: 12 pods more"
         );
         let fewer = LearningReport { pods_with_target: 7, ..report() };
         assert!(LearningStatus::new(&fewer, updated()).message.unwrap().ends_with(": 1 pod fewer"));

@@ -83,15 +83,29 @@ impl LearnedTargetReport {
         let (user, learned) = (CompactNumber(self.user_target), CompactNumber(report.target));
         let (pods, user_pods) = (report.pods_with_target, report.pods_with_user_target);
         match self.in_force {
+            Some(_) if !self.is_given() => format!(
+                "target {learned} is in force, {pods} pods; without a given target it began at {user}, which would be \
+                 {user_pods} pods"
+            ),
             Some(_) => format!(
                 "target {learned} is in force, {pods} pods; the value above is the load × {user} / {learned}, for \
                  an HPA with target {user}, which alone would be {user_pods} pods"
             ),
-            None if report.target == self.user_target => format!("target {learned}, as given"),
+            None if report.target == self.user_target && self.is_given() => {
+                format!("target {learned}, as given")
+            }
+            None if report.target == self.user_target => {
+                format!("target {learned}, from which learning begins without a given one")
+            }
             None => {
                 format!("target {user} is in force, {user_pods} pods; {learned} is recommended, {pods} pods")
             }
         }
+    }
+
+    /// Whether the user named a target.
+    fn is_given(&self) -> bool {
+        self.learning.spec.factor.is_some()
     }
 
     fn target_in_force(&self) -> f64 {

@@ -7,9 +7,12 @@ use crate::external_metrics::value::tests::{decide, values};
 
 /// The report on a workload with a load of 160, a target of 20, and this learned one.
 fn why(mode: LearnTarget, learned: f64) -> WhyReport {
-    let workload = Workload::learning("web", mode, 20.0);
-    let values = values(&workload, 160.0);
-    decide(&values, &workload, learned, 20, false);
+    why_of(&Workload::learning("web", mode, 20.0), learned)
+}
+
+fn why_of(workload: &Workload, learned: f64) -> WhyReport {
+    let values = values(workload, 160.0);
+    decide(&values, workload, learned, 20, false);
     let change = TargetChange { at: 1000, from: 20.0, to: learned, phase: Phase::Exploring };
     values.history.record_target_change(&workload.key, change);
     WhyReport::new(&values, "shop", "web").unwrap()
@@ -43,6 +46,17 @@ fn shows_the_recommended_target_beside_the_one_in_force() {
     assert!(text.contains("8 is recommended"), "{text}");
     assert_eq!(recommended.json()["learning"]["targetInForce"], 20.0);
     assert!(why(Apply, 20.0).text().contains("target 20, as given"));
+}
+
+#[test]
+fn names_no_given_target_where_there_is_none() {
+    let mut workload = Workload::learning("web", Apply, 70.0);
+    workload.learning.as_mut().unwrap().spec.factor = None;
+    let text = why_of(&workload, 8.0).text();
+    assert!(text.contains("without a given target it began at 70"), "{text}");
+    assert!(!text.contains("for an HPA with target"), "{text}");
+    let text = why_of(&workload, 70.0).text();
+    assert!(text.contains("target 70, from which learning begins"), "{text}");
 }
 
 #[test]

@@ -45,8 +45,7 @@ async fn recommendation_stays_in_the_status_without_an_adapter_until_learning_is
     assert_eq!(field(&scenario.cluster, "mode"), "Recommend");
     assert_eq!(field(&scenario.cluster, "phase"), "Settled");
     assert_eq!(field(&scenario.cluster, "confidence"), 50);
-    let message =
-        "900 requests; the present load needs 3 with this target and 4 with the given one: 1 pod fewer";
+    let message = "900 requests; the present load needs 3 with this target and 4 with 10: 1 pod fewer";
     assert_eq!(field(&scenario.cluster, "message"), message);
     assert!(field(&scenario.cluster, "checkpoint").as_str().unwrap().starts_with('{'));
 
