@@ -2,14 +2,16 @@
 //!
 //! A queue-proxy sends a [`Stat`] in response to HTTP `GET /stat` or to a query by [`datagram`]. An
 //! activator pushes an [`ActivatorReport`] of [`StatMessage`]s to each metrics-adapter and
-//! zero-scaler. Both count with [`RequestStats`]; the queue-proxy also counts the ends of requests,
-//! with [`EndedRequests`]. The metrics-adapter adds the stats to a [`collection`] per workload.
+//! zero-scaler. Both count with [`RequestStats`]. For a learned target they also count how requests end,
+//! with [`RequestProgress`] and [`EndedRequests`]: the queue-proxy of its app, the activator of pods
+//! without a sidecar. The metrics-adapter adds the stats to a [`collection`] per workload.
 
 mod app_stat;
 pub mod collection;
 pub mod datagram;
 mod ended_requests;
 mod plausible;
+mod request_progress;
 mod request_stats;
 mod sample_size;
 mod stat;
@@ -18,6 +20,7 @@ pub mod window;
 pub use app_stat::AppStat;
 pub use ended_requests::{EndedRequests, RequestEnd};
 pub(crate) use plausible::is_plausible;
+pub use request_progress::RequestProgress;
 pub use request_stats::{RequestStats, RequestStatsReport};
 pub use sample_size::{extrapolate, outliers, sample_size, widened_sample};
 pub use stat::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage};

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use autoscaler::stats::{AppStat, EndedRequests, RequestEnd, RequestStats};
+use autoscaler::stats::{AppStat, EndedRequests, RequestProgress, RequestStats};
 use http::StatusCode;
 use parking_lot::Mutex;
 use runtime::clock;
@@ -54,21 +54,7 @@ pub(super) struct PodPeriod {
 pub struct ObservedRequest {
     pod: Arc<Mutex<PodCounts>>,
     sent: Instant,
-    progress: Progress,
-}
-
-/// How far the request is, and so what its end means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    /// There is no response yet: it ends because the client left.
-    Sent,
-    /// The response is not complete: it ends because the client left.
-    Responding,
-    Complete,
-    /// The app failed.
-    Failed,
-    /// The app did not receive it, or the rest is no response.
-    Untimed,
+    progress: RequestProgress,
 }
 
 // === impl PodObserver ===
@@ -97,7 +83,7 @@ impl PodObserver {
             state.pods.entry(pod).or_insert_with(new).clone()
         };
         pod.lock().stats.request_in(sent.into_std(), false);
-        Some(Box::new(ObservedRequest { pod, sent, progress: Progress::Sent }))
+        Some(Box::new(ObservedRequest { pod, sent, progress: RequestProgress::Sent }))
     }
 
     /// Ends a period; returns its stats. Pods without a request are left out from then on.
@@ -141,36 +127,20 @@ impl PodCounts {
 impl ObservedRequest {
     /// The app sent the head of its response.
     pub fn respond(&mut self, status: StatusCode) {
-        self.progress = match status {
-            StatusCode::SWITCHING_PROTOCOLS => Progress::Untimed,
-            status if status.is_server_error() => Progress::Failed,
-            _ => Progress::Responding,
-        };
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            self.progress = RequestProgress::Untimed;
+        }
+        self.progress.respond(status.is_server_error());
     }
 
     /// The app completed its response, or `failed` to.
     pub fn complete(&mut self, failed: bool) {
-        if failed {
-            self.progress = Progress::Failed;
-        } else if self.progress == Progress::Responding {
-            self.progress = Progress::Complete;
-        }
+        self.progress.complete(failed);
     }
 
     /// There will be no response. `received` is whether the app received the request.
     pub fn fail(&mut self, received: bool) {
-        self.progress = if received { Progress::Failed } else { Progress::Untimed };
-    }
-
-    /// What it counts as; `None` if it has no end in the app.
-    fn end(&self, now: Instant) -> Option<RequestEnd> {
-        let time = now.saturating_duration_since(self.sent);
-        match self.progress {
-            Progress::Sent | Progress::Complete => Some(RequestEnd::Timed(time)),
-            Progress::Responding => Some(RequestEnd::Untimed),
-            Progress::Failed => Some(RequestEnd::Failed(time)),
-            Progress::Untimed => None,
-        }
+        self.progress = if received { RequestProgress::Failed } else { RequestProgress::Untimed };
     }
 }
 
@@ -179,7 +149,7 @@ impl Drop for ObservedRequest {
         let now = Instant::now();
         let mut counts = self.pod.lock();
         counts.stats.request_out(now.into_std(), false);
-        if let Some(end) = self.end(now) {
+        if let Some(end) = self.progress.end(now.saturating_duration_since(self.sent)) {
             counts.ended.record(end);
         }
     }

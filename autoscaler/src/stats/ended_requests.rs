@@ -1,6 +1,7 @@
 //! Counts how requests end, and their time in the app against the latency objective.
 //!
-//! Input: one event for each request that the app received, from the queue-proxy. Output: an
+//! Input: one event for each request that the app received, from a
+//! [`RequestProgress`](super::RequestProgress) in the queue-proxy or the activator. Output: an
 //! [`AppStat`] once a second.
 //!
 //! The law: completions, errors and misses of all reports are the events of that kind, and the

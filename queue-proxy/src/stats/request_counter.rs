@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use autoscaler::routing::breaker::BreakerPermit;
-use autoscaler::stats::{AppStat, EndedRequests, RequestEnd, RequestStats, RequestStatsReport};
+use autoscaler::stats::{AppStat, EndedRequests, RequestProgress, RequestStats, RequestStatsReport};
 use http::StatusCode;
 use parking_lot::{Mutex, MutexGuard};
 use proxy::timeouts::response_body::ResponseGuard;
@@ -40,18 +40,9 @@ pub(crate) struct InFlightRequest {
     proxied: bool,
     outcome: RequestOutcome,
     permit: Option<BreakerPermit>,
-    /// Since when the app has it; `None` in the queue, and of an upgraded connection.
-    in_app: Option<Instant>,
-    response: ResponseState,
-}
-
-/// How far the body of the app's response is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ResponseState {
-    Incomplete,
-    Complete,
-    /// The app did not complete it, or not in time, or its gRPC status is a failure.
-    Failed,
+    /// Since when the app has it; in the queue, the arrival.
+    in_app: Instant,
+    progress: RequestProgress,
 }
 
 /// A TCP connection while bytes flow or it waits.
@@ -83,8 +74,8 @@ impl RequestCounter {
             proxied,
             outcome: RequestOutcome::Cancelled,
             permit: None,
-            in_app: None,
-            response: ResponseState::Incomplete,
+            in_app: arrived,
+            progress: RequestProgress::default(),
         }
     }
 
@@ -138,12 +129,13 @@ impl InFlightRequest {
 
     /// Begins the time in the app: at the arrival, or when the request left the queue.
     pub(crate) fn enter_app(&mut self, since: Instant) {
-        self.in_app = Some(since);
+        self.in_app = since;
+        self.progress = RequestProgress::Sent;
     }
 
     /// The connection was upgraded: the rest is no response, and has no time in the app.
     pub(crate) fn leave_app(&mut self) {
-        self.in_app = None;
+        self.progress = RequestProgress::Untimed;
     }
 
     /// Time of the request's arrival.
@@ -154,29 +146,20 @@ impl InFlightRequest {
     /// Sets the response's status; without one the request counts as cancelled.
     pub(crate) fn set_status(&mut self, status: StatusCode) {
         self.outcome = RequestOutcome::of_status(status);
-    }
-
-    /// How the request ends for the app; `None` if the app did not receive it.
-    fn end_for_app(&self, now: Instant) -> Option<RequestEnd> {
-        let time = now.saturating_duration_since(self.in_app?);
-        Some(match (self.outcome, self.response) {
-            (RequestOutcome::ServerError, _) | (_, ResponseState::Failed) => RequestEnd::Failed(time),
-            (RequestOutcome::Cancelled, _) | (_, ResponseState::Complete) => RequestEnd::Timed(time),
-            (_, ResponseState::Incomplete) => RequestEnd::Untimed,
-        })
+        self.progress.respond(self.outcome == RequestOutcome::ServerError);
     }
 }
 
 impl ResponseGuard for InFlightRequest {
     fn end(mut self, failed: bool) {
-        self.response = if failed { ResponseState::Failed } else { ResponseState::Complete };
+        self.progress.complete(failed);
     }
 }
 
 impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let now = now();
-        let end = self.end_for_app(now);
+        let end = self.progress.end(now.saturating_duration_since(self.in_app));
         {
             let mut counts = self.counter.lock();
             counts.stats.request_out(now, self.proxied);
