@@ -128,12 +128,13 @@ async fn watch_cluster(
     let (sender, changes) = mpsc::channel(CHANGES);
     let workloads = readiness.latch("serverlessservices watch");
     let pods = readiness.latch("pods watch");
-    let state = args.state_directory.as_deref();
+    let (state, own) = (args.state_directory.as_deref(), args.location());
     tokio::spawn(kubernetes::follow_workloads(client.clone(), state, errors, sender.clone(), workloads));
-    tokio::spawn(kubernetes::follow_pods(client.clone(), state, errors, sender.clone(), pods));
+    tokio::spawn(kubernetes::follow_pods(client.clone(), own.clone(), state, errors, sender.clone(), pods));
     let namespaces = watch::Sender::<Namespaces>::default();
     tokio::spawn(kubernetes::follow_pods_of_namespaces(
         client.clone(),
+        own,
         namespaces.subscribe(),
         state,
         errors,

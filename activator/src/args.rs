@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use autoscaler::contract::{ADMIN_PORT, SLOTS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
+use autoscaler::routing::proximity::Location;
 use autoscaler::settings::parse_duration;
 use clap::Parser;
 use proxy::health_checks;
@@ -58,6 +59,15 @@ pub struct Args {
     /// slots of all pods.
     #[arg(long, env = "POD_IP")]
     pub pod_ip: Option<IpAddr>,
+
+    /// Name of the node of this pod. Of pods that are equally free, one on the same node gets a request
+    /// first.
+    #[arg(long, env = "NODE_NAME")]
+    pub node_name: Option<String>,
+
+    /// Zone of this pod. Pods in the same one come after those on the same node, and before others.
+    #[arg(long, env = "ZONE")]
+    pub zone: Option<String>,
 
     /// Port on which other activators connect to exchange slots.
     #[arg(long, default_value_t = SLOTS_PORT)]
@@ -140,6 +150,14 @@ pub struct Limits {
     /// How long requests may take to end after that.
     #[arg(long, default_value = "60s", value_parser = parse_duration)]
     pub drain_timeout: Duration,
+}
+
+// === impl Args ===
+
+impl Args {
+    pub(crate) fn location(&self) -> Location {
+        Location::new(self.node_name.clone(), self.zone.clone())
+    }
 }
 
 // === impl Limits ===

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use autoscaler::api::ScaleTargetRef;
 use autoscaler::contract::selector::Selector;
+use autoscaler::routing::proximity::Proximity;
 use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
@@ -129,6 +130,8 @@ pub struct Pod {
     pub ip: Option<IpAddr>,
     /// Whether it has a node.
     pub scheduled: bool,
+    /// How far that node is from this process.
+    pub proximity: Proximity,
     /// Its Ready condition.
     pub ready: bool,
     /// Whether its Ready condition was true when it was persisted by an earlier process.
@@ -148,6 +151,8 @@ pub struct PodEndpoint {
     pub uid: String,
     /// The pod's address.
     pub ip: IpAddr,
+    /// How far it is from this process.
+    pub proximity: Proximity,
     /// Its Ready condition.
     pub ready: bool,
     /// How requests reach it.
@@ -189,7 +194,8 @@ impl Pod {
                 (PodRoute::App(containers.named_ports()), probe)
             }
         };
-        Some(PodEndpoint { uid: self.uid.clone(), ip, ready: self.ready, route, probe })
+        let (uid, proximity) = (self.uid.clone(), self.proximity);
+        Some(PodEndpoint { uid, ip, proximity, ready: self.ready, route, probe })
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`endpoint_subset`] | which activators serve a workload |
 //! | [`port_lease`] | which activator port identifies a Service port |
 //! | [`pod_assignment`] | which activator owns which request slots of each pod |
+//! | [`proximity`] | which pods are near an activator |
 //! | [`slot_lending`] | which slots activators lend to each other |
 //! | [`breaker`] | how many requests run, and how many wait |
 
@@ -14,5 +15,6 @@ pub mod endpoint_subset;
 pub mod hash;
 pub mod pod_assignment;
 pub mod port_lease;
+pub mod proximity;
 pub mod sks_mode;
 pub mod slot_lending;

@@ -157,6 +157,8 @@ impl PodEntry {
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::routing::proximity::Proximity;
+
     use crate::workloads::PodRoute;
     use crate::workloads::readiness::PodProbe;
 
@@ -164,7 +166,8 @@ mod tests {
 
     fn endpoint(ip: u8, ready: bool) -> PodEndpoint {
         let (route, probe) = (PodRoute::QueueProxy, Some(PodProbe::QueueProxy));
-        PodEndpoint { uid: format!("uid-{ip}"), ip: [10, 0, 0, ip].into(), ready, route, probe }
+        let (uid, ip, proximity) = (format!("uid-{ip}"), [10, 0, 0, ip].into(), Proximity::default());
+        PodEndpoint { uid, ip, proximity, ready, route, probe }
     }
 
     fn put(set: &mut PodSet, ip: u8, ready: bool) {

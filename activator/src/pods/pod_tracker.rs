@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use autoscaler::contract::{PROXIED_HEADER, PROXIED_WITHOUT_UID};
+use autoscaler::routing::proximity::Proximity;
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
@@ -25,6 +26,8 @@ pub struct PodTracker {
     pub uid: String,
     /// The pod's address.
     pub ip: IpAddr,
+    /// How far it is from this process.
+    pub proximity: Proximity,
     /// When this process saw the address first.
     pub seen: Instant,
     destination: Destination,
@@ -58,6 +61,7 @@ impl PodTracker {
             probe: ArcSwapOption::new(endpoint.probe.map(Arc::new)),
             uid: endpoint.uid,
             ip: endpoint.ip,
+            proximity: endpoint.proximity,
             seen: now,
             in_flight: AtomicUsize::new(0),
             verified: OnceLock::new(),
@@ -160,8 +164,8 @@ mod tests {
     use super::*;
 
     fn tracker(route: PodRoute) -> PodTracker {
-        let endpoint =
-            PodEndpoint { uid: "a1".into(), ip: [10, 0, 0, 1].into(), ready: false, route, probe: None };
+        let (uid, ip, proximity) = ("a1".into(), [10, 0, 0, 1].into(), Proximity::default());
+        let endpoint = PodEndpoint { uid, ip, proximity, ready: false, route, probe: None };
         PodTracker::new(endpoint, Instant::now())
     }
 

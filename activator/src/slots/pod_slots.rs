@@ -86,7 +86,7 @@ impl PodSlots {
 
     /// Recomputes the share from pods, limit and peers.
     pub(crate) fn refresh(&mut self, pods: &PodSet) {
-        self.lending.set_usable(pods.usable().iter().map(|pod| pod.ip).collect());
+        self.lending.set_usable(pods.usable().iter().map(|pod| (pod.ip, pod.proximity)).collect());
         let all: BTreeSet<IpAddr> = self.limit.iter().flat_map(|_| pods.addresses()).collect();
         let share =
             self.limit.map(|limit| self.peers.share(&self.key, &all, self.sharers, limit, self.sidecar));

@@ -115,6 +115,7 @@ impl NamespaceIndex {
 #[cfg(test)]
 mod tests {
     use autoscaler::contract::selector::Selector;
+    use autoscaler::routing::proximity::Proximity;
 
     use super::*;
     use crate::workloads::containers::{AppPort, Containers};
@@ -165,7 +166,8 @@ mod tests {
 
     fn endpoint(ip: &str) -> Option<PodEndpoint> {
         let (route, probe) = (PodRoute::QueueProxy, Some(PodProbe::QueueProxy));
-        Some(PodEndpoint { uid: "1".into(), ip: ip.parse().unwrap(), ready: false, route, probe })
+        let (uid, ip, proximity) = ("1".into(), ip.parse().unwrap(), Proximity::default());
+        Some(PodEndpoint { uid, ip, proximity, ready: false, route, probe })
     }
 
     fn put(index: &mut WorkloadIndex, name: &str, pod: Option<Pod>) -> Vec<WorkloadUpdate> {

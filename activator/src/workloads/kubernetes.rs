@@ -1,7 +1,7 @@
 //! Changes from the Kubernetes API: a watch of ServerlessServices, one of labelled pods, and one of
 //! unlabelled pods in each namespace that has a workload without a sidecar.
 //!
-//! Of a pod only labels, address, state, and of one without a queue-proxy its ports and probes are
+//! Of a pod only labels, node, address, state, and of one without a queue-proxy its ports and probes are
 //! kept; the rest is dropped while it is decoded. After a broken watch, all objects are listed
 //! again, and those that are missing are reported as deleted. An object that can no longer be
 //! decoded stays as it was last decoded, so its requests are still served. The objects can be
@@ -20,6 +20,7 @@ use std::time::Duration;
 use autoscaler::api::{PodObservation, PortLease, RequestTimeouts, ServerlessService, SksMode};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT};
+use autoscaler::routing::proximity::Location;
 use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 use futures::{Stream, StreamExt, pin_mut};
@@ -58,9 +59,10 @@ pub fn follow_workloads(
     follow(events, workload, ClusterChange::Workload, persisted, |_| {}, changes, synced).instrument(span)
 }
 
-/// Sends every labelled pod as a change, like [`follow_workloads`].
+/// Sends every labelled pod as a change, like [`follow_workloads`], with its proximity to `own`.
 pub fn follow_pods(
     client: Client,
+    own: Location,
     state_directory: Option<&Path>,
     errors: &DecodeErrors,
     changes: mpsc::Sender<ClusterChange>,
@@ -71,14 +73,15 @@ pub fn follow_pods(
     let events = watch_objects(api, config, errors.of(&TrimmedPod::kind(&()))).modify(trim_pod);
     let persisted = PersistedObjects::new(state_directory, "pods");
     let span = tracing::info_span!("watch", resource = "pods");
-    follow(events, TrimmedPod::read, ClusterChange::Pod, persisted, mark_persisted, changes, synced)
-        .instrument(span)
+    let read = move |pod: &TrimmedPod| pod.read(&own);
+    follow(events, read, ClusterChange::Pod, persisted, mark_persisted, changes, synced).instrument(span)
 }
 
-/// Sends every unlabelled pod of these namespaces as a change. Persists them like
-/// [`follow_workloads`]. Ends with the sender of the namespaces.
+/// Sends every unlabelled pod of these namespaces as a change, with its proximity to `own`. Persists
+/// them like [`follow_workloads`]. Ends with the sender of the namespaces.
 pub fn follow_pods_of_namespaces(
     client: Client,
+    own: Location,
     namespaces: watch::Receiver<Namespaces>,
     state_directory: Option<&Path>,
     errors: &DecodeErrors,
@@ -88,7 +91,7 @@ pub fn follow_pods_of_namespaces(
     let watches = NamespaceWatches::new(client, namespaces, config, errors.clone());
     let persisted = PersistedObjects::new(state_directory, "unlabelled-pods");
     let span = tracing::info_span!("watch", resource = "unlabelled pods");
-    PodsOfNamespaces::new(persisted, changes).run(watches).instrument(span)
+    PodsOfNamespaces::new(own, persisted, changes).run(watches).instrument(span)
 }
 
 fn mark_persisted(pod: &mut TrimmedPod) {

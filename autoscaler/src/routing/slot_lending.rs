@@ -28,6 +28,9 @@
 //!    beside the same idle pod for at most two messages per activator (6 messages for 3 activators,
 //!    each some hundred microseconds within a cluster).
 //!
+//! An activator takes its own slots on near pods first, by the
+//! [policy](LoadBalancingPolicy). It lends any: where a borrower runs is not reported.
+//!
 //! A pod that this activator cannot reach yet is set aside. Own slots on it are lent to peers that
 //! can use them. A borrowed slot on it is refused once, until the pod is usable
 //! ([`set_usable`](SlotLending::set_usable)).
@@ -46,6 +49,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Key;
+use crate::routing::proximity::Proximity;
 
 mod load_balancing_policy;
 mod own_slots;
@@ -158,8 +162,8 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
         self.unsettled = true;
     }
 
-    /// Sets the pods that this activator reaches, with own slots or without.
-    pub fn set_usable(&mut self, pods: BTreeSet<Pod>) {
+    /// Sets the pods that this activator reaches, with own slots or without, and how near they are.
+    pub fn set_usable(&mut self, pods: BTreeMap<Pod, Proximity>) {
         let (new, unusable) = self.own.set_usable(pods);
         for pod in &new {
             for (peer, ledger) in &mut self.peers {
@@ -204,8 +208,8 @@ impl<Pod: Ord + Clone, Peer: Ord + Clone> SlotLending<Pod, Peer> {
             return Some(borrowed);
         }
         let next = match (policy, &self.last) {
-            (LoadBalancingPolicy::RoundRobin, Some(last)) => self.own.free_after(last),
-            _ => self.own.free().first(),
+            (LoadBalancingPolicy::RoundRobin, Some(last)) => self.own.nearer_free_after(last),
+            _ => self.own.nearest_free(),
         };
         let pod = next?.clone();
         self.own.take(&pod);

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use autoscaler::routing::proximity::Proximity;
 use futures::FutureExt;
 
 use super::*;
@@ -25,7 +26,8 @@ fn queue(container_concurrency: u32, pods: u8) -> Arc<SlotQueue> {
 
 fn endpoint(pod: u8, ready: bool) -> PodEndpoint {
     let (uid, ip, route) = (pod.to_string(), [10, 0, 0, pod].into(), PodRoute::QueueProxy);
-    PodEndpoint { uid, ip, ready, route, probe: Some(PodProbe::QueueProxy) }
+    let (proximity, probe) = (Proximity::default(), Some(PodProbe::QueueProxy));
+    PodEndpoint { uid, ip, proximity, ready, route, probe }
 }
 
 fn add(queue: &Arc<SlotQueue>, pod: u8) {

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
+use autoscaler::routing::proximity::Proximity;
 use autoscaler::settings::SidecarMode;
 use autoscaler::{Key, Protocol};
 use proxy::timeouts::request_timer::Timeouts;
@@ -161,6 +162,7 @@ impl FileContents {
                 labels: labels.clone(),
                 ip: Some(pod.ip),
                 scheduled: true,
+                proximity: Proximity::default(),
                 ready: pod.ready,
                 was_ready: false,
                 ending: false,

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use autoscaler::Key;
 use autoscaler::api::key_of;
+use autoscaler::routing::proximity::Location;
 use kube::runtime::watcher::Event;
 use runtime::kubernetes::{Decoded, NamespaceEvent, NamespaceWatches};
 use tokio::sync::mpsc;
@@ -23,6 +24,8 @@ const UNLABELLED: &str = "/unlabelled";
 
 /// Turns the events of the watches into changes.
 pub(super) struct PodsOfNamespaces {
+    /// Where this process runs.
+    own: Location,
     persisted: PersistedObjects<TrimmedPod>,
     /// Pods of an earlier process, by namespace, until the namespace is listed.
     restored: HashMap<String, Vec<TrimmedPod>>,
@@ -36,14 +39,18 @@ struct ReceiverDropped;
 // === impl PodsOfNamespaces ===
 
 impl PodsOfNamespaces {
-    pub(super) fn new(persisted: PersistedObjects<TrimmedPod>, changes: mpsc::Sender<ClusterChange>) -> Self {
+    pub(super) fn new(
+        own: Location,
+        persisted: PersistedObjects<TrimmedPod>,
+        changes: mpsc::Sender<ClusterChange>,
+    ) -> Self {
         let mut restored: HashMap<_, Vec<_>> = HashMap::new();
         for pod in persisted.load() {
             if let Some(key) = key_of(&pod) {
                 restored.entry(key.namespace).or_default().push(TrimmedPod { is_persisted: true, ..pod });
             }
         }
-        Self { persisted, restored, keys: HashMap::new(), changes }
+        Self { own, persisted, restored, keys: HashMap::new(), changes }
     }
 
     /// Ends when the receiver of the changes is dropped, or the sender of the namespaces.
@@ -104,7 +111,7 @@ impl PodsOfNamespaces {
         event: Event<Decoded<TrimmedPod>>,
     ) -> Result<(), ReceiverDropped> {
         let keys = self.keys.entry(namespace.to_owned()).or_default();
-        for (key, pod) in keys.apply(event, TrimmedPod::read) {
+        for (key, pod) in keys.apply(event, |pod| pod.read(&self.own)) {
             self.send_change(key, pod).await?;
         }
         Ok(())

@@ -33,7 +33,7 @@ async fn changes(
     let persisted = PersistedObjects::new(Some(directory), "pods");
     let follow = follow(
         events,
-        TrimmedPod::read,
+        |pod: &TrimmedPod| pod.read(&Location::default()),
         ClusterChange::Pod,
         persisted,
         mark_persisted,
@@ -171,7 +171,14 @@ async fn namespace_of_workload_without_sidecar_brings_and_takes_its_pods() {
     let follow = |namespaces: &watch::Sender<Namespaces>| {
         let (sender, changes) = mpsc::channel(16);
         let (client, namespaces) = (api.client(), namespaces.subscribe());
-        tokio::spawn(follow_pods_of_namespaces(client, namespaces, Some(&directory), &errors, sender));
+        tokio::spawn(follow_pods_of_namespaces(
+            client,
+            Location::default(),
+            namespaces,
+            Some(&directory),
+            &errors,
+            sender,
+        ));
         changes
     };
     let next = async |changes: &mut mpsc::Receiver<ClusterChange>| {

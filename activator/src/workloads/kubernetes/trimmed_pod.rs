@@ -1,11 +1,15 @@
 //! TrimmedPod: the part of a Pod object that an activator reads. The rest is dropped while it is
 //! decoded.
+//!
+//! The zone of a pod is in its own labels: since Kubernetes 1.35 the API server copies it from the
+//! node when the pod is bound. So no activator needs to read nodes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use autoscaler::contract::{INJECT_LABEL, QUEUE_PROXY};
+use autoscaler::routing::proximity::Location;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::Resource;
@@ -16,11 +20,17 @@ use serde::{Deserialize, Serialize};
 use crate::workloads::Pod;
 use crate::workloads::containers::{AnyObject, Container, Containers};
 
-/// A pod. Of one with a queue-proxy nothing of the spec is kept.
+/// Label of a node, and of each pod on it, with the zone.
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// A pod. Of one with a queue-proxy nothing of the spec but its node is kept.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct TrimmedPod {
     pub(super) metadata: ObjectMeta,
+    /// From the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) spec: Option<PodSpec>,
     pub(super) status: PodStatus,
@@ -32,6 +42,8 @@ pub(super) struct TrimmedPod {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PodSpec {
+    #[serde(skip_serializing)]
+    node_name: Option<String>,
     containers: Vec<Container>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     init_containers: Vec<Container>,
@@ -84,8 +96,9 @@ pub(super) fn trim_metadata<K: Resource>(object: &mut K) {
 // === impl TrimmedPod ===
 
 impl TrimmedPod {
-    /// Drops the spec of a pod with a queue-proxy.
+    /// Drops the spec of a pod with a queue-proxy, except for its node.
     fn trim_spec(&mut self) {
+        self.node = self.spec.as_mut().and_then(|spec| spec.node_name.take());
         let has_queue_proxy = self.spec.as_ref().is_some_and(PodSpec::has_queue_proxy);
         if has_queue_proxy && self.is_injected() {
             self.spec = None;
@@ -94,8 +107,8 @@ impl TrimmedPod {
         }
     }
 
-    /// The pod for this process.
-    pub(super) fn read(&self) -> Pod {
+    /// The pod for a process at this location.
+    pub(super) fn read(&self, own: &Location) -> Pod {
         let phase = self.status.phase.as_deref().unwrap_or_default();
         let is_ready = phase == "Running" && self.has_condition("Ready");
         let labels: BTreeMap<_, _> = self.metadata.labels.clone().unwrap_or_default();
@@ -104,6 +117,7 @@ impl TrimmedPod {
             labels,
             ip: self.status.pod_ip.as_deref().and_then(|ip| ip.parse().ok()),
             scheduled: !self.is_persisted && self.has_condition("PodScheduled"),
+            proximity: own.proximity(&self.location()),
             // A pod from a file has to be verified before it gets a request.
             ready: is_ready && !self.is_persisted,
             was_ready: is_ready && self.is_persisted,
@@ -114,8 +128,15 @@ impl TrimmedPod {
     }
 
     fn is_injected(&self) -> bool {
-        let labels = self.metadata.labels.as_ref();
-        labels.and_then(|labels| labels.get(INJECT_LABEL)).is_some_and(|value| value == "true")
+        self.label(INJECT_LABEL).is_some_and(|value| value == "true")
+    }
+
+    fn location(&self) -> Location {
+        Location::new(self.node.clone(), self.label(ZONE_LABEL).cloned())
+    }
+
+    fn label(&self, name: &str) -> Option<&String> {
+        self.metadata.labels.as_ref()?.get(name)
     }
 
     fn has_condition(&self, name: &str) -> bool {
@@ -181,6 +202,7 @@ impl PodStatus {
 
 #[cfg(test)]
 mod tests {
+    use autoscaler::routing::proximity::Proximity;
     use serde_json::{Value, json};
 
     use super::*;
@@ -204,17 +226,22 @@ mod tests {
         })
     }
 
+    /// The pod for a process without a location.
+    fn read_pod(pod: &TrimmedPod) -> Pod {
+        pod.read(&Location::default())
+    }
+
     #[test]
     fn reads_address_and_state() {
         let pod = trimmed(json!({"app": "web"}), json!({}), status(true));
-        let read = pod.read();
+        let read = read_pod(&pod);
         assert_eq!(read.ip, Some("10.0.0.1".parse().unwrap()));
         assert!(read.ready && !read.ending && !read.injected);
         assert_eq!(read.labels.get("app").map(String::as_str), Some("web"));
         let mut ending = pod;
         ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        assert!(ending.read().ending);
-        assert_eq!(trimmed(json!({}), json!({}), json!({"phase": "Pending"})).read().ip, None);
+        assert!(read_pod(&ending).ending);
+        assert_eq!(read_pod(&trimmed(json!({}), json!({}), json!({"phase": "Pending"}))).ip, None);
     }
 
     #[test]
@@ -223,7 +250,9 @@ mod tests {
         let without = json!({"containers": [{"name": "app"}]});
         let labels = json!({INJECT_LABEL: "true"});
         let containers = |labels: &Value, spec: &Value| {
-            trimmed(labels.clone(), spec.clone(), status(true)).read().containers.map(|read| read.all.len())
+            read_pod(&trimmed(labels.clone(), spec.clone(), status(true)))
+                .containers
+                .map(|read| read.all.len())
         };
         assert_eq!(containers(&labels, &with), None);
         assert_eq!(containers(&labels, &without), Some(1), "the label alone adds no container");
@@ -242,8 +271,8 @@ mod tests {
         for started in [false, true] {
             let pod = trimmed(json!({}), spec.clone(), status(started));
             let restored: TrimmedPod = serde_json::from_str(&serde_json::to_string(&pod).unwrap()).unwrap();
-            let containers = restored.read().containers.unwrap();
-            assert_eq!(Some(&containers), pod.read().containers.as_ref(), "persisted");
+            let containers = read_pod(&restored).containers.unwrap();
+            assert_eq!(Some(&containers), read_pod(&pod).containers.as_ref(), "persisted");
             let names: Vec<_> = containers.all.iter().map(|container| container.name.as_str()).collect();
             assert_eq!(names, ["app", "mesh"]);
             assert_eq!((containers.is_starting, containers.has_readiness_gates), (!started, true));
@@ -252,9 +281,28 @@ mod tests {
     }
 
     #[test]
+    fn reads_node_and_zone_with_a_queue_proxy_and_without() {
+        let own = Location::new(Some("n1".into()), Some("a".into()));
+        let with = json!({"nodeName": "n1", "containers": [{"name": "queue-proxy"}]});
+        let other_node = json!({"nodeName": "n2", "containers": [{"name": "app"}]});
+        let labels = |zone: &str| json!({INJECT_LABEL: "true", ZONE_LABEL: zone});
+        for (labels, spec, expected) in [
+            (labels("a"), &with, Proximity::SameNode),
+            (labels("a"), &other_node, Proximity::SameZone),
+            (labels("b"), &other_node, Proximity::Elsewhere),
+            (json!({}), &other_node, Proximity::Elsewhere),
+        ] {
+            let pod = trimmed(labels, spec.clone(), status(true));
+            let restored: TrimmedPod = serde_json::from_str(&serde_json::to_string(&pod).unwrap()).unwrap();
+            assert_eq!(pod.read(&own).proximity, expected, "{pod:?}");
+            assert_eq!(restored.read(&own).proximity, expected, "persisted: {pod:?}");
+        }
+    }
+
+    #[test]
     fn persisted_pod_is_not_ready_but_was() {
         let pod = TrimmedPod { is_persisted: true, ..trimmed(json!({}), json!({}), status(true)) };
-        let read = pod.read();
+        let read = read_pod(&pod);
         assert_eq!((read.ready, read.was_ready, read.scheduled), (false, true, false));
     }
 }

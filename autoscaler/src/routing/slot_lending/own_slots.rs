@@ -3,17 +3,22 @@
 //! An unreachable pod is set aside: its slots stay owned by this activator, and activators that
 //! reach the pod may borrow them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+
+use crate::routing::proximity::Proximity;
 
 /// Slots of this activator, by pod.
 #[derive(Clone, Debug)]
 pub(super) struct OwnSlots<Pod> {
     by_pod: BTreeMap<Pod, PodSlots>,
     /// Pods that this activator reaches, with own slots or without.
-    usable: BTreeSet<Pod>,
+    usable: BTreeMap<Pod, Proximity>,
     /// Usable pods with a free own slot.
     free: BTreeSet<Pod>,
+    /// Those of them that are [near](Proximity::is_near), nearest first.
+    free_near: BTreeSet<(Reverse<Proximity>, Pod)>,
     /// Pods set aside (not usable) with a free own slot.
     aside: BTreeSet<Pod>,
 }
@@ -33,8 +38,9 @@ impl<Pod> Default for OwnSlots<Pod> {
     fn default() -> Self {
         Self {
             by_pod: BTreeMap::new(),
-            usable: BTreeSet::new(),
+            usable: BTreeMap::new(),
             free: BTreeSet::new(),
+            free_near: BTreeSet::new(),
             aside: BTreeSet::new(),
         }
     }
@@ -54,15 +60,17 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
     }
 
     /// Sets the usable pods. Returns newly usable pods, and pods that are no longer usable.
-    pub(super) fn set_usable(&mut self, pods: BTreeSet<Pod>) -> (Vec<Pod>, Vec<Pod>) {
+    pub(super) fn set_usable(&mut self, pods: BTreeMap<Pod, Proximity>) -> (Vec<Pod>, Vec<Pod>) {
         let before = std::mem::replace(&mut self.usable, pods);
         self.sort_free();
-        let new = self.usable.difference(&before).cloned().collect();
-        (new, before.difference(&self.usable).cloned().collect())
+        let missing_in = |other: &BTreeMap<Pod, Proximity>, pods: &BTreeMap<Pod, Proximity>| {
+            pods.keys().filter(|pod| !other.contains_key(pod)).cloned().collect()
+        };
+        (missing_in(&before, &self.usable), missing_in(&self.usable, &before))
     }
 
     pub(super) fn is_usable(&self, pod: &Pod) -> bool {
-        self.usable.contains(pod)
+        self.usable.contains_key(pod)
     }
 
     /// Whether this activator has slots on the pod, owned, in use or lent.
@@ -90,8 +98,21 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
         self.by_pod.values().map(|own| own.free() as usize).sum()
     }
 
-    /// The next usable pod with a free slot after `last`, wrapping around.
-    pub(super) fn free_after(&self, last: &Pod) -> Option<&Pod> {
+    /// The nearest usable pod with a free slot, the first of equally near ones.
+    pub(super) fn nearest_free(&self) -> Option<&Pod> {
+        self.free_near.first().map(|(_, pod)| pod).or_else(|| self.free.first())
+    }
+
+    /// The next usable pod with a free slot after `last`, wrapping around, or the one after it, if
+    /// that is nearer and has as many free slots.
+    pub(super) fn nearer_free_after(&self, last: &Pod) -> Option<&Pod> {
+        let next = self.free_after(last)?;
+        let second = self.free_after(next)?;
+        let is_nearer = self.usable.get(second) > self.usable.get(next);
+        Some(if is_nearer && self.free_on(second) >= self.free_on(next) { second } else { next })
+    }
+
+    fn free_after(&self, last: &Pod) -> Option<&Pod> {
         self.free.range((Bound::Excluded(last), Bound::Unbounded)).next().or_else(|| self.free.first())
     }
 
@@ -119,11 +140,20 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
         let Some(own) = self.by_pod.get_mut(pod) else { return };
         change(own);
         let (free, empty) = (own.free() > 0, own.is_empty());
-        let free_here = if self.usable.contains(pod) { &mut self.free } else { &mut self.aside };
-        if !free {
-            free_here.remove(pod);
-        } else if !free_here.contains(pod) {
-            free_here.insert(pod.clone());
+        let proximity = self.usable.get(pod).copied();
+        let free_here = if proximity.is_some() { &mut self.free } else { &mut self.aside };
+        let changed = match free {
+            true if free_here.contains(pod) => false,
+            true => free_here.insert(pod.clone()),
+            false => free_here.remove(pod),
+        };
+        if let Some(proximity) = proximity.filter(|proximity| changed && proximity.is_near()) {
+            let near = (Reverse(proximity), pod.clone());
+            if free {
+                self.free_near.insert(near)
+            } else {
+                self.free_near.remove(&near)
+            };
         }
         if empty {
             self.by_pod.remove(pod);
@@ -132,7 +162,10 @@ impl<Pod: Ord + Clone> OwnSlots<Pod> {
 
     fn sort_free(&mut self) {
         let free = self.by_pod.iter().filter(|(_, own)| own.free() > 0).map(|(pod, _)| pod.clone());
-        (self.free, self.aside) = free.partition(|pod| self.usable.contains(pod));
+        (self.free, self.aside) = free.partition(|pod| self.usable.contains_key(pod));
+        let near =
+            self.usable.iter().filter(|(pod, proximity)| proximity.is_near() && self.free.contains(pod));
+        self.free_near = near.map(|(pod, proximity)| (Reverse(*proximity), pod.clone())).collect();
     }
 }
 

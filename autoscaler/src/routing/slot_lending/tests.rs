@@ -77,8 +77,11 @@ impl Network {
             let share = slot_share("shop/web", &pods, &all, cc, &names[i]);
             activator.lending.set_share(share.into_iter().map(|(pod, slots)| (pod.to_owned(), slots)));
             activator.lending.set_peers(&(0..names.len()).filter(|peer| *peer != i).collect());
-            let usable = self.running.keys().filter(|pod| !self.cut.contains(&(i, pod.to_string())));
-            activator.lending.set_usable(usable.cloned().collect());
+            // Each activator has a third of the pods on its node, and another third in its zone.
+            let near = [Proximity::Elsewhere, Proximity::SameZone, Proximity::SameNode];
+            let located = self.running.keys().enumerate().map(|(n, pod)| (pod, near[(n + i) % near.len()]));
+            let usable = located.filter(|(pod, _)| !self.cut.contains(&(i, pod.to_string())));
+            activator.lending.set_usable(usable.map(|(pod, near)| (pod.clone(), near)).collect());
         }
     }
 
@@ -158,6 +161,10 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+fn elsewhere(pods: &[&str]) -> BTreeMap<String, Proximity> {
+    pods.iter().map(|pod| ((*pod).to_owned(), Proximity::Elsewhere)).collect()
+}
+
 proptest! {
     #[test]
     fn no_pod_is_idle_while_a_request_waits_or_exceeds_its_limit(
@@ -216,7 +223,7 @@ proptest! {
         let mut lending = Lending::default();
         lending.set_share([("pod-0".to_owned(), 2), ("pod-1".to_owned(), 1)]);
         lending.set_peers(&(0..3).collect());
-        lending.set_usable(["pod-0".to_owned(), "pod-2".to_owned()].into());
+        lending.set_usable([("pod-0".to_owned(), Proximity::SameNode), ("pod-2".to_owned(), Proximity::Elsewhere)].into());
         let mut used = Vec::new();
         for (step, (peer, action, n)) in steps.into_iter().enumerate() {
             let now = ms(step as u64);
@@ -287,7 +294,7 @@ fn equal_overload_needs_few_messages() {
 fn slots_and_wants_of_a_lost_peer_are_void() {
     let mut lending = Lending::default();
     lending.set_share([("pod-0".to_owned(), 1)]);
-    lending.set_usable(["pod-0".to_owned()].into());
+    lending.set_usable(elsewhere(&["pod-0"]));
     lending.set_peers(&[1, 2].into());
     lending.receive(&1, SlotMessage::Want { requests: 5, oldest_millis: 9 }, ms(10));
     assert_eq!(lending.settle(ms(10)), [(1, SlotMessage::Lend("pod-0".to_owned()))]);
@@ -303,7 +310,7 @@ fn slots_and_wants_of_a_lost_peer_are_void() {
 fn slot_of_a_lost_lender_is_dropped_on_release() {
     let mut lending = Lending::default();
     lending.set_peers(&[1].into());
-    lending.set_usable(["pod-0".to_owned()].into());
+    lending.set_usable(elsewhere(&["pod-0"]));
     lending.set_waiting(WaitingRequests { requests: 1, oldest: ms(0) });
     assert_eq!(lending.settle(ms(5)), [(1, SlotMessage::Want { requests: 1, oldest_millis: 5 })]);
     lending.receive(&1, SlotMessage::Lend("pod-0".to_owned()), ms(6));
@@ -318,7 +325,7 @@ fn slot_of_a_lost_lender_is_dropped_on_release() {
 fn slot_that_has_a_new_owner_is_dropped_on_release() {
     let mut lending = Lending::default();
     lending.set_share([("pod-0".to_owned(), 1), ("pod-1".to_owned(), 1)]);
-    lending.set_usable(["pod-0".to_owned(), "pod-1".to_owned()].into());
+    lending.set_usable(elsewhere(&["pod-0", "pod-1"]));
     let slot = lending.take(LoadBalancingPolicy::FirstAvailable).unwrap();
     assert_eq!(slot.pod, "pod-0");
     lending.set_share([("pod-1".to_owned(), 1)]);
@@ -357,7 +364,7 @@ fn slot_lent_before_the_pod_is_usable_is_refused_once_and_lent_later() {
         exchange(&mut owner, &mut holder),
         [want.clone(), SlotMessage::Lend(pod()), SlotMessage::Refuse(pod()), want]
     );
-    holder.set_usable([pod()].into());
+    holder.set_usable(elsewhere(&["pod-0"]));
     let messages = exchange(&mut owner, &mut holder);
     assert_eq!(messages[..2], [SlotMessage::Accept(pod()), SlotMessage::Lend(pod())]);
     assert_eq!(holder.take(LoadBalancingPolicy::FirstAvailable), Some(Slot { pod: pod(), lender: Some(0) }));
@@ -378,14 +385,42 @@ fn begin_voids_loans_of_the_peer_and_announces_the_want_again() {
 
 #[test]
 fn container_concurrency_selects_the_load_balancing_policy() {
-    let taken = |container_concurrency: u32, count: usize| -> String {
-        let mut lending = SlotLending::<u32, ()>::default();
-        lending.set_share((1..=3).map(|pod| (pod, container_concurrency)));
-        lending.set_usable([1, 2, 3].into());
-        let policy =
-            LoadBalancingPolicy::of_container_concurrency(NonZeroU32::new(container_concurrency).unwrap());
-        (0..count).filter_map(|_| lending.take(policy)).map(|slot| slot.pod.to_string()).collect()
-    };
-    assert_eq!(taken(3, 10), "111222333");
-    assert_eq!(taken(4, 14), "123123123123");
+    let pods = [Proximity::Elsewhere; 3];
+    assert_eq!(taken(3, &pods, 10), "111222333");
+    assert_eq!(taken(4, &pods, 14), "123123123123");
+}
+
+#[test]
+fn near_pods_come_first_among_those_that_are_equally_free() {
+    use Proximity::{Elsewhere, SameNode, SameZone};
+    assert_eq!(taken(1, &[Elsewhere, SameZone, SameNode, Elsewhere], 4), "3214");
+    assert_eq!(taken(2, &[Elsewhere, SameNode], 4), "2211");
+    // Pod 2 goes before pod 1 while it has as many free slots; then pod 1 is freer.
+    assert_eq!(taken(4, &[Elsewhere, SameNode], 8), "21212121");
+    assert_eq!(taken(4, &[Elsewhere, Elsewhere, Elsewhere, SameNode], 8), "41234123");
+}
+
+#[test]
+fn sequential_requests_stay_on_a_near_pod_and_use_others_once_it_is_busy() {
+    let mut lending = SlotLending::<u32, ()>::default();
+    lending.set_share([(1, 4), (2, 4)]);
+    lending.set_usable([(1, Proximity::Elsewhere), (2, Proximity::SameZone)].into());
+    for _ in 0..5 {
+        let slot = lending.take(LoadBalancingPolicy::RoundRobin).unwrap();
+        assert_eq!(slot.pod, 2);
+        lending.release(slot, ms(0));
+    }
+    let busy = lending.take(LoadBalancingPolicy::RoundRobin);
+    assert_eq!(busy.map(|slot| slot.pod), Some(2));
+    assert_eq!(lending.take(LoadBalancingPolicy::RoundRobin).map(|slot| slot.pod), Some(1));
+}
+
+/// The pods, in order, of `count` slots that are taken one after the other and kept.
+fn taken(container_concurrency: u32, pods: &[Proximity], count: usize) -> String {
+    let mut lending = SlotLending::<usize, ()>::default();
+    lending.set_share((1..=pods.len()).map(|pod| (pod, container_concurrency)));
+    lending.set_usable((1..).zip(pods.iter().copied()).collect());
+    let policy =
+        LoadBalancingPolicy::of_container_concurrency(NonZeroU32::new(container_concurrency).unwrap());
+    (0..count).filter_map(|_| lending.take(policy)).map(|slot| slot.pod.to_string()).collect()
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use autoscaler::routing::pod_assignment::slot_share;
+use autoscaler::routing::proximity::Proximity;
 use autoscaler::routing::slot_lending::{
     LoadBalancingPolicy, Slot, SlotLending, SlotMessage, WaitingRequests,
 };
@@ -130,7 +131,7 @@ impl LimitedSlots {
         let share = slot_share("shop/web", &names, &all, self.container_concurrency, own);
         self.lending
             .set_share(share.into_iter().filter_map(|(name, slots)| Some((*named.get(name)?, slots))));
-        self.lending.set_usable(pods.iter().copied().collect());
+        self.lending.set_usable(pods.iter().map(|pod| (*pod, Proximity::default())).collect());
     }
 }
 
