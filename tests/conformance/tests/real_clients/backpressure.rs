@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::app::{self, Body};
 use crate::client::{VERSIONS, next, send};
-use crate::through_both;
+use crate::through_each;
 
 const PIECE: usize = 16 << 10;
 /// Bound of the buffers of one direction, from end to end. Most of them are the kernel's, and their
@@ -56,7 +56,7 @@ async fn client_that_does_not_read_stops_the_app() {
         let sent = sent.clone();
         app::serve(move |_| std::future::ready(Response::new(endless(&sent)))).await
     };
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         for version in VERSIONS {
             sent.store(0, Ordering::Relaxed);
             let mut response = send(proxy, version, Request::new(app::empty())).await;
@@ -87,7 +87,7 @@ async fn app_that_does_not_read_stops_the_client() {
         }
     })
     .await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         for version in VERSIONS {
             let sent = Sent::default();
             let response = send(proxy, version, Request::post("/").body(endless(&sent)).unwrap()).await;

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 
 use self::program::{Curl, curl};
 use crate::app::{self, Body};
-use crate::through_both;
+use crate::through_each;
 
 /// curl's option for the version, and the version of the transfer. The proxies ignore an upgrade to
 /// h2c, so `--http2` results in HTTP/1.1.
@@ -54,7 +54,7 @@ async fn file_server(request: Request<Incoming>) -> Response<Body> {
 
 /// Runs a test with both proxies and all versions. The test gets a prepared curl.
 async fn with_all_versions(test: impl AsyncFn(Curl, SocketAddr)) {
-    through_both(app::serve(file_server).await, async |proxy| {
+    through_each(app::serve(file_server).await, async |proxy| {
         for (option, version) in VERSION_OPTIONS {
             test(curl().arg(option).expecting(version), proxy).await;
         }
@@ -99,7 +99,7 @@ async fn uploads_of_known_and_unknown_length_are_complete() {
 
 #[tokio::test]
 async fn upload_with_expectation_gets_100_continue_and_final_status() {
-    through_both(app::serve(file_server).await, async |proxy| {
+    through_each(app::serve(file_server).await, async |proxy| {
         let expecting =
             ["--expect100-timeout", "50", "--header", "Expect: 100-continue", "--upload-file", "-"];
         for (path, status, answer) in [("/upload", 200, "complete"), ("/not-here", 403, "no")] {
@@ -117,7 +117,7 @@ async fn upload_with_expectation_gets_100_continue_and_final_status() {
 /// server.
 #[tokio::test]
 async fn sequential_requests_share_a_connection() {
-    through_both(app::serve(file_server).await, async |proxy| {
+    through_each(app::serve(file_server).await, async |proxy| {
         let url = format!("http://{proxy}/file");
         let got = curl().arg("--http1.1").run(&["--fail", &url, &url, &url], b"").await;
         assert_eq!((got.body.len(), got.connections), (3 * LARGE, 1));

@@ -20,7 +20,7 @@ use tonic::{Code, Request};
 use self::codec::BytesCodec;
 use self::service::{Echo, HangEvent};
 use crate::support::workload_at_zero::WorkloadAtZero;
-use crate::{DEADLINE, through_both};
+use crate::{DEADLINE, through_each};
 
 async fn client(proxy: SocketAddr) -> Grpc<Channel> {
     let channel = Endpoint::from_shared(format!("http://{proxy}")).unwrap().connect().await.unwrap();
@@ -40,7 +40,7 @@ fn words(words: &'static [&'static str]) -> impl futures::Stream<Item = Bytes> +
 #[tokio::test]
 async fn unary_call_has_metadata_in_both_directions() {
     let (app, _) = Echo::serve().await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let mut request = Request::new(Bytes::from("hello"));
         request.metadata_mut().insert("x-echo", "text".parse().unwrap());
         request
@@ -57,7 +57,7 @@ async fn unary_call_has_metadata_in_both_directions() {
 #[tokio::test]
 async fn error_has_message_details_and_metadata() {
     let (app, _) = Echo::serve().await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let request = Request::new(Bytes::from(service::FAIL));
         let error = client(proxy).await.unary(request, method(service::UNARY), BytesCodec).await.unwrap_err();
         assert_eq!(error.code(), Code::FailedPrecondition);
@@ -74,7 +74,7 @@ async fn error_has_message_details_and_metadata() {
 #[tokio::test]
 async fn server_stream_ends_with_error_after_all_messages() {
     let (app, _) = Echo::serve().await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let request = Request::new(Bytes::from("abc"));
         let response =
             client(proxy).await.server_streaming(request, method(service::SPELL), BytesCodec).await;
@@ -92,7 +92,7 @@ async fn server_stream_ends_with_error_after_all_messages() {
 #[tokio::test]
 async fn client_stream_gets_one_response() {
     let (app, _) = Echo::serve().await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let request = Request::new(words(&["one", "two", "three"]));
         let response = client(proxy).await.client_streaming(request, method(service::JOIN), BytesCodec).await;
         assert_eq!(response.unwrap().into_inner(), "one two three");
@@ -103,7 +103,7 @@ async fn client_stream_gets_one_response() {
 #[tokio::test]
 async fn bidirectional_stream_echoes_each_message_at_once() {
     let (app, _) = Echo::serve().await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let (sender, mut messages) = mpsc::channel::<Bytes>(1);
         let request = Request::new(stream::poll_fn(move |cx| messages.poll_recv(cx)));
         let response = client(proxy).await.streaming(request, method(service::CHAT), BytesCodec).await;
@@ -123,7 +123,11 @@ async fn bidirectional_stream_echoes_each_message_at_once() {
 #[tokio::test]
 async fn bidirectional_stream_starts_before_a_pod_is_ready() {
     let (app, _) = Echo::serve().await;
-    let path = WorkloadAtZero::start(app).await;
+    converses_from_zero(WorkloadAtZero::start(app).await).await;
+    converses_from_zero(WorkloadAtZero::start_without_sidecar(app).await).await;
+}
+
+async fn converses_from_zero(path: WorkloadAtZero) {
     let (sender, mut messages) = mpsc::channel::<Bytes>(3);
     let request = Request::new(stream::poll_fn(move |cx| messages.poll_recv(cx)));
     let word = |number| Bytes::from(format!("word {number}"));
@@ -158,7 +162,7 @@ async fn bidirectional_stream_starts_before_a_pod_is_ready() {
 #[tokio::test]
 async fn hundred_concurrent_calls_share_a_connection() {
     let (app, _) = Echo::serve().await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let client = client(proxy).await;
         let calls = (0..100).map(async |number| {
             let mut client = client.clone();
@@ -177,7 +181,7 @@ async fn hundred_concurrent_calls_share_a_connection() {
 async fn deadline_ends_the_call_at_both_ends() {
     let (app, events) = Echo::serve().await;
     let events = tokio::sync::Mutex::new(events);
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let mut events = events.lock().await;
         let mut request = Request::new(Bytes::new());
         request.set_timeout(Duration::from_millis(200));
@@ -195,7 +199,7 @@ async fn deadline_ends_the_call_at_both_ends() {
 async fn cancelled_call_ends_at_the_app() {
     let (app, events) = Echo::serve().await;
     let events = tokio::sync::Mutex::new(events);
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let mut events = events.lock().await;
         let mut client = client(proxy).await;
         tokio::select! {

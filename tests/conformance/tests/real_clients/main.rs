@@ -1,5 +1,5 @@
-//! Widely used clients and servers through the queue-proxy, and through an activator in front of
-//! it.
+//! Widely used clients and servers through the queue-proxy, through an activator in front of it, and
+//! through an activator in front of a pod without a sidecar.
 //!
 //! The conformance table covers single messages. These tests use libraries and programs with code
 //! of their own, and streams in both directions.
@@ -40,9 +40,15 @@ struct Path {
     _proxies: Vec<RunningProxy>,
 }
 
-/// Runs a test through the queue-proxy alone, then through an activator and a queue-proxy.
-async fn through_both(app: SocketAddr, test: impl AsyncFn(SocketAddr)) {
-    for path in [queue_proxy_alone(app).await, activator_and_queue_proxy(app).await] {
+/// Runs a test through the queue-proxy alone, then through an activator and a queue-proxy, then
+/// through an activator alone.
+async fn through_each(app: SocketAddr, test: impl AsyncFn(SocketAddr)) {
+    let paths = [
+        queue_proxy_alone(app).await,
+        activator_and_queue_proxy(app).await,
+        activator_without_sidecar(app).await,
+    ];
+    for path in paths {
         // Test output, shown only for a failed test.
         println!("through {}", path.name);
         tokio::time::timeout(DEADLINE, test(path.address)).await.expect(path.name);
@@ -62,6 +68,11 @@ async fn activator_and_queue_proxy(app: SocketAddr) -> Path {
         address: activator.address,
         _proxies: vec![activator, queue_proxy],
     }
+}
+
+async fn activator_without_sidecar(app: SocketAddr) -> Path {
+    let activator = support::activator_without_sidecar(setup(app)).await;
+    Path { name: "the activator without a sidecar", address: activator.address, _proxies: vec![activator] }
 }
 
 fn setup(app: SocketAddr) -> ProxySettings {

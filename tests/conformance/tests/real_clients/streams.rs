@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::app;
 use crate::client::{VERSIONS, next, send, take};
-use crate::{pattern, through_both};
+use crate::{pattern, through_each};
 
 #[tokio::test]
 async fn forwards_each_server_sent_event_and_the_disconnect() {
@@ -24,7 +24,7 @@ async fn forwards_each_server_sent_event_and_the_disconnect() {
         }
     })
     .await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         for version in VERSIONS {
             let mut response = send(proxy, version, Request::new(app::empty())).await;
             assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -48,7 +48,7 @@ async fn bidirectional_stream_ends_with_trailers_in_both_directions() {
         Response::builder().header("trailer", "x-end").body(request.into_body().boxed_unsync()).unwrap()
     })
     .await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         for version in VERSIONS {
             let (sender, body) = app::channel_body();
             let request = Request::post("/").header("te", "trailers").header("trailer", "x-end");
@@ -75,7 +75,7 @@ async fn app_may_respond_before_the_end_of_the_upload() {
         Response::builder().status(StatusCode::PAYLOAD_TOO_LARGE).body(app::full("too much")).unwrap()
     })
     .await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         for version in VERSIONS {
             let (sender, body) = app::channel_body();
             let uploading = tokio::spawn(async move {
@@ -108,7 +108,7 @@ async fn disconnect_during_upload_reaches_the_app() {
         }
     })
     .await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         for version in VERSIONS {
             let (sender, body) = app::channel_body();
             let request = Request::post("/").header("content-length", "1000").body(body).unwrap();
@@ -130,7 +130,7 @@ async fn disconnect_during_upload_reaches_the_app() {
 async fn long_stream_is_echoed_completely() {
     const ALL: u64 = 128 << 20;
     let app = app::serve(async |request| Response::new(request.into_body().boxed_unsync())).await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         for version in VERSIONS {
             let mut response = send(proxy, version, Request::post("/").body(pattern::of(ALL)).unwrap()).await;
             let mut received = 0;

@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, accept_async, connect_async};
 
-use crate::through_both;
+use crate::through_each;
 
 /// A server that echoes all messages.
 async fn echo() -> SocketAddr {
@@ -37,7 +37,7 @@ async fn connect(proxy: SocketAddr) -> WebSocketStream<MaybeTlsStream<TcpStream>
 
 #[tokio::test]
 async fn relays_messages_until_the_closing_handshake() {
-    through_both(echo().await, async |proxy| {
+    through_each(echo().await, async |proxy| {
         let mut socket = connect(proxy).await;
         let large = vec![7; 1 << 20];
         for message in [Message::text("hello"), Message::binary(large), Message::text("")] {
@@ -56,7 +56,7 @@ async fn relays_messages_until_the_closing_handshake() {
 
 #[tokio::test]
 async fn keeps_hundred_concurrent_connections_separate() {
-    through_both(echo().await, async |proxy| {
+    through_each(echo().await, async |proxy| {
         let connections = (0..100).map(async |number| {
             let mut socket = connect(proxy).await;
             for turn in 0..10 {

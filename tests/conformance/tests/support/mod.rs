@@ -5,13 +5,13 @@
 pub(crate) mod workload_at_zero;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use activator::app::Sources;
 use activator::args::Limits;
-use activator::workloads::containers::{AppPort, Containers};
+use activator::workloads::containers::{AppPort, Container, Containers, Probe, ProbePort, TcpSocket};
 use activator::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 use autoscaler::contract::selector::Selector;
 use autoscaler::settings::SidecarMode;
@@ -35,7 +35,8 @@ pub(crate) struct QueueProxy {
 /// An activator with one workload. Drop stops it.
 pub(crate) struct Activator {
     pub(crate) address: SocketAddr,
-    pod: IpAddr,
+    /// Of the app, or of its queue-proxy.
+    pod: SocketAddr,
     sidecar: SidecarMode,
     registry: Registry,
     changes: mpsc::Sender<ClusterChange>,
@@ -80,11 +81,7 @@ async fn activator_of(setup: ProxySettings, sidecar: SidecarMode) -> RunningProx
 impl Activator {
     /// Starts without pods. The pod to come has the address of the app in `setup`. Requests wait
     /// for it for `wake_timeout`.
-    pub(crate) async fn start(setup: ProxySettings, wake_timeout: Duration) -> Self {
-        Self::start_of(setup, wake_timeout, SidecarMode::Required).await
-    }
-
-    async fn start_of(setup: ProxySettings, wake_timeout: Duration, sidecar: SidecarMode) -> Self {
+    pub(crate) async fn start_of(setup: ProxySettings, wake_timeout: Duration, sidecar: SidecarMode) -> Self {
         let limits = Limits {
             queue_depth: 100,
             memory_budget: Some(1 << 30),
@@ -132,7 +129,7 @@ impl Activator {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         Self {
             address,
-            pod: setup.app.ip(),
+            pod: setup.app,
             sidecar,
             registry,
             changes,
@@ -147,11 +144,11 @@ impl Activator {
         let pod = Pod {
             uid: "1".into(),
             labels,
-            ip: Some(self.pod),
+            ip: Some(self.pod.ip()),
             scheduled: true,
             ready,
             injected: self.sidecar.is_required(),
-            containers: (!self.sidecar.is_required()).then(Containers::default),
+            containers: (!self.sidecar.is_required()).then(|| probed_by_connection(self.pod.port())),
             ..Pod::default()
         };
         self.changes.send(ClusterChange::Pod(Key::new("shop", "web-1"), Some(pod))).await.unwrap();
@@ -212,6 +209,13 @@ impl QueueProxy {
         let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("no {name} in {answer}")).parse().unwrap()
     }
+}
+
+/// The containers of a pod whose app is ready when this port accepts a connection.
+fn probed_by_connection(port: u16) -> Containers {
+    let tcp_socket = Some(TcpSocket { port: ProbePort::Number(port), host: None });
+    let readiness_probe = Some(Box::new(Probe { tcp_socket, ..Probe::default() }));
+    Containers { all: vec![Container { readiness_probe, ..Container::default() }], ..Containers::default() }
 }
 
 struct AbortOnDrop(tokio::task::JoinHandle<()>);

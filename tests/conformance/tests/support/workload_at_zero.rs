@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use autoscaler::settings::SidecarMode;
 use conformance::runner::{ProxySettings, RunningProxy};
 
 use super::Activator;
@@ -11,21 +12,30 @@ use super::Activator;
 /// Longer than a wake takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// An activator without pods, and the queue-proxy of the pod to come. Drop stops both.
+/// An activator without pods, and the queue-proxy of the pod to come, if it has one. Drop stops both.
 pub(crate) struct WorkloadAtZero {
     /// Address for clients.
     pub(crate) address: SocketAddr,
     activator: Activator,
-    _queue_proxy: RunningProxy,
+    _queue_proxy: Option<RunningProxy>,
 }
 
 // === impl WorkloadAtZero ===
 
 impl WorkloadAtZero {
+    /// The pod to come has a queue-proxy.
     pub(crate) async fn start(app: SocketAddr) -> Self {
-        let setup = |app| ProxySettings { app, header_timeout: DEADLINE };
         let queue_proxy = super::queue_proxy(setup(app)).await;
-        let activator = Activator::start(setup(queue_proxy.address), DEADLINE).await;
+        Self::start_of(queue_proxy.address, SidecarMode::Required, Some(queue_proxy)).await
+    }
+
+    /// The pod to come is the app alone.
+    pub(crate) async fn start_without_sidecar(app: SocketAddr) -> Self {
+        Self::start_of(app, SidecarMode::None, None).await
+    }
+
+    async fn start_of(pod: SocketAddr, sidecar: SidecarMode, queue_proxy: Option<RunningProxy>) -> Self {
+        let activator = Activator::start_of(setup(pod), DEADLINE, sidecar).await;
         activator.wait_until_listening().await;
         Self { address: activator.address, activator, _queue_proxy: queue_proxy }
     }
@@ -44,4 +54,8 @@ impl WorkloadAtZero {
     pub(crate) async fn report_pod(&self) {
         self.activator.report_pod(false).await;
     }
+}
+
+fn setup(app: SocketAddr) -> ProxySettings {
+    ProxySettings { app, header_timeout: DEADLINE }
 }

@@ -11,7 +11,7 @@ const STREAMS: usize = 1000;
 #[tokio::test]
 async fn thousand_open_streams_share_a_connection() {
     let (app, _) = Echo::serve().await;
-    through_both(app, async |proxy| {
+    through_each(app, async |proxy| {
         let client = client(proxy).await;
         // Every stream has an answer before the first one ends.
         let all_open = Barrier::new(STREAMS);
