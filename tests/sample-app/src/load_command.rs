@@ -33,6 +33,9 @@ pub(crate) struct LoadCommand {
     /// Open a connection for every request
     #[arg(long)]
     pub(crate) new_connections: bool,
+    /// Send calls of gRPC, over HTTP/2
+    #[arg(long)]
+    pub(crate) grpc: bool,
     /// A header of each request, as name:value
     #[arg(long, value_parser = header)]
     pub(crate) header: Option<(HeaderName, HeaderValue)>,
@@ -67,6 +70,7 @@ impl LoadCommand {
             seconds: 10.0,
             work: 0,
             new_connections: false,
+            grpc: false,
             header: None,
             timeout: 60.0,
         };
@@ -79,6 +83,7 @@ impl LoadCommand {
                 "seconds" => command.seconds = value.parse().with_context(bad)?,
                 "work" => command.work = value.parse().with_context(bad)?,
                 "newConnections" => command.new_connections = value.parse().with_context(bad)?,
+                "grpc" => command.grpc = value.parse().with_context(bad)?,
                 "header" => command.header = Some(header(value).with_context(bad)?),
                 "timeout" => command.timeout = value.parse().with_context(bad)?,
                 _ => anyhow::bail!("unknown parameter {key}"),

@@ -2,6 +2,7 @@
 //! static binary.
 
 mod client;
+mod grpc;
 mod load_command;
 mod send;
 mod serve;
@@ -18,10 +19,11 @@ struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Respond to every request with 200, after `?work=MILLISECONDS`, with `?bytes=NUMBER` of body
+    /// Respond to every request with 200, after `?work=MILLISECONDS`, with `?bytes=NUMBER` of body, and
+    /// to calls of gRPC with their message
     Serve(serve::ServeArgs),
     /// Receive commands to send load: GET
-    /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=.. or to attack: GET
+    /// /send?url=..&rate=..|concurrency=..&seconds=..&work=..&newConnections=..&grpc=.. or to attack: GET
     /// /attack?attack=..&target=IP:PORT&tls=..&connections=..&seconds=..
     Client(client::ClientArgs),
     /// Send a load now and print one line of JSON for each request

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bytes::Bytes;
+use http::header::AsHeaderName;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::grpc;
 use crate::load_command::{LoadCommand, LoadShape, MAX_IN_FLIGHT};
 
 /// Maximum size of a response body.
@@ -105,8 +107,9 @@ async fn closed_loop(sender: Arc<Sender>, end: Instant, results: mpsc::Sender<Re
 
 /// Sends one request after the other.
 struct Sender {
-    client: Client<HttpConnector, Empty<Bytes>>,
+    client: Client<HttpConnector, Full<Bytes>>,
     uri: Uri,
+    grpc: bool,
     header: Option<(HeaderName, HeaderValue)>,
     timeout: Duration,
 }
@@ -116,14 +119,15 @@ impl Sender {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let idle = if command.new_connections { 0 } else { MAX_IN_FLIGHT };
-        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(idle).build(connector);
+        let mut builder = Client::builder(TokioExecutor::new());
+        let client = builder.http2_only(command.grpc).pool_max_idle_per_host(idle).build(connector);
         let uri = if command.work > 0 {
             format!("{}?work={}", command.url, command.work).parse()?
         } else {
             command.url.clone()
         };
         let timeout = Duration::try_from_secs_f64(command.timeout)?;
-        Ok(Self { client, uri, header: command.header.clone(), timeout })
+        Ok(Self { client, uri, grpc: command.grpc, header: command.header.clone(), timeout })
     }
 
     async fn send(&self) -> RequestResult {
@@ -143,10 +147,14 @@ impl Sender {
     }
 
     async fn exchange(&self) -> Result<RequestResult> {
-        let mut request = Request::get(self.uri.clone()).body(Empty::new())?;
+        let uri = self.uri.clone();
+        let mut request =
+            if self.grpc { grpc::call(uri)? } else { Request::get(uri).body(Full::default())? };
         request.headers_mut().extend(self.header.clone());
         let (head, body) = self.client.request(request).await?.into_parts();
         let body = Limited::new(body, MAX_BODY).collect().await.map_err(anyhow::Error::from_boxed)?;
+        let trailers = body.trailers().cloned();
+        let body = body.to_bytes();
         let mut result = RequestResult {
             status: head.status.as_u16(),
             pod: header(&head.headers, crate::serve::POD_HEADER),
@@ -157,13 +165,15 @@ impl Sender {
             ..RequestResult::default()
         };
         if !head.status.is_success() {
-            result.error = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+            result.error = String::from_utf8_lossy(&body).into_owned();
+        } else if self.grpc {
+            grpc::check(&body, trailers.as_ref())?;
         }
         Ok(result)
     }
 }
 
-fn header(headers: &HeaderMap, name: &str) -> String {
+fn header(headers: &HeaderMap, name: impl AsHeaderName) -> String {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.collect::<Vec<_>>().join(", ")
 }

@@ -1,5 +1,5 @@
 //! The app: responds to every request with 200, after the time and with as many bytes as the request
-//! sets. With a number of servers, further requests wait for one of them in order of arrival, so that
+//! sets, and to [calls of gRPC](crate::grpc). With a number of servers, further requests wait for one of them in order of arrival, so that
 //! the pod has a known knee.
 
 use std::convert::Infallible;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
 use proxy::incoming_body::IncomingBody;
@@ -19,18 +19,22 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::grpc;
+
 /// Header with the name of the pod.
-pub(crate) const POD_HEADER: &str = "sample-app-pod";
+pub(crate) const POD_HEADER: HeaderName = HeaderName::from_static("sample-app-pod");
 /// Header with the start of this process, in Unix milliseconds.
-pub(crate) const STARTED_HEADER: &str = "sample-app-started";
+pub(crate) const STARTED_HEADER: HeaderName = HeaderName::from_static("sample-app-started");
 /// Header with the number of requests that this process served when this one arrived, itself included.
-pub(crate) const CONCURRENT_HEADER: &str = "sample-app-concurrent";
+pub(crate) const CONCURRENT_HEADER: HeaderName = HeaderName::from_static("sample-app-concurrent");
 /// Header with the microseconds without any request before this one.
-pub(crate) const IDLE_HEADER: &str = "sample-app-idle";
+pub(crate) const IDLE_HEADER: HeaderName = HeaderName::from_static("sample-app-idle");
 /// Requests of this path are readiness probes, and not counted.
 const HEALTH_PATH: &str = "/healthz";
 /// Maximum size of a response body.
 const LARGEST_BODY: usize = 16 << 20;
+/// Bytes of a call that are sent back.
+const LARGEST_MESSAGE: usize = 64 << 10;
 /// Maximum time of a request.
 const LONGEST_WORK: Duration = Duration::from_secs(600);
 
@@ -72,26 +76,50 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
             let running = (request.uri().path() != HEALTH_PATH).then(|| RunningRequest::count_in(occupancy));
             let query = request.uri().query();
             let work = parameter(query, "work").map_or(default_work, Duration::from_millis);
+            let work = work_on(servers, work.min(LONGEST_WORK));
             let result = parameter(query, "bytes").map_or(result, body_of);
-            // The body is read to its end first, as an app would.
-            let mut body = request.into_body();
-            while let Some(Ok(_)) = body.frame().await {}
-            {
-                // The semaphore is never closed.
-                let _server = servers.acquire().await;
-                tokio::time::sleep(work.min(LONGEST_WORK)).await;
+            let mut headers = HeaderMap::from_iter([(POD_HEADER, name), (STARTED_HEADER, started)]);
+            if let Some(running) = &running {
+                running.add_headers(&mut headers);
             }
-            let mut response = Response::new(Full::new(result));
-            response.headers_mut().insert(POD_HEADER, name);
-            response.headers_mut().insert(STARTED_HEADER, started);
-            if let Some(running) = running {
-                running.add_headers(response.headers_mut());
-            }
+            let body = if grpc::is_call(request.headers()) {
+                grpc::add_headers(&mut headers);
+                let message = read(request.into_body()).await;
+                grpc::response(message, async move {
+                    work.await;
+                    drop(running);
+                })
+            } else {
+                // The body is read to its end first, as an app would.
+                read(request.into_body()).await;
+                work.await;
+                drop(running);
+                Full::new(result).boxed_unsync()
+            };
+            let mut response = Response::new(body);
+            *response.headers_mut() = headers;
             Ok::<_, Infallible>(response)
         }
     };
     server::serve(listener, service, ServerOptions::default(), stop).await;
     Ok(())
+}
+
+/// Reads a body to its end, and keeps the first bytes of it.
+async fn read(mut body: IncomingBody) -> Bytes {
+    let mut kept = BytesMut::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let data = frame.into_data().unwrap_or_default();
+        kept.extend_from_slice(data.get(..LARGEST_MESSAGE.saturating_sub(kept.len())).unwrap_or(&data));
+    }
+    kept.freeze()
+}
+
+/// Takes one of the servers for this time, when one is free.
+async fn work_on(servers: Arc<Semaphore>, work: Duration) {
+    // The semaphore is never closed.
+    let _server = servers.acquire().await;
+    tokio::time::sleep(work).await;
 }
 
 /// The requests that run, and when the last one ended.

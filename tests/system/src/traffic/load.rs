@@ -48,6 +48,8 @@ pub struct Load {
     pub work: Duration,
     /// Whether each request opens a connection of its own.
     pub new_connections: bool,
+    /// Whether they are calls of gRPC. A call is a stream for as long as its work takes.
+    pub grpc: bool,
     /// A header of each request, as `name:value`.
     pub header: Option<String>,
 }
@@ -107,6 +109,7 @@ impl Load {
             duration,
             work: Duration::ZERO,
             new_connections: true,
+            grpc: false,
             header: None,
         }
     }
@@ -174,11 +177,12 @@ impl Load {
         };
         let header = self.header.as_ref().map(|header| format!("&header={header}")).unwrap_or_default();
         format!(
-            "url={}&{shape}&seconds={}&work={}&newConnections={}{header}",
+            "url={}&{shape}&seconds={}&work={}&newConnections={}&grpc={}{header}",
             self.url,
             self.duration.as_secs_f64(),
             self.work.as_millis(),
-            self.new_connections
+            self.new_connections,
+            self.grpc
         )
     }
 }

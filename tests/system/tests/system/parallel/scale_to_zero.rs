@@ -42,16 +42,29 @@ async fn no_request_fails_during_scale_to_zero_and_back() -> Result<()> {
     });
     let plain = Workload { sidecar: Sidecar::None, ..Workload::new("plain") };
     let workloads = workloads.iter().chain([&plain]);
-    try_join_all(workloads.map(|workload| to_zero_and_back(&namespace, workload))).await?;
+    try_join_all(workloads.map(|workload| to_zero_and_back(&namespace, workload, false))).await?;
     namespace.delete().await
 }
 
-async fn to_zero_and_back(namespace: &TestNamespace, workload: &Workload) -> Result<()> {
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn no_grpc_call_fails_during_scale_to_zero_and_back() -> Result<()> {
+    let namespace = begin_shared("zero-grpc").await?;
+    let workloads = [("sidecar", Sidecar::Native), ("plain", Sidecar::None)];
+    try_join_all(workloads.map(async |(name, sidecar)| {
+        let workload = Workload { sidecar, ..Workload::new(name) }.annotated("target-burst-capacity", "0");
+        to_zero_and_back(&namespace, &workload, true).await
+    }))
+    .await?;
+    namespace.delete().await
+}
+
+async fn to_zero_and_back(namespace: &TestNamespace, workload: &Workload, grpc: bool) -> Result<()> {
     let name = &workload.name;
     workload.create(namespace).await?;
     let url = workload.url(namespace).await?;
     until_first_response(&url, namespace, POD_START).await?;
-    let burst = Load::rate(&url, 20.0, Duration::from_secs(3));
+    let burst = Load { grpc, ..Load::rate(&url, 20.0, Duration::from_secs(3)) };
     let mut sent = 0;
     for phase in [Phase::Start, Phase::RouteChanged, Phase::ScaledToZero, Phase::LastPodGone] {
         until_phase(namespace, name, phase)

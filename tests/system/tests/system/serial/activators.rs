@@ -27,6 +27,11 @@ const HELD: u32 = 500;
 /// Start time of the workload's pod: long enough for every activator to receive its SIGTERM
 /// meanwhile.
 const START: Duration = Duration::from_secs(10);
+/// Calls of gRPC at a time, the time for which each is open, and for which new ones begin: longer than
+/// the restart.
+const STREAMS: u32 = 100;
+const STREAM: Duration = Duration::from_secs(3);
+const STREAMS_SENT: Duration = Duration::from_secs(60);
 /// Number of clients that keep their connections.
 const KEPT: u32 = 50;
 /// Time in which all connections must have moved to the pods.
@@ -71,6 +76,46 @@ async fn rolling_restart_of_activators_loses_no_held_request() -> Result<()> {
         ensure!(responses.len() >= HELD as usize, "{name}: {} requests were sent", responses.len());
         let slowest = responses.iter().map(|response| response.ms).fold(0.0, f64::max);
         println!("{name}: {} held requests got responses, the last after {slowest:.0} ms", responses.len());
+    }
+    installation::until_ready(&client, Duration::from_secs(150)).await?;
+    namespace.delete().await
+}
+
+/// Calls of gRPC share one connection of their client, which the activator ends by GOAWAY.
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn rolling_restart_of_activators_loses_no_running_or_held_grpc_call() -> Result<()> {
+    let namespace = begin_exclusive("restart-grpc").await?;
+    let client = namespace.client.clone();
+    installation::set_grace_period(&client, STOCK_GRACE).await?;
+    let mut loads = Vec::new();
+    for (kind, sidecar) in [("sidecar", Sidecar::Native), ("plain", Sidecar::None)] {
+        let workload = |name: &str| Workload { sidecar, target: "200".to_owned(), ..Workload::new(name) };
+        let running = workload(&format!("running-{kind}")).annotated("target-burst-capacity", "-1");
+        running.create(&namespace).await?;
+        let url = running.url(&namespace).await?;
+        until_first_response(&url, &namespace, PROXIED).await?;
+        let streams = Load::concurrency(&url, STREAMS, STREAM, STREAMS_SENT);
+        loads.push((running.name, Load { grpc: true, new_connections: false, ..streams }));
+
+        let held = Workload { replicas: 0, start: START, ..workload(&format!("held-{kind}")) };
+        held.create(&namespace).await?;
+        let url = held.url(&namespace).await?;
+        until_activators_respond(&url, &namespace, PROXIED).await?;
+        let calls = Load::concurrency(&url, STREAMS, Duration::ZERO, Duration::from_secs(2));
+        loads.push((held.name, Load { grpc: true, new_connections: false, ..calls }));
+    }
+    let started = try_join_all(
+        loads.iter().map(async |(name, load)| anyhow::Ok((name, load.start(&namespace).await?))),
+    );
+    let started = started.await?;
+    installation::restart_component(&client, "activator").await?;
+    for (name, load) in started {
+        let responses = load.finish().await?;
+        load::ensure_all_ok(&responses).context(name.clone())?;
+        ensure!(responses.len() >= STREAMS as usize, "{name}: {} calls", responses.len());
+        let slowest = responses.iter().map(|response| response.ms).fold(0.0, f64::max);
+        println!("{name}: {} calls of gRPC, the longest of {slowest:.0} ms", responses.len());
     }
     installation::until_ready(&client, Duration::from_secs(150)).await?;
     namespace.delete().await
