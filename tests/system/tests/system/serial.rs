@@ -14,3 +14,4 @@ mod limit_of_one;
 mod network_policies;
 mod wake_latency;
 mod without_installation;
+mod without_mutating_policies;
