@@ -52,6 +52,11 @@ pub(crate) struct Args {
     #[arg(long, requires = "activator")]
     pub(crate) held: bool,
 
+    /// Instead of the comparison, measure two activators that carry so many workloads without
+    /// sidecars, each with 50 requests a second.
+    #[arg(long, value_name = "WORKLOADS", requires = "activator", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) without_sidecars: Option<u16>,
+
     /// Rounds of the comparison.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,

@@ -29,7 +29,7 @@ use rustix::process::{Resource, Rlimit};
 use crate::args::{Args, Versions};
 use crate::modes::comparison::Campaign;
 use crate::modes::http2::Tools;
-use crate::modes::{comparison, held_requests, http2, profile, soak};
+use crate::modes::{comparison, held_requests, http2, profile, soak, without_sidecars};
 use crate::proxies::{Programs, Proxy};
 use crate::traffic::backend;
 
@@ -48,6 +48,10 @@ fn main() -> Result<ExitCode> {
     let threads = (machine::cores() / 2).clamp(1, 4);
     if let Some(activator) = args.activator.as_deref().filter(|_| args.held) {
         let met = held_requests::run(activator, threads, &directory)?;
+        return Ok(if args.strict && !met { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    }
+    if let Some((activator, workloads)) = args.activator.as_deref().zip(args.without_sidecars) {
+        let met = without_sidecars::run(activator, workloads, threads, &directory)?;
         return Ok(if args.strict && !met { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     let backend = backend::start(threads)?;

@@ -5,3 +5,4 @@ pub(crate) mod held_requests;
 pub(crate) mod http2;
 pub(crate) mod profile;
 pub(crate) mod soak;
+pub(crate) mod without_sidecars;

@@ -65,7 +65,15 @@ struct HeadCounter {
 /// # Errors
 /// When a socket or a thread cannot be created.
 pub(crate) fn start(threads: usize) -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("the backend cannot listen")?;
+    start_on(Ipv4Addr::LOCALHOST, threads)
+}
+
+/// The same at this address.
+///
+/// # Errors
+/// When a socket or a thread cannot be created.
+pub(crate) fn start_on(ip: Ipv4Addr, threads: usize) -> Result<SocketAddr> {
+    let listener = TcpListener::bind((ip, 0)).context("the backend cannot listen")?;
     rustix::net::listen(&listener, BACKLOG)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;

@@ -15,6 +15,7 @@ const REQUEST: &[u8] = b"GET /hello HTTP/1.1\r\n\
     \r\n";
 
 pub(super) struct Connection {
+    target: SocketAddr,
     stream: TcpStream,
     /// Due time of the request in flight.
     due: Option<Instant>,
@@ -39,7 +40,11 @@ impl Connection {
         let stream = TcpStream::connect(target)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, due: None, part: Vec::new() })
+        Ok(Self { target, stream, due: None, part: Vec::new() })
+    }
+
+    pub(super) fn target(&self) -> SocketAddr {
+        self.target
     }
 
     pub(super) fn socket(&self) -> &TcpStream {

@@ -25,7 +25,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Failed requests after which a run is aborted; its figures would mean nothing.
 const TOO_MANY_FAILURES: u64 = 1000;
 
-/// Open connections to one address, shared by some threads.
+/// Open connections to one or several addresses, shared by some threads.
 pub(crate) struct Generator {
     workers: Vec<Worker>,
 }
@@ -33,7 +33,6 @@ pub(crate) struct Generator {
 /// One thread's share of the connections.
 struct Worker {
     poller: Poller,
-    target: SocketAddr,
     connections: Vec<Connection>,
     /// Connections without a request in flight, longest idle first.
     free: VecDeque<usize>,
@@ -48,10 +47,18 @@ impl Generator {
     /// # Errors
     /// When one of them cannot be opened.
     pub(crate) fn connect(target: SocketAddr, connections: usize, threads: usize) -> Result<Self> {
-        let threads = threads.clamp(1, connections.max(1));
-        let share = |thread| (connections + thread) / threads;
-        let workers =
-            (0..threads).map(|thread| Worker::connect(target, share(thread))).collect::<Result<_>>()?;
+        Self::connect_each(&vec![target; connections], threads)
+    }
+
+    /// Opens a connection to each of `targets`, shared by up to `threads` threads. Requests go to the
+    /// connection that is idle for longest, so to all targets alike.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened.
+    pub(crate) fn connect_each(targets: &[SocketAddr], threads: usize) -> Result<Self> {
+        let threads = threads.clamp(1, targets.len().max(1));
+        let share = |thread| targets.iter().copied().skip(thread).step_by(threads);
+        let workers = (0..threads).map(|thread| Worker::connect(share(thread))).collect::<Result<_>>()?;
         Ok(Self { workers })
     }
 
@@ -81,17 +88,11 @@ impl Generator {
 // === impl Worker ===
 
 impl Worker {
-    fn connect(target: SocketAddr, connections: usize) -> Result<Self> {
+    fn connect(targets: impl Iterator<Item = SocketAddr>) -> Result<Self> {
         let poller = Poller::new()?;
-        let opened = (0..).take(connections).map(|number| open(&poller, target, number));
+        let opened = (0..).zip(targets).map(|(number, target)| open(&poller, target, number));
         let connections: Vec<_> = opened.collect::<Result<_>>()?;
-        Ok(Self {
-            poller,
-            target,
-            free: (0..connections.len()).collect(),
-            connections,
-            buffer: vec![0; 16 * 1024],
-        })
+        Ok(Self { poller, free: (0..connections.len()).collect(), connections, buffer: vec![0; 16 * 1024] })
     }
 
     fn run(&mut self, mut schedule: Schedule) -> Result<LoadStats> {
@@ -154,11 +155,7 @@ impl Worker {
 
     fn ensure_few_failures(&self, stats: &LoadStats) -> Result<()> {
         let LoadStats { failed, last_failure, .. } = stats;
-        let target = self.target;
-        ensure!(
-            *failed < TOO_MANY_FAILURES,
-            "{failed} requests to {target} failed, the last with {last_failure}"
-        );
+        ensure!(*failed < TOO_MANY_FAILURES, "{failed} requests failed, the last with {last_failure}");
         Ok(())
     }
 
@@ -169,7 +166,7 @@ impl Worker {
             stats.fail("a closed connection");
             self.free.push_back(number);
         }
-        *connection = open(&self.poller, self.target, u64::try_from(number)?)?;
+        *connection = open(&self.poller, connection.target(), u64::try_from(number)?)?;
         self.ensure_few_failures(stats)
     }
 
@@ -179,7 +176,7 @@ impl Worker {
         for (number, connection) in self.connections.iter_mut().enumerate() {
             if let Some(due) = connection.due() {
                 stats.unanswered(due, now);
-                *connection = open(&self.poller, self.target, u64::try_from(number)?)?;
+                *connection = open(&self.poller, connection.target(), u64::try_from(number)?)?;
                 self.free.push_back(number);
             }
         }
@@ -221,6 +218,14 @@ mod tests {
     fn sends_exactly_the_requested_rate() {
         let stats = run(RequestRate::PerSecond(500.0), 3, 2);
         assert_eq!((stats.answered, stats.failed, stats.unanswered), (50, 0, 0));
+    }
+
+    #[test]
+    fn sends_to_all_targets_alike() {
+        let targets = [backend::start(1).unwrap(), backend::start(1).unwrap()];
+        let mut generator = Generator::connect_each(&targets, 2).unwrap();
+        let stats = generator.run(RequestRate::PerSecond(200.0), Duration::from_millis(100)).unwrap();
+        assert_eq!((stats.answered, stats.failed, stats.unanswered), (20, 0, 0));
     }
 
     #[test]
