@@ -161,6 +161,11 @@ scale: binaries ## Measure the metrics-adapter with up to 10,000 workloads (7 mi
 scale-restarts: ## Check the metrics of 200 HPAs while two metrics-adapters are replaced (4 minutes)
 	@$(MAKE) scale ARGS=--restarts
 
+.PHONY: scale-without-sidecars
+scale-without-sidecars: export RUSTFLAGS := -C target-feature=+crt-static
+scale-without-sidecars: binaries ## Measure two activators that carry 200 workloads without sidecars at 50 requests/s each (3 minutes)
+	cargo run --release --locked --target $(HOST) --package bench-proxies -- --activator $(BINARIES)/activator --without-sidecars 200 $(ARGS)
+
 .PHONY: bench-held
 bench-held: export RUSTFLAGS := -C target-feature=+crt-static
 bench-held: binaries ## Measure the activator's memory with held requests, and how fast it releases them
@@ -212,6 +217,12 @@ test-system: images cluster-ready ## Run the system tests on a cluster of their 
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies -- sh -ec ' \
 	  $(LINTING_CARGO) test $(ALL) --test system -- --ignored --nocapture --test-threads 4; \
 	  test "$$USE_EXISTING_CLUSTER" = true || $(CARGO_TARGET_DIR)/debug/hostile --short'
+
+# Not a part of `make test`, for a second cluster takes another minute.
+.PHONY: test-nodes
+test-nodes: images cluster-ready ## Test on a cluster of two nodes in two zones
+	$(LINTING_CARGO) test $(ALL) --test nodes --no-run
+	tests/system/on-cluster rouse-nodes --nodes 2 --zones a,b -- $(LINTING_CARGO) test $(ALL) --test nodes -- --ignored --nocapture
 
 # A minute for each attack. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile

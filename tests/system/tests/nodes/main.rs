@@ -1,0 +1,3 @@
+//! Tests that need nodes in several zones: `make test-nodes`.
+
+mod near_pods;
