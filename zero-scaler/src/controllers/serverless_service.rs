@@ -53,7 +53,9 @@ pub async fn reconcile(
     let observed = match observe::observe(&key, sks, &context) {
         Ok(observed) => observed,
         Err(unusable) => {
-            apply::withdraw(&key, sks, &context).await?;
+            if !foreign_endpoints::are_awaited(&key, sks, &context) {
+                apply::withdraw(&key, sks, &context).await?;
+            }
             apply::status(sks, status::unusable(sks, &unusable, context.clock.now()), &context).await?;
             return Ok(Action::requeue(RESYNC));
         }

@@ -1,6 +1,7 @@
 //! Services: their selectors and ports, their endpoints, and their owner among several workloads.
 
 mod endpoints;
+mod made_attached;
 mod made_managed;
 mod ownership;
 mod pod_selection;

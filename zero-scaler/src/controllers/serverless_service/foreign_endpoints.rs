@@ -1,4 +1,7 @@
-//! Endpoints of a managed Service that Rouse did not write.
+//! Endpoints that Rouse did not write.
+//!
+//! When a managed Service gets a selector, Kubernetes writes its endpoints a moment later. Until then
+//! the slices of Rouse stay, so that the Service is never without endpoints.
 //!
 //! When a Service loses its selector, Kubernetes keeps the EndpointSlices that it wrote, and
 //! mirrors the Service's Endpoints into a further slice. It never updates them again, so after the
@@ -7,15 +10,17 @@
 
 use std::sync::Arc;
 
+use autoscaler::Key;
+use autoscaler::api::ServerlessService;
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, ResourceExt};
 
 use super::observe::ObservedService;
-use crate::cache::slice_index::MANAGED_BY;
+use crate::cache::slice_index::{MANAGED_BY, workload_of};
 use crate::controllers::context::Context;
 use crate::kubernetes::server_side_apply::delete_unchanged;
-use crate::pods::endpoints::is_ready;
+use crate::pods::endpoints::{is_managed, is_ready};
 
 /// Manager of the slices of Services with a selector.
 const SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
@@ -63,6 +68,19 @@ impl ForeignEndpoints {
              {error}; apply the ClusterRole rouse-zero-scaler of this version, or delete them"
         ))
     }
+}
+
+/// Whether a Service has a selector, slices of Rouse, and none of Kubernetes yet. Kubernetes writes at
+/// least one, also for a selector of no pod.
+pub(super) fn are_awaited(key: &Key, sks: &ServerlessService, context: &Context) -> bool {
+    let name = &sks.spec.service;
+    let service = context.cache.service(&key.namespace, name);
+    if service.is_none_or(|service| is_managed(&service) || service.metadata.deletion_timestamp.is_some()) {
+        return false;
+    }
+    let slices = context.cache.slices.of(&key.namespace, name);
+    slices.iter().any(|slice| workload_of(slice).as_ref() == Some(key))
+        && !slices.iter().any(|slice| manager(slice) == Some(SLICE_CONTROLLER))
 }
 
 /// Deletes what Kubernetes left, given the slices that were just written.
