@@ -24,6 +24,10 @@ pub const CONFIG_MAP: &str = "config-autoscaler";
 /// ConfigMap with the last valid data of [`CONFIG_MAP`], written by the zero-scaler's leader.
 pub const ACCEPTED_CONFIG_MAP: &str = "config-autoscaler-accepted";
 
+/// Annotation on [`CONFIG_MAP`]: `"true"` announces that all parts of Rouse are about to be deleted.
+/// The zero-scaler then scales all workloads from zero and leads their Services to pods.
+pub const UNINSTALL: &str = "autoscaling.rouse.dev/uninstall";
+
 /// Pod label that requests the sidecar (value `"true"`). All components select pods by it.
 pub const INJECT_LABEL: &str = "autoscaling.rouse.dev/inject";
 /// Label of all objects that zero-scaler creates; its value is the name of the workload.

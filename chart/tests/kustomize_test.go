@@ -13,8 +13,13 @@ import (
 // kustomize builds a kustomization on top of deploy/, with components of it and further lines.
 func kustomize(t *testing.T, components []string, lines ...string) objects {
 	t.Helper()
+	return kustomizeFolder(t, deploy, components, lines...)
+}
+
+func kustomizeFolder(t *testing.T, resources string, components []string, lines ...string) objects {
+	t.Helper()
 	folder := t.TempDir()
-	base := relative(t, folder, deploy)
+	base := relative(t, folder, resources)
 	kustomization := []string{"resources: [" + base + "]"}
 	if len(components) > 0 {
 		kustomization = append(kustomization, "components:")

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -49,10 +50,24 @@ func (r release) render(t *testing.T) (objects, string) {
 	return parse(t, strings.Join(manifests, "\n---\n")), files["rouse/templates/NOTES.txt"]
 }
 
+// objects are those of an installation, without what exists for `helm uninstall` alone.
 func (r release) objects(t *testing.T) objects {
 	t.Helper()
 	found, _ := r.render(t)
+	maps.DeleteFunc(found, func(_ string, object map[string]any) bool { return isHook(object) })
 	return found
+}
+
+// hooks are the objects that exist for `helm uninstall` alone.
+func (r release) hooks(t *testing.T) objects {
+	t.Helper()
+	found, _ := r.render(t)
+	maps.DeleteFunc(found, func(_ string, object map[string]any) bool { return !isHook(object) })
+	return found
+}
+
+func isHook(object map[string]any) bool {
+	return field(object, "metadata", "annotations", "helm.sh/hook") != nil
 }
 
 // refusal is the error of a release that must fail.

@@ -238,6 +238,8 @@ fn follow_settings(
 ) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
     let enqueue_everything = move || shared.queues.enqueue_everything(&shared.cache);
+    let activators = context.routing.activators.clone();
+    let announce = move |uninstall| activators.announce_uninstall(uninstall);
     let settings = ClusterSettings::new(
         context.clients.rate_limited.clone(),
         args.system_namespace.clone(),
@@ -245,13 +247,13 @@ fn follow_settings(
         config,
         leadership.clone(),
     );
-    settings.run(enqueue_everything, readiness.latch("cluster settings"))
+    settings.run(enqueue_everything, announce, readiness.latch("cluster settings"))
 }
 
 fn follow_namespace(args: &Args, context: &Arc<Context>) -> impl Future<Output = ()> + Send + use<> {
     let shared = context.clone();
     let on_deletion = move || {
-        shared.routing.activators.mark_leaving();
+        shared.routing.activators.namespace_is_deleted();
         shared.queues.enqueue_everything(&shared.cache);
     };
     namespace_teardown::follow(context.clients.urgent.clone(), args.system_namespace.clone(), on_deletion)

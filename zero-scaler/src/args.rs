@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use autoscaler::contract::{ADMIN_PORT, STATS_PORT, STATS_TOKEN_FILE, SYSTEM_NAMESPACE};
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use uninstaller::args::UninstallArgs;
 
 use crate::kubernetes::rate_limit::Rate;
 
@@ -18,6 +19,24 @@ const PORTS_PER_NAMESPACE: NonZeroU32 = NonZeroU32::new(2000).unwrap();
 /// Scales workloads to and from zero and routes their Services to pods or activators.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
+pub struct Cli {
+    /// What the process does instead.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Arguments of the zero-scaler.
+    #[command(flatten)]
+    pub args: Args,
+}
+
+/// What the process does instead of scaling workloads.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Prepare the deletion of Rouse: wake all workloads and make their Services independent.
+    Uninstall(UninstallArgs),
+}
+
+/// The arguments of the zero-scaler.
+#[derive(Clone, Debug, Parser)]
 pub struct Args {
     /// Namespace of the installation.
     #[arg(long, env = "ROUSE_SYSTEM_NAMESPACE", default_value = SYSTEM_NAMESPACE)]
@@ -83,6 +102,6 @@ mod tests {
 
     #[test]
     fn accepts_command_line_definition() {
-        Args::command().debug_assert();
+        Cli::command().debug_assert();
     }
 }

@@ -1,8 +1,11 @@
-//! The zero-scaler's binary; the library documents it.
+//! The zero-scaler's binary; the libraries document it. With the subcommand `uninstall` it is the
+//! uninstaller instead.
 
 use clap::Parser;
 use tikv_jemallocator::Jemalloc;
-use zero_scaler::{app, args::Args};
+use zero_scaler::FIELD_MANAGER;
+use zero_scaler::app;
+use zero_scaler::args::{Cli, Command};
 
 /// For the reason see queue-proxy's `main.rs`. It also returns the memory of complete lists to the
 /// system.
@@ -11,7 +14,13 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let Cli { command, args } = Cli::parse();
     runtime::telemetry::init(&args.telemetry)?;
-    app::run(args).await
+    match command {
+        None => app::run(args).await,
+        Some(Command::Uninstall(args)) => {
+            let client = runtime::kubernetes::client(FIELD_MANAGER, env!("CARGO_PKG_VERSION")).await?;
+            Ok(uninstaller::run(&client, &args).await?)
+        }
+    }
 }

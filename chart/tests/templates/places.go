@@ -14,11 +14,17 @@ func severalReplicas(component string) string {
 // deployment has the edits of a Deployment with the values of a component.
 func deployment(name, component, replicas string) []edit {
 	object, values := "Deployment "+name, ".Values."+component
+	return append(images(object, name, component),
+		edit{object, `(  replicas): \d+`, "$1: {{ " + replicas + " }}"},
+		edit{object, `          requests: .*\n          limits: .*`, "          {{- toYaml " + values + ".resources | nindent 10 }}"},
+	)
+}
+
+// images has the edits of the image of a component, in a pod's template, and of the Secrets to pull it.
+func images(object, name, component string) []edit {
 	return []edit{
-		{object, `(  replicas): \d+`, "$1: {{ " + replicas + " }}"},
 		{object, `(        image): rouse/` + name,
-			`$1: {{ include "rouse.image" (dict "root" . "image" ` + values + `.image) | quote }}`},
-		{object, `          requests: .*\n          limits: .*`, "          {{- toYaml " + values + ".resources | nindent 10 }}"},
+			`$1: {{ include "rouse.image" (dict "root" . "image" .Values.` + component + `.image) | quote }}`},
 		{object, `      containers:`, `      {{- with .Values.image.pullSecrets }}
       imagePullSecrets:
       {{- range . }}
@@ -34,6 +40,40 @@ func customMetrics(name string) edit {
         - {name: ROUSE_CUSTOM_METRICS, value: "true"}
         {{- end }}
         ports:`}
+}
+
+// uninstall has the edits of the Job that runs before a release is deleted. It is the zero-scaler's program.
+func uninstall() []edit {
+	return images("Job uninstall", "zero-scaler", "zeroScaler")
+}
+
+// hookWeights order the objects of the Job before it, in which Helm creates them.
+const (
+	rightsWeight = "-1"
+	jobWeight    = "0"
+)
+
+// beforeDeletion makes an object one that exists for `helm uninstall` alone. Helm prints what the Job logged.
+func beforeDeletion(lines []string) []string {
+	weight := rightsWeight
+	if slices.Contains(lines, "kind: Job") {
+		weight = jobWeight
+	}
+	return addAnnotations(lines,
+		"helm.sh/hook: pre-delete",
+		`helm.sh/hook-weight: "`+weight+`"`,
+		"helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded",
+		"helm.sh/hook-output-log-policy: hook-succeeded,hook-failed",
+	)
+}
+
+func addAnnotations(lines []string, annotations ...string) []string {
+	index := slices.Index(lines, "metadata:")
+	added := []string{"  annotations:"}
+	for _, annotation := range annotations {
+		added = append(added, "    "+annotation)
+	}
+	return slices.Insert(slices.Clone(lines), index+1, added...)
 }
 
 // sidecar has the edits of the sidecar's settings, which are strings of CEL in variables of its policy.

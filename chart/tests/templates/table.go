@@ -16,6 +16,8 @@ type manifest struct {
 const (
 	servesExternal = `eq (include "rouse.metricsApi" .) "external"`
 	servesCustom   = `eq (include "rouse.metricsApi" .) "custom"`
+	// Hooks in the output of `helm template` would run at once when it is applied. Without a cluster Helm has group versions alone.
+	renderedForCluster = `.Capabilities.APIVersions.Has "v1/Pod"`
 )
 
 // manifests has every manifest of deploy/; a test compares it with kustomization.yaml and the components.
@@ -57,4 +59,5 @@ var manifests = []manifest{
 	{path: "network-policies.yaml", condition: ".Values.networkPolicies.enabled"},
 	{path: "priority-class.yaml"},
 	{path: "components/custom-metrics/custom-metrics.yaml", condition: servesCustom},
+	{path: "uninstall/uninstall.yaml", condition: renderedForCluster, edits: uninstall(), each: beforeDeletion},
 }

@@ -46,7 +46,8 @@ pub struct Activators {
     cache: Arc<ClusterCache>,
     system_namespace: String,
     prober: Arc<dyn PathProber>,
-    leaving: AtomicBool,
+    namespace_is_deleted: AtomicBool,
+    uninstall_is_announced: AtomicBool,
     /// Successful probes by activator and leased port.
     listening: Mutex<HashMap<IpAddr, HashMap<u16, VerifiedLease>>>,
     /// Activators whose last probe timed out, and when.
@@ -92,7 +93,8 @@ impl Activators {
             cache,
             system_namespace,
             prober,
-            leaving: AtomicBool::new(false),
+            namespace_is_deleted: AtomicBool::new(false),
+            uninstall_is_announced: AtomicBool::new(false),
             listening: Mutex::default(),
             unreachable: Mutex::default(),
             none_since: Mutex::default(),
@@ -121,14 +123,20 @@ impl Activators {
         ready
     }
 
-    /// Marks all activators as about to be deleted for good, as in a namespace teardown.
-    pub fn mark_leaving(&self) {
-        self.leaving.store(true, Ordering::Relaxed);
+    /// Records that the installation's namespace is being deleted, for good.
+    pub fn namespace_is_deleted(&self) {
+        self.namespace_is_deleted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`Self::mark_leaving`] was called.
+    /// Records whether an uninstall is announced. Returns whether that changed.
+    pub fn announce_uninstall(&self, announced: bool) -> bool {
+        self.uninstall_is_announced.swap(announced, Ordering::Relaxed) != announced
+    }
+
+    /// Whether all activators are about to be deleted for good.
     pub fn are_leaving(&self) -> bool {
-        self.leaving.load(Ordering::Relaxed)
+        self.namespace_is_deleted.load(Ordering::Relaxed)
+            || self.uninstall_is_announced.load(Ordering::Relaxed)
     }
 
     /// Time without a ready activator; `None` while one is ready and stays.

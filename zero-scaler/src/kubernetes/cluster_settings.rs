@@ -3,11 +3,14 @@
 //! The leader copies valid data into `config-autoscaler-accepted`, from which all processes read.
 //! An invalid edit changes nothing: a Warning event on the ConfigMap names every invalid key, its
 //! value and its bounds. Without a ConfigMap the defaults are in force.
+//!
+//! An annotation on the ConfigMap announces the deletion of all of Rouse. Of an uninstall that is
+//! called off it is removed. A ConfigMap that is gone is part of the uninstall, and changes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP};
+use autoscaler::contract::{ACCEPTED_CONFIG_MAP, CONFIG_MAP, UNINSTALL};
 use autoscaler::settings::AutoscalerConfig;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -50,8 +53,14 @@ impl ClusterSettings {
         Self { client, namespace, events, config, leadership, validated: None }
     }
 
-    /// Follows the ConfigMaps. `latch` is released when both were read, valid or not.
-    pub async fn run(mut self, on_change: impl Fn() + Send, latch: ReadinessLatch) {
+    /// Follows the ConfigMaps. `announce` gets whether an uninstall is announced, and returns whether
+    /// that changed. `latch` is released when both ConfigMaps were read, valid or not.
+    pub async fn run(
+        mut self,
+        on_change: impl Fn() + Send,
+        announce: impl Fn(bool) -> bool + Send,
+        latch: ReadinessLatch,
+    ) {
         let mut latch = Some(latch);
         let changes = watch_settings(&self.client, &self.namespace, CONFIG_MAP, ACCEPTED_CONFIG_MAP);
         pin_mut!(changes);
@@ -68,6 +77,10 @@ impl ClusterSettings {
                 change = changes.next() => match change {
                     Some(Ok(new)) => {
                         observed = new;
+                        if let Some(announced) = uninstall(&observed).filter(|announced| announce(*announced)) {
+                            tracing::warn!(announced, "announcement of an uninstall changed");
+                            on_change();
+                        }
                         self.apply_accepted(&observed, &on_change);
                         pending = self.is_valid(&observed) && observed.is_copy_outdated();
                         drop(latch.take());
@@ -118,6 +131,12 @@ impl ClusterSettings {
         }
         result
     }
+}
+
+/// Whether an uninstall is announced; `None` without a ConfigMap.
+fn uninstall(observed: &ObservedSettings) -> Option<bool> {
+    let annotations = observed.submitted.as_ref()?.metadata.annotations.as_ref();
+    Some(annotations.and_then(|all| all.get(UNINSTALL)).is_some_and(|value| value == "true"))
 }
 
 #[cfg(test)]

@@ -6,4 +6,5 @@ mod made_managed;
 mod ownership;
 mod pod_selection;
 mod selectors_and_ports;
+mod uninstall;
 mod without_sidecar;

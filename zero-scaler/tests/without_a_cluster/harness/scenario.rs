@@ -245,6 +245,11 @@ impl Scenario {
         self.start();
     }
 
+    /// Ends every process.
+    pub(crate) fn stop(&mut self) {
+        self.zero_scalers.clear();
+    }
+
     /// Serves `/push` of the first process at the returned address.
     pub(crate) async fn serve_pushes(&mut self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

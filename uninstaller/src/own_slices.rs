@@ -1,0 +1,58 @@
+//! Waits until requests of restored Services no longer need EndpointSlices of Rouse.
+//!
+//! The zero-scaler deletes its slices of a Service that got a selector once Kubernetes has written
+//! its own. Slices of a Service without ready pods do not count: no request would be served.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use autoscaler::Key;
+use autoscaler::contract::SLICE_MANAGER;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use tokio::time::Instant;
+
+use crate::error::UninstallError;
+use crate::service_restoration::RestoredService;
+
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Label of a slice with the name of its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Waits until no slice of Rouse is left of a restored Service with ready pods.
+///
+/// # Errors
+/// At the deadline, and when the API server refuses a list.
+pub async fn until_none_serves(
+    client: &Client,
+    restored: &[RestoredService],
+    deadline: Instant,
+) -> Result<(), UninstallError> {
+    let serving: BTreeSet<&Key> = restored.iter().filter(|s| s.has_ready_pods).map(|s| &s.key).collect();
+    loop {
+        let left: Vec<String> = services(client)
+            .await?
+            .into_iter()
+            .filter(|service| serving.contains(service))
+            .map(|service| service.to_string())
+            .collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(UninstallError::StillServing(left.join(", ")));
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// The Services that have a slice of Rouse.
+async fn services(client: &Client) -> Result<BTreeSet<Key>, UninstallError> {
+    let ours =
+        ListParams::default().labels(&format!("endpointslice.kubernetes.io/managed-by={SLICE_MANAGER}"));
+    let slices = Api::<EndpointSlice>::all(client.clone()).list_metadata(&ours).await;
+    let slices = slices.map_err(UninstallError::api("list EndpointSlices"))?.items;
+    let service = |labels: &std::collections::BTreeMap<String, String>| labels.get(SERVICE_NAME).cloned();
+    Ok(slices.iter().filter_map(|s| Some(Key::new(s.namespace()?, service(s.labels())?))).collect())
+}
