@@ -76,7 +76,7 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 
 .PHONY: test
 test: ## Run all tests and checks, and print how long each took
-	@.ci/steps lint check-purity check-crds test-unit test-chart test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-system
+	@.ci/steps lint check-purity check-crds test-unit test-chart test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-install-short test-system
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
@@ -223,6 +223,18 @@ test-system: images cluster-ready ## Run the system tests on a cluster of their 
 test-nodes: images cluster-ready ## Test on a cluster of two nodes in two zones
 	$(LINTING_CARGO) test $(ALL) --test nodes --no-run
 	tests/system/on-cluster rouse-nodes --nodes 2 --zones a,b -- $(LINTING_CARGO) test $(ALL) --test nodes -- --ignored --nocapture
+
+# Each test installs Rouse itself, in a documented way, and removes it. The HPA has a short period, as in the system tests.
+.PHONY: test-install
+test-install: export HELM := $(HELM)
+test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a cluster without Rouse: install, upgrade, uninstall, beside another adapter
+	$(LINTING_CARGO) test $(ALL) --test install --no-run
+	tests/system/on-cluster rouse-install --without-rouse --hpa-sync-period 5s -- \
+	  $(LINTING_CARGO) test $(ALL) --test install -- --ignored --nocapture --test-threads 1 $(ARGS)
+
+.PHONY: test-install-short
+test-install-short: ## Test a release of Helm alone
+	@$(MAKE) test-install ARGS=release
 
 # A minute for each attack. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile

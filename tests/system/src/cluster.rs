@@ -3,8 +3,10 @@
 
 pub mod account_token;
 pub mod container_process;
+pub mod helm;
 pub mod impersonation;
 pub mod installation;
+pub mod kubectl;
 pub mod lock;
 pub mod namespace;
 pub mod network_policies;

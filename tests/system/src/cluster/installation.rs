@@ -60,13 +60,7 @@ async fn begin(name: &str, guard: ClusterGuard) -> Result<TestNamespace> {
 /// # Errors
 /// After the deadline, with what is missing.
 pub async fn until_ready(client: &Client, deadline: Duration) -> Result<()> {
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
-    for component in COMPONENTS {
-        wait::until(&format!("{component} to be available"), deadline, || async {
-            Ok(is_available(&deployments.get(component).await?).then_some(()))
-        })
-        .await?;
-    }
+    until_available(client, deadline).await?;
     let services: Api<APIService> = Api::all(client.clone());
     wait::until(&format!("APIService {API_SERVICE} to be available"), deadline, || async {
         let service = services.get(API_SERVICE).await?;
@@ -78,6 +72,21 @@ pub async fn until_ready(client: &Client, deadline: Duration) -> Result<()> {
         }
     })
     .await
+}
+
+/// Waits until every component is available, whichever metrics API is served.
+///
+/// # Errors
+/// After the deadline, with what is missing.
+pub async fn until_available(client: &Client, deadline: Duration) -> Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    for component in COMPONENTS {
+        wait::until(&format!("{component} to be available"), deadline, || async {
+            Ok(is_available(&deployments.get(component).await?).then_some(()))
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// Sets how long a workload stays in Proxy mode before it goes to zero.

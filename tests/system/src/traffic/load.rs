@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::cluster::namespace::{CLIENT_POD, CLIENT_PORT, TestNamespace};
+use crate::timeline::now_ms;
 use crate::wait;
 use crate::workloads::workload::{Workload, until_mode};
 
@@ -211,6 +212,19 @@ impl RunningLoad {
     /// The next result; `None` after the last.
     pub async fn next(&mut self) -> Option<Response> {
         self.results.recv().await
+    }
+
+    /// All results of requests that were sent before this call, and some after.
+    ///
+    /// # Errors
+    /// When the load has ended.
+    pub async fn until_now(&mut self) -> Result<Vec<Response>> {
+        let now = now_ms();
+        let mut responses: Vec<Response> = Vec::new();
+        while responses.last().is_none_or(|last| last.sent_ms < now) {
+            responses.push(self.next().await.context("the load ended early")?);
+        }
+        Ok(responses)
     }
 
     /// All results that are still to come.

@@ -16,6 +16,7 @@ use kube::discovery::{self, Scope};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
+use system_tests::cluster::kubectl;
 use system_tests::cluster::namespace::TestNamespace;
 use system_tests::cluster::network_policies;
 
@@ -107,7 +108,7 @@ struct Shell {
 impl Shell {
     fn new(directory: &Path, namespace: &str) -> Result<Self> {
         fs::create_dir_all(directory)?;
-        let shell = Self { directory: directory.to_owned(), path: path_with_kubectl()? };
+        let shell = Self { directory: directory.to_owned(), path: kubectl::path()? };
         let original = std::env::var("KUBECONFIG").context("KUBECONFIG")?;
         fs::copy(&original, shell.kubeconfig()).context(original)?;
         shell.execute(&format!("kubectl config set-context --current --namespace={namespace}"))?;
@@ -147,14 +148,4 @@ impl Shell {
     fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
-}
-
-/// PATH with the kubectl of the cluster tool first, where that tool is used.
-fn path_with_kubectl() -> Result<String> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let Ok(cluster) = std::env::var("CLUSTER") else { return Ok(path) };
-    let output = Command::new(&cluster).arg("kubectl-path").output().context(cluster)?;
-    let kubectl = PathBuf::from(String::from_utf8(output.stdout)?.trim());
-    let folder = kubectl.parent().context("the cluster tool printed no path of kubectl")?;
-    Ok(format!("{}:{path}", folder.display()))
 }

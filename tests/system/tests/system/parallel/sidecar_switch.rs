@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::{TestNamespace, pods_of};
 use system_tests::cluster::network_policies;
-use system_tests::timeline::now_ms;
 use system_tests::traffic::load::{Load, RunningLoad, ensure_all_ok, until_first_response};
 use system_tests::workloads::rollout::until_rolled_out;
 use system_tests::workloads::workload::{SERVICE_PORT, Workload, until_mode};
@@ -108,11 +107,7 @@ async fn have_sidecars(namespace: &TestNamespace) -> Result<bool> {
 
 /// Checks all requests up to now.
 async fn all_ok(load: &mut RunningLoad) -> Result<()> {
-    let now = now_ms();
-    let mut responses = Vec::new();
-    while responses.last().is_none_or(|last: &system_tests::traffic::load::Response| last.sent_ms < now) {
-        responses.push(load.next().await.context("the load ended early")?);
-    }
+    let responses = load.until_now().await?;
     println!("{} requests", responses.len());
     ensure_all_ok(&responses)
 }

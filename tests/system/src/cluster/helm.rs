@@ -1,0 +1,69 @@
+//! The chart, installed by Helm's own program on the cluster of KUBECONFIG.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
+
+use crate::cluster::installation::NAMESPACE;
+
+/// Name of the release.
+const RELEASE: &str = "rouse";
+
+/// The program, and the chart of this repository.
+#[derive(Debug)]
+pub struct Helm {
+    program: OsString,
+    chart: PathBuf,
+}
+
+// === impl Helm ===
+
+impl Helm {
+    /// The program that the variable HELM names.
+    ///
+    /// # Errors
+    /// When it is not set.
+    pub fn from_environment() -> Result<Self> {
+        let program = std::env::var_os("HELM").context("HELM is not set; run make helm")?;
+        Ok(Self { program, chart: docs::page::root().join("chart") })
+    }
+
+    /// Installs the chart with these further arguments. Returns what Helm prints: the notes.
+    ///
+    /// # Errors
+    /// When Helm fails, with what it printed.
+    pub async fn install(&self, arguments: &[&str]) -> Result<String> {
+        self.run("install", &[&["--create-namespace"], arguments].concat()).await
+    }
+
+    /// Upgrades the release, with the values that it has and these further arguments.
+    ///
+    /// # Errors
+    /// When Helm fails.
+    pub async fn upgrade(&self, arguments: &[&str]) -> Result<String> {
+        self.run("upgrade", &[&["--reset-then-reuse-values"], arguments].concat()).await
+    }
+
+    /// Uninstalls the release.
+    ///
+    /// # Errors
+    /// When Helm fails.
+    pub async fn uninstall(&self) -> Result<String> {
+        self.run("uninstall", &[]).await
+    }
+
+    async fn run(&self, command: &str, arguments: &[&str]) -> Result<String> {
+        let mut helm = Command::new(&self.program);
+        helm.args([command, RELEASE, "--namespace", NAMESPACE]).args(arguments);
+        if command != "uninstall" {
+            helm.arg(&self.chart);
+        }
+        let output = helm.output().await.context("run helm")?;
+        let printed =
+            [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        ensure!(output.status.success(), "helm {command}: {}", printed.concat());
+        Ok(printed.concat())
+    }
+}

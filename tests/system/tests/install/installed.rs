@@ -1,0 +1,133 @@
+//! What all of these tests need: a cluster without Rouse, and proof that nothing of it is left.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::ListParams;
+use system_tests::cluster::installation::NAMESPACE;
+use system_tests::cluster::kubectl;
+use system_tests::cluster::lock::{self, ClusterGuard};
+use system_tests::cluster::namespace::{TestNamespace, is_ready, pods_of};
+use system_tests::traffic::load::{Load, RunningLoad, ensure_all_ok};
+use system_tests::wait;
+use system_tests::workloads::rollout::until_rolled_out;
+use system_tests::workloads::workload::{Sidecar, Workload, replicas};
+
+/// Enough for images that are on the node, and for the metrics-adapters' first windows.
+pub(crate) const INSTALLED: Duration = Duration::from_secs(120);
+/// Window, grace period and probes, on a loaded machine.
+pub(crate) const AT_ZERO: Duration = Duration::from_secs(120);
+/// Enough for pods to start on a loaded machine, one after the other.
+pub(crate) const ROLLOUT: Duration = Duration::from_secs(120);
+/// The drain of activators, and garbage collection.
+const REMOVED: Duration = Duration::from_secs(120);
+/// Longer than each test, which ends its loads.
+const LONGEST: Duration = Duration::from_secs(1200);
+/// The first version of Kubernetes with MutatingAdmissionPolicy v1.
+const FIRST_WITH_SIDECARS: u32 = 36;
+/// What Kubernetes itself keeps in each namespace.
+const OF_KUBERNETES: [&str; 2] = ["configmap/kube-root-ca.crt", "serviceaccount/default"];
+
+/// A cluster without Rouse.
+///
+/// # Errors
+/// When the cluster has something of Rouse.
+pub(crate) async fn begin() -> Result<(Client, ClusterGuard)> {
+    let guard = lock::exclusive().await;
+    let client = runtime::kubernetes::client("install-tests", env!("CARGO_PKG_VERSION")).await?;
+    let found = objects().await?;
+    ensure!(found.is_empty(), "the cluster has objects of Rouse: {}", found.join(" "));
+    Ok((client, guard))
+}
+
+/// The way in which pods of this cluster get a sidecar without their author's work.
+pub(crate) async fn automatic_sidecar(client: &Client) -> Result<Sidecar> {
+    let minor = client.apiserver_version().await?.minor;
+    let minor: u32 = minor.trim_end_matches('+').parse()?;
+    Ok(if minor >= FIRST_WITH_SIDECARS { Sidecar::Native } else { Sidecar::None })
+}
+
+/// A load of five requests a second, until the test ends it.
+pub(crate) async fn start_load(url: &str, namespace: &TestNamespace) -> Result<RunningLoad> {
+    Load::rate(url, 5.0, LONGEST).start(namespace).await
+}
+
+/// Checks that all requests up to now got a 200. Returns their number.
+pub(crate) async fn ensure_served(load: &mut RunningLoad) -> Result<usize> {
+    let responses = load.until_now().await?;
+    ensure_all_ok(&responses)?;
+    Ok(responses.len())
+}
+
+/// Checks that a workload runs by Kubernetes' own means: it has a ready pod, no request of the load
+/// failed, and its Service leads to the pods of the next rollout. During that rollout requests may
+/// fail as they do without Rouse, because the sample app ends at once.
+pub(crate) async fn ensure_serves_without_rouse(
+    namespace: &TestNamespace,
+    name: &str,
+    load: &mut RunningLoad,
+) -> Result<()> {
+    ensure!(replicas(namespace, name).await? > 0, "{name} is at zero");
+    ensure!(pods_of(namespace, name).await?.iter().any(is_ready), "{name} has no ready pod");
+    let requests = ensure_served(load).await?;
+    println!("{name} without Rouse: {requests} requests, all with status 200");
+    namespace.api::<Deployment>().restart(name).await?;
+    until_rolled_out(namespace, name, ROLLOUT).await?;
+    until_old_pods_are_gone(namespace, name).await?;
+    let url = Workload::new(name).url(namespace).await?;
+    ensure_all_ok(&Load::rate(&url, 20.0, Duration::from_secs(2)).run(namespace).await?)
+}
+
+async fn until_old_pods_are_gone(namespace: &TestNamespace, name: &str) -> Result<()> {
+    let selected = ListParams::default().labels(&format!("app={name}"));
+    wait::until("the pods from before the rollout to be gone", ROLLOUT, || async {
+        let pods = namespace.api::<Pod>().list(&selected).await?.items;
+        Ok(pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_none()).then_some(()))
+    })
+    .await
+}
+
+/// Waits until nothing of Rouse is left, and deletes the namespace, which its user made.
+pub(crate) async fn until_nothing_is_left() -> Result<()> {
+    wait::until("nothing of Rouse to be left", REMOVED, || async {
+        let found = objects().await?;
+        ensure!(found.is_empty(), "{}", found.join(" "));
+        Ok(Some(()))
+    })
+    .await?;
+    kubectl::run(&["delete", "namespace", NAMESPACE, "--ignore-not-found"]).await?;
+    Ok(())
+}
+
+/// Objects with a label of Rouse in the whole cluster, and all objects of its namespace, as
+/// `kind/name`. Events expire by themselves.
+async fn objects() -> Result<Vec<String>> {
+    let labelled = "app.kubernetes.io/part-of=rouse";
+    let slices = "endpointslice.kubernetes.io/managed-by=zero-scaler.autoscaling.rouse.dev";
+    let mut found = Vec::new();
+    for selected in [["--selector", labelled], ["--selector", slices]] {
+        found.extend(
+            names(&kinds(&["--verbs=list"]).await?, &[&["--all-namespaces"], &selected[..]].concat()).await?,
+        );
+    }
+    let of_namespace = kinds(&["--verbs=list", "--namespaced"]).await?;
+    let all = names(&of_namespace, &["--namespace", NAMESPACE]).await?;
+    found.extend(all.into_iter().filter(|name| !OF_KUBERNETES.contains(&name.as_str())));
+    Ok(found)
+}
+
+/// The kinds that the API server serves itself, separated by commas.
+async fn kinds(arguments: &[&str]) -> Result<String> {
+    let listed = kubectl::run(&[&["api-resources", "--output", "name"], arguments].concat()).await?;
+    let kinds = listed.lines().filter(|kind| !kind.starts_with("events") && !kind.contains("metrics.k8s.io"));
+    Ok(kinds.collect::<Vec<_>>().join(","))
+}
+
+async fn names(kinds: &str, arguments: &[&str]) -> Result<Vec<String>> {
+    let get = ["get", kinds, "--output", "name", "--ignore-not-found"];
+    let listed = kubectl::run(&[&get[..], arguments].concat()).await?;
+    Ok(listed.lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,104 @@
+//! The manifests with components, beside another adapter, from `kubectl apply -k` to their removal
+//! in the documented way.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use docs::page::root;
+use system_tests::cluster::installation;
+use system_tests::cluster::kubectl;
+use system_tests::cluster::namespace::TestNamespace;
+use system_tests::workloads::workload::Sidecar;
+
+use crate::installed::{
+    INSTALLED, automatic_sidecar, begin, ensure_serves_without_rouse, start_load, until_nothing_is_left,
+};
+use crate::other_adapter::{DIRECT, OtherAdapter, create_direct, ensure_wakes_scales_and_sleeps};
+
+/// Longer than the deadline of the Job.
+const UNINSTALLED: &str = "--timeout=5m";
+
+#[tokio::test]
+#[ignore = "needs a cluster without Rouse: run make test-install"]
+async fn components_of_kustomize_leave_apis_of_other_adapters() -> Result<()> {
+    let (client, guard) = begin().await?;
+    let other = OtherAdapter::create(&client).await?;
+    let mut components = vec!["without-metrics-api"];
+    if automatic_sidecar(&client).await? == Sidecar::None {
+        components.push("without-sidecar-injection");
+    }
+    let manifests = Manifests::copy(&components)?;
+    manifests.kubectl(&["apply", "--kustomize", &manifests.choice()?]).await?;
+    installation::until_available(&client, INSTALLED).await?;
+    installation::set_grace_period(&client, "3s").await?;
+    let namespace = TestNamespace::create(client.clone(), "rouse-test-kustomize").await?.with_guard(guard);
+
+    let url = create_direct(&namespace).await?;
+    ensure_wakes_scales_and_sleeps(&url, &namespace).await?;
+    other.ensure_unchanged().await?;
+    let mut load = start_load(&url, &namespace).await?;
+    manifests.uninstall().await?;
+    ensure_serves_without_rouse(&namespace, DIRECT, &mut load).await?;
+    other.ensure_unchanged().await.context("after the removal")?;
+    other.delete().await?;
+    until_nothing_is_left().await?;
+    namespace.delete().await
+}
+
+/// A copy of `deploy/`, and a kustomization with components of it: kustomize accepts only folders
+/// that it reaches by a relative path.
+struct Manifests {
+    folder: PathBuf,
+}
+
+// === impl Manifests ===
+
+impl Manifests {
+    fn copy(components: &[&str]) -> Result<Self> {
+        let folder = std::env::temp_dir().join("rouse-test-kustomize");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir_all(folder.join("choice"))?;
+        let copied =
+            Command::new("cp").arg("--recursive").arg(root().join("deploy")).arg(&folder).status()?;
+        ensure!(copied.success(), "deploy/ was not copied");
+        let components: Vec<_> =
+            components.iter().map(|name| format!("- ../deploy/components/{name}\n")).collect();
+        let kustomization = format!("resources:\n- ../deploy\ncomponents:\n{}", components.concat());
+        std::fs::write(folder.join("choice/kustomization.yaml"), kustomization)?;
+        Ok(Self { folder })
+    }
+
+    /// The steps of docs/howto/uninstall.md.
+    async fn uninstall(&self) -> Result<()> {
+        let uninstall = text(&self.folder.join("deploy/uninstall"))?;
+        self.kubectl(&["apply", "--kustomize", &uninstall]).await?;
+        let job =
+            ["--namespace", installation::NAMESPACE, "wait", "--for=condition=Complete", "job/uninstall"];
+        self.kubectl(&[&job[..], &[UNINSTALLED]].concat()).await?;
+        println!(
+            "{}",
+            self.kubectl(&["--namespace", installation::NAMESPACE, "logs", "job/uninstall"]).await?
+        );
+        for folder in [self.choice()?, uninstall] {
+            // The other adapter does not run, and namespaces are deleted only after its APIServices.
+            let delete = ["delete", "--kustomize", &folder, "--ignore-not-found", "--wait=false"];
+            self.kubectl(&delete).await?;
+        }
+        Ok(())
+    }
+
+    fn choice(&self) -> Result<String> {
+        text(&self.folder.join("choice"))
+    }
+
+    async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        kubectl::run(arguments).await
+    }
+}
+
+fn text(path: &Path) -> Result<String> {
+    Ok(path.to_str().context("a path that is not UTF-8")?.to_owned())
+}
