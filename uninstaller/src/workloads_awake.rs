@@ -129,7 +129,7 @@ mod tests {
     fn autoscaler(name: &str, status: &Value) -> PodAutoscaler {
         serde_json::from_value(json!({
             "metadata": {"namespace": "shop", "name": name},
-            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}, "service": name},
             "status": status,
         }))
         .unwrap()
