@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,16 +11,21 @@ import (
 )
 
 func build() *cobra.Command {
-	return &cobra.Command{
+	var minor string
+	command := &cobra.Command{
 		Use:   "build",
 		Short: "Build the programs of a cluster that are not in the cache",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			release, err := artifact.ReleaseOf(minor)
+			if err != nil {
+				return err
+			}
 			store, err := artifact.Open(os.Stderr)
 			if err != nil {
 				return err
 			}
-			for _, wanted := range artifact.All() {
+			for _, wanted := range artifact.All(release) {
 				built, err := store.Get(command.Context(), wanted)
 				if err != nil {
 					return err
@@ -29,4 +35,12 @@ func build() *cobra.Command {
 			return nil
 		},
 	}
+	kubernetesFlag(command, &minor)
+	return command
+}
+
+// kubernetesFlag selects the version of Kubernetes.
+func kubernetesFlag(command *cobra.Command, minor *string) {
+	command.Flags().StringVar(minor, "kubernetes", artifact.Newest.Minor(),
+		"version of Kubernetes: "+strings.Join(artifact.Minors(), ", ")+"; each is built when it is first used")
 }

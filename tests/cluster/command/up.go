@@ -25,6 +25,7 @@ import (
 func (c *cluster) up() *cobra.Command {
 	var settings node.Settings
 	var gates, arguments []string
+	var minor string
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Start the cluster and wait until its nodes are Ready",
@@ -46,7 +47,11 @@ func (c *cluster) up() *cobra.Command {
 			if settings.Arguments, err = parseArguments(arguments); err != nil {
 				return err
 			}
-			return up(command.Context(), dir, settings)
+			release, err := artifact.ReleaseOf(minor)
+			if err != nil {
+				return err
+			}
+			return up(command.Context(), dir, settings, release)
 		},
 	}
 	flags := command.Flags()
@@ -59,6 +64,7 @@ func (c *cluster) up() *cobra.Command {
 	flags.IntVar(&settings.Nodes, "nodes", 1, "number of nodes, each with a network, containerd, kubelet and kube-proxy of its own")
 	flags.StringSliceVar(&settings.Zones, "zones", nil, "zones of the nodes, in turn, as their label topology.kubernetes.io/zone")
 	flags.DurationVar(&settings.Timeout, "timeout", 2*time.Minute, "timeout of the start, without builds")
+	kubernetesFlag(command, &minor)
 	return command
 }
 
@@ -76,7 +82,7 @@ func checkNodes(settings node.Settings) error {
 }
 
 // up builds, starts and waits for the cluster.
-func up(ctx context.Context, dir state.Dir, settings node.Settings) error {
+func up(ctx context.Context, dir state.Dir, settings node.Settings, release artifact.Release) error {
 	if dir.Supervisor() != 0 {
 		if !dir.ReadRecord().Ready {
 			return fmt.Errorf("cluster %s is starting; to stop it, run `cluster down`", dir.Name)
@@ -84,7 +90,7 @@ func up(ctx context.Context, dir state.Dir, settings node.Settings) error {
 		fmt.Printf("cluster %s is already running with the settings of its start; to change them, run `cluster down` first\n", dir.Name)
 		return nil
 	}
-	config, err := prepare(ctx, dir, settings)
+	config, err := prepare(ctx, dir, settings, release)
 	if err != nil {
 		return err
 	}
@@ -126,7 +132,7 @@ func goal(settings node.Settings) string {
 }
 
 // prepare installs the packages and builds the binaries of a start.
-func prepare(ctx context.Context, dir state.Dir, settings node.Settings) (node.Config, error) {
+func prepare(ctx context.Context, dir state.Dir, settings node.Settings, release artifact.Release) (node.Config, error) {
 	config := node.Config{Settings: settings, Dir: dir, Rootless: os.Geteuid() != 0}.First()
 	if config.Rootless && !settings.ControlPlaneOnly {
 		return config, fmt.Errorf("a node needs root; without root, use --control-plane-only")
@@ -148,7 +154,7 @@ func prepare(ctx context.Context, dir state.Dir, settings node.Settings) (node.C
 			return config, err
 		}
 	}
-	built, err := store.Get(ctx, artifact.Kubernetes)
+	built, err := store.Get(ctx, release.Kubernetes())
 	config.Kubernetes = built.Program()
 	return config, err
 }

@@ -9,9 +9,6 @@ import (
 	"rouse.dev/cluster/build/image"
 )
 
-// Version is the Kubernetes that is built, as its module is required in kubernetes/go.mod.
-const Version = "v1.37.1"
-
 // Artifact is one program to build.
 type Artifact struct {
 	// Name is the name of the program and of its folder.
@@ -22,30 +19,13 @@ type Artifact struct {
 	links []string
 	// Image is the name of the image to pack it into, if any.
 	Image string
+	// module is the file of the module's requirements, below the program's folder; empty for go.mod.
+	module string
 	// cost describes the time and memory of a first build; empty for a quick one.
 	cost string
 }
 
-// stamps set the version of the binaries. Without them, clients report v0.0.0 and kubectl warns
-// about version skew.
-const stamps = "-s -w" +
-	" -X k8s.io/client-go/pkg/version.gitVersion=" + Version +
-	" -X k8s.io/client-go/pkg/version.gitMajor=1" +
-	" -X k8s.io/client-go/pkg/version.gitMinor=37" +
-	" -X k8s.io/component-base/version.gitVersion=" + Version +
-	" -X k8s.io/component-base/version.gitMajor=1" +
-	" -X k8s.io/component-base/version.gitMinor=37" +
-	" -X k8s.io/component-base/version.gitTreeState=clean"
-
 var (
-	// Kubernetes has all components, etcd and kubectl.
-	Kubernetes = Artifact{
-		Name: "kubernetes",
-		// The tags of upstream, without selinux.
-		flags: []string{"-tags", "notest,grpcnotrace", "-ldflags", stamps},
-		links: []string{"kubectl"},
-		cost:  "about 9 minutes on 2 cores, 4 GB of build cache and 3 GB of memory at the end",
-	}
 	// CoreDNS serves the cluster's own names.
 	CoreDNS = Artifact{
 		Name:  "coredns",
@@ -61,8 +41,8 @@ var (
 	}
 )
 
-// All returns every artifact, the quickest last.
-func All() []Artifact { return []Artifact{Kubernetes, CoreDNS, Pause} }
+// All returns every artifact of a cluster with this release, the quickest last.
+func All(release Release) []Artifact { return []Artifact{release.Kubernetes(), CoreDNS, Pause} }
 
 // Built is an artifact in the cache.
 type Built struct {
@@ -81,7 +61,11 @@ func (b Built) ImageFile() string { return filepath.Join(b.Dir, b.Name+".tar") }
 
 // buildFlags returns the common flags and the artifact's own.
 func (a Artifact) buildFlags() []string {
-	return append([]string{"-buildvcs=false", "-trimpath"}, a.flags...)
+	common := []string{"-buildvcs=false", "-trimpath"}
+	if a.module != "" {
+		common = append(common, "-modfile="+a.module)
+	}
+	return append(common, a.flags...)
 }
 
 // identity lists the inputs of a build other than source and toolchain.

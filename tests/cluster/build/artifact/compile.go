@@ -21,7 +21,7 @@ func (s Store) compile(ctx context.Context, target Built) error {
 	if target.cost != "" {
 		fmt.Fprintf(s.Report, "%s: building from Go modules; the first build takes %s\n", target.Name, target.cost)
 	}
-	expected := countPackages(ctx, dir, target.flags)
+	expected := countPackages(ctx, dir, target.buildFlags())
 	if err := ctx.Err(); err != nil {
 		return err
 	}

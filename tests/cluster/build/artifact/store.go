@@ -51,7 +51,7 @@ func Open(report io.Writer) (Store, error) {
 // module.
 func findSource() (string, error) {
 	complete := func(dir string) bool {
-		_, err := os.Stat(filepath.Join(dir, Kubernetes.Name, "go.mod"))
+		_, err := os.Stat(filepath.Join(dir, Newest.Kubernetes().Name, "go.mod"))
 		return err == nil
 	}
 	if _, file, _, ok := runtime.Caller(0); ok {
@@ -128,11 +128,7 @@ func (s Store) hash(ctx context.Context, a Artifact) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the source of %s: %w", a.Name, err)
 	}
-	for _, entry := range entries {
-		name := entry.Name()
-		if strings.HasSuffix(name, "_test.go") || !slices.Contains([]string{".go", ".mod", ".sum"}, filepath.Ext(name)) {
-			continue
-		}
+	for _, name := range a.inputs(entries) {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return "", fmt.Errorf("read the source of %s: %w", a.Name, err)
@@ -140,6 +136,22 @@ func (s Store) hash(ctx context.Context, a Artifact) (string, error) {
 		fmt.Fprintf(hash, "%s\x00%d\x00%s", name, len(content), content)
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
+}
+
+// inputs returns the files of a program's folder that its binary depends on.
+func (a Artifact) inputs(entries []os.DirEntry) []string {
+	var names []string
+	for _, entry := range entries {
+		name := entry.Name()
+		isModule := name == "go.mod" || name == "go.sum"
+		if isModule && a.module == "" || filepath.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go") {
+			names = append(names, name)
+		}
+	}
+	if a.module != "" {
+		names = append(names, a.module, strings.TrimSuffix(a.module, ".mod")+".sum")
+	}
+	return names
 }
 
 // lock serializes builds of the same artifact, so that only one process builds it.
