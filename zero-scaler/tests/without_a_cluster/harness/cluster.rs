@@ -62,6 +62,8 @@ pub(crate) struct Observed {
     activators: BTreeSet<IpAddr>,
     /// Whether pods have no sidecar. None of their ports then has its name.
     without_sidecars: bool,
+    /// Whether the controller of Kubernetes has not reached the public Service yet.
+    slices_delayed: bool,
 }
 
 /// Responds to activator path probes as this cluster's network would.
@@ -287,6 +289,15 @@ impl Cluster {
         );
     }
 
+    /// Delays the slices that Kubernetes writes for the public Service.
+    pub(crate) fn delay_slices(&self, delayed: bool) {
+        self.observed().slices_delayed = delayed;
+        // The simulated controllers act after changes.
+        self.edit(NAMESPACE, |namespace| {
+            namespace["metadata"]["labels"] = json!({"delayed": delayed.to_string()})
+        });
+    }
+
     /// Makes pods as their owner wrote them, without sidecar, at the named port `web` of the app.
     pub(crate) fn plain_pods(&self) {
         self.label_template(false);
@@ -408,7 +419,8 @@ async fn follow(api: FakeApi, observed: Arc<Mutex<Observed>>) {
                 publish(&api, "web-private", family.as_str().unwrap(), size, &ports);
             }
         }
-        if let Some(service) = api.get(SERVICE).filter(|_| is_attached(&api)) {
+        let delayed = observed.lock().unwrap().slices_delayed;
+        if let Some(service) = api.get(SERVICE).filter(|_| is_attached(&api) && !delayed) {
             publish(&api, "web", "IPv4", size, &resolved_ports(&service, with_sidecars));
         }
         mirror(&api);
@@ -493,6 +505,7 @@ impl Observed {
             reachable: false,
             activators: [ACTIVATOR, ACTIVATOR_IPV6].map(ip).into(),
             without_sidecars: false,
+            slices_delayed: false,
         }
     }
 

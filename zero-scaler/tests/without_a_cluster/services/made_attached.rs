@@ -14,7 +14,16 @@ async fn service_of_plain_pods_is_never_without_endpoints() {
     scenario.cluster.plain_pods();
     scenario.until("activators", |cluster| cluster.service_endpoints() == [ACTIVATOR]).await;
     scenario.settle().await;
+    scenario.cluster.delay_slices(true);
     scenario.cluster.attached();
+    scenario
+        .until("the condition", |cluster| {
+            condition(cluster, AUTOSCALER, "Ready").contains("ServiceHasSelector")
+        })
+        .await;
+    scenario.settle().await;
+    assert_eq!(scenario.cluster.service_endpoints(), [ACTIVATOR], "Kubernetes wrote none yet");
+    scenario.cluster.delay_slices(false);
     scenario.until("the pods", |cluster| cluster.service_endpoints() == ["10.0.0.0"]).await;
     assert_eq!(scenario.cluster.api.get(OWN_SLICE), None);
     assert!(condition(&scenario.cluster, AUTOSCALER, "Ready").contains("ServiceHasSelector"));
@@ -25,10 +34,14 @@ async fn service_of_plain_pods_is_never_without_endpoints() {
 async fn service_past_its_sidecars_is_never_without_endpoints() {
     let mut scenario = Scenario::new(1);
     scenario.until_serving().await;
+    scenario.cluster.delay_slices(true);
     scenario.cluster.edit(SERVICE, |service| {
         service["spec"]["selector"] = json!({"app": "web"});
         service["spec"]["ports"][0]["targetPort"] = json!(3000);
     });
+    scenario.settle().await;
+    assert!(scenario.cluster.api.get(OWN_SLICE).is_some(), "Kubernetes wrote none yet");
+    scenario.cluster.delay_slices(false);
     scenario.until("slices of Kubernetes alone", |cluster| cluster.api.get(OWN_SLICE).is_none()).await;
     scenario.settle().await;
     assert_eq!(scenario.cluster.service_endpoints(), ["10.0.0.0"]);
