@@ -18,6 +18,7 @@ func TestChoicesEqualComponents(t *testing.T) {
 		{"no admission policies", "admissionPolicies: {enabled: false}", []string{"without-admission-policies"}},
 		{"no network policies", "networkPolicies: {enabled: false}", []string{"without-network-policies"}},
 		{"no fallback wake", "activator: {fallbackWake: false}", []string{"without-fallback-wake"}},
+		{"monitoring", "monitoring: {enabled: true}", []string{"../monitoring"}},
 		{
 			"all at once",
 			"{metricsApi: custom, sidecar: {injection: manual}, admissionPolicies: {enabled: false}," +

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,14 +17,14 @@ func TestTemplatesEqualDeploy(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(chartFolder, templates.Folder)
-	entries, err := os.ReadDir(folder)
+	err = fs.WalkDir(os.DirFS(folder), ".", func(path string, entry fs.DirEntry, err error) error {
+		if _, known := generated[path]; !known && err == nil && !entry.IsDir() {
+			t.Errorf("%s is made from no manifest; run make chart", path)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if _, known := generated[entry.Name()]; !known {
-			t.Errorf("%s is made from no manifest; run make chart", entry.Name())
-		}
 	}
 	for name, want := range generated {
 		got, err := os.ReadFile(filepath.Join(folder, name))
@@ -39,15 +40,21 @@ func TestEveryManifestHasATemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patterns := []string{"kustomization.yaml", "components/*/kustomization.yaml", "uninstall/kustomization.yaml"}
+	patterns := []string{
+		"kustomization.yaml", "components/*/kustomization.yaml", "uninstall/kustomization.yaml", "monitoring/kustomization.yaml",
+	}
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(deploy, pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
 		}
 		for _, file := range files {
+			folder, err := filepath.Rel(deploy, filepath.Dir(file))
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, resource := range resources(t, file) {
-				if _, known := generated[resource]; !known {
+				if _, known := generated[templates.TemplateOf(filepath.Join(folder, resource))]; !known {
 					t.Errorf("%s of %s has no template", resource, file)
 				}
 			}
@@ -61,9 +68,16 @@ func resources(t *testing.T, kustomization string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var parsed struct{ Resources []string }
+	var parsed struct {
+		Resources          []string
+		ConfigMapGenerator []struct{ Files []string }
+	}
 	if err := yaml.Unmarshal(text, &parsed); err != nil {
 		t.Fatal(err)
 	}
-	return parsed.Resources
+	found := parsed.Resources
+	for _, configMap := range parsed.ConfigMapGenerator {
+		found = append(found, configMap.Files...)
+	}
+	return found
 }

@@ -65,6 +65,11 @@ var effects = []effect{
 	{"zeroScaler.resources.limits.memory", "2Gi", "Deployment zero-scaler", container + "resources.limits", "{memory: 2Gi}"},
 	{"admissionPolicies.enabled", "false", "ValidatingAdmissionPolicy activator-scale.autoscaling.rouse.dev", "", "absent"},
 	{"networkPolicies.enabled", "false", "NetworkPolicy activator", "", "absent"},
+	{"monitoring.enabled", "true", "PrometheusRule rouse", "metadata.namespace", "rouse-system"},
+	{"monitoring.enabled", "true", "ConfigMap rouse-dashboard-fleet", "metadata.namespace", "rouse-system"},
+	// The last two need the first.
+	{"monitoring.sidecars", "false, enabled: true", "PodMonitor rouse-sidecars", "", "absent"},
+	{"monitoring.labels", "{release: prometheus}, enabled: true", "PodMonitor rouse", "metadata.labels.release", "prometheus"},
 	{"crds.keep", "true", "CustomResourceDefinition metrics.autoscaling.rouse.dev", "metadata.annotations", "{helm.sh/resource-policy: keep}"},
 }
 
@@ -220,6 +225,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"config: {scale-to-zero: 'true'}", "at '/config'"},
 		{"config: {enable-scale-to-zero: false}", "at '/config/enable-scale-to-zero'"},
 		{"networkPolicies: false", "at '/networkPolicies'"},
+		{"monitoring: {labels: {release: 1}}", "at '/monitoring/labels/release'"},
 		{"crds: {install: false}", "at '/crds'"},
 	}
 	for _, c := range cases {

@@ -27,13 +27,9 @@ fn registry_with_all_families() -> Result<Registry, prometheus::Error> {
     runtime::metrics::register_build_info(&registry, FIELD_MANAGER, env!("CARGO_PKG_VERSION"))?;
     Leadership::always_leading().register(&registry, FIELD_MANAGER)?;
     let metrics = Metrics::register(&registry)?;
-    for (family, label) in [
-        (&metrics.path_probes, "passed"),
-        (&metrics.wakes, "scaled"),
-        (&metrics.scale_writes, "wake"),
-        (&metrics.watch_errors, "HPAs"),
-        (&metrics.reconcile_errors, "HPA"),
-    ] {
+    for (family, label) in
+        [(&metrics.scale_writes, "wake"), (&metrics.watch_errors, "HPAs"), (&metrics.reconcile_errors, "HPA")]
+    {
         family.with_label_values(&[label]);
     }
     metrics.reconcile_seconds.with_label_values(&["HPA"]);
@@ -103,12 +99,18 @@ impl Metrics {
                     "Time from an activator's report to the response to the write of /scale",
                 ))?,
             )?,
-            path_probes: counters(
-                "activator_path_probes_total",
-                "Probes whether a Service leads to activators, by outcome",
-                "outcome",
-            )?,
-            wakes: counters("wakes_total", "Wakes of workloads at zero, by outcome", "outcome")?,
+            path_probes: initialized(
+                counters(
+                    "activator_path_probes_total",
+                    "Probes whether a Service leads to activators, by outcome",
+                    "outcome",
+                )?,
+                &["passed", "failed"],
+            ),
+            wakes: initialized(
+                counters("wakes_total", "Wakes of workloads at zero, by outcome", "outcome")?,
+                &["scaled", "active", "failed"],
+            ),
             scale_writes: counters("scale_writes_total", "Writes of /scale, by cause", "cause")?,
             push_frames: counter("push_frames_total", "Push frames received from activators")?,
             push_frames_bad: counter(
@@ -149,6 +151,15 @@ impl Metrics {
 
 fn opts(suffix: &str, help: &str) -> Opts {
     Opts::new(metric_name(FIELD_MANAGER, suffix), help)
+}
+
+/// Makes the series of these values of the label. An increase from a series that does not exist is no increase for
+/// Prometheus, so alerts would miss the first failure.
+fn initialized(family: IntCounterVec, values: &[&str]) -> IntCounterVec {
+    for value in values {
+        family.with_label_values(&[value]);
+    }
+    family
 }
 
 fn registered<C: Collector + Clone + 'static>(

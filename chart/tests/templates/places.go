@@ -108,3 +108,10 @@ func keepOnUninstall(lines []string) []string {
 	return slices.Insert(slices.Clone(lines), index+1,
 		"  {{- if .Values.crds.keep }}", "  annotations: {helm.sh/resource-policy: keep}", "  {{- end }}")
 }
+
+// monitoringLabels adds the labels by which a Prometheus selects its objects.
+func monitoringLabels(lines []string) []string {
+	index := slices.Index(lines, "  labels: {"+partOf+"}")
+	return slices.Replace(slices.Clone(lines), index, index+1, "  labels:", "    "+partOf,
+		"    {{- with .Values.monitoring.labels }}", "    {{- toYaml . | nindent 4 }}", "    {{- end }}")
+}

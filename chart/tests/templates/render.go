@@ -19,15 +19,32 @@ func Render(deploy string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if files[filepath.Base(m.path)], err = m.render(string(text)); err != nil {
+		if files[TemplateOf(m.path)], err = m.render(string(text)); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.path, err)
 		}
 	}
 	return files, nil
 }
 
+// TemplateOf is the file of a manifest's template below [Folder]. The folder has no folders but that of the monitoring.
+func TemplateOf(path string) string {
+	name := filepath.Base(path)
+	switch {
+	case filepath.Ext(name) == ".json":
+		return "monitoring/dashboard-" + strings.TrimSuffix(name, ".json") + ".yaml"
+	case strings.HasPrefix(path, "monitoring/"):
+		return path
+	}
+	return name
+}
+
 func (m manifest) render(text string) (string, error) {
-	if strings.Contains(text, "{{") {
+	if filepath.Ext(m.path) == ".json" {
+		text = dashboard(filepath.Base(m.path), text)
+	}
+	if m.foreignActions {
+		text = strings.ReplaceAll(text, "{{", `{{ "{{" }}`)
+	} else if strings.Contains(text, "{{") {
 		return "", fmt.Errorf("contains {{, which begins an action of a template")
 	}
 	found, err := objects(text)

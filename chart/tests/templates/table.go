@@ -11,6 +11,8 @@ type manifest struct {
 	edits      []edit
 	// Applied to each object after its edits.
 	each func([]string) []string
+	// Whether the text has actions of another template language, which Helm must leave as they are.
+	foreignActions bool
 }
 
 const (
@@ -18,6 +20,7 @@ const (
 	servesCustom   = `eq (include "rouse.metricsApi" .) "custom"`
 	// Hooks in the output of `helm template` would run at once when it is applied. Without a cluster Helm has group versions alone.
 	renderedForCluster = `.Capabilities.APIVersions.Has "v1/Pod"`
+	monitoring         = ".Values.monitoring.enabled"
 )
 
 // manifests has every manifest of deploy/; a test compares it with kustomization.yaml and the components.
@@ -60,4 +63,14 @@ var manifests = []manifest{
 	{path: "priority-class.yaml"},
 	{path: "components/custom-metrics/custom-metrics.yaml", condition: servesCustom},
 	{path: "uninstall/uninstall.yaml", condition: renderedForCluster, edits: uninstall(), each: beforeDeletion},
+	{
+		path:       "monitoring/pod-monitors.yaml",
+		condition:  monitoring,
+		conditions: map[string]string{"PodMonitor rouse-sidecars": ".Values.monitoring.sidecars"},
+		each:       monitoringLabels,
+	},
+	{path: "monitoring/alerts.yaml", condition: monitoring, each: monitoringLabels, foreignActions: true},
+	{path: "monitoring/dashboards/fleet.json", condition: monitoring, foreignActions: true},
+	{path: "monitoring/dashboards/workload.json", condition: monitoring, foreignActions: true},
+	{path: "monitoring/dashboards/parts.json", condition: monitoring, foreignActions: true},
 }

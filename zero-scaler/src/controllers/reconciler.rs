@@ -86,6 +86,8 @@ pub async fn run<K, R>(
                 .unwrap_or_else(|_| Ok(Action::requeue(RETRY_DELAY)))
         })
     };
+    // Made before the first error, so that Prometheus sees its increase.
+    let errors = context.metrics.reconcile_errors.with_label_values(&[kind]);
     let retry = |_: Arc<K>, _: &ReconcileError, _: Arc<Context>| Action::requeue(RETRY_DELAY);
     let config = Config::default().concurrency(CONCURRENCY);
     applier(timed, retry, context.clone(), store, queue, config)
@@ -99,7 +101,7 @@ pub async fn run<K, R>(
                     tracing::debug!(kind, %error, "reconcile skipped, object is being deleted");
                 }
                 Err(error) => {
-                    context.metrics.reconcile_errors.with_label_values(&[kind]).inc();
+                    errors.inc();
                     tracing::warn!(kind, %error, "reconcile failed, retrying");
                 }
             }

@@ -10,7 +10,7 @@ const HEAD: &str = "\
 # Metrics
 
 On this page you find every Prometheus metric of Rouse, by the program that serves it on port 9090
-under `/metrics`.
+under `/metrics`. [Monitoring](monitoring.md) has what scrapes them, dashboards and alerts.
 
 <!-- Generated from the code: make reference. -->
 ";
