@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::args::{Cli, Command, OutputFormat};
+use crate::args::{Cli, Command, OutputFormat, ShadowArgs};
 use crate::connection::Session;
 use crate::error::CommandError;
+use crate::load::{record, shadow};
 use crate::workloads::{status, top, why};
 use crate::{check, completion, init, simulate, size};
 
@@ -13,6 +14,9 @@ use crate::{check, completion, init, simulate, size};
 pub async fn run(cli: Cli, out: &mut dyn Write) -> ExitCode {
     let result = match &cli.command {
         Command::Simulate(args) => return simulate::run(args),
+        Command::Shadow(args @ ShadowArgs { trace: Some(file), .. }) => {
+            shadow::run_recorded(args, file, cli.output, out).map(|()| ExitCode::SUCCESS)
+        }
         Command::Completion(args) => {
             completion::write_script(args.target, out).map(|()| ExitCode::SUCCESS).map_err(CommandError::from)
         }
@@ -45,6 +49,8 @@ pub async fn execute(
         Command::Wake(args) => size::wake(args, session, format, out).await?,
         Command::Sleep(args) => size::sleep(args, session, now(), format, out).await?,
         Command::Top => top::run(session, format, out).await?,
+        Command::Record(args) => record::run(args, session, out).await?,
+        Command::Shadow(args) => shadow::run(args, session, format, out).await?,
         // They need no cluster.
         Command::Simulate(_) | Command::Completion(_) | Command::Complete(_) => {}
     }

@@ -1,7 +1,9 @@
 //! Command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use autoscaler::settings::parse_duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -78,6 +80,10 @@ pub enum Command {
     Wake(WorkloadArgs),
     /// Scale an idle workload to zero now, if no request can be lost.
     Sleep(WorkloadArgs),
+    /// Record the load of a live workload, in the format that simulate replays.
+    Record(RecordArgs),
+    /// Compare what Rouse would have decided on a load with the present pods; changes nothing.
+    Shadow(ShadowArgs),
     /// Replay a recorded workload without a cluster and print the decisions.
     Simulate(SimulateArgs),
     /// Print a script that completes commands and flags in a shell.
@@ -151,6 +157,42 @@ impl InitStep {
             Self::Traffic => !pods,
         }
     }
+}
+
+/// Options of `record`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RecordArgs {
+    /// Name of the workload, which is that of its HPA or PodAutoscaler: NAME or NAMESPACE/NAME.
+    pub name: String,
+    /// How long, such as 10m or 1h.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, default_value = "10m")]
+    pub duration: Duration,
+}
+
+/// Options of `shadow`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ShadowArgs {
+    /// The object that the present HPA scales: deployment/NAME or statefulset/NAME.
+    #[arg(required_unless_present = "trace", conflicts_with = "trace")]
+    pub target: Option<String>,
+    /// How long, such as 10m or 1h.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, default_value = "1h")]
+    pub duration: Duration,
+    /// A load that `record` wrote, in place of the live one; needs no cluster.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Least pods; by default those of the HPA, else 1.
+    #[arg(long, value_name = "PODS")]
+    pub min: Option<u32>,
+    /// Most pods; by default those of the HPA.
+    #[arg(long, value_name = "PODS")]
+    pub max: Option<u32>,
+    /// Let the workload go to zero, as its annotation scale-to-zero does.
+    #[arg(long)]
+    pub scale_to_zero: bool,
+    /// Time from the creation of a pod until it is ready.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s")]
+    pub pod_start: Duration,
 }
 
 /// Options of `simulate`.

@@ -41,6 +41,9 @@ pub enum CommandError {
     /// An argument is invalid.
     #[error("{0}")]
     Argument(String),
+    /// A trace is invalid.
+    #[error("{0}")]
+    Trace(String),
     /// The command was refused, with every reason.
     #[error("{0}")]
     Refused(String),
@@ -64,7 +67,7 @@ impl CommandError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Self::Refused(_) => ExitCode::from(NEGATIVE),
+            Self::Refused(_) | Self::Trace(_) => ExitCode::from(NEGATIVE),
             Self::Argument(_) => ExitCode::from(USAGE),
             _ => ExitCode::from(FAILED),
         }

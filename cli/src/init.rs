@@ -60,7 +60,7 @@ pub async fn run(
 }
 
 /// Kind, resource and name of `deploy/web`.
-fn parse_target(text: &str) -> Result<(&'static str, &'static str, &str), CommandError> {
+pub(crate) fn parse_target(text: &str) -> Result<(&'static str, &'static str, &str), CommandError> {
     let (kind, name) = text.split_once('/').unwrap_or(("deployment", text));
     let (kind, plural) = match kind {
         "deploy" | "deployment" | "deployments" | "deployment.apps" => ("Deployment", "deployments"),

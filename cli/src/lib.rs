@@ -5,6 +5,7 @@
 //!               ├─► status, why, top      ◄── workloads: PodAutoscalers and their `why`
 //!               ├─► check                 ◄── objects of the cluster and of each workload
 //!               ├─► init, size (wake, sleep)
+//!               ├─► load: record, shadow  ◄── inputs of a workload's decisions
 //!               └─► simulate              ◄── a recorded trace; needs no cluster
 //! ```
 //!
@@ -20,6 +21,7 @@ pub mod completion;
 pub mod connection;
 pub mod error;
 pub mod init;
+pub mod load;
 pub mod output;
 pub mod simulate;
 pub mod size;

@@ -16,7 +16,7 @@ mod plot;
 mod spec_change;
 mod summary;
 mod table;
-mod trace_lines;
+pub(crate) mod trace_lines;
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};

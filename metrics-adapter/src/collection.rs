@@ -3,10 +3,12 @@
 //!
 //! Activators push over the [`stat_server`]; pods are read by the [`stats_scraper`], each second by
 //! the [`scrape_loop`]. Both fill the [`collector`], which the multi-scaler and the API read.
+//! [`load_recordings`] have copies of both, for clients that record a load.
 //! [`pod_reports`] are what activators observe of pods without a sidecar.
 
 pub mod collector;
 pub mod idle_reads;
+pub mod load_recordings;
 pub mod pod_reports;
 pub mod scrape_client;
 pub mod scrape_loop;

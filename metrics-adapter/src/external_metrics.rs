@@ -20,6 +20,7 @@ pub mod leader_forwarder;
 mod metric_selector;
 mod response;
 mod route;
+mod trace;
 pub mod value;
 mod why;
 

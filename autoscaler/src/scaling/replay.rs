@@ -7,6 +7,9 @@
 //!                        └─ decide ─────┘
 //! ```
 //!
+//! The other direction is a [`LoadRecording`]: what a live workload's windows and decider get, as such
+//! lines. A [`Shadow`] replays them for pods that follow its own decisions.
+//!
 //! Input: lines from `metrics-adapter simulate`, and from the tests that compare the results with
 //! recordings of Knative's own code for the same input (`tests/traces` of the repository, which
 //! also has the format). A line is a serde type: the caller parses it and adds file and line number
@@ -18,6 +21,8 @@
 mod decision;
 mod error;
 mod line;
+mod recording;
+mod shadow;
 mod spec;
 
 use std::time::Duration;
@@ -25,8 +30,11 @@ use std::time::Duration;
 pub use decision::{ReplayedDecision, TraceDecision};
 pub use error::ReplayError;
 pub use line::TraceLine;
+pub use recording::{LoadRecording, RecordedLine, RecordedLines};
+pub use shadow::{Shadow, ShadowDecision, ShadowOptions, ShadowReport, ShadowUsage};
 pub use spec::TraceAggregation;
 
+use crate::contract::metric_name::MetricName;
 use crate::scaling::decider::Decider;
 use crate::stats::collection::Collection;
 use line::{Event, Step};
@@ -64,6 +72,28 @@ impl Replay {
     /// Whether a first line was taken.
     pub fn is_started(&self) -> bool {
         self.workload.is_some()
+    }
+
+    /// The metric of the first line.
+    fn metric(&self) -> Option<MetricName> {
+        self.workload.as_ref().map(|workload| workload.setup.metric)
+    }
+
+    /// The target in force.
+    fn target(&self) -> Option<f64> {
+        self.workload.as_ref().map(|workload| workload.setup.decider.target)
+    }
+
+    /// The stable window in force.
+    fn stable_window(&self) -> Option<Duration> {
+        self.workload.as_ref().map(|workload| workload.setup.windows.stable)
+    }
+
+    /// Sets the ready pods, in place of a line.
+    fn set_ready(&mut self, ready: u32) {
+        if let Some(workload) = &mut self.workload {
+            workload.ready = ready;
+        }
     }
 
     /// Applies the next line. Only a `decide` has a result.
@@ -109,7 +139,7 @@ impl Workload {
                 self.collection.resize(setup.windows, now);
                 self.setup = setup;
             }
-            Step::Stat(stat) => self.collection.record(now, &stat),
+            Step::Stat(stat, late) => self.collection.record(now.saturating_sub(late), &stat),
             Step::Ready(ready) => self.ready = ready,
             Step::Decide => return Ok(Some(self.decide(t, now))),
         }

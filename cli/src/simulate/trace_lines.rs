@@ -11,7 +11,7 @@ const MAX_LINE: usize = 64 << 10;
 const SHOWN: usize = 40;
 
 /// Reads a trace line by line.
-pub(super) struct TraceLines<R> {
+pub(crate) struct TraceLines<R> {
     /// File name, for errors.
     name: String,
     input: BufReader<R>,
@@ -23,7 +23,7 @@ pub(super) struct TraceLines<R> {
 
 /// Why a trace cannot be read further.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReadTraceError {
+pub(crate) enum ReadTraceError {
     #[error("{name}: {source}")]
     Io { name: String, source: io::Error },
     #[error("{name}:{number}: {error}")]
@@ -32,7 +32,7 @@ pub(super) enum ReadTraceError {
 
 /// Why a line is invalid.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LineError {
+pub(crate) enum LineError {
     #[error("the line is longer than {MAX_LINE} bytes")]
     TooLong,
     #[error("the line is not a JSON object")]
@@ -46,21 +46,21 @@ pub(super) enum LineError {
 // === impl TraceLines ===
 
 impl<R: Read> TraceLines<R> {
-    pub(super) fn new(name: String, input: BufReader<R>) -> Self {
+    pub(crate) fn new(name: String, input: BufReader<R>) -> Self {
         Self { name, input, line: Vec::new(), number: 0 }
     }
 
-    pub(super) fn into_name(self) -> String {
+    pub(crate) fn into_name(self) -> String {
         self.name
     }
 
     /// Whether the next line can be read without blocking.
-    pub(super) fn is_next_buffered(&self) -> bool {
+    pub(crate) fn is_next_buffered(&self) -> bool {
         self.input.buffer().contains(&b'\n')
     }
 
     /// The next line that is not blank; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<TraceLine>, ReadTraceError> {
+    pub(crate) fn next(&mut self) -> Result<Option<TraceLine>, ReadTraceError> {
         while self.read()? {
             let text = self.line.trim_ascii();
             if !text.is_empty() {
@@ -71,7 +71,7 @@ impl<R: Read> TraceLines<R> {
     }
 
     /// An error in the current line.
-    pub(super) fn error(&self, error: LineError) -> ReadTraceError {
+    pub(crate) fn error(&self, error: LineError) -> ReadTraceError {
         ReadTraceError::Line { name: self.name.clone(), number: self.number, error }
     }
 

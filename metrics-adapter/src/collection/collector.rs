@@ -15,6 +15,7 @@ use autoscaler::stats::StatMessage;
 use autoscaler::stats::collection::{Collection, ScrapeResult, WindowAverages, WindowSpec};
 use parking_lot::{Mutex, RwLock};
 
+use crate::collection::load_recordings::LoadRecordings;
 use crate::collection::window_clock::WindowClock;
 
 /// The collections of all workloads.
@@ -23,6 +24,7 @@ pub struct Collector {
     clock: WindowClock,
     collections: RwLock<HashMap<Key, Arc<Entry>>>,
     activators: AtomicUsize,
+    recordings: LoadRecordings,
 }
 
 /// One workload's collection. The lock is held for a few additions, never across an await.
@@ -55,6 +57,11 @@ impl Collector {
         &self.clock
     }
 
+    /// The recordings of loads.
+    pub fn recordings(&self) -> &LoadRecordings {
+        &self.recordings
+    }
+
     /// Starts to collect a workload, or resizes its windows.
     pub fn create_or_update(&self, key: &Key, windows: WindowSpec) {
         if let Some(entry) = self.entry(key) {
@@ -84,8 +91,10 @@ impl Collector {
             return PushOutcome::Implausible;
         }
         let Some(entry) = self.entry(&message.key) else { return PushOutcome::UnknownWorkload };
+        let at = self.clock.second_of(message.stat.timestamp);
         let mut collection = entry.collection.lock();
-        collection.record(self.clock.second_of(message.stat.timestamp), &message.stat);
+        collection.record(at, &message.stat);
+        self.recordings.stat(&message.key, at, &message.stat);
         if !message.stat.is_idle() {
             collection.idleness_mut().activator(self.clock.now());
         }
@@ -97,6 +106,9 @@ impl Collector {
         let Some(entry) = self.entry(key) else { return };
         let activators = self.connected_activators() > 0;
         entry.collection.lock().record_scrape(at, round, activators);
+        if let ScrapeResult::Complete { total, .. } = round {
+            self.recordings.stat(key, at, total);
+        }
     }
 
     /// A workload's current averages; `None` without data.

@@ -196,6 +196,9 @@ impl MultiScaler {
         let idle_since = self.idle_since(entry, key);
         // An empty window counts as no load only if a connected activator confirms idleness.
         let has_data = averages.is_some() || idle_since.is_some();
+        if has_data {
+            self.collector.recordings().decision(workload, &spec, ready, now);
+        }
         let result = has_data.then(|| entry.decider.decide(&spec, averages, ready, now)).flatten();
         let (panicking, at) = (entry.decider.is_panicking(), runtime::clock::unix_millis());
         self.metrics.decisions.count(result.is_some());

@@ -20,6 +20,7 @@ use crate::external_metrics::leader_forwarder::{LeaderForwarder, LeaderLocation}
 use crate::external_metrics::metric_selector::{metric_selector, service_of};
 use crate::external_metrics::response::{ApiResponse, json, response, text, with_vary};
 use crate::external_metrics::route::{Probe, Route};
+use crate::external_metrics::trace;
 use crate::external_metrics::value::MetricValues;
 use crate::external_metrics::value::object_metrics::MetricValueList;
 use crate::external_metrics::why::{WhyReport, wants_text};
@@ -165,6 +166,9 @@ impl Api {
                 let as_text = wants_text(uri, headers);
                 Ok(if as_text { text(StatusCode::OK, why.text()) } else { json(StatusCode::OK, &why.json()) })
             }
+            Route::Trace { namespace, name } => {
+                Ok(json(StatusCode::OK, &trace::read(&self.values, namespace, name, uri)?))
+            }
             _ => Err(ApiError::NoSuchPath(uri.path().to_owned())),
         }
     }
@@ -192,6 +196,7 @@ impl Api {
             Route::Metric { .. }
             | Route::ObjectMetric { .. }
             | Route::Why { .. }
+            | Route::Trace { .. }
             | Route::Probe(_)
             | Route::Other => Err(ApiError::NoSuchPath(request.uri.path().to_owned())),
         }

@@ -6,6 +6,7 @@ use http::StatusCode;
 use runtime::auth::ReviewError;
 use serde::Serialize;
 
+use crate::collection::load_recordings::RecordingError;
 use crate::external_metrics::leader_forwarder::ForwardError;
 use crate::external_metrics::metric_selector::MetricSelectorError;
 use crate::external_metrics::value::missing_data::MissingData;
@@ -98,6 +99,17 @@ pub enum ApiError {
     /// No workload of that name.
     #[error("workload {0} not found: no PodAutoscaler of that name has a Metric")]
     UnknownWorkload(String),
+    /// A query for a recorded load that is not `recording=NUMBER&from=NUMBER`.
+    #[error("invalid query {0:?}; send none to start a recording, and then recording=NUMBER&from=NUMBER")]
+    BadTraceQuery(String),
+    /// The load cannot be recorded.
+    #[error("the load of {workload} cannot be recorded: {source}")]
+    Recording {
+        /// The workload.
+        workload: String,
+        /// The reason.
+        source: RecordingError,
+    },
     /// No replica is the leader.
     #[error("no replica of the metrics-adapter is the leader; one is elected within seconds")]
     NoLeader,
@@ -168,9 +180,16 @@ impl ApiError {
             | Self::UnknownMetric { .. }
             | Self::NoWorkload { .. }
             | Self::UnknownWorkload(_) => (StatusCode::NOT_FOUND, "NotFound"),
-            Self::BadSelector(_) | Self::UnexpectedSelector(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
+            Self::BadSelector(_) | Self::UnexpectedSelector(_) | Self::BadTraceQuery(_) => {
+                (StatusCode::BAD_REQUEST, "BadRequest")
+            }
             Self::Ambiguous { .. } => (StatusCode::CONFLICT, "Conflict"),
-            Self::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+            Self::TooManyRequests | Self::Recording { source: RecordingError::TooMany, .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests")
+            }
+            Self::Recording { source: RecordingError::Ended | RecordingError::Lost, .. } => {
+                (StatusCode::GONE, "Gone")
+            }
         }
     }
 }

@@ -48,6 +48,14 @@ pub(super) enum Route<'a> {
         /// Its name.
         name: &'a str,
     },
+    /// The recorded load of a workload:
+    /// `/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/trace/web`.
+    Trace {
+        /// The workload's namespace.
+        namespace: &'a str,
+        /// Its name.
+        name: &'a str,
+    },
     /// `/openapi/v3`
     OpenApi,
     /// `/openapi/v3/apis/<group>/<version>`
@@ -83,7 +91,10 @@ impl<'a> Route<'a> {
 
     /// Whether only the leader can serve it.
     pub(super) fn needs_leader(&self) -> bool {
-        matches!(self, Self::Metric { .. } | Self::ObjectMetric { .. } | Self::Why { .. })
+        matches!(
+            self,
+            Self::Metric { .. } | Self::ObjectMetric { .. } | Self::Why { .. } | Self::Trace { .. }
+        )
     }
 
     pub(super) fn parse(path: &'a str) -> Self {
@@ -139,10 +150,14 @@ impl<'a> Route<'a> {
                 Some(VERSION),
                 Some("namespaces"),
                 Some(namespace),
-                Some("why"),
+                Some(report @ ("why" | "trace")),
                 Some(name),
             ] if !namespace.is_empty() && !name.is_empty() && next().is_none() => {
-                Self::Why { namespace, name }
+                if report == "why" {
+                    Self::Why { namespace, name }
+                } else {
+                    Self::Trace { namespace, name }
+                }
             }
             _ => Self::Other,
         }

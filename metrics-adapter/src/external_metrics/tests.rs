@@ -276,6 +276,32 @@ async fn why_explains_decisions_to_users_who_may_read_them() {
 }
 
 #[tokio::test]
+async fn trace_has_the_inputs_of_decisions_from_its_first_request_on() {
+    let fixture = Fixture::new(FakeReviewer::default());
+    let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/trace/web";
+    let (status, started) = fixture.get(path).await;
+    assert_eq!((status, &started["lines"], &started["next"]), (StatusCode::OK, &json!([]), &json!(0)));
+    let review = fixture.reviews().pop().unwrap().resource_attributes.unwrap();
+    assert_eq!(review.resource.as_deref(), Some("desired-replicas"));
+    let (recordings, now) = (fixture.values.collector.recordings(), fixture.values.collector.clock().now());
+    recordings.decision(&workload(), &workload().spec, 3, now);
+    let read = |from: u64| format!("{path}?recording={}&from={from}", started["recording"].as_str().unwrap());
+    let (_, first) = fixture.get(&read(0)).await;
+    assert_eq!((&first["lines"][0]["ready"], &first["lines"][1]["decide"]), (&json!(3), &json!(true)));
+    assert_eq!(fixture.get(&read(2)).await.1["lines"], json!([]));
+
+    let other = format!("{path}?recording=1&from=0");
+    for (path, expected) in [
+        (other.as_str(), StatusCode::GONE),
+        (&format!("{path}?from=x"), StatusCode::BAD_REQUEST),
+        ("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/trace/nothing", StatusCode::NOT_FOUND),
+    ] {
+        let (status, body) = fixture.get(path).await;
+        assert_eq!(status, expected, "{path}: {body}");
+    }
+}
+
+#[tokio::test]
 async fn held_decision_raises_only_the_metric_that_the_workload_scales_on() {
     let fixture = Fixture::new(FakeReviewer::default());
     fixture.report(10.0);

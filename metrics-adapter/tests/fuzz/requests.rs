@@ -20,6 +20,8 @@ const WORDS: &[&[u8]] = &[
     b"/apis/external.metrics.k8s.io/v1beta1",
     b"/namespaces/",
     b"/why/",
+    b"/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/trace/",
+    b"recording=1&from=",
     b"/openapi/v3",
     b"?labelSelector=service%3Dweb",
     b"%",

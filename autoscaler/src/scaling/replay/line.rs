@@ -15,6 +15,8 @@ use crate::stats::window::MAX_VALUE;
 
 /// Latest time in a trace, in seconds: some thirty years.
 const MAX_T: f64 = 1e9;
+/// Largest age of a stat, in seconds. In a cluster it is ten.
+const MAX_LATE: u32 = 60;
 /// Tolerance of the check for whole milliseconds, in milliseconds: covers the rounding of floats.
 const WHOLE: f64 = 1e-3;
 
@@ -48,6 +50,9 @@ struct Sample {
     proxied_concurrency: f64,
     request_count: f64,
     proxied_request_count: f64,
+    /// Whole seconds that the stat is older than the line.
+    #[serde(default)]
+    late: f64,
 }
 
 /// The content of a line.
@@ -64,8 +69,8 @@ pub(super) enum Event {
 pub(super) enum Step {
     /// A new spec.
     Spec(Setup),
-    /// A stat.
-    Stat(Stat),
+    /// A stat, and how much older it is than the line.
+    Stat(Stat, Duration),
     /// A new number of ready pods.
     Ready(u32),
     /// A decision.
@@ -104,7 +109,7 @@ impl TraceLine {
                 Ok(Event::Then(Step::Ready(ready(pods)?)))
             }
             Fields { spec: None, ready: None, stat: Some(sample), decide: None, .. } => {
-                Ok(Event::Then(Step::Stat(sample.stat()?)))
+                Ok(Event::Then(Step::Stat(sample.stat()?, sample.late()?)))
             }
             Fields { spec: None, ready: None, stat: None, decide: Some(decide), .. } => {
                 if decide {
@@ -138,6 +143,11 @@ impl Fields {
 // === impl Sample ===
 
 impl Sample {
+    fn late(&self) -> Result<Duration, ReplayError> {
+        let seconds = whole("stat.late", self.late, 0..=MAX_LATE, "whole seconds from 0 to 60")?;
+        Ok(Duration::from_secs(seconds.into()))
+    }
+
     fn stat(&self) -> Result<Stat, ReplayError> {
         Ok(Stat {
             average_concurrent_requests: recordable("stat.concurrency", self.concurrency)?,

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::ReplayError;
 use crate::contract::metric_name::MetricName;
@@ -17,10 +17,10 @@ use crate::stats::collection::WindowSpec;
 const DAY: u32 = 86_400;
 const UP_TO_A_DAY: &str = "whole seconds from 1 to 86400";
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Spec {
-    metric: MetricName,
+    pub(super) metric: MetricName,
     target: f64,
     total_target: f64,
     target_burst_capacity: f64,
@@ -32,11 +32,11 @@ pub(super) struct Spec {
     scale_down_delay_seconds: f64,
     activation_scale: f64,
     reachable: bool,
-    aggregation: TraceAggregation,
+    pub(super) aggregation: TraceAggregation,
 }
 
 /// The [`Aggregation`] names of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TraceAggregation {
     /// [`Aggregation::Linear`].
@@ -56,6 +56,25 @@ pub(super) struct Setup {
 // === impl Spec ===
 
 impl Spec {
+    /// The settings of a live workload.
+    pub(super) fn of_workload(metric: MetricName, windows: WindowSpec, decider: &DeciderSpec) -> Self {
+        Self {
+            metric,
+            target: decider.target,
+            total_target: decider.total,
+            target_burst_capacity: decider.target_burst_capacity.value(),
+            stable_window_seconds: windows.stable.as_secs_f64(),
+            panic_window_percentage: 100.0 * windows.panic.as_secs_f64() / windows.stable.as_secs_f64(),
+            panic_threshold_percentage: 100.0 * decider.panic_threshold,
+            max_scale_up_rate: decider.max_scale_up_rate,
+            max_scale_down_rate: decider.max_scale_down_rate,
+            scale_down_delay_seconds: decider.scale_down_delay.as_secs_f64(),
+            activation_scale: decider.activation_scale.into(),
+            reachable: decider.reachable,
+            aggregation: windows.aggregation.into(),
+        }
+    }
+
     /// Checks all values.
     pub(super) fn setup(&self) -> Result<Setup, ReplayError> {
         let stable_window =
@@ -116,6 +135,15 @@ impl Spec {
 }
 
 // === impl TraceAggregation ===
+
+impl From<Aggregation> for TraceAggregation {
+    fn from(aggregation: Aggregation) -> Self {
+        match aggregation {
+            Aggregation::Linear => Self::Linear,
+            Aggregation::WeightedExponential => Self::Weighted,
+        }
+    }
+}
 
 impl From<TraceAggregation> for Aggregation {
     fn from(aggregation: TraceAggregation) -> Self {

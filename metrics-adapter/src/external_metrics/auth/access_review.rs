@@ -34,8 +34,8 @@ pub(in crate::external_metrics) fn access_review(
 
 fn resource_attributes(route: &Route<'_>) -> Option<ResourceAttributes> {
     match route {
-        Route::Metric { namespace, .. } | Route::Why { namespace, .. } => {
-            // Permission to read decisions includes the reasons for them.
+        Route::Metric { namespace, .. } | Route::Why { namespace, .. } | Route::Trace { namespace, .. } => {
+            // Permission to read decisions includes the reasons for them, and their input.
             let metric = if let Route::Metric { metric, .. } = route { metric } else { METRIC_DESIRED };
             Some(ResourceAttributes {
                 group: Some(GROUP.to_owned()),
