@@ -75,6 +75,25 @@ fn forwarded() -> Vec<Case> {
             "Forwarded: for=10.1.2.3\r\nForwarded: for=\"[::1]\"\r\n",
             observed("GET / HTTP/1.1\nforwarded: for=10.1.2.3, for=\"[::1]\", for=127.0.0.1\nhost: a"),
         ),
+        row(
+            "the trace context is forwarded unchanged",
+            "W3C Trace Context, 2.3 and 3.3: a proxy that takes no part in a trace",
+            concat!(
+                "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n",
+                "tracestate: rojo=00f067aa0ba902b7\r\ntracestate: congo=t61rcWkgMzE,  a@b=x\r\n",
+            ),
+            observed(concat!(
+                "GET / HTTP/1.1\nhost: a\n",
+                "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\n",
+                "tracestate: rojo=00f067aa0ba902b7\ntracestate: congo=t61rcWkgMzE,  a@b=x",
+            )),
+        ),
+        row(
+            "a trace context of another version is forwarded unchanged",
+            "W3C Trace Context, 4",
+            "traceparent: cc-00-what-the-future-brings\r\n",
+            observed("GET / HTTP/1.1\nhost: a\ntraceparent: cc-00-what-the-future-brings"),
+        ),
         row("Via is not added", "RFC 9110, 7.6.3; a choice, nginx's too", "", plain().without("via: ")),
         row(
             "the client's Host is forwarded",

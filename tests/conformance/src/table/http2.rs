@@ -60,6 +60,24 @@ fn passes() -> Vec<Http2Case> {
             .sends([request(1, "GET", "/", &[("cookie", "a=1"), ("cookie", "b=2")]).ending()])
             .app_receives("GET / HTTP/2\n:authority: a\ncookie: a=1\ncookie: b=2")
             .gets(1, ok()),
+        case("the trace context is forwarded unchanged", "W3C Trace Context, 2.3 and 3.3")
+            .sends([request(
+                1,
+                "GET",
+                "/",
+                &[
+                    ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+                    ("tracestate", "rojo=00f067aa0ba902b7"),
+                    ("tracestate", "congo=t61rcWkgMzE,  a@b=x"),
+                ],
+            )
+            .ending()])
+            .app_receives(concat!(
+                "GET / HTTP/2\n:authority: a\n",
+                "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\n",
+                "tracestate: rojo=00f067aa0ba902b7\ntracestate: congo=t61rcWkgMzE,  a@b=x",
+            ))
+            .gets(1, ok()),
         case("bytes beyond ASCII are forwarded in values", "RFC 9110, 5.5")
             .sends([with(&[(b"x", b"caf\xe9")]).ending()])
             .app_receives("GET / HTTP/2\n:authority: a\nx: caf\u{e9}")
