@@ -1,9 +1,20 @@
-//! kubectl on the cluster of KUBECONFIG: the one of the cluster tool where that tool is used.
+//! The program kubectl: the cluster tool's, or on another cluster that of PATH.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// `kubectl proxy`, which ends with this value.
+#[derive(Debug)]
+pub struct ApiProxy {
+    /// Where it serves the API, without authentication.
+    pub address: SocketAddr,
+    _process: Child,
+}
 
 /// PATH with the kubectl of the cluster tool first, where that tool is used.
 ///
@@ -23,9 +34,37 @@ pub fn path() -> Result<String> {
 /// # Errors
 /// When it fails, with what it printed.
 pub async fn run(arguments: &[&str]) -> Result<String> {
-    // Found by env in that PATH, not in the one of this process.
-    let output = Command::new("env").arg("kubectl").args(arguments).env("PATH", path()?).output().await?;
+    let output = command()?.args(arguments).output().await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     ensure!(output.status.success(), "kubectl {}: {}", arguments.join(" "), text(&output.stderr));
     Ok(text(&output.stdout))
+}
+
+fn command() -> Result<Command> {
+    // Found by env in that PATH, not in the one of this process.
+    let mut command = Command::new("env");
+    command.arg("kubectl").env("PATH", path()?);
+    Ok(command)
+}
+
+// === impl ApiProxy ===
+
+impl ApiProxy {
+    /// Serves the API of KUBECONFIG on a free port of loopback.
+    ///
+    /// # Errors
+    /// When kubectl cannot be started.
+    pub async fn start() -> Result<Self> {
+        let mut process = command()?
+            .args(["proxy", "--port=0"])
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("kubectl")?;
+        let output = process.stdout.take().context("kubectl has no output")?;
+        let line = BufReader::new(output).lines().next_line().await?.context("kubectl proxy ended")?;
+        // Starting to serve on 127.0.0.1:PORT
+        let address = line.rsplit(' ').next().unwrap_or_default().parse().context(line.clone())?;
+        Ok(Self { address, _process: process })
+    }
 }

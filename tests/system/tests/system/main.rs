@@ -5,5 +5,6 @@
 //! can run on several threads: tests in `parallel` share the cluster, those in `serial` have it to
 //! themselves. The test harness starts tests in alphabetical order, hence the parallel ones first.
 
+mod observability;
 mod parallel;
 mod serial;
