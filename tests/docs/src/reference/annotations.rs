@@ -55,7 +55,7 @@ Notes:
   workload on requests per second learns none. `learn-target-factor` has no effect without a target
   of the HPA or the annotation `target`: the learned one is then between 1 and the container
   concurrency.
-- `metric`: with `none` see [keep CPU alone](../howto/from-a-plain-hpa.md#keep-cpu-alone). A
+- `metric`: with `none` see [keep CPU alone](../howto/coming-from/plain-hpa.md#keep-cpu-alone). A
   PodAutoscaler has `scaler: Other` instead. `rps` is accepted for `requests-per-second`. The
   default target is 100 for concurrency and 200 for requests per second.
 
