@@ -5,11 +5,11 @@
 //! and forward it through [`pods`](crate::pods).
 
 pub mod activator_probe;
+pub mod at_zero;
 pub mod connection_arrivals;
 pub mod context;
 pub mod error_response;
 pub mod fair_scheduler;
-pub mod health_check;
 pub mod http_connection;
 pub mod http_handler;
 pub mod listeners;

@@ -12,6 +12,7 @@ pub mod containers;
 pub mod file;
 mod index;
 pub mod kubernetes;
+pub mod no_wake;
 pub mod readiness;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use autoscaler::{Key, Protocol};
 use proxy::timeouts::request_timer::Timeouts;
 
 use containers::{AppPort, Containers, NamedPort};
+use no_wake::NoWake;
 use readiness::PodProbe;
 
 pub use index::WorkloadIndex;
@@ -79,6 +81,8 @@ pub struct Workload {
     pub queue_depth: Option<usize>,
     /// Timeouts of its requests; none if its pods have queue-proxies, which apply their own.
     pub timeouts: Timeouts,
+    /// Requests that are no load of it; `None` if it has no such rules.
+    pub no_wake: Option<Arc<NoWake>>,
     /// What is observed of each of its pods; `None` if nothing is.
     pub observation: Option<Observation>,
     /// Why its pods do not start, if the zero-scaler has found a cause.

@@ -6,10 +6,13 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use activator::args::Limits;
+use activator::workloads::no_wake::NoWake;
 use autoscaler::contract::{PROBE_HEADER, WORKLOAD_HEADER};
+use autoscaler::settings::NoWakeResponse;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -277,6 +280,48 @@ async fn health_check_of_workload_at_zero_succeeds_without_a_poke() {
         within("answer", check("/")).await.unwrap().status() == 503
     })
     .await;
+}
+
+#[tokio::test]
+async fn request_of_a_no_wake_rule_neither_wakes_nor_counts() {
+    let harness = Harness::with(LIMITS, |workload| {
+        let rules = "GET /healthz, HEAD, User-Agent: *UptimeRobot*".parse().unwrap();
+        let response = NoWakeResponse::parse("200 at zero").unwrap();
+        workload.no_wake = Some(Arc::new(NoWake { rules, response }));
+    })
+    .await;
+    let [mut receiver, _other] = with_receivers(&harness).await;
+    let send = |method: &str, path: &str, agent: &str| {
+        let request = Request::builder().method(method).uri(harness.url(path)).header("user-agent", agent);
+        harness.send(request.body(Full::default()).unwrap())
+    };
+    let monitors = [("GET", "/healthz?a=b", "curl"), ("HEAD", "/", "curl"), ("POST", "/", "UptimeRobot/2")];
+    for (method, path, agent) in monitors {
+        let at_zero = within("answer", send(method, path, agent)).await.unwrap();
+        assert_eq!((at_zero.status(), at_zero.header("cache-control")), (200, "no-store"), "{method} {path}");
+        let body = if method == "HEAD" { "" } else { "at zero" };
+        assert_eq!(at_zero.body, body, "{method} {path}");
+    }
+    assert!(receiver.rest().is_empty(), "no poke");
+    assert_eq!(harness.held(), 0);
+
+    let client = send("GET", "/", "curl");
+    assert_eq!(receiver.next().await.messages[0].key, key(), "another request pokes");
+    harness.until_held(1).await;
+    let pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, true).await;
+    assert_eq!(within("answer", client).await.unwrap().body, POD);
+    // With a pod, the app responds, and its requests are still not counted.
+    pod.close_gate();
+    let running = send("POST", "/", "UptimeRobot/2");
+    eventually("it runs", || async { pod.running() == 1 }).await;
+    within("a period without concurrency is reported", async {
+        while receiver.next().await.messages[0].stat.average_concurrent_requests > 0.0 {}
+    })
+    .await;
+    pod.release(1);
+    assert_eq!(within("answer", running).await.unwrap().body, POD);
+    assert_eq!(harness.metric("rouse_activator_requests_total"), 1.0, "the client's");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@
 
 mod learning_status;
 mod metric;
+mod no_wake;
 mod pod_autoscaler;
 pub mod reasons;
 mod serverless_service;
@@ -20,6 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use learning_status::LearningStatus;
 pub use metric::{Metric, MetricSpec};
+pub use no_wake::NoWakeSpec;
 pub use pod_autoscaler::{
     PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,
 };

@@ -50,6 +50,10 @@ pub const NO_METRIC: &str = "none";
 /// Annotation on an HPA with that value: the Service, which no metric names.
 pub const SERVICE: &str = "autoscaling.rouse.dev/service";
 
+/// Annotation on an HPA and on pods: requests that are no load, as
+/// [`NoWakeRules`](crate::settings::NoWakeRules).
+pub const NO_WAKE: &str = "autoscaling.rouse.dev/no-wake";
+
 /// Annotation on pods: protocol of the app, a [`Protocol`](crate::Protocol). It must agree with
 /// `appProtocol` of the Service port.
 pub const PROTOCOL: &str = "autoscaling.rouse.dev/protocol";

@@ -27,6 +27,8 @@ pub use values::burst_capacity::BurstCapacity;
 pub use values::duration::{ParseDurationError, parse_duration};
 pub use values::latency_objective::LatencyObjective;
 pub use values::learn_target::LearnTarget;
+pub use values::no_wake::{NoWakeRules, ParseNoWakeError};
+pub use values::no_wake_response::NoWakeResponse;
 pub use values::reachability::Reachability;
 pub use values::sidecar_mode::SidecarMode;
 pub use workload::Settings;

@@ -40,6 +40,7 @@ use crate::readiness::readiness_probe::ReadinessProbe;
 use crate::requests::app_connections::AppConnections;
 use crate::requests::client_connection::ClientConnection;
 use crate::requests::handler::Handler;
+use crate::requests::uncounted_requests::UncountedRequests;
 use crate::stats::metrics::{self, MemoryMetrics, Metrics, TcpMetrics};
 use crate::stats::request_counter::RequestCounter;
 use crate::stats::stats_endpoint::StatsEndpoint;
@@ -220,14 +221,17 @@ fn build(args: &Args, stop: &CancellationToken) -> anyhow::Result<Components> {
 
 /// One handler for each worker.
 fn handlers(args: &Args, admission: &Admission) -> Vec<Handler> {
-    let health_checks = Arc::new(HealthChecks::new(&args.health_check_agents));
+    let uncounted = Arc::new(UncountedRequests {
+        health_checks: HealthChecks::new(&args.health_check_agents),
+        no_wake: args.no_wake.clone().unwrap_or_default(),
+    });
     let handler = || Handler {
         counter: admission.counter.clone(),
         breaker: admission.breaker.clone(),
         app: AppConnections::new(args.app_address()),
         availability: admission.availability.clone(),
         identity: PodIdentity::new(args.pod_uid.clone()),
-        health_checks: health_checks.clone(),
+        uncounted: uncounted.clone(),
         timers: RequestTimers::new(args.timeouts()),
     };
     std::iter::repeat_with(handler).take(args.workers()).collect()

@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use autoscaler::routing::breaker::ConcurrencyLimit;
-use autoscaler::settings::parse_duration;
+use autoscaler::settings::{NoWakeRules, parse_duration};
 use autoscaler::{Protocol, contract};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use proxy::health_checks;
@@ -113,6 +113,12 @@ pub struct Args {
     /// limited and not counted. With an empty list no request counts as a health check.
     #[arg(long, env = "QUEUE_PROXY_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
     pub health_check_agents: Vec<String>,
+
+    /// Requests that are neither limited nor counted, as the annotation no-wake of the workload:
+    /// rules, separated by commas, such as GET /healthz, HEAD, /static/*, or User-Agent:
+    /// *UptimeRobot*.
+    #[arg(long, env = "QUEUE_PROXY_NO_WAKE", value_name = "RULES")]
+    pub no_wake: Option<NoWakeRules>,
 
     /// Time without a new request, and with none in flight, after which a drain ends.
     #[arg(long, env = "QUEUE_PROXY_DRAIN_QUIET_PERIOD", default_value = "3s", value_parser = parse_duration)]
@@ -284,6 +290,7 @@ mod tests {
             "--upstream=app",
             "--queue-depth=",
             "--protocol=udp",
+            "--no-wake=get /",
         ] {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }

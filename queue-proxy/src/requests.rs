@@ -5,3 +5,4 @@ pub(crate) mod client_connection;
 pub(crate) mod error_response;
 mod forwarding;
 pub(crate) mod handler;
+pub(crate) mod uncounted_requests;

@@ -200,6 +200,29 @@ async fn health_checks_by_configured_agents_are_not_queued() {
 }
 
 #[tokio::test]
+async fn requests_of_no_wake_rules_are_neither_queued_nor_counted() {
+    let app = TestApp::start().await;
+    let rules = "--no-wake=GET /headers, User-Agent: *UptimeRobot*";
+    let sidecar = Sidecar::start(app.address, &["--container-concurrency=1", "--queue-depth=0", rules]).await;
+    let running = tokio::spawn(send(sidecar.at.traffic, request("/wait")));
+    sidecar.holds(1.0, 0.0).await;
+    for (path, agent, status) in [
+        ("/headers?a=b", "curl", StatusCode::OK),
+        ("/", "Mozilla/5.0+(compatible; UptimeRobot/2.0)", StatusCode::OK),
+        ("/", "curl", StatusCode::SERVICE_UNAVAILABLE),
+    ] {
+        let mut monitor = request(path);
+        monitor.headers_mut().insert("user-agent", agent.parse().unwrap());
+        assert_eq!(within(send(sidecar.at.traffic, monitor)).await.status(), status, "{path} {agent}");
+    }
+    app.open(1);
+    within(running).await.unwrap();
+    // Of all of them, the response of the app and the rejection.
+    sidecar.holds(0.0, 0.0).await;
+    assert_eq!(sidecar.metric("rouse_queue_proxy_request_duration_seconds_count").await, 2.0);
+}
+
+#[tokio::test]
 async fn responds_bad_gateway_when_the_app_refuses_connections() {
     let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sidecar = Sidecar::start(app.local_addr().unwrap(), &[]).await;

@@ -17,6 +17,7 @@ use autoscaler::Key;
 use autoscaler::contract::QUEUE_PROXY_PORT;
 use autoscaler::routing::slot_lending::SlotMessage;
 use autoscaler::scaling::pod_start::StartCause;
+use http::Request;
 use proxy::memory::budget::{BudgetExceeded, MemoryAccount, MemoryPermit};
 use proxy::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES};
 use proxy::memory::open_connections::ConnectionPlace;
@@ -40,6 +41,7 @@ use crate::reports::request_counter::{CountedRequest, RequestCounter};
 use crate::slots::pod_slots::PodSlots;
 use crate::slots::slot_link::LinkId;
 use crate::slots::slot_peers::SlotPeers;
+use crate::workloads::no_wake::NoWake;
 use crate::workloads::{PodEndpoint, Workload};
 
 /// One workload, with the requests that wait for it or run on it from this activator.
@@ -144,6 +146,11 @@ impl WorkloadThrottler {
     /// Whether the workload's Service leads to its pods, so that clients should connect again.
     pub fn is_serving(&self) -> bool {
         self.workload.load().serving
+    }
+
+    /// The rules that exclude the request from the load, if one of them matches it.
+    pub fn no_wake<B>(&self, request: &Request<B>) -> Option<Arc<NoWake>> {
+        self.workload.load().no_wake.as_ref().filter(|no_wake| no_wake.matches(request)).cloned()
     }
 
     /// Applies a new state of the workload.

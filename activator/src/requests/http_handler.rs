@@ -1,7 +1,7 @@
 //! HttpHandler: one request, from its head to the end of its response body.
 //!
 //! ```text
-//! probe? ─► health check? ─► admitted? ─► counted in (pokes) ─► held until a pod has a slot ─► forwarded
+//! probe? ─► no load? ─► admitted? ─► counted in (pokes) ─► held until a pod has a slot ─► forwarded
 //!                                                                 ▲                              │   │
 //!                                                                 └───── pod unreachable ────────┘   ▼
 //!                                                                                            tracked body
@@ -40,10 +40,10 @@ use crate::queue::slot_queue::SlotPermit;
 use crate::queue::workload_throttler::WorkloadThrottler;
 use crate::reports::cold_start::SERVER_TIMING;
 use crate::requests::activator_probe;
+use crate::requests::at_zero::UncountedRequest;
 use crate::requests::context::RequestContext;
 use crate::requests::error_response::{self, RequestError};
 use crate::requests::fair_scheduler::FairScheduler;
-use crate::requests::health_check;
 use crate::requests::http_connection::HttpConnection;
 use crate::requests::pending_request::{HandlerBody, PendingRequest, ResponseGuard, held_body};
 use crate::requests::upgrade::Upgrade;
@@ -107,8 +107,8 @@ impl HttpHandler {
         }
         let version = request.version();
         let request = Box::new(request);
-        let mut response = if self.context.health_checks.matches(request.headers()) {
-            let result = Box::pin(self.check_health(request, addresses, forwarder)).await;
+        let mut response = if let Some(uncounted) = self.uncounted(&*request) {
+            let result = Box::pin(self.serve_uncounted(request, uncounted, addresses, forwarder)).await;
             result.unwrap_or_else(|error| self.fail(&error))
         } else {
             let result = self.serve(request, addresses, forwarder).await;
@@ -135,16 +135,25 @@ impl HttpHandler {
         local(error_response::respond(error, self.workload.key()))
     }
 
+    /// Whether the request is no load.
+    fn uncounted<B>(&self, request: &Request<B>) -> Option<UncountedRequest> {
+        if self.context.health_checks.matches(request.headers()) {
+            return Some(UncountedRequest::HealthCheck);
+        }
+        self.workload.no_wake(request).map(UncountedRequest::NoWake)
+    }
+
     /// Neither counts nor holds the request. If there is a pod, the request is forwarded without a
-    /// slot; a queue-proxy recognizes health checks as well.
-    async fn check_health(
+    /// slot; a queue-proxy recognizes these requests as well.
+    async fn serve_uncounted(
         &self,
         mut request: Box<Request<IncomingBody>>,
+        uncounted: UncountedRequest,
         addresses: &ConnectionAddresses,
         forwarder: &Forwarder,
     ) -> Result<Response<HandlerBody>, RequestError> {
         self.workload.check_admission()?;
-        let at_zero = health_check::healthy(&*request).map(Either::Right);
+        let at_zero = uncounted.respond(&*request).map(Either::Right);
         let Some(pod) = self.workload.any_pod() else { return Ok(at_zero) };
         let memory = self.take_memory(request.version(), false)?;
         prepare_for_pod(&mut *request, addresses);
@@ -155,7 +164,7 @@ impl HttpHandler {
         match timer.within(pin!(forwarder.send(&pod, to, &head, &body))).await {
             Ok(mut response) => {
                 gateway::prepare_response(&mut response, false).map_err(ForwardError::from)?;
-                let guard = ResponseGuard::HealthCheck(memory);
+                let guard = ResponseGuard::Uncounted(memory);
                 Ok(TimedResponseBody::wrap(response, Some(guard), timer).map(Either::Left))
             }
             // Any other request would be held.

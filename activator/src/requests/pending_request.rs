@@ -19,7 +19,7 @@ use crate::pods::held_body::HeldBody;
 use crate::queue::slot_queue::SlotPermit;
 use crate::reports::pod_observer::ObservedRequest;
 use crate::reports::request_counter::CountedRequest;
-use crate::requests::health_check::LocalBody;
+use crate::requests::at_zero::local_body::LocalBody;
 use crate::requests::upgrade::Upgrade;
 
 /// The body of a pod's response, or one made by this process.
@@ -30,8 +30,8 @@ pub type HandlerBody = Either<TimedResponseBody<ResponseGuard>, LocalBody>;
 pub enum ResponseGuard {
     /// Of a request that was counted.
     Running(RunningRequest),
-    /// Of a health check.
-    HealthCheck(Option<MemoryPermit>),
+    /// Of a request that was not counted.
+    Uncounted(Option<MemoryPermit>),
 }
 
 /// What a request holds while it runs. Fields are dropped in order: the slot first.

@@ -15,9 +15,10 @@ mod trimmed_pod;
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use autoscaler::api::{PodObservation, PortLease, RequestTimeouts, ServerlessService, SksMode};
+use autoscaler::api::{NoWakeSpec, PodObservation, PortLease, RequestTimeouts, ServerlessService, SksMode};
 use autoscaler::contract::selector::Selector;
 use autoscaler::contract::{INJECT_LABEL, LEASED_PORTS, QUEUE_PROXY_ADMIN_PORT, QUEUE_PROXY_PORT};
 use autoscaler::routing::proximity::Location;
@@ -40,6 +41,7 @@ use tracing::Instrument;
 use trimmed_pod::{TrimmedPod, trim_metadata, trim_pod};
 
 use super::containers::AppPort;
+use super::no_wake::NoWake;
 use super::{ClusterChange, LeasedPort, Namespaces, Observation, StartFailure, Workload};
 
 /// Sends every ServerlessService as a change; drops `synced` after the first list. Persists them in
@@ -168,6 +170,7 @@ fn workload(service: &ServerlessService) -> Workload {
         wake_timeout: spec.wake_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
         queue_depth: spec.wake_queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),
         timeouts: spec.timeouts.map(timeouts).unwrap_or_default(),
+        no_wake: spec.no_wake.as_ref().and_then(|spec| no_wake(service, spec)),
         observation: spec.observation.map(observation),
         start_failure: status
             .and_then(|status| status.start_failure.as_ref())
@@ -194,6 +197,15 @@ fn leased_port(lease: &PortLease, sidecar: SidecarMode) -> LeasedPort {
 fn timeouts(spec: RequestTimeouts) -> Timeouts {
     let of = |millis: u32| Duration::from_millis(millis.into());
     Timeouts::new(of(spec.total_millis), of(spec.response_start_millis), of(spec.idle_millis))
+}
+
+/// `None` if a part of it is invalid: its requests then wake the workload, as others do.
+fn no_wake(service: &ServerlessService, spec: &NoWakeSpec) -> Option<Arc<NoWake>> {
+    let parsed = spec.parse();
+    if parsed.is_none() {
+        tracing::warn!(namespace = ?service.metadata.namespace, name = ?service.metadata.name, "invalid noWake, ignored");
+    }
+    parsed.map(|(rules, response)| Arc::new(NoWake { rules, response }))
 }
 
 fn observation(spec: PodObservation) -> Observation {

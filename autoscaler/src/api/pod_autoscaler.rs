@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::learning_status::LearningStatus;
+use super::no_wake::NoWakeSpec;
 use crate::contract::metric_name::MetricName;
 use crate::contract::selector::Selector;
 use crate::routing::sks_mode::SksMode;
@@ -93,6 +94,10 @@ pub struct PodAutoscalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "labels_schema")]
     pub selector: Option<BTreeMap<String, String>>,
+    /// Requests that neither wake the workload nor count as load. Default: the annotations `no-wake`
+    /// and `no-wake-response`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_wake: Option<NoWakeSpec>,
     /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default: the
     /// annotation `min-scale`, else the ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -245,7 +250,11 @@ impl PodAutoscalerSpec {
             max: size(self.max_replicas),
             limited: self.scaler == Scaler::Direct,
         };
-        Settings::resolve_given(config, annotations, sizes)
+        let (mut settings, mut errors) = Settings::resolve_given(config, annotations, sizes);
+        if let Some(no_wake) = &self.no_wake {
+            errors.extend(no_wake.override_settings(&mut settings));
+        }
+        (settings, errors)
     }
 
     /// The metric in effect: of the spec, else of the annotation, else concurrency.
@@ -325,6 +334,24 @@ mod tests {
         assert_eq!((settings.min_scale, settings.max_scale), (4, 50));
         assert_eq!(spec.metric_name(&settings), MetricName::Concurrency);
         assert_eq!(spec.target(&settings), Ok(MetricTarget { target: 7.0, total: 10.0 }));
+    }
+
+    #[test]
+    fn no_wake_of_the_spec_takes_precedence_and_its_errors_name_the_field() {
+        let given = annotations(&[("no-wake", "HEAD"), ("no-wake-response", "204")]);
+        let of = |no_wake: Value| {
+            let spec = spec(json!({"noWake": no_wake}));
+            let (settings, errors) = spec.settings(&AutoscalerConfig::default(), &given);
+            let errors = errors.into_iter().map(|error| error.key).collect::<Vec<_>>();
+            (settings.no_wake.to_string(), settings.no_wake_response.to_string(), errors)
+        };
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(of(Value::Null), ("HEAD".into(), "204".into(), vec![]));
+        assert_eq!(of(json!({"requests": "/a"})), ("/a".into(), "200 asleep".into(), vec![]));
+        assert_eq!(
+            of(json!({"requests": "get /", "response": "999"})),
+            ("HEAD".into(), "204".into(), owned(&["spec.noWake.requests", "spec.noWake.response"]))
+        );
     }
 
     #[test]

@@ -146,6 +146,9 @@ reasons! {
     ContainerConcurrencyMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
         "container-concurrency of the HPA or PodAutoscaler differs from that of the pods.",
         "Set both to the same number; the pods need a restart.";
+    NoWakeMismatch: "PodAutoscaler/Degraded, event on PodAutoscaler",
+        "The rules of no-wake differ between the HPA or PodAutoscaler and the pods, so requests that one of the two counts keep the workload above zero.",
+        "Annotate both with the same rules; the pods need a restart.";
     ImagePull: "PodAutoscaler/PodsCanStart", "An image cannot be pulled.", "Correct the image or the pull secret.";
     InvalidImage: "PodAutoscaler/PodsCanStart", "An image name is invalid, or the image may not be pulled.", "Correct the image.";
     CrashLoop: "PodAutoscaler/PodsCanStart", "A container ends soon after its start, again and again.", "See its logs.";

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ScaleTargetRef;
+use super::no_wake::NoWakeSpec;
 use crate::Protocol;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::pod_start::StartCause;
@@ -75,6 +76,9 @@ pub struct ServerlessServiceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub wake_queue_depth: Option<u32>,
+    /// Requests that activators neither hold nor report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_wake: Option<NoWakeSpec>,
     /// Timeouts that activators apply to requests. Set if the pods have no queue-proxy, which
     /// otherwise applies those of its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -32,6 +32,12 @@ pub(crate) const LATENCY_OBJECTIVE: &str =
 pub(crate) const SIDECAR: &str = "\"true\" or \"false\"";
 /// Bound of `selector`.
 pub(crate) const SELECTOR: &str = "label=value pairs, separated by commas";
+/// Bound of `no-wake`.
+pub(crate) const NO_WAKE: &str = "rules, separated by commas, such as `GET /healthz`, `HEAD`, `/static/*` or \
+    `User-Agent: *UptimeRobot*` (at most 32, and 1024 bytes)";
+/// Bound of `no-wake-response`.
+pub(crate) const NO_WAKE_RESPONSE: &str =
+    "a status from 200 to 599, then a text of at most 256 bytes, which 204, 205 and 304 do not have";
 /// Bound of `class`.
 pub(crate) const CLASS: &str =
     "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";

@@ -90,7 +90,7 @@ const fn workload(
     }
 }
 
-const TABLE: [SettingReference; 40] = [
+const TABLE: [SettingReference; 42] = [
     // Windows and panic.
     both(
         "stable-window",
@@ -318,6 +318,19 @@ const TABLE: [SettingReference; 40] = [
         None,
         bounds::QUEUE_DEPTH.words,
         "Requests that each activator may hold for the workload. Default: the flag of the activators.",
+    ),
+    workload(
+        "no-wake",
+        None,
+        bounds::NO_WAKE,
+        "Requests that neither wake the workload nor count as load, such as those of uptime monitors. The pods need the \
+         same annotation. A PodAutoscaler has the field noWake.",
+    ),
+    workload(
+        "no-wake-response",
+        Some("200 asleep"),
+        bounds::NO_WAKE_RESPONSE,
+        "What the requests of no-wake get while there is no pod.",
     ),
     // The sidecar.
     workload(

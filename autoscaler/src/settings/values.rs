@@ -5,5 +5,7 @@ pub(super) mod burst_capacity;
 pub(super) mod duration;
 pub(super) mod latency_objective;
 pub(super) mod learn_target;
+pub(super) mod no_wake;
+pub(super) mod no_wake_response;
 pub(super) mod reachability;
 pub(super) mod sidecar_mode;

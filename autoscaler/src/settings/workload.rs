@@ -22,6 +22,8 @@ use super::values::aggregation::Aggregation;
 use super::values::burst_capacity::BurstCapacity;
 use super::values::latency_objective::LatencyObjective;
 use super::values::learn_target::LearnTarget;
+use super::values::no_wake::NoWakeRules;
+use super::values::no_wake_response::NoWakeResponse;
 use super::values::reachability::Reachability;
 use super::values::sidecar_mode::SidecarMode;
 use crate::contract::metric_name::MetricName;
@@ -119,6 +121,11 @@ pub struct Settings {
     /// Labels of the pods of a Service without selector, by the annotation. `spec.selector` takes
     /// precedence.
     pub selector: Option<Selector>,
+    /// Requests that neither wake the workload nor count as load, by the annotation.
+    /// `spec.noWake` takes precedence.
+    pub no_wake: NoWakeRules,
+    /// What these requests get while there is no pod.
+    pub no_wake_response: NoWakeResponse,
 }
 
 // === impl Settings ===
@@ -197,6 +204,8 @@ impl Settings {
             learning_factor: config.learning_factor,
             sidecar: SidecarMode::Required,
             selector: None,
+            no_wake: NoWakeRules::default(),
+            no_wake_response: NoWakeResponse::default(),
         }
     }
 
@@ -247,6 +256,9 @@ impl Settings {
         self.wake_queue_depth = a.integer("wake-queue-depth", &bounds::QUEUE_DEPTH);
         set(&mut self.start_patience, a.duration("start-patience", &bounds::WITHIN_AN_HOUR));
         set(&mut self.unschedulable_patience, a.duration("unschedulable-patience", &bounds::WITHIN_AN_HOUR));
+        set(&mut self.no_wake, a.read("no-wake", bounds::NO_WAKE, NoWakeRules::parse));
+        let response = a.read("no-wake-response", bounds::NO_WAKE_RESPONSE, NoWakeResponse::parse);
+        set(&mut self.no_wake_response, response);
     }
 
     fn read_timeouts(&mut self, a: &mut SettingReader<'_>) {

@@ -1,7 +1,7 @@
 //! Handler: serves one HTTP request.
 //!
-//! It refuses requests for another pod, answers probes, forwards health checks without counting
-//! them, and for every other request counts it, waits for a slot and for the app's start, and
+//! It refuses requests for another pod, answers probes, forwards requests that are no load without
+//! counting them, and for every other request counts it, waits for a slot and for the app's start, and
 //! forwards it. The request counts until its response body has ended.
 
 use std::pin::pin;
@@ -15,7 +15,6 @@ use http::{Request, Response};
 use http_body_util::{Either, Full};
 use http_client::ResponseBody;
 use proxy::gateway;
-use proxy::health_checks::HealthChecks;
 use proxy::listener::ConnectionAddresses;
 use proxy::memory::estimates::CONNECTION_BYTES;
 use proxy::server;
@@ -28,6 +27,7 @@ use tokio::time::Instant;
 use super::app_connections::AppConnections;
 use super::error_response::RequestError;
 use super::forwarding::forward;
+use super::uncounted_requests::UncountedRequests;
 use crate::memory::ClientAccount;
 use crate::readiness::availability::{Availability, START_TIMEOUT};
 use crate::readiness::pod_identity::{Destination, PodIdentity};
@@ -48,7 +48,7 @@ pub(crate) struct Handler {
     pub(crate) app: AppConnections,
     pub(crate) availability: Availability,
     pub(crate) identity: PodIdentity,
-    pub(crate) health_checks: Arc<HealthChecks>,
+    pub(crate) uncounted: Arc<UncountedRequests>,
     pub(crate) timers: RequestTimers,
 }
 
@@ -74,7 +74,7 @@ impl Handler {
             error_response(RequestError::OtherPod)
         } else if let Some(component) = request.headers().get(PROBE) {
             Box::pin(self.handle_probe(component)).await
-        } else if self.health_checks.matches(request.headers()) {
+        } else if self.uncounted.contain(&request) {
             Box::pin(self.forward_uncounted(request, addresses)).await
         } else {
             self.serve(request, addresses, memory, destination == Destination::Proxied).await
@@ -96,7 +96,7 @@ impl Handler {
         }
     }
 
-    /// Health checks of the app are no load and must not wait in its queue.
+    /// Such requests are no load and must not wait in the queue.
     async fn forward_uncounted(
         &self,
         mut request: Box<Request<RequestBody>>,
@@ -174,7 +174,7 @@ impl Handler {
     }
 }
 
-/// `in_flight` ends with the response body; health checks have none.
+/// `in_flight` ends with the response body; uncounted requests have none.
 fn app_response(
     response: Response<ResponseBody>,
     in_flight: Option<InFlightRequest>,

@@ -4,15 +4,17 @@
 //! The Service and the HPA configure the same settings; the status stage compares them.
 
 use autoscaler::Protocol;
-use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, PROTOCOL, QUEUE_PROXY};
+use autoscaler::contract::{CONTAINER_CONCURRENCY, INJECT_LABEL, NO_WAKE, PROTOCOL, QUEUE_PROXY};
+use autoscaler::settings::NoWakeRules;
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
 /// Environment variables of a sidecar that the template contains.
 const PROTOCOL_VARIABLE: &str = "QUEUE_PROXY_PROTOCOL";
 const CONCURRENCY_VARIABLE: &str = "QUEUE_PROXY_CONTAINER_CONCURRENCY";
+const NO_WAKE_VARIABLE: &str = "QUEUE_PROXY_NO_WAKE";
 
 /// The sidecar of a pod template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sidecar {
     /// The pods have none, and none is injected.
     Missing,
@@ -22,6 +24,8 @@ pub enum Sidecar {
         protocol: Protocol,
         /// Requests in flight in the app; 0 is no limit.
         container_concurrency: u32,
+        /// Requests that it does not count.
+        no_wake: NoWakeRules,
     },
     /// Its configuration is invalid: the container will not start and logs why.
     Invalid,
@@ -36,9 +40,12 @@ pub(crate) fn sidecar_of(template: &PodTemplateSpec) -> Sidecar {
     let limit = setting(template, CONCURRENCY_VARIABLE, CONTAINER_CONCURRENCY);
     let protocol = protocol.map_or_else(|| Some(Protocol::default()), |text| text.parse().ok());
     let limit = limit.map_or(Some(0), |text| text.parse().ok());
-    match (protocol, limit) {
-        (Some(protocol), Some(container_concurrency)) => {
-            Sidecar::Configured { protocol, container_concurrency }
+    // An empty variable is absent.
+    let no_wake = setting(template, NO_WAKE_VARIABLE, NO_WAKE).filter(|text| !text.is_empty());
+    let no_wake = no_wake.map_or_else(|| Some(NoWakeRules::default()), |text| text.parse().ok());
+    match (protocol, limit, no_wake) {
+        (Some(protocol), Some(container_concurrency), Some(no_wake)) => {
+            Sidecar::Configured { protocol, container_concurrency, no_wake }
         }
         _ => Sidecar::Invalid,
     }
@@ -72,7 +79,7 @@ mod tests {
     use super::*;
 
     fn configured(protocol: Protocol, container_concurrency: u32) -> Sidecar {
-        Sidecar::Configured { protocol, container_concurrency }
+        Sidecar::Configured { protocol, container_concurrency, no_wake: NoWakeRules::default() }
     }
 
     fn read(annotations: &Value, sidecar: &Value) -> Sidecar {
@@ -92,6 +99,10 @@ mod tests {
         assert_eq!(read(&json!({CONTAINER_CONCURRENCY: "10"}), &none), configured(Protocol::Http, 10));
         assert_eq!(read(&json!({PROTOCOL: "udp"}), &none), Sidecar::Invalid);
         assert_eq!(read(&json!({CONTAINER_CONCURRENCY: "many"}), &none), Sidecar::Invalid);
+        assert_eq!(read(&json!({NO_WAKE: "get /"}), &none), Sidecar::Invalid);
+        let no_wake = "GET /healthz".parse().unwrap();
+        let expected = Sidecar::Configured { protocol: Protocol::Http, container_concurrency: 0, no_wake };
+        assert_eq!(read(&json!({NO_WAKE: "GET /healthz"}), &none), expected);
     }
 
     #[test]

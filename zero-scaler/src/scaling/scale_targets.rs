@@ -159,7 +159,7 @@ impl ScaleTargets {
 
     /// The sidecar in the pod template; `None` for kinds that are not watched.
     pub fn sidecar(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Sidecar> {
-        Some(self.watched(namespace, target)?.sidecar)
+        Some(self.watched(namespace, target)?.sidecar.clone())
     }
 
     /// Drops targets that no longer exist. Call it periodically.

@@ -14,6 +14,7 @@
 //!   containerConcurrency: 10            # requests that a pod serves at a time; default no limit
 //!   wakeTimeoutSeconds: 30              # how long requests may wait, and how many; default: the flags
 //!   queueDepth: 100
+//!   noWake: GET /healthz, HEAD          # requests that count as nothing; default none
 //! metricsAdapters: ["127.0.0.1:8080"]   # receivers of reports; default none
 //! zeroScalers: []
 //! ```
@@ -22,17 +23,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::contract::WORKLOAD_LABEL;
 use autoscaler::contract::selector::Selector;
 use autoscaler::routing::proximity::Proximity;
-use autoscaler::settings::SidecarMode;
+use autoscaler::settings::{NoWakeRules, SidecarMode};
 use autoscaler::{Key, Protocol};
 use proxy::timeouts::request_timer::Timeouts;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::workloads::containers::{AppPort, Container, Containers, Probe, ProbePort, TcpSocket};
+use crate::workloads::no_wake::NoWake;
 use crate::workloads::{ClusterChange, LeasedPort, Pod, Workload};
 
 /// Addresses of receivers of reports.
@@ -99,6 +103,9 @@ struct WorkloadEntry {
     queue_depth: Option<usize>,
     /// Longest time of a request, if the pods have no queue-proxy.
     timeout_seconds: Option<u64>,
+    /// Requests that are no load.
+    #[serde(default, deserialize_with = "no_wake_rules")]
+    no_wake: NoWakeRules,
     /// Rejects requests while there is no pod.
     #[serde(default)]
     paused: bool,
@@ -190,6 +197,8 @@ impl FileContents {
             wake_timeout: entry.wake_timeout_seconds.map(Duration::from_secs),
             queue_depth: entry.queue_depth,
             timeouts,
+            no_wake: (!entry.no_wake.is_empty())
+                .then(|| Arc::new(NoWake { rules: entry.no_wake, ..NoWake::default() })),
             observation: None,
             start_failure: None,
             wake_target: None,
@@ -235,6 +244,10 @@ impl WorkloadEntry {
         let total = self.timeout_seconds.filter(|_| !self.sidecar).unwrap_or_default();
         Timeouts::new(Duration::from_secs(total), Duration::ZERO, Duration::ZERO)
     }
+}
+
+fn no_wake_rules<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NoWakeRules, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
 fn yes() -> bool {
@@ -360,6 +373,10 @@ mod tests {
             (
                 "workloads: [{name: a/b, ports: [{listen: 5, pod: 1}], pods: [{ip: \"::1\", uid: a b}]}]",
                 "workloads[0].pods[0].uid: must be visible ASCII",
+            ),
+            (
+                "workloads: [{name: a/b, ports: [{listen: 5, pod: 1}], noWake: get /}]",
+                "must be rules, separated by commas",
             ),
             ("", "workloads"),
         ] {

@@ -97,6 +97,26 @@ async fn follows_workloads_beside_an_undecodable_one() {
 }
 
 #[test]
+fn invalid_no_wake_rules_exclude_no_request() {
+    let read = |no_wake: serde_json::Value| {
+        let service: ServerlessService = serde_json::from_value(json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"service": "web", "selector": "app=web", "mode": "Proxy", "numActivators": 1,
+                "noWake": no_wake},
+        }))
+        .unwrap();
+        let read = workload(&service).no_wake;
+        read.map(|no_wake| (no_wake.rules.to_string(), no_wake.response.to_string()))
+    };
+    let of = |rules: &str, response: &str| Some((rules.to_owned(), response.to_owned()));
+    assert_eq!(read(json!({"requests": "HEAD"})), of("HEAD", "200 asleep"));
+    assert_eq!(read(json!({"requests": "HEAD", "response": "503"})), of("HEAD", "503"));
+    assert_eq!(read(json!({"requests": "head"})), None);
+    assert_eq!(read(json!({"requests": "HEAD", "response": "1"})), None);
+    assert_eq!(read(serde_json::Value::Null), None);
+}
+
+#[test]
 fn empty_or_invalid_selector_selects_nothing() {
     let service = |selector: &str| -> ServerlessService {
         serde_json::from_value(json!({

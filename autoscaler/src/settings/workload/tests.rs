@@ -48,6 +48,8 @@ fn annotations_override_the_config_map() {
         ("learn-target", "Apply"),
         ("latency-objective", "200ms@p95"),
         ("learn-target-factor", "8"),
+        ("no-wake", "GET /healthz"),
+        ("no-wake-response", "503"),
     ]);
     let expected = Settings {
         stable_window: Duration::from_secs(10),
@@ -77,6 +79,8 @@ fn annotations_override_the_config_map() {
         latency_objective: LatencyObjective::parse("200ms@p95"),
         learning_factor: 8.0,
         sidecar: SidecarMode::Required,
+        no_wake: NoWakeRules::parse("GET /healthz").unwrap(),
+        no_wake_response: NoWakeResponse::parse("503").unwrap(),
         ..accepted(&[])
     };
     assert_eq!(settings, expected);
@@ -150,6 +154,8 @@ fn config_map_applies_without_annotations() {
         learning_factor: 2.0,
         sidecar: SidecarMode::Required,
         selector: None,
+        no_wake: NoWakeRules::default(),
+        no_wake_response: NoWakeResponse::default(),
     };
     assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
 }
@@ -365,6 +371,8 @@ fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
         "learn-target",
         "latency-objective",
         "learn-target-factor",
+        "no-wake",
+        "no-wake-response",
     ]);
     prop::collection::btree_map(
         keys.prop_map(|key| format!("{GROUP}/{key}")),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use autoscaler::api::{PodAutoscaler, ServerlessService, SksMode};
-use autoscaler::contract::METRIC_CONCURRENCY;
+use autoscaler::contract::{METRIC_CONCURRENCY, NO_WAKE};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Service;
@@ -191,6 +191,8 @@ impl Workload {
             Sidecar::None => return BTreeMap::new(),
             Sidecar::Native | Sidecar::AppFirst => self.container_concurrency(),
         };
+        let no_wake = self.annotations.get("no-wake").cloned();
+        annotations.extend(no_wake.map(|rules| (NO_WAKE.to_owned(), rules)));
         if self.sidecar == Sidecar::AppFirst {
             annotations.insert("autoscaling.rouse.dev/app-first".to_owned(), "true".to_owned());
         }

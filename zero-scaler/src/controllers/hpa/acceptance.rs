@@ -156,9 +156,10 @@ fn pod_autoscaler_spec(
         metric,
         target,
         container_concurrency: annotations.container_concurrency,
-        // Both by the annotation, which is copied.
+        // By annotations, which are copied.
         sidecar: None,
         selector: None,
+        no_wake: None,
         min_replicas: Some(min_replicas.max(1)),
         max_replicas: Some(spec.max_replicas),
         // With minReplicas: 0 the HPA itself writes 0: requests must be held and wake the workload

@@ -401,6 +401,12 @@ fn number_of_activators_without_decision_follows_the_status() {
     );
 }
 
+/// A sidecar with these `no-wake` rules, if any.
+fn configured(protocol: Protocol, container_concurrency: u32, no_wake: &str) -> Sidecar {
+    let no_wake = no_wake.parse().unwrap_or_default();
+    Sidecar::Configured { protocol, container_concurrency, no_wake }
+}
+
 #[test]
 fn reports_protocol_mismatch_of_service_and_pods() {
     let mut service = sks("Serve", None);
@@ -412,15 +418,12 @@ fn reports_protocol_mismatch_of_service_and_pods() {
         let status = status::status(&observed, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
         condition(&status.conditions, "Ready").unwrap().clone()
     };
-    let mismatch = ready(Some(Sidecar::Configured { protocol: Protocol::Http, container_concurrency: 0 }));
+    let mismatch = ready(Some(configured(Protocol::Http, 0, "")));
     assert_eq!((mismatch.status.as_str(), mismatch.reason.as_str()), ("False", "ProtocolMismatch"));
     for part in ["6379", "autoscaling.rouse.dev/protocol: tcp"] {
         assert!(mismatch.message.contains(part), "{}", mismatch.message);
     }
-    assert_eq!(
-        ready(Some(Sidecar::Configured { protocol: Protocol::Tcp, container_concurrency: 0 })).status,
-        "True"
-    );
+    assert_eq!(ready(Some(configured(Protocol::Tcp, 0, ""))).status, "True");
     assert_eq!(ready(Some(Sidecar::Missing)).reason, "SidecarMissing");
     assert_eq!(ready(None).status, "True", "no condition without an observed sidecar");
 }
@@ -445,7 +448,7 @@ fn pods_without_sidecar_stay_behind_activators() {
 #[test]
 fn pods_without_sidecar_are_compared_with_no_pod_template() {
     let missing = Some(Sidecar::Missing);
-    let concurrency = Some(Sidecar::Configured { protocol: Protocol::Tcp, container_concurrency: 3 });
+    let concurrency = Some(configured(Protocol::Tcp, 3, ""));
     for sidecar in [missing, concurrency] {
         let observed = ObservedWorkload { sidecar, ..without_sidecar(active()) };
         let plan = decide(&observed, None);
@@ -688,7 +691,7 @@ fn names_the_setting_that_turns_scale_to_zero_off() {
 #[test]
 fn reports_a_container_concurrency_that_differs_in_the_pods() {
     let with = |workload: u32, pods: u32| {
-        let sidecar = Some(Sidecar::Configured { protocol: Protocol::Http, container_concurrency: pods });
+        let sidecar = Some(configured(Protocol::Http, pods, ""));
         let observed = edited(active(), |autoscaler| autoscaler.spec.container_concurrency = workload);
         let observed = ObservedWorkload { sidecar, ..observed };
         let status =
@@ -702,6 +705,22 @@ fn reports_a_container_concurrency_that_differs_in_the_pods() {
     assert!(message.unwrap().contains("autoscaling.rouse.dev/container-concurrency: \"10\""));
     assert_eq!(with(0, 5).0, "ContainerConcurrencyMismatch");
     assert_eq!(with(10, 10), ("ReceivingTraffic".to_owned(), None));
+}
+
+#[test]
+fn reports_no_wake_rules_that_differ_in_the_pods() {
+    let with = |workload: &str, pods: Sidecar| {
+        let observed = edited(active(), |autoscaler| annotate(autoscaler, "no-wake", workload));
+        let observed = ObservedWorkload { sidecar: Some(pods), ..observed };
+        let status =
+            status::status(&observed, &decide(&observed, None), &Ok(ScaleWriteResult::NotNeeded), None);
+        condition(&status.conditions, "Degraded").map(|c| (c.reason.clone(), c.message.clone()))
+    };
+    let (reason, message) = with("HEAD", configured(Protocol::Http, 0, "")).unwrap();
+    assert_eq!(reason, "NoWakeMismatch");
+    assert!(message.contains("autoscaling.rouse.dev/no-wake: \"HEAD\""), "{message}");
+    assert_eq!(with("HEAD,/a", configured(Protocol::Http, 0, "HEAD, /a")), None);
+    assert_eq!(with("HEAD", configured(Protocol::Tcp, 0, "")), None, "rules are of HTTP");
 }
 
 #[test]

@@ -4,8 +4,9 @@
 //! Present only while there is something to change. Problems that keep requests from being served
 //! are reasons of the condition Ready instead.
 
+use autoscaler::Protocol;
 use autoscaler::api::condition;
-use autoscaler::contract::CONTAINER_CONCURRENCY;
+use autoscaler::contract::{CONTAINER_CONCURRENCY, NO_WAKE};
 
 use super::decide::allowed;
 use super::observe::ObservedWorkload;
@@ -44,6 +45,7 @@ pub(super) fn advice(observed: &ObservedWorkload) -> Option<(Reason, String)> {
             Some((blocking.reason, blocking.message.to_owned()))
         })
         .or_else(|| Some((Reason::ContainerConcurrencyMismatch, concurrency_mismatch(observed)?)))
+        .or_else(|| Some((Reason::NoWakeMismatch, no_wake_mismatch(observed)?)))
 }
 
 fn service_warning(observed: &ObservedWorkload) -> Option<(Reason, String)> {
@@ -58,13 +60,34 @@ fn concurrency_mismatch(observed: &ObservedWorkload) -> Option<String> {
     if !observed.sidecar_mode.is_required() {
         return None;
     }
-    let Some(Sidecar::Configured { container_concurrency: pods, .. }) = observed.sidecar else { return None };
-    let workload = observed.autoscaler.spec.container_concurrency;
+    let Some(Sidecar::Configured { container_concurrency: pods, .. }) = &observed.sidecar else {
+        return None;
+    };
+    let (pods, workload) = (*pods, observed.autoscaler.spec.container_concurrency);
     (pods != workload).then(|| {
         format!(
             "container-concurrency is {workload} in the HPA or PodAutoscaler and {pods} in the pod template; annotate both \
              with {CONTAINER_CONCURRENCY}: \"{}\"",
             if workload == 0 { pods } else { workload },
+        )
+    })
+}
+
+/// A request that one of the two counts keeps the workload above zero. Sidecars of an app that does
+/// not use HTTP have no use for rules.
+fn no_wake_mismatch(observed: &ObservedWorkload) -> Option<String> {
+    if !observed.sidecar_mode.is_required() {
+        return None;
+    }
+    let Some(Sidecar::Configured { protocol: Protocol::Http, no_wake: pods, .. }) = &observed.sidecar else {
+        return None;
+    };
+    let workload = &observed.settings.no_wake;
+    let rules = if workload.is_empty() { pods } else { workload };
+    (pods != workload).then(|| {
+        format!(
+            "no-wake differs between the HPA or PodAutoscaler and the pod template, so its requests keep the workload above \
+             zero; annotate both with {NO_WAKE}: \"{rules}\"",
         )
     })
 }

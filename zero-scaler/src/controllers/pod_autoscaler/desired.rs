@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use autoscaler::Key;
 use autoscaler::api::{
-    Metric, MetricSpec, PodAutoscaler, PodObservation, RequestTimeouts, ServerlessService,
+    Metric, MetricSpec, NoWakeSpec, PodAutoscaler, PodObservation, RequestTimeouts, ServerlessService,
     ServerlessServiceSpec,
 };
 use autoscaler::contract::WORKLOAD_LABEL;
@@ -69,6 +69,7 @@ pub(super) fn serverless_service(
         paused: plan.paused,
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
+        no_wake: NoWakeSpec::of_settings(settings),
         timeouts: (!sidecar.is_required()).then(|| timeouts(settings)),
         observation: (!sidecar.is_required() && autoscaler.spec.learns(settings))
             .then(|| observation(settings)),
@@ -158,6 +159,16 @@ mod tests {
         let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
         let spec = serverless_service(&autoscaler(), &selection("app=web"), &settings, REQUIRED, &plan());
         assert_eq!((errors, spec.wake_timeout_seconds, spec.wake_queue_depth), (vec![], Some(1200), Some(7)));
+    }
+
+    #[test]
+    fn passes_no_wake_rules_to_activators() {
+        let annotations = [("no-wake", "GET /healthz,HEAD"), ("no-wake-response", "503")]
+            .map(|(key, value)| (format!("autoscaling.rouse.dev/{key}"), value.to_owned()));
+        let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
+        let spec = serverless_service(&autoscaler(), &selection("app=web"), &settings, REQUIRED, &plan());
+        let expected = NoWakeSpec { requests: "GET /healthz, HEAD".into(), response: Some("503".into()) };
+        assert_eq!((errors, spec.no_wake), (vec![], Some(expected)));
     }
 
     #[test]

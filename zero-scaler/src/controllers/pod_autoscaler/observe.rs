@@ -167,7 +167,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
     let sidecar = context.scaling.scales.sidecar(&key.namespace, target);
     let mode_before = serverless_service.as_ref().map_or(SidecarMode::Required, |sks| sks.spec.sidecar);
     let wanted = autoscaler.spec.sidecar(&settings);
-    let sidecar_mode = sidecar_mode(wanted, sidecar, mode_before, || pods_with(mode_before));
+    let sidecar_mode = sidecar_mode(wanted, sidecar.as_ref(), mode_before, || pods_with(mode_before));
     settings.apply_sidecar_mode(sidecar_mode);
     let ready = ready(&pods_with(sidecar_mode));
     let mut observed = ObservedWorkload {
@@ -201,7 +201,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
 /// pod has a sidecar.
 fn sidecar_mode(
     wanted: SidecarMode,
-    template: Option<Sidecar>,
+    template: Option<&Sidecar>,
     before: SidecarMode,
     pods: impl FnOnce() -> Vec<PodEndpoint>,
 ) -> SidecarMode {
@@ -209,7 +209,7 @@ fn sidecar_mode(
         return wanted;
     }
     let without = |pod: &PodEndpoint| is_ready(&pod.endpoint) && !show_sidecar(&pod.ports);
-    if template == Some(Sidecar::Missing) || pods().iter().any(without) { before } else { wanted }
+    if template == Some(&Sidecar::Missing) || pods().iter().any(without) { before } else { wanted }
 }
 
 /// The start failure in the status of a ServerlessService.
@@ -323,6 +323,7 @@ pub(super) fn is_of_hpa(autoscaler: &PodAutoscaler) -> bool {
 #[cfg(test)]
 mod tests {
     use autoscaler::Protocol;
+    use autoscaler::settings::NoWakeRules;
     use k8s_openapi::api::discovery::v1::EndpointPort;
     use serde_json::json;
 
@@ -338,14 +339,19 @@ mod tests {
             PodEndpoint { family: "IPv4".to_owned(), endpoint, ports: ports.into() }
         };
         let (none, required) = (SidecarMode::None, SidecarMode::Required);
-        let template = Some(Sidecar::Configured { protocol: Protocol::Http, container_concurrency: 0 });
+        let configured = Sidecar::Configured {
+            protocol: Protocol::Http,
+            container_concurrency: 0,
+            no_wake: NoWakeRules::default(),
+        };
+        let (template, missing) = (Some(&configured), Some(&Sidecar::Missing));
         for (wanted, template, before, pods, expected) in [
             (none, template, required, vec![pod(true, true)], none),
             (required, template, none, vec![pod(true, true), pod(true, false)], none),
             (required, template, none, vec![pod(true, true), pod(false, false)], required),
-            (required, Some(Sidecar::Missing), none, vec![], none),
+            (required, missing, none, vec![], none),
             (required, template, none, vec![], required),
-            (required, Some(Sidecar::Missing), required, vec![pod(true, false)], required),
+            (required, missing, required, vec![pod(true, false)], required),
         ] {
             assert_eq!(sidecar_mode(wanted, template, before, || pods), expected, "{wanted:?} {template:?}");
         }

@@ -144,8 +144,8 @@ fn sidecar_missing(observed: &ObservedWorkload) -> Option<String> {
 
 /// A Service port whose protocol is not that of the pods' sidecars.
 fn protocol_mismatch(observed: &ObservedWorkload) -> Option<String> {
-    let Some(Sidecar::Configured { protocol: pods, .. }) = observed.sidecar else { return None };
-    let lease = observed.leases().iter().find(|lease| lease.protocol != pods)?;
+    let Some(Sidecar::Configured { protocol: pods, .. }) = &observed.sidecar else { return None };
+    let lease = observed.leases().iter().find(|lease| lease.protocol != *pods)?;
     let (port, protocol) = (lease.service_port, lease.protocol);
     Some(format!(
         "port {port} of the Service is {protocol} by its appProtocol, and the pods' sidecars expect {pods}; annotate the \

@@ -1,5 +1,5 @@
-//! Requests at every phase of the scale-to-zero sequence, and at zero without the annotation
-//! `scale-to-zero`.
+//! Requests at every phase of the scale-to-zero sequence, at zero without the annotation
+//! `scale-to-zero`, and of an uptime monitor, which count as nothing.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 use kube::api::Api;
 use system_tests::cluster::installation::begin_shared;
 use system_tests::cluster::namespace::TestNamespace;
-use system_tests::traffic::load::{self, Load, until_first_response};
+use system_tests::traffic::load::{self, Load, Response, send_one_request, until_first_response};
 use system_tests::wait;
 use system_tests::workloads::workload::{Sidecar, Workload, replicas, scale, until_replicas};
 
@@ -18,6 +18,10 @@ const POD_START: Duration = Duration::from_secs(60);
 /// Enough for a window of 6 s, a grace period of 3 s, the HPA's scale-down and the pods'
 /// termination.
 const TO_ZERO: Duration = Duration::from_secs(180);
+
+/// Longer than the window, so that a request that counted would be seen.
+const AT_ZERO: Duration = Duration::from_secs(20);
+const MONITOR: &str = "user-agent:Mozilla/5.0+(compatible; UptimeRobot/2.0)";
 
 /// When requests are sent.
 #[derive(Clone, Copy, Debug)]
@@ -123,4 +127,48 @@ async fn workload_without_scale_to_zero_stays_at_zero_and_gets_503() -> Result<(
     ensure!(rejected.error.contains("paused"), "the body does not give the reason: {}", rejected.error);
     ensure!(replicas(&namespace, "paused").await? == 0, "a paused workload was scaled up");
     namespace.delete().await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster with Rouse: run make test-system"]
+async fn uptime_monitor_neither_keeps_a_workload_above_zero_nor_wakes_it() -> Result<()> {
+    let namespace = begin_shared("monitor").await?;
+    let workloads = [
+        Workload::new("monitored"),
+        Workload { attached: true, ..Workload::new("direct") }.annotated("target-burst-capacity", "0"),
+        Workload { sidecar: Sidecar::None, ..Workload::new("plain") },
+    ];
+    let workloads = workloads.map(|workload| {
+        workload
+            .annotated("no-wake", "User-Agent: *UptimeRobot*")
+            .annotated("no-wake-response", "203 at zero")
+    });
+    try_join_all(workloads.iter().map(|workload| to_zero_under_monitor(&namespace, workload))).await?;
+    namespace.delete().await
+}
+
+async fn to_zero_under_monitor(namespace: &TestNamespace, workload: &Workload) -> Result<()> {
+    let name = &workload.name;
+    workload.create(namespace).await?;
+    let url = workload.url(namespace).await?;
+    until_first_response(&url, namespace, POD_START).await?;
+    let monitor = Load { header: Some(MONITOR.to_owned()), ..Load::rate(&url, 1.0, TO_ZERO) };
+    let until_zero = async {
+        tokio::select! {
+            zero = until_replicas(namespace, name, |n| n == 0, TO_ZERO) => zero.map(drop),
+            sent = monitor.run(namespace) => sent.map(drop).and_then(|()| anyhow::bail!("it did not reach zero")),
+        }
+    };
+    until_zero.await.with_context(|| format!("{name} with requests of the monitor"))?;
+
+    let at_zero = Load { duration: AT_ZERO, ..monitor }.run(namespace).await?;
+    ensure!(replicas(namespace, name).await? == 0, "{name} was woken by the monitor");
+    // The last pod may answer until its endpoint is gone.
+    let answered = |response: &Response| response.status == 203 && response.pod.is_empty();
+    let last: Vec<_> = at_zero.iter().rev().take(10).collect();
+    ensure!(last.len() == 10 && last.iter().all(|response| answered(response)), "{name} at zero: {last:?}");
+
+    send_one_request(&url, namespace).await.with_context(|| format!("another request of {name}"))?;
+    until_replicas(namespace, name, |n| n >= 1, Duration::from_secs(1)).await?;
+    Ok(())
 }

@@ -3,25 +3,20 @@
 //! A health check must neither wake the workload nor be held. It must not fail either: a load
 //! balancer that removed the workload would send no more requests, and nothing would wake it. A
 //! success is correct, since a request would be served. The health checks of a workload with pods
-//! are forwarded, see [`HttpHandler`](crate::requests::http_handler::HttpHandler).
+//! are forwarded.
 //!
 //! A client of the gRPC health protocol gets a response of that protocol.
 //!
 //! No cache may store the response: the next request with its path may be a client's.
 
-use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::ready;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use http_body_util::combinators::WithTrailers;
 use http_body_util::{BodyExt, Either, Full};
 
-/// A body made by this process, seldom with trailers.
-pub type LocalBody = Either<Full<Bytes>, Box<WithTrailers<Full<Bytes>, Ready<Trailers>>>>;
-
-type Trailers = Option<Result<HeaderMap, Infallible>>;
+use super::local_body::LocalBody;
 
 /// The only unary method of grpc.health.v1. The streaming method gets a plain HTTP response, which
 /// clients take as unimplemented.
@@ -32,7 +27,7 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const SERVING: [u8; 7] = [0, 0, 0, 0, 2, 8, 1];
 
 /// A successful response.
-pub fn healthy<B>(request: &Request<B>) -> Response<LocalBody> {
+pub(super) fn healthy<B>(request: &Request<B>) -> Response<LocalBody> {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let is_grpc = request.uri().path() == GRPC_METHOD && kind.starts_with(GRPC.as_bytes());
     let mut response = if is_grpc { healthy_grpc() } else { healthy_http() };

@@ -1,0 +1,36 @@
+//! Requests that are no load: health checks, and those of a workload's `no-wake` rules.
+//!
+//! They neither wake the workload nor are held nor counted. Above zero the app answers them. At
+//! zero the activator does, with a response of this module.
+
+mod health_check;
+pub mod local_body;
+mod no_wake;
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+
+use crate::workloads::no_wake::NoWake;
+use local_body::LocalBody;
+
+/// Why a request is no load.
+#[derive(Debug)]
+pub enum UncountedRequest {
+    /// Its client checks the health of the workload.
+    HealthCheck,
+    /// A rule of the workload matches it.
+    NoWake(Arc<NoWake>),
+}
+
+// === impl UncountedRequest ===
+
+impl UncountedRequest {
+    /// The response while there is no pod.
+    pub fn respond<B>(&self, request: &Request<B>) -> Response<LocalBody> {
+        match self {
+            Self::HealthCheck => health_check::healthy(request),
+            Self::NoWake(no_wake) => no_wake::respond(&no_wake.response),
+        }
+    }
+}
