@@ -15,6 +15,7 @@ mod metric;
 mod no_wake;
 mod pod_autoscaler;
 pub mod reasons;
+mod schedule_status;
 mod serverless_service;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -25,6 +26,7 @@ pub use no_wake::NoWakeSpec;
 pub use pod_autoscaler::{
     PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,
 };
+pub use schedule_status::ScheduleStatus;
 pub use serverless_service::{
     PodObservation, PortLease, RequestTimeouts, SelectorSource, ServerlessService, ServerlessServiceSpec,
     ServerlessServiceStatus, StartFailure,

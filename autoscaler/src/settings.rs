@@ -30,5 +30,6 @@ pub use values::learn_target::LearnTarget;
 pub use values::no_wake::{NoWakeRules, ParseNoWakeError};
 pub use values::no_wake_response::NoWakeResponse;
 pub use values::reachability::Reachability;
+pub use values::schedule::{Schedule, ScheduleChange, ScheduledMinimum};
 pub use values::sidecar_mode::SidecarMode;
 pub use workload::Settings;

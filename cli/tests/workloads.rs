@@ -30,6 +30,19 @@ shop        web    Active   3      151.25   70       3         ReceivingTraffic
 }
 
 #[tokio::test]
+async fn status_shows_the_minimum_of_schedules() {
+    let api = shop();
+    let schedule = json!({"minimum": 2, "nextChange": "2026-11-25T18:00:00Z", "nextMinimum": 0});
+    put_workload(&api, "web", json!({"phase": "Active", "replicas": 3, "schedule": schedule}));
+    let text = run(&api, &["status"]).await.unwrap().text;
+    let line = "schedule of shop/web: at least 2 pods until 2026-11-25T18:00:00Z, then no minimum\n";
+    assert!(text.contains(line), "{text}");
+    let json = run(&api, &["status", "-o", "json"]).await.unwrap().json();
+    assert_eq!(json["workloads"][1]["schedule"]["minimum"], 2);
+    assert_eq!(json["workloads"][0].get("schedule"), None);
+}
+
+#[tokio::test]
 async fn status_shows_unknown_load_as_unknown_with_its_reason() {
     let api = shop();
     put_report(&api, "web", &report(None, 3));

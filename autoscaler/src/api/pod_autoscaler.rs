@@ -14,12 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use super::learning_status::LearningStatus;
 use super::no_wake::NoWakeSpec;
+use super::schedule_status::ScheduleStatus;
 use crate::contract::metric_name::MetricName;
 use crate::contract::selector::Selector;
 use crate::routing::sks_mode::SksMode;
 use crate::scaling::metric_target::{MetricTarget, MetricTargetError};
 use crate::scaling::workload_state::WorkloadState;
-use crate::settings::{AutoscalerConfig, SettingError, Settings, SidecarMode, SpecReplicaBounds};
+use crate::settings::{
+    AutoscalerConfig, Schedule, SettingError, Settings, SidecarMode, SpecReplicaBounds, bounds,
+};
 
 /// PodAutoscaler scales one workload on live concurrency or requests per second. zero-scaler
 /// creates it from an HPA; users without an HPA create it themselves.
@@ -53,7 +56,9 @@ use crate::settings::{AutoscalerConfig, SettingError, Settings, SidecarMode, Spe
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
-     "message": "minReplicas must not exceed maxReplicas"}
+     "message": "minReplicas must not exceed maxReplicas"},
+    {"rule": "!has(self.schedule) || self.schedule.matches('^( *((Mon|Tue|Wed|Thu|Fri|Sat|Sun)(-(Mon|Tue|Wed|Thu|Fri|Sat|Sun))?(,(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(-(Mon|Tue|Wed|Thu|Fri|Sat|Sun))?)* +)?[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]( +[A-Za-z][A-Za-z0-9_+/-]*)? *: *[0-9]{1,10} *(;|$)){1,16} *$')",
+     "message": "schedule must be windows with a smallest size each, separated by semicolons, such as Mon-Fri 07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1 (at most 16)"}
 ]))]
 pub struct PodAutoscalerSpec {
     /// The object to scale: any resource with a scale subresource, in this namespace.
@@ -98,6 +103,12 @@ pub struct PodAutoscalerSpec {
     /// and `no-wake-response`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_wake: Option<NoWakeSpec>,
+    /// Smallest size by time: windows, separated by semicolons, such as
+    /// `Mon-Fri 07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1`. Default: the annotation
+    /// `schedule`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub schedule: Option<String>,
     /// Minimum number of replicas above zero. At least 1, also with `scaleToZero`. Default: the
     /// annotation `min-scale`, else the ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,6 +215,9 @@ pub struct PodAutoscalerStatus {
     /// pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SksMode>,
+    /// The minimum of the schedule, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleStatus>,
     /// The learned target, unless learning is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<LearningStatus>,
@@ -253,6 +267,12 @@ impl PodAutoscalerSpec {
         let (mut settings, mut errors) = Settings::resolve_given(config, annotations, sizes);
         if let Some(no_wake) = &self.no_wake {
             errors.extend(no_wake.override_settings(&mut settings));
+        }
+        if let Some(text) = &self.schedule {
+            match Schedule::parse(text) {
+                Some(schedule) => settings.schedule = Some(schedule),
+                None => errors.push(SettingError::new("spec.schedule", text, bounds::SCHEDULE)),
+            }
         }
         (settings, errors)
     }
@@ -352,6 +372,20 @@ mod tests {
             of(json!({"requests": "get /", "response": "999"})),
             ("HEAD".into(), "204".into(), owned(&["spec.noWake.requests", "spec.noWake.response"]))
         );
+    }
+
+    #[test]
+    fn schedule_of_the_spec_takes_precedence() {
+        let given = annotations(&[("schedule", "00:00-24:00: 2")]);
+        let minimum = |schedule: Value| {
+            let spec = spec(json!({"schedule": schedule}));
+            let (mut settings, errors) = spec.settings(&AutoscalerConfig::default(), &given);
+            let errors = errors.into_iter().map(|error| error.key).collect::<Vec<_>>();
+            (settings.apply_schedule(0).map(|scheduled| scheduled.minimum), errors)
+        };
+        assert_eq!(minimum(Value::Null), (Some(2), vec![]));
+        assert_eq!(minimum(json!("00:00-24:00: 4")), (Some(4), vec![]));
+        assert_eq!(minimum(json!("always: 4")), (Some(2), vec!["spec.schedule".to_owned()]));
     }
 
     #[test]

@@ -74,6 +74,7 @@ reasons! {
     ScalingToZero: "PodAutoscaler.status.reason", "All conditions for zero hold; the size is being written.", "";
     ScaleToZeroDisabled: "PodAutoscaler.status.reason", "Scale-to-zero is off, for the workload or the cluster.",
         "Annotate the HPA with scale-to-zero: \"true\", and leave enable-scale-to-zero on in config-autoscaler.";
+    ScheduledMinimum: "PodAutoscaler.status.reason", "The schedule of the workload keeps its minimum at present; status.schedule has its next change.", "";
     AboveMinimum: "PodAutoscaler.status.reason", "The size is above minReplicas; the HPA scales down first.", "";
     NoDecision: "PodAutoscaler.status.reason",
         "There is no decision: the metrics-adapter does not respond, or has no data of this workload yet.",
@@ -222,6 +223,7 @@ impl From<StayReason> for Reason {
     fn from(why: StayReason) -> Self {
         match why {
             StayReason::NotAllowed => Self::ScaleToZeroDisabled,
+            StayReason::Scheduled => Self::ScheduledMinimum,
             StayReason::AtZero => Self::NoTraffic,
             StayReason::NotAtMinimum => Self::AboveMinimum,
             StayReason::NoDecision => Self::NoDecision,

@@ -7,7 +7,7 @@
 //!    ▲                    ▲   │       (retention, and grace since Proxy)
 //!    │        Activating ─┘   │
 //!    │   progress deadline    │
-//!    └────────────────────────┘ any request, or a decision without `idle_since`
+//!    └────────────────────────┘ any request, a decision without `idle_since`, or a schedule
 //! ```
 //!
 //! Input: what the zero-scaler observed of one workload, and its settings. Output: the next step
@@ -63,6 +63,8 @@ pub struct ObservedWorkload {
     pub min_replicas: i32,
     /// Whether the workload may be at zero; see [`is_allowed`].
     pub allowed: bool,
+    /// Whether the workload's schedule keeps pods at present.
+    pub scheduled: bool,
     /// Demand by the decider; `None` without a decision.
     pub demand: Option<RequestDemand>,
     /// Phase of the Active condition.
@@ -123,6 +125,8 @@ pub enum ScaleToZeroStep {
 pub enum StayReason {
     /// Scale-to-zero is off, for the workload or the cluster.
     NotAllowed,
+    /// The workload's schedule keeps pods at present.
+    Scheduled,
     /// At zero, and no request is held.
     AtZero,
     /// The size is not minReplicas: the HPA is still at work.
@@ -192,6 +196,7 @@ impl StayReason {
     pub fn message(self) -> &'static str {
         match self {
             Self::NotAllowed => "scale-to-zero is off for the workload or for the cluster",
+            Self::Scheduled => "the schedule of the workload keeps its minimum at present",
             Self::AtZero => "the workload is at zero and no request is held",
             Self::NotAtMinimum => "the workload is not at minReplicas yet; the HPA scales it down first",
             Self::NoDecision => {
@@ -223,6 +228,9 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
     if !observed.allowed {
         return leave_inactive(observed, StayReason::NotAllowed);
     }
+    if observed.scheduled {
+        return leave_inactive(observed, StayReason::Scheduled);
+    }
     let Some(demand) = observed.demand else { return ScaleToZeroStep::stay(StayReason::NoDecision) };
     let Some(idle_since) = demand.idle_since.filter(|_| demand.desired == 0) else {
         return leave_inactive(observed, StayReason::Requests);
@@ -248,7 +256,7 @@ pub fn next_step(observed: &ObservedWorkload, settings: &Settings, now: i64) -> 
 
 fn at_zero(observed: &ObservedWorkload) -> ScaleToZeroStep {
     let wanted = observed.demand.is_some_and(|demand| demand.desired > 0 && demand.idle_since.is_none());
-    if wanted || !observed.allowed {
+    if wanted || observed.scheduled || !observed.allowed {
         ScaleToZeroStep::Reactivate
     } else {
         ScaleToZeroStep::stay(StayReason::AtZero)

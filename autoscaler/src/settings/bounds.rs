@@ -38,6 +38,9 @@ pub(crate) const NO_WAKE: &str = "rules, separated by commas, such as `GET /heal
 /// Bound of `no-wake-response`.
 pub(crate) const NO_WAKE_RESPONSE: &str =
     "a status from 200 to 599, then a text of at most 256 bytes, which 204, 205 and 304 do not have";
+/// Bound of `schedule`.
+pub(crate) const SCHEDULE: &str = "windows with a smallest size each, separated by semicolons, such as `Mon-Fri \
+    07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1` (at most 16, with time zones of the IANA database)";
 /// Bound of `class`.
 pub(crate) const CLASS: &str =
     "kpa.autoscaling.knative.dev or hpa.autoscaling.knative.dev, or not of knative.dev";

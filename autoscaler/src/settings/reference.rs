@@ -90,7 +90,7 @@ const fn workload(
     }
 }
 
-const TABLE: [SettingReference; 42] = [
+const TABLE: [SettingReference; 43] = [
     // Windows and panic.
     both(
         "stable-window",
@@ -258,6 +258,13 @@ const TABLE: [SettingReference; 42] = [
         None,
         bounds::ACTIVATION_SCALE.words,
         "Smallest number of pods while there is any load. Default: 1.",
+    ),
+    workload(
+        "schedule",
+        None,
+        bounds::SCHEDULE,
+        "Smallest size by time. While it is 1 or more, the workload is not scaled to zero, and is woken without a \
+         request. A PodAutoscaler has the field schedule.",
     ),
     // Scale to zero.
     cluster(

@@ -8,4 +8,5 @@ pub(super) mod learn_target;
 pub(super) mod no_wake;
 pub(super) mod no_wake_response;
 pub(super) mod reachability;
+pub(super) mod schedule;
 pub(super) mod sidecar_mode;

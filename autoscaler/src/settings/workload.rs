@@ -25,6 +25,7 @@ use super::values::learn_target::LearnTarget;
 use super::values::no_wake::NoWakeRules;
 use super::values::no_wake_response::NoWakeResponse;
 use super::values::reachability::Reachability;
+use super::values::schedule::{Schedule, ScheduledMinimum};
 use super::values::sidecar_mode::SidecarMode;
 use crate::contract::metric_name::MetricName;
 use crate::contract::quantity::parse_milli;
@@ -126,6 +127,9 @@ pub struct Settings {
     pub no_wake: NoWakeRules,
     /// What these requests get while there is no pod.
     pub no_wake_response: NoWakeResponse,
+    /// Smallest size by time, by the annotation. `spec.schedule` takes precedence. See
+    /// [`Settings::schedule_in_force`].
+    pub schedule: Option<Schedule>,
 }
 
 // === impl Settings ===
@@ -160,6 +164,7 @@ impl Settings {
         settings.read_timeouts(&mut a);
         set(&mut settings.sidecar, a.read("sidecar", bounds::SIDECAR, SidecarMode::parse));
         settings.selector = a.read("selector", bounds::SELECTOR, Selector::parse_labels);
+        settings.schedule = a.read("schedule", bounds::SCHEDULE, Schedule::parse);
         settings.set_sizes(&replica_bounds::resolve(&mut a, config, sizes));
         check_ignored(&mut a);
         (settings, a.into_errors())
@@ -206,6 +211,7 @@ impl Settings {
             selector: None,
             no_wake: NoWakeRules::default(),
             no_wake_response: NoWakeResponse::default(),
+            schedule: None,
         }
     }
 
@@ -289,6 +295,21 @@ impl Settings {
         if !mode.is_required() {
             self.target_burst_capacity = BurstCapacity::Always;
         }
+    }
+
+    /// The schedule within the largest size; `None` for an unreachable workload, which has no smallest
+    /// size either.
+    pub fn schedule_in_force(&self) -> Option<Schedule> {
+        let schedule = self.schedule.as_ref().filter(|_| self.reachability.is_reachable())?;
+        Some(schedule.at_most(self.max_scale))
+    }
+
+    /// Raises the smallest size to that of the schedule at `now`, in Unix milliseconds, which is
+    /// returned.
+    pub fn apply_schedule(&mut self, now: i64) -> Option<ScheduledMinimum> {
+        let scheduled = self.schedule_in_force()?.at(now);
+        self.min_scale = self.min_scale.max(scheduled.minimum);
+        Some(scheduled)
     }
 
     /// Whether a target of this metric is learned. Only concurrency shows how full a pod is.

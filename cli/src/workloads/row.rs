@@ -1,7 +1,7 @@
 //! WorkloadRow: one workload in the tables of `status` and `top`.
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, WorkloadPhase};
+use autoscaler::api::{PodAutoscaler, ScheduleStatus, WorkloadPhase};
 use autoscaler::scaling::readable::CompactNumber;
 use serde::Serialize;
 
@@ -35,6 +35,9 @@ pub struct WorkloadRow {
     pub decided: Option<u32>,
     /// Whether panic mode is on.
     pub panicking: bool,
+    /// The minimum of its schedule, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleStatus>,
     /// Why the load is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
@@ -65,6 +68,7 @@ impl WorkloadRow {
             target: report.and_then(WhyReport::target),
             decided: newest.and_then(|decision| decision.desired),
             panicking: newest.is_some_and(|decision| decision.panicking),
+            schedule: status.schedule,
             missing,
         }
     }

@@ -81,7 +81,20 @@ fn write_table(rows: &[WorkloadRow], out: &mut dyn Write) -> io::Result<()> {
         ]);
     }
     table.write(out)?;
+    write_schedules(rows, out)?;
     write_missing(rows, out)
+}
+
+/// The minimum of each workload with a schedule.
+fn write_schedules(rows: &[WorkloadRow], out: &mut dyn Write) -> io::Result<()> {
+    let scheduled: Vec<_> = rows.iter().filter_map(|row| Some((row, row.schedule.as_ref()?))).collect();
+    if !scheduled.is_empty() {
+        writeln!(out)?;
+    }
+    for (row, schedule) in scheduled {
+        writeln!(out, "schedule of {}/{}: {schedule}", row.namespace, row.name)?;
+    }
+    Ok(())
 }
 
 fn decided(row: &WorkloadRow) -> String {

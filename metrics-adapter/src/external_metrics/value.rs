@@ -6,6 +6,7 @@
 //!   decision. Where a learned target is in force, that metric is scaled by the user's target over
 //!   the learned one: an HPA that divides by the user's target then follows the learned one.
 //! - `desired-replicas` is the decision itself.
+//! - Both are at least what the workload's schedule requires at the time of the query.
 //! - A workload at zero (no pods, no held requests, a connected activator to confirm it) has the
 //!   value 0. Every other lack of data is an error ([`MissingData`]).
 
@@ -176,7 +177,8 @@ impl MetricValues {
             return Err(MissingData::Bypassed);
         }
         let Some(averages) = self.collector.averages(&workload.key, measure) else {
-            return self.confirm_at_zero(workload).map(|()| 0);
+            let scheduled = if measure == workload.measure { scheduled_milli(workload) } else { 0 };
+            return self.confirm_at_zero(workload).map(|()| scheduled);
         };
         let stable = milli_from_f64(averages.stable.max(0.0)).ok_or(MissingData::NotANumber)?;
         if measure != workload.measure {
@@ -197,7 +199,7 @@ impl MetricValues {
         };
         let value =
             target.map_or(stable, |target| target.metric_milli(averages.stable.max(0.0), target_milli));
-        Ok(value.max(floor))
+        Ok(value.max(floor).max(scheduled_milli(workload)))
     }
 
     fn desired(&self, workload: &Workload) -> Result<i64, MissingData> {
@@ -208,10 +210,11 @@ impl MetricValues {
         let fresh = |decision: &Decision| {
             (now - decision.decided_at <= STALE_DECISION_MS).then_some(decision.desired)
         };
-        match self.decisions.read(&workload.key, fresh).flatten() {
-            Some(desired) => Ok(i64::from(desired).saturating_mul(1000)),
-            None => self.confirm_at_zero(workload).map(|()| 0),
-        }
+        let desired = match self.decisions.read(&workload.key, fresh).flatten() {
+            Some(desired) => desired,
+            None => self.confirm_at_zero(workload).map(|()| 0)?,
+        };
+        Ok(i64::from(desired.max(scheduled_minimum(workload))).saturating_mul(1000))
     }
 
     /// Confirms that a workload without data is at zero, without held requests.
@@ -234,6 +237,16 @@ impl MetricValues {
         }
         self.collector.idle_since(key).map(drop).ok_or(MissingData::NotYetIdle)
     }
+}
+
+/// The smallest size by the schedule now; 0 is no bound.
+fn scheduled_minimum(workload: &Workload) -> u32 {
+    workload.schedule.as_ref().map_or(0, |schedule| schedule.minimum(runtime::clock::unix_millis()))
+}
+
+/// The value of the metric at which an HPA has the smallest size by the schedule.
+fn scheduled_milli(workload: &Workload) -> i64 {
+    i64::from(scheduled_minimum(workload)).saturating_mul(workload.target_milli)
 }
 
 // === impl ServedMetric ===

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use autoscaler::Key;
+use autoscaler::api::ScheduleStatus;
 use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::quantity::format_milli;
 use autoscaler::scaling::decider::{DeciderSpec, DecisionRule};
@@ -42,6 +43,8 @@ pub(super) struct WhyReport {
     ready: usize,
     existing: usize,
     activators: usize,
+    /// `None` without a schedule.
+    scheduled: Option<ScheduleStatus>,
     /// `None` if learning is off.
     learned: Option<LearnedTargetReport>,
     records: Vec<DecisionRecord>,
@@ -60,6 +63,7 @@ impl WhyReport {
             ready: pods.iter().filter(|pod| pod.ready).count(),
             existing: pods.iter().filter(|pod| pod.exists).count(),
             activators: values.collector.connected_activators(),
+            scheduled: workload.schedule.as_ref().map(|s| s.at(runtime::clock::unix_millis()).into()),
             learned: LearnedTargetReport::new(values, &workload),
             records: values.history.of(&key),
             workload,
@@ -77,6 +81,7 @@ impl WhyReport {
             "target": format_milli(*target_milli),
             "windows": {"stableSeconds": windows.stable.as_secs(), "panicSeconds": windows.panic.as_secs()},
             "limits": limits(spec),
+            "schedule": self.scheduled,
             "pods": {"ready": self.ready, "existing": self.existing},
             "activators": self.activators,
             "learning": self.learned.as_ref().map(LearnedTargetReport::json),
@@ -104,6 +109,9 @@ impl WhyReport {
             windows.panic.as_secs()
         );
         let _ = writeln!(text, "settings (minReplicas and maxReplicas apply later): {}", limits(spec));
+        if let Some(scheduled) = &self.scheduled {
+            let _ = writeln!(text, "schedule: {scheduled}");
+        }
         text.push_str(&self.learned.as_ref().map_or_else(String::new, LearnedTargetReport::text));
         let columns = ["time (UTC)", "desired", "ready", "stable", "panic", "spare", "reason"];
         let _ = writeln!(text, "\n{}", row(columns.map(str::to_owned)));

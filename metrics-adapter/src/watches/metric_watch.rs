@@ -344,6 +344,7 @@ fn workload(
         target_milli: target.milli(),
         spec: DeciderSpec::new(settings, target),
         container_concurrency: (limit > 0).then_some(limit),
+        schedule: settings.schedule_in_force(),
         learning: learning.filter(|_| spec.learns(settings)),
     })
 }

@@ -11,7 +11,7 @@ use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::selector::Selector;
 use autoscaler::learning::WorkloadLearning;
 use autoscaler::scaling::decider::DeciderSpec;
-use autoscaler::settings::SidecarMode;
+use autoscaler::settings::{Schedule, SidecarMode};
 use autoscaler::stats::collection::WindowSpec;
 use tokio::sync::watch;
 
@@ -43,6 +43,8 @@ pub struct Workload {
     pub spec: DeciderSpec,
     /// Concurrent requests that one pod accepts at most; `None` without a limit.
     pub container_concurrency: Option<u32>,
+    /// Smallest size by time.
+    pub schedule: Option<Schedule>,
     /// Settings of learning; `None` if it is off.
     pub learning: Option<WorkloadLearning>,
 }
@@ -76,6 +78,7 @@ impl Workload {
             target_milli: 1000,
             spec: DeciderSpec::default(),
             container_concurrency: None,
+            schedule: None,
             learning: None,
         }
     }

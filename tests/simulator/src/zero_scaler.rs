@@ -171,6 +171,7 @@ impl ZeroScaler {
             replicas: signed(observed.replicas),
             min_replicas: signed(self.min),
             allowed: zero::is_allowed(self.scale_to_zero, &self.settings),
+            scheduled: false,
             demand: self.demand(),
             phase: self.previous_condition(observed).map_or(ActivePhase::Activating, |b| b.phase),
             phase_since: self.active.map_or(now, |(_, since)| fresh(since)),

@@ -77,7 +77,7 @@ pub async fn reconcile(
     // After a failed probe, the time of the next probe replaces that of the plan.
     let recheck =
         if matches!(verification.result, Some(Err(_))) { verification.retry_after } else { plan.recheck };
-    let next = [recheck, limit.err(), learning::recheck(&observed)]
+    let next = [recheck, limit.err(), learning::recheck(&observed), observed.until_schedule_change()]
         .into_iter()
         .flatten()
         .fold(polled, Duration::min);

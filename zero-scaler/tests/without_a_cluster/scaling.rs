@@ -1,8 +1,9 @@
-//! Sizes: beside an HPA, without one, after a wake and after management ended; the learned
-//! target.
+//! Sizes: beside an HPA, without one, by a schedule, after a wake and after management ended; the
+//! learned target.
 
 mod beside_hpa;
 mod learned_target;
+mod schedules;
 mod unmanaged;
 mod user_written;
 mod wakes;

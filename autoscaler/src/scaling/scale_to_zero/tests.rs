@@ -51,6 +51,7 @@ fn idle() -> ObservedWorkload {
         replicas: 1,
         min_replicas: 1,
         allowed: true,
+        scheduled: false,
         demand: Some(RequestDemand { desired: 0, idle_since: Some(ago(3600)) }),
         phase: ActivePhase::Active,
         phase_since: ago(300),
@@ -357,6 +358,21 @@ fn requests_end_the_scale_to_zero_sequence_at_once() {
 }
 
 #[test]
+fn schedule_keeps_pods_without_requests_and_wakes() {
+    let stay = ScaleToZeroStep::Stay { reason: StayReason::Scheduled, recheck: None };
+    let scheduled = |observed| next_step(&ObservedWorkload { scheduled: true, ..observed }, &settings(), NOW);
+    assert_eq!(scheduled(idle()), stay);
+    assert_eq!(scheduled(ObservedWorkload { demand: None, ..idle() }), stay);
+    assert_eq!(scheduled(verified(600)), ScaleToZeroStep::Reactivate, "in the sequence");
+    let at_zero = ObservedWorkload { replicas: 0, phase: ActivePhase::Inactive, ..idle() };
+    assert_eq!(scheduled(at_zero), ScaleToZeroStep::Reactivate);
+    assert_eq!(scheduled(ObservedWorkload { demand: None, ..at_zero }), ScaleToZeroStep::Reactivate);
+    let refused = ObservedWorkload { allowed: false, ..idle() };
+    let not_allowed = ScaleToZeroStep::Stay { reason: StayReason::NotAllowed, recheck: None };
+    assert_eq!(scheduled(refused), not_allowed);
+}
+
+#[test]
 fn workload_stays_above_or_leaves_zero_when_zero_not_allowed() {
     // Z31: Knative (1); here the HPA writes the size.
     let refused = ObservedWorkload { allowed: false, ..idle() };
@@ -453,6 +469,7 @@ fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
         prop_oneof![4 => -1i32..4, 1 => any::<i32>()],
         1i32..3,
         prop::bool::weighted(0.9),
+        prop::bool::weighted(0.1),
         prop::option::weighted(0.9, demand),
         phase,
         any_time(),
@@ -465,6 +482,7 @@ fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
                 replicas,
                 min_replicas,
                 allowed,
+                scheduled,
                 demand,
                 phase,
                 phase_since,
@@ -476,6 +494,7 @@ fn any_observed() -> impl Strategy<Value = ObservedWorkload> {
                     replicas,
                     min_replicas,
                     allowed,
+                    scheduled,
                     demand,
                     phase,
                     phase_since,
@@ -521,7 +540,7 @@ proptest! {
         if next_step(&observed, &settings, now) != ScaleToZeroStep::ScaleToZero {
             return Ok(());
         }
-        prop_assert!(observed.allowed && observed.replicas > 0);
+        prop_assert!(observed.allowed && !observed.scheduled && observed.replicas > 0);
         prop_assert_eq!(observed.probe, Some(true));
         prop_assert_eq!(observed.phase, ActivePhase::Inactive);
         let demand = observed.demand.unwrap();
@@ -547,6 +566,7 @@ proptest! {
         let ready = ObservedWorkload {
             replicas: observed.min_replicas,
             allowed: true,
+            scheduled: false,
             demand: Some(RequestDemand { desired: 0, idle_since: Some(long_ago) }),
             phase: ActivePhase::Inactive,
             phase_since: long_ago,

@@ -50,6 +50,7 @@ fn annotations_override_the_config_map() {
         ("learn-target-factor", "8"),
         ("no-wake", "GET /healthz"),
         ("no-wake-response", "503"),
+        ("schedule", "Sat 10:00-14:00: 1"),
     ]);
     let expected = Settings {
         stable_window: Duration::from_secs(10),
@@ -81,6 +82,7 @@ fn annotations_override_the_config_map() {
         sidecar: SidecarMode::Required,
         no_wake: NoWakeRules::parse("GET /healthz").unwrap(),
         no_wake_response: NoWakeResponse::parse("503").unwrap(),
+        schedule: Schedule::parse("Sat 10:00-14:00: 1"),
         ..accepted(&[])
     };
     assert_eq!(settings, expected);
@@ -156,6 +158,7 @@ fn config_map_applies_without_annotations() {
         selector: None,
         no_wake: NoWakeRules::default(),
         no_wake_response: NoWakeResponse::default(),
+        schedule: None,
     };
     assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
 }
@@ -342,6 +345,22 @@ fn panic_window_is_rounded_as_in_knative() {
     }
 }
 
+#[test]
+fn schedule_raises_the_smallest_size_within_the_largest() {
+    let of = |annotations: &[(&str, &str)]| {
+        let mut settings = accepted(annotations);
+        let scheduled = settings.apply_schedule(0).map(|scheduled| scheduled.minimum);
+        (scheduled, settings.min_scale)
+    };
+    let daily = ("schedule", "00:00-24:00: 5");
+    assert_eq!(of(&[("min-scale", "2")]), (None, 2));
+    assert_eq!(of(&[daily]), (Some(5), 5));
+    assert_eq!(of(&[daily, ("min-scale", "7")]), (Some(5), 7));
+    assert_eq!(of(&[daily, ("max-scale", "3")]), (Some(3), 3));
+    assert_eq!(of(&[daily, ("reachability", "Unreachable")]), (None, 0));
+    assert_eq!(of(&[("schedule", "12:00-13:00: 5")]), (Some(0), 0));
+}
+
 fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
     let keys = prop::sample::select(vec![
         "window",
@@ -373,6 +392,7 @@ fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
         "learn-target-factor",
         "no-wake",
         "no-wake-response",
+        "schedule",
     ]);
     prop::collection::btree_map(
         keys.prop_map(|key| format!("{GROUP}/{key}")),
@@ -407,6 +427,10 @@ proptest! {
         }
         prop_assert!(settings.target_burst_capacity.value() >= 0.0 || settings.target_burst_capacity == BurstCapacity::Always);
         prop_assert!(settings.max_scale == 0 || settings.min_scale <= settings.max_scale);
+        let mut scheduled = settings.clone();
+        scheduled.apply_schedule(0);
+        prop_assert!(scheduled.min_scale >= settings.min_scale);
+        prop_assert!(settings.max_scale == 0 || scheduled.min_scale <= settings.max_scale);
         prop_assert!((1.0..=16.0).contains(&settings.learning_factor));
         prop_assert!(settings.activation_scale >= 1);
         let activated = settings.activation_scale > 1;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use autoscaler::learning::{LearnedTarget, Learner, Phase};
 use autoscaler::scaling::decider::{DecisionRule, ScaleResult};
 use autoscaler::settings::LearnTarget::{self, Apply, Off, Recommend};
-use autoscaler::settings::SidecarMode;
+use autoscaler::settings::{Schedule, SidecarMode};
 use autoscaler::stats::Stat;
 use autoscaler::stats::collection::{ScrapeResult, WindowAverages};
 use kube::runtime::watcher::Event;
@@ -95,6 +95,21 @@ fn requests_of_pods_without_sidecar_are_an_error_where_nothing_counts_them() {
     let missing = sources.average(&counted, MetricName::Concurrency).unwrap_err();
     let window = Duration::from_secs(60);
     assert_eq!(missing, MissingData::NoActivatorReports { existing: 1, ready: 1, window });
+}
+
+#[test]
+fn schedule_raises_the_metric_that_the_workload_scales_on() {
+    let scheduled = |schedule: &str| {
+        let schedule = Some(Schedule::parse(schedule).unwrap());
+        let workload = Workload { target_milli: 10_000, schedule, ..Workload::sample("web") };
+        let values = values(&workload, 5.0);
+        decide(&values, &workload, 1.0, 1, false);
+        let of = |measure| values.average(&workload, measure).unwrap();
+        let averages = (of(MetricName::Concurrency), of(MetricName::RequestsPerSecond));
+        (averages, values.desired(&workload).unwrap())
+    };
+    assert_eq!(scheduled("00:00-24:00: 3"), ((30_000, 0), 3000));
+    assert_eq!(scheduled("00:00-24:00: 0"), ((5000, 0), 1000));
 }
 
 #[test]

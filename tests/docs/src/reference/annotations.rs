@@ -55,6 +55,8 @@ Notes:
   workload on requests per second learns none. `learn-target-factor` has no effect without a target
   of the HPA or the annotation `target`: the learned one is then between 1 and the container
   concurrency.
+- `schedule`: days, times, zones and overlaps are explained [on a page of their
+  own](../howto/schedules.md).
 - `no-wake`: the rules and their response are explained [on a page of their
   own](../howto/no-wake.md).
 - `metric`: with `none` see [keep CPU alone](../howto/coming-from/plain-hpa.md#keep-cpu-alone). A

@@ -63,7 +63,9 @@ fn report_size(observed: &ObservedWorkload, from: i32, write: SizeToWrite, conte
     context.metrics.scale_writes.with_label_values(&[write.cause.as_str()]).inc();
     let reason = match write.cause {
         WriteCause::Idle => Reason::ScaledToZero,
-        WriteCause::Wanted | WriteCause::NotAllowed | WriteCause::NoActivator => Reason::ScaledFromZero,
+        WriteCause::Wanted | WriteCause::NotAllowed | WriteCause::Scheduled | WriteCause::NoActivator => {
+            Reason::ScaledFromZero
+        }
         WriteCause::Panic => Reason::ScaledForPanic,
         WriteCause::Direct => Reason::Scaled,
     };
@@ -91,6 +93,7 @@ fn cause_text(observed: &ObservedWorkload, cause: WriteCause) -> String {
         }
         WriteCause::Wanted => format!("requests need pods{decision}"),
         WriteCause::NotAllowed => "scale-to-zero is off for the workload or the cluster".to_owned(),
+        WriteCause::Scheduled => "the schedule of the workload requires pods".to_owned(),
         WriteCause::NoActivator => "no activator is ready to hold requests".to_owned(),
         WriteCause::Panic => format!("the panic window needs more pods than the HPA has set{decision}"),
         WriteCause::Direct => format!("the desired size within the bounds{decision}"),

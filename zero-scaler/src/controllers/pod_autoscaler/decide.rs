@@ -65,6 +65,8 @@ pub(super) enum WriteCause {
     Wanted,
     /// The workload may not be at zero.
     NotAllowed,
+    /// The workload's schedule requires pods.
+    Scheduled,
     /// No activator can hold requests.
     NoActivator,
     /// The decider panics: written ahead of the HPA.
@@ -82,6 +84,7 @@ impl WriteCause {
             Self::Idle => "idle",
             Self::Wanted => "wanted",
             Self::NotAllowed => "scale_to_zero_disabled",
+            Self::Scheduled => "schedule",
             Self::NoActivator => "no_activator",
             Self::Panic => "panic",
             Self::Direct => "direct",
@@ -165,11 +168,18 @@ fn sequence_position(
         }
         ScaleToZeroStep::Reactivate if scale.replicas > 0 => {
             let wanted = Some(wanted.unwrap_or(bounds(observed).resting()));
-            staying(wanted, StayReason::Requests, recheck_idle(observed))
+            let why = if observed.is_scheduled() { StayReason::Scheduled } else { StayReason::Requests };
+            staying(wanted, why, recheck_idle(observed))
         }
-        ScaleToZeroStep::Reactivate => {
-            wake(observed, if allowed(observed) { WriteCause::Wanted } else { WriteCause::NotAllowed })
-        }
+        ScaleToZeroStep::Reactivate => wake(observed, wake_cause(observed)),
+    }
+}
+
+fn wake_cause(observed: &ObservedWorkload) -> WriteCause {
+    match allowed(observed) {
+        false => WriteCause::NotAllowed,
+        true if observed.is_scheduled() => WriteCause::Scheduled,
+        true => WriteCause::Wanted,
     }
 }
 
@@ -204,6 +214,7 @@ fn wake(observed: &ObservedWorkload, cause: WriteCause) -> SequencePosition {
         probe: false,
         why: Some(match cause {
             WriteCause::NotAllowed => StayReason::NotAllowed,
+            WriteCause::Scheduled => StayReason::Scheduled,
             WriteCause::NoActivator => StayReason::NoActivator,
             _ => StayReason::Requests,
         }),
@@ -284,6 +295,7 @@ fn sequence_input(
         replicas: scale.replicas,
         min_replicas: signed(bounds(observed).resting()),
         allowed: allowed(observed),
+        scheduled: observed.is_scheduled(),
         demand: demand(observed),
         // After a wake since the last reconcile the sequence starts again.
         phase: before.filter(|_| !left_zero).map_or(ActivePhase::Activating, |b| b.phase),

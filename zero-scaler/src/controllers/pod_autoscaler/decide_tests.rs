@@ -68,6 +68,7 @@ fn settings(autoscaler: &PodAutoscaler) -> Settings {
 fn edited(mut observed: ObservedWorkload, edit: impl FnOnce(&mut PodAutoscaler)) -> ObservedWorkload {
     edit(&mut observed.autoscaler);
     observed.settings = settings(&observed.autoscaler);
+    observed.scheduled = observed.settings.apply_schedule(NOW * 1000);
     observed
 }
 
@@ -95,6 +96,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         key: Key::new("shop", "web"),
         autoscaler,
         settings,
+        scheduled: None,
         bad_settings: Vec::new(),
         scale: Ok(Scale {
             replicas,
@@ -721,6 +723,37 @@ fn reports_no_wake_rules_that_differ_in_the_pods() {
     assert!(message.contains("autoscaling.rouse.dev/no-wake: \"HEAD\""), "{message}");
     assert_eq!(with("HEAD,/a", configured(Protocol::Http, 0, "HEAD, /a")), None);
     assert_eq!(with("HEAD", configured(Protocol::Tcp, 0, "")), None, "rules are of HTTP");
+}
+
+#[test]
+fn scheduled_minimum_is_woken_for_and_kept_without_requests() {
+    // NOW is a Friday, at 08:00.
+    let scheduled = |observed: ObservedWorkload| {
+        edited(observed, |autoscaler| annotate(autoscaler, "schedule", "Fri 07:00-09:00: 3"))
+    };
+    let idle = |observed| ObservedWorkload { decision: Some(decision(0, Some(600))), ..observed };
+    let waking = decide(&scheduled(idle(at_zero())), None);
+    assert_eq!((waking.write, waking.why), (write(3, WriteCause::Scheduled), Some(StayReason::Scheduled)));
+    assert_eq!(decide(&idle(at_zero()), None).write, None);
+
+    let three = scheduled(ObservedWorkload { scale: scale(3, Writer::Unknown), ready: 3, ..idle(active()) });
+    let plan = decide(&three, None);
+    assert_eq!((plan.write, plan.probe, plan.why), (None, false, Some(StayReason::Scheduled)));
+    let status = status::status(&three, &plan, &Ok(ScaleWriteResult::NotNeeded), None);
+    assert_eq!(status.reason.as_deref(), Some("ScheduledMinimum"));
+    let until = jiff::Timestamp::from_second(NOW + 3600).unwrap();
+    let schedule = status.schedule.unwrap();
+    assert_eq!(
+        (schedule.minimum, schedule.next_change, schedule.next_minimum),
+        (3, Some(Time(until)), Some(0))
+    );
+    assert_eq!(three.until_schedule_change(), Some(Duration::from_secs(3600)));
+    // Without an HPA the zero-scaler writes it; with one, the metric has it.
+    let one = scheduled(idle(active()));
+    assert_eq!(decide(&one, None).write, None);
+    assert_eq!(decide(&direct(one), None).write, write(3, WriteCause::Direct));
+    // In the scale-to-zero sequence.
+    assert_eq!(decide(&scheduled(going()), Some(true)).write, None);
 }
 
 #[test]

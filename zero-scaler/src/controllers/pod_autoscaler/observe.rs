@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use autoscaler::api::{
     PodAutoscaler, PortLease, Scaler, ServerlessService, SksMode, StartFailure, condition,
 };
-use autoscaler::settings::{SettingError, Settings, SidecarMode};
+use autoscaler::settings::{ScheduledMinimum, SettingError, Settings, SidecarMode};
 use autoscaler::{Decision, Key};
 use k8s_openapi::Resource;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -58,7 +58,10 @@ pub(super) enum HpaState {
 pub(super) struct ObservedWorkload {
     pub(super) key: Key,
     pub(super) autoscaler: PodAutoscaler,
+    /// With the minimum of the schedule.
     pub(super) settings: Settings,
+    /// What the schedule requires now.
+    pub(super) scheduled: Option<ScheduledMinimum>,
     pub(super) bad_settings: Vec<SettingError>,
     /// The target's size, or why it could not be read.
     pub(super) scale: Result<Scale, ScaleError>,
@@ -120,6 +123,17 @@ impl ObservedWorkload {
         Some(sources.select())
     }
 
+    /// Whether the schedule keeps pods at present.
+    pub(super) fn is_scheduled(&self) -> bool {
+        self.scheduled.is_some_and(|scheduled| scheduled.minimum > 0)
+    }
+
+    /// Time until the schedule requires another size.
+    pub(super) fn until_schedule_change(&self) -> Option<Duration> {
+        let next = self.scheduled?.next?;
+        u64::try_from(next.at.saturating_sub(self.now.as_millisecond())).ok().map(Duration::from_millis)
+    }
+
     /// Whether nothing counts the requests: pods have no sidecar, and activators are not in the path.
     pub(super) fn is_uncounted(&self) -> bool {
         let status = self.serverless_service.as_ref().and_then(|service| service.status.as_ref());
@@ -150,6 +164,8 @@ impl ObservedWorkload {
 
 pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Context) -> ObservedWorkload {
     let (mut settings, bad_settings) = autoscaler.spec.settings(&context.config(), autoscaler.annotations());
+    let now_wall = context.clock.now();
+    let scheduled = settings.apply_schedule(now_wall.as_millisecond());
     let target = &autoscaler.spec.scale_target_ref;
     let cached = context.scaling.scales.cached(&key.namespace, target);
     let watched = cached.is_some();
@@ -174,6 +190,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         key: key.clone(),
         autoscaler: autoscaler.clone(),
         settings,
+        scheduled,
         bad_settings,
         scale,
         watched,
@@ -191,7 +208,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         hpa: hpa(key, autoscaler, context),
         target_owner: other_owner_of_target(key, autoscaler, context),
         without_activators: context.routing.activators.absent_for(now()),
-        now: context.clock.now(),
+        now: now_wall,
     };
     add_reports(&mut observed, context);
     observed

@@ -4,7 +4,7 @@
 //! `status.phase`, `reason` and `message` summarize the conditions ([`super::summary`]). Times are
 //! left out of all messages, because each change of the status is a write to the API server.
 
-use autoscaler::api::{PodAutoscalerStatus, Route, Scaler, StartFailure, condition};
+use autoscaler::api::{PodAutoscalerStatus, Route, Scaler, ScheduleStatus, StartFailure, condition};
 use autoscaler::contract::NO_METRIC;
 use autoscaler::contract::quantity::{format_milli, milli_from_f64};
 use autoscaler::routing::sks_mode::SksMode;
@@ -55,6 +55,7 @@ pub(super) fn status(
         replicas,
         desired_replicas: observed.decision.as_ref().map(|d| i32::try_from(d.desired).unwrap_or(i32::MAX)),
         mode,
+        schedule: observed.scheduled.map(ScheduleStatus::from),
         learning: learning::status(observed),
         conditions,
     }

@@ -42,6 +42,8 @@ pub(crate) struct Scenario {
     /// Additional arguments of every process.
     args: &'static [&'static str],
     decision: Decision,
+    /// What the adapter keeps the metric at, in pods.
+    scheduled_minimum: i64,
     hpa: Option<StockHpa>,
     began: Instant,
     sent_at: Instant,
@@ -72,6 +74,7 @@ impl Scenario {
             zero_scalers: Vec::new(),
             args,
             decision,
+            scheduled_minimum: 0,
             hpa: None,
             began: now,
             sent_at: now,
@@ -127,6 +130,11 @@ impl Scenario {
     pub(crate) fn decide(&mut self, desired: u32, idle_since: Option<i64>) {
         self.decision = decision(desired, idle_since);
         self.repeat();
+    }
+
+    /// Sets the minimum that the adapter's metric has by the schedule.
+    pub(crate) fn set_scheduled_minimum(&mut self, pods: i64) {
+        self.scheduled_minimum = pods;
     }
 
     /// Adds a report of learning to the decision, or removes it.
@@ -216,11 +224,12 @@ impl Scenario {
         }
     }
 
-    /// The adapter's metric for the HPA, in thousandths: the average, and at least what a panic
-    /// holds.
+    /// The adapter's metric for the HPA, in thousandths: the average, and at least what a panic holds
+    /// and what the schedule requires.
     fn metric(&self) -> i64 {
         let held = if self.decision.held { i64::from(self.decision.desired) * TARGET * 1000 } else { 0 };
-        held.max((self.decision.stable * 1000.0) as i64)
+        let scheduled = self.scheduled_minimum * TARGET * 1000;
+        held.max(scheduled).max((self.decision.stable * 1000.0) as i64)
     }
 
     fn start(&mut self) {
