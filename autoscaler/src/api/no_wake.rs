@@ -14,7 +14,7 @@ use crate::settings::{NoWakeResponse, NoWakeRules, SettingError, Settings, bound
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "self.requests.matches('^ *([Uu]ser-[Aa]gent: *[*]?[^*, ]([^*,]*[^*, ])?[*]?|[A-Z-]{1,20}( +/[^*?#, ]*[*]?)?|/[^*?#, ]*[*]?)( *, *([Uu]ser-[Aa]gent: *[*]?[^*, ]([^*,]*[^*, ])?[*]?|[A-Z-]{1,20}( +/[^*?#, ]*[*]?)?|/[^*?#, ]*[*]?)){0,31} *$')",
      "message": "requests must be rules, separated by commas, such as GET /healthz, HEAD, /static/*, or User-Agent: *UptimeRobot* (at most 32)"},
-    {"rule": "!has(self.response) || self.response.matches('^(204|205|304|[2-5][0-9][0-9]( .*)?)$')",
+    {"rule": "!has(self.response) || (self.response.matches('^[2-5][0-9][0-9]( .*)?$') && !self.response.matches('^(204|205|304) '))",
      "message": "response must be a status from 200 to 599, then a text, which 204, 205 and 304 do not have"}
 ]))]
 pub struct NoWakeSpec {
