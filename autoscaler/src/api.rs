@@ -15,6 +15,7 @@ mod metric;
 mod no_wake;
 mod pod_autoscaler;
 pub mod reasons;
+mod savings_status;
 mod schedule_status;
 mod serverless_service;
 
@@ -26,6 +27,7 @@ pub use no_wake::NoWakeSpec;
 pub use pod_autoscaler::{
     PodAutoscaler, PodAutoscalerSpec, PodAutoscalerStatus, Route, ScaleTargetRef, Scaler, WorkloadPhase,
 };
+pub use savings_status::SavingsStatus;
 pub use schedule_status::ScheduleStatus;
 pub use serverless_service::{
     PodObservation, PortLease, RequestTimeouts, SelectorSource, ServerlessService, ServerlessServiceSpec,

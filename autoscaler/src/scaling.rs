@@ -18,6 +18,7 @@ pub mod metric_target;
 pub mod pod_start;
 pub mod readable;
 pub mod replay;
+pub mod savings;
 pub mod scale_bounds;
 pub mod scale_to_zero;
 pub mod workload_state;

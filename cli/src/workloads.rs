@@ -10,6 +10,7 @@ pub mod why_report;
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, key_of};
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use kube::api::{Api, ListParams};
 
 use crate::connection::Session;
@@ -67,7 +68,7 @@ pub async fn rows(session: &Session) -> Result<Vec<WorkloadRow>, CommandError> {
     let mut rows: Vec<WorkloadRow> = stream::iter(keyed)
         .map(|(key, workload)| async move {
             let report = report(session, &key).await;
-            WorkloadRow::new(&key, &workload, report.as_ref().map_err(ToString::to_string))
+            WorkloadRow::new(&key, &workload, report.as_ref().map_err(ToString::to_string), Timestamp::now())
         })
         .buffer_unordered(CONCURRENT_REPORTS)
         .collect()

@@ -43,6 +43,23 @@ async fn status_shows_the_minimum_of_schedules() {
 }
 
 #[tokio::test]
+async fn status_shows_what_the_workloads_saved_together() {
+    let api = shop();
+    let savings = |pods: i64| {
+        json!({"since": "2026-11-01T00:00:00Z", "podSeconds": pods, "cpuMilliSeconds": pods * 500,
+            "memoryMebibyteSeconds": pods * 256})
+    };
+    put_workload(&api, "web", json!({"phase": "Active", "replicas": 3, "savings": savings(7200)}));
+    put_workload(&api, "cart", json!({"phase": "Active", "replicas": 1, "savings": savings(-1800)}));
+    let text = run(&api, &["status"]).await.unwrap().text;
+    let line =
+        "saved at zero against one pod each: 1.5 pod-hours, 0.8 CPU-hours and 0.4 GiB-hours of requests\n";
+    assert!(text.contains(line), "{text}");
+    let json = run(&api, &["status", "-o", "json"]).await.unwrap().json();
+    assert_eq!(json["workloads"][1]["savedPodHours"], 2.0);
+}
+
+#[tokio::test]
 async fn status_shows_unknown_load_as_unknown_with_its_reason() {
     let api = shop();
     put_report(&api, "web", &report(None, 3));

@@ -343,6 +343,7 @@ async fn keep_connected(client: kube::Client) {
 async fn prune(context: Arc<Context>) {
     loop {
         tokio::time::sleep(PRUNE_INTERVAL).await;
+        context.metrics.savings.set(context.cache.savings(context.clock.now()));
         context.scaling.wake.prune();
         context.routing.activators.prune();
         let exists = |key: &_| context.cache.autoscaler_meta(key).is_some();

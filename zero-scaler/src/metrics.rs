@@ -2,9 +2,11 @@
 //!
 //! No label has a value that users choose, so cardinality is bounded.
 
+use autoscaler::scaling::savings::ResourceTime;
 use prometheus::core::Collector;
 use prometheus::{
-    Counter, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    Counter, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    Registry,
 };
 use runtime::kubernetes::DecodeErrors;
 use runtime::kubernetes::lease::Leadership;
@@ -72,6 +74,17 @@ pub struct Metrics {
     pub reconcile_seconds: HistogramVec,
     /// Failed reconciles, by kind.
     pub reconcile_errors: IntCounterVec,
+    /// Savings of all workloads together.
+    pub savings: SavingsMetrics,
+}
+
+/// What all workloads together did not use because they were at zero. They fall where starts take
+/// more than zero saves, and with deleted workloads.
+#[derive(Clone, Debug)]
+pub struct SavingsMetrics {
+    pod_seconds: Gauge,
+    cpu_seconds: Gauge,
+    memory_byte_seconds: Gauge,
 }
 
 // === impl Metrics ===
@@ -145,7 +158,34 @@ impl Metrics {
                 )?,
             )?,
             reconcile_errors: counters("reconcile_errors_total", "Failed reconciles, by kind", "kind")?,
+            savings: SavingsMetrics::register(registry)?,
         })
+    }
+}
+
+// === impl SavingsMetrics ===
+
+impl SavingsMetrics {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let gauge = |suffix, help: &str| registered(registry, Gauge::with_opts(opts(suffix, help))?);
+        Ok(Self {
+            pod_seconds: gauge(
+                "saved_pod_seconds",
+                "Seconds of pods that all workloads did not use at zero, against one pod each, less the starts after it",
+            )?,
+            cpu_seconds: gauge("saved_cpu_request_seconds", "saved_pod_seconds in seconds of requested CPUs")?,
+            memory_byte_seconds: gauge(
+                "saved_memory_request_byte_seconds",
+                "saved_pod_seconds in seconds of requested bytes of memory",
+            )?,
+        })
+    }
+
+    /// Sets the totals of all workloads.
+    pub fn set(&self, total: ResourceTime) {
+        self.pod_seconds.set(total.pod_seconds as f64);
+        self.cpu_seconds.set(total.cpu_milli_seconds as f64 / 1000.0);
+        self.memory_byte_seconds.set(total.memory_mib_seconds as f64 * f64::from(1 << 20));
     }
 }
 
@@ -182,7 +222,7 @@ mod tests {
             let family = families.iter().find(|family| family.name == name);
             family.unwrap_or_else(|| panic!("{name}: {families:?}")).labels.join(",")
         };
-        assert_eq!(families.len(), 18, "{families:?}");
+        assert_eq!(families.len(), 21, "{families:?}");
         assert_eq!(labels("wakes_total"), "outcome");
         assert_eq!(labels("reconcile_seconds"), "kind");
         assert_eq!(labels("leader"), "");

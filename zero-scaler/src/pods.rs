@@ -1,6 +1,7 @@
 //! Pods of a workload: which get requests, their endpoints, their sidecars, and why they do not start.
 
 pub mod endpoints;
+pub(crate) mod footprint;
 pub(crate) mod pod_selection;
 pub(crate) mod private_ports;
 pub(crate) mod sidecar;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::learning_status::LearningStatus;
 use super::no_wake::NoWakeSpec;
+use super::savings_status::SavingsStatus;
 use super::schedule_status::ScheduleStatus;
 use crate::contract::metric_name::MetricName;
 use crate::contract::selector::Selector;
@@ -218,6 +219,9 @@ pub struct PodAutoscalerStatus {
     /// The minimum of the schedule, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleStatus>,
+    /// What the workload did not use because it was at zero; absent while scale-to-zero is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub savings: Option<SavingsStatus>,
     /// The learned target, unless learning is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<LearningStatus>,

@@ -3,9 +3,13 @@
 use autoscaler::Key;
 use autoscaler::api::{PodAutoscaler, ScheduleStatus, WorkloadPhase};
 use autoscaler::scaling::readable::CompactNumber;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::why_report::WhyReport;
+
+/// Seconds in an hour.
+const HOUR: f64 = 3600.0;
 
 /// One workload. Absent values are unknown, not zero.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +39,15 @@ pub struct WorkloadRow {
     pub decided: Option<u32>,
     /// Whether panic mode is on.
     pub panicking: bool,
+    /// Hours of a pod that it did not use because it was at zero, less the starts after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved_pod_hours: Option<f64>,
+    /// The same in hours of requested CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved_cpu_hours: Option<f64>,
+    /// The same in hours of requested GiB of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved_memory_gib_hours: Option<f64>,
     /// The minimum of its schedule, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleStatus>,
@@ -47,13 +60,21 @@ pub struct WorkloadRow {
 
 impl WorkloadRow {
     /// The row of a PodAutoscaler, with the report or the reason why there is none.
-    pub fn new(key: &Key, workload: &PodAutoscaler, report: Result<&WhyReport, String>) -> Self {
+    ///
+    /// `now` ends the account of its savings.
+    pub fn new(
+        key: &Key,
+        workload: &PodAutoscaler,
+        report: Result<&WhyReport, String>,
+        now: Timestamp,
+    ) -> Self {
         let status = workload.status.clone().unwrap_or_default();
         let missing = match &report {
             Ok(report) => report.missing.clone(),
             Err(error) => Some(error.clone()),
         };
         let report = report.ok();
+        let saved = status.savings.as_ref().map(|savings| savings.at(now));
         let newest = report.and_then(WhyReport::newest);
         Self {
             namespace: key.namespace.clone(),
@@ -68,6 +89,9 @@ impl WorkloadRow {
             target: report.and_then(WhyReport::target),
             decided: newest.and_then(|decision| decision.desired),
             panicking: newest.is_some_and(|decision| decision.panicking),
+            saved_pod_hours: saved.map(|saved| saved.pod_seconds as f64 / HOUR),
+            saved_cpu_hours: saved.map(|saved| saved.cpu_milli_seconds as f64 / 1000.0 / HOUR),
+            saved_memory_gib_hours: saved.map(|saved| saved.memory_mib_seconds as f64 / 1024.0 / HOUR),
             schedule: status.schedule,
             missing,
         }

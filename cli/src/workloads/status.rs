@@ -82,6 +82,7 @@ fn write_table(rows: &[WorkloadRow], out: &mut dyn Write) -> io::Result<()> {
     }
     table.write(out)?;
     write_schedules(rows, out)?;
+    write_savings(rows, out)?;
     write_missing(rows, out)
 }
 
@@ -95,6 +96,21 @@ fn write_schedules(rows: &[WorkloadRow], out: &mut dyn Write) -> io::Result<()> 
         writeln!(out, "schedule of {}/{}: {schedule}", row.namespace, row.name)?;
     }
     Ok(())
+}
+
+/// What the workloads saved together, if one of them has an account.
+fn write_savings(rows: &[WorkloadRow], out: &mut dyn Write) -> io::Result<()> {
+    if rows.iter().all(|row| row.saved_pod_hours.is_none()) {
+        return Ok(());
+    }
+    let sum = |of: fn(&WorkloadRow) -> Option<f64>| rows.iter().filter_map(of).sum::<f64>();
+    writeln!(
+        out,
+        "\nsaved at zero against one pod each: {:.1} pod-hours, {:.1} CPU-hours and {:.1} GiB-hours of requests",
+        sum(|row| row.saved_pod_hours),
+        sum(|row| row.saved_cpu_hours),
+        sum(|row| row.saved_memory_gib_hours),
+    )
 }
 
 fn decided(row: &WorkloadRow) -> String {

@@ -1,4 +1,5 @@
-//! CachedTarget: the scale and the sidecar of a watched Deployment or StatefulSet.
+//! CachedTarget: the scale, the sidecar and the footprint of the pods of a watched Deployment or
+//! StatefulSet.
 //!
 //! The objects are large, so nothing else of them is kept.
 
@@ -7,6 +8,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use crate::FIELD_MANAGER;
+use crate::pods::footprint::PodFootprint;
 use crate::pods::sidecar::{Sidecar, sidecar_of};
 use crate::scaling::scale::{Scale, Writer};
 
@@ -17,6 +19,8 @@ pub struct CachedTarget {
     pub scale: Scale,
     /// The sidecar in the pod template.
     pub sidecar: Sidecar,
+    /// What one pod takes.
+    pub footprint: PodFootprint,
 }
 
 // === impl CachedTarget ===
@@ -47,7 +51,7 @@ impl CachedTarget {
             resource_version: meta.resource_version.clone()?,
             writer: last_writer(meta),
         };
-        Some(Self { scale, sidecar: sidecar_of(template) })
+        Some(Self { scale, sidecar: sidecar_of(template), footprint: PodFootprint::of(template) })
     }
 }
 
@@ -106,7 +110,7 @@ mod tests {
 
     #[test]
     fn cached_target_equals_its_scale_subresource() {
-        let CachedTarget { scale, sidecar } = CachedTarget::of_deployment(&deployment(&[])).unwrap();
+        let CachedTarget { scale, sidecar, .. } = CachedTarget::of_deployment(&deployment(&[])).unwrap();
         assert_eq!(scale.replicas, 1);
         let parsed = autoscaler::contract::selector::Selector::parse(&scale.selector).unwrap();
         assert_eq!(parsed.requirements().len(), 2, "{}", scale.selector);

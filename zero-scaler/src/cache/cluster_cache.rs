@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::{MetricSpec, PodAutoscaler, ServerlessService, key_of};
+use autoscaler::scaling::savings::ResourceTime;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::Resource;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
@@ -145,6 +146,14 @@ impl ClusterCache {
     /// All workloads.
     pub fn workloads(&self) -> Vec<Key> {
         self.autoscalers.state().iter().filter_map(|object| key_of(object.as_ref())).collect()
+    }
+
+    /// What all workloads together saved until `now`.
+    pub fn savings(&self, now: jiff::Timestamp) -> ResourceTime {
+        let all = self.autoscalers.state();
+        let statuses = all.iter().filter_map(|object| object.0.as_ref().ok()?.status.as_ref());
+        let savings = statuses.filter_map(|status| status.savings.as_ref());
+        savings.fold(ResourceTime::default(), |total, savings| total.plus(savings.at(now)))
     }
 
     /// The workloads with this public or private Service.

@@ -15,6 +15,7 @@ mod desired;
 mod learning;
 mod observe;
 mod ready;
+mod savings;
 mod scale_write;
 mod status;
 mod summary;

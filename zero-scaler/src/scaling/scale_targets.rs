@@ -23,6 +23,7 @@ use crate::FIELD_MANAGER;
 use crate::cache::cached_target::{CachedTarget, last_writer};
 use crate::cache::cluster_cache::ClusterCache;
 use crate::kubernetes::reasons::Reason;
+use crate::pods::footprint::PodFootprint;
 use crate::pods::sidecar::Sidecar;
 use crate::scaling::scale::{Scale, Writer};
 
@@ -160,6 +161,11 @@ impl ScaleTargets {
     /// The sidecar in the pod template; `None` for kinds that are not watched.
     pub fn sidecar(&self, namespace: &str, target: &ScaleTargetRef) -> Option<Sidecar> {
         Some(self.watched(namespace, target)?.sidecar.clone())
+    }
+
+    /// What a pod of the template takes; `None` for kinds that are not watched.
+    pub fn footprint(&self, namespace: &str, target: &ScaleTargetRef) -> Option<PodFootprint> {
+        Some(self.watched(namespace, target)?.footprint)
     }
 
     /// Drops targets that no longer exist. Call it periodically.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use autoscaler::api::{LearningStatus, PodAutoscaler, ServerlessService, StartFailure};
+use autoscaler::api::{LearningStatus, PodAutoscaler, SavingsStatus, ServerlessService, StartFailure};
 use autoscaler::learning::{LearningReport, Phase};
 use autoscaler::scaling::pod_start::StartCause;
 use autoscaler::settings::{AutoscalerConfig, LearnTarget, Settings, SidecarMode};
@@ -15,6 +15,7 @@ use super::*;
 use crate::activators::path_verification::PathError;
 use crate::controllers::pod_autoscaler::scale_write::ScaleWriteResult;
 use crate::controllers::pod_autoscaler::status;
+use crate::pods::footprint::PodFootprint;
 use crate::pods::sidecar::Sidecar;
 
 const NOW: i64 = 1_800_000_000;
@@ -108,6 +109,7 @@ fn observed(replicas: i32, conditions: &[Value]) -> ObservedWorkload {
         decision: Some(decision(1, None)),
         decision_received: Some(NOW * 1000),
         sidecar: None,
+        footprint: PodFootprint::default(),
         sidecar_mode: SidecarMode::Required,
         last_requested: None,
         ready: u32::try_from(replicas).unwrap(),
@@ -754,6 +756,34 @@ fn scheduled_minimum_is_woken_for_and_kept_without_requests() {
     assert_eq!(decide(&direct(one), None).write, write(3, WriteCause::Direct));
     // In the scale-to-zero sequence.
     assert_eq!(decide(&scheduled(going()), Some(true)).write, None);
+}
+
+#[test]
+fn savings_change_only_with_the_phase_and_continue_from_the_status() {
+    let account = |observed: &ObservedWorkload| {
+        status::status(observed, &decide(observed, None), &Ok(ScaleWriteResult::NotNeeded), None).savings
+    };
+    let later = |observed: ObservedWorkload, seconds: i64, savings: &Option<SavingsStatus>| {
+        let mut observed = edited(observed, |autoscaler| {
+            autoscaler.status.as_mut().unwrap().savings.clone_from(savings);
+        });
+        observed.now = jiff::Timestamp::from_second(NOW + seconds).unwrap();
+        observed
+    };
+    let idle = |observed| ObservedWorkload { decision: Some(decision(0, Some(600))), ..observed };
+    let begun = account(&idle(at_zero()));
+    assert_eq!(begun.as_ref().unwrap().at_zero_since, Some(Time(jiff::Timestamp::from_second(NOW).unwrap())));
+    assert_eq!(account(&later(idle(at_zero()), 3600, &begun)), begun, "no write");
+    let hour = jiff::Timestamp::from_second(NOW + 3600).unwrap();
+    assert_eq!(begun.as_ref().unwrap().at(hour).pod_seconds, 3570);
+    let starting = ObservedWorkload { ready: 0, ..active() };
+    let woken = account(&later(starting, 3600, &begun)).unwrap();
+    assert_eq!((woken.wakes, woken.pod_seconds, woken.starting_pods), (1, 3570, Some(1)));
+    let ready = account(&later(active(), 3605, &Some(woken))).unwrap();
+    assert_eq!((ready.pod_seconds, ready.starting_since), (3565, None));
+    // Without scale-to-zero there is none.
+    let never = edited(active(), |autoscaler| autoscaler.spec.scale_to_zero = false);
+    assert_eq!(account(&never), None);
 }
 
 #[test]

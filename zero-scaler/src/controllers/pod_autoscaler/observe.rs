@@ -29,6 +29,7 @@ use crate::controllers::serverless_service::{ACTIVATORS_POPULATED, READY};
 use crate::kubernetes::conditions;
 use crate::kubernetes::reasons::Reason;
 use crate::pods::endpoints::{PodEndpoint, is_managed, is_ready, pods, ready, routable_ports};
+use crate::pods::footprint::PodFootprint;
 use crate::pods::pod_selection::{PodSelection, SelectorSources};
 use crate::pods::private_ports::show_sidecar;
 use crate::pods::sidecar::Sidecar;
@@ -72,6 +73,8 @@ pub(super) struct ObservedWorkload {
     pub(super) decision_received: Option<i64>,
     /// The sidecar in the pod template, if the target's kind is watched.
     pub(super) sidecar: Option<Sidecar>,
+    /// What a pod of the template takes.
+    pub(super) footprint: PodFootprint,
     /// Whether requests go through sidecars.
     pub(super) sidecar_mode: SidecarMode,
     /// Time of the last request that an activator reported, in Unix milliseconds.
@@ -197,6 +200,7 @@ pub(super) async fn observe(key: &Key, autoscaler: &PodAutoscaler, context: &Con
         decision: None,
         decision_received: None,
         sidecar,
+        footprint: context.scaling.scales.footprint(&key.namespace, target).unwrap_or_default(),
         sidecar_mode,
         last_requested: None,
         ready,

@@ -16,7 +16,7 @@ use super::decide::{ACTIVATOR_IN_PATH, Plan, min_ready};
 use super::observe::{HpaState, ObservedWorkload};
 use super::ready::{PAUSED, PODS_STARTING, READY, ready};
 use super::scale_write::ScaleWriteResult;
-use super::{degraded, learning, summary};
+use super::{degraded, learning, savings, summary};
 use crate::activators::path_verification::PathError;
 use crate::controllers::blocking_condition::blocking_condition;
 use crate::kubernetes::conditions::{self, ConditionContent, INITIALIZED, is_true, set};
@@ -56,6 +56,7 @@ pub(super) fn status(
         desired_replicas: observed.decision.as_ref().map(|d| i32::try_from(d.desired).unwrap_or(i32::MAX)),
         mode,
         schedule: observed.scheduled.map(ScheduleStatus::from),
+        savings: savings::status(observed, plan, replicas),
         learning: learning::status(observed),
         conditions,
     }

@@ -383,6 +383,7 @@ fn timeless(value: &mut Value) {
                 "observedGeneration",
                 "lastTransitionTime",
                 "creationTimestamp",
+                "savings",
                 // Depends on a uid.
                 "activatorPort",
             ];
