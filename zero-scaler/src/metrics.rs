@@ -173,7 +173,10 @@ impl SavingsMetrics {
                 "saved_pod_seconds",
                 "Seconds of pods that all workloads did not use at zero, against one pod each, less the starts after it",
             )?,
-            cpu_seconds: gauge("saved_cpu_request_seconds", "saved_pod_seconds in seconds of requested CPUs")?,
+            cpu_seconds: gauge(
+                "saved_cpu_request_seconds",
+                "saved_pod_seconds in seconds of requested CPUs",
+            )?,
             memory_byte_seconds: gauge(
                 "saved_memory_request_byte_seconds",
                 "saved_pod_seconds in seconds of requested bytes of memory",

@@ -206,6 +206,7 @@ pub(crate) fn workload() -> Workload {
         target_milli: 1000,
         spec: DeciderSpec { target: 1.0, ..DeciderSpec::default() },
         container_concurrency: None,
+        schedule: None,
         learning: None,
     }
 }
