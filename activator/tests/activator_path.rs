@@ -73,6 +73,38 @@ async fn first_request_pokes_every_receiver_once() {
 }
 
 #[tokio::test]
+async fn wake_is_reported_once_with_the_times_of_its_first_request() {
+    let harness = Harness::start().await;
+    let [mut receiver, _other] = with_receivers(&harness).await;
+    let requests = [harness.get("/"), harness.get("/")];
+    harness.until_held(2).await;
+    let _pod = FakePod::ready(POD, harness.pod_port).await;
+    harness.pod_seen(POD, false).await;
+    for request in requests {
+        within("answer", request).await.unwrap();
+    }
+    // A second pod of a workload that has one is no wake.
+    harness.pod_seen("127.0.0.3", false).await;
+    within("answer", harness.get("/")).await.unwrap();
+    let mut wakes = Vec::new();
+    let until_idle = async {
+        let mut is_idle = false;
+        while !is_idle {
+            let report = receiver.next().await;
+            wakes.extend(report.wakes);
+            is_idle = report.messages.iter().all(|message| message.stat.is_idle());
+        }
+    };
+    within("an idle second", until_idle).await;
+    let [report] = wakes.as_slice() else { panic!("{wakes:?}") };
+    assert_eq!(report.key, key());
+    assert!(report.wake.is_plausible(runtime::clock::unix_millis()), "{report:?}");
+    let wake = report.wake;
+    let moments = [wake.reported.unwrap(), wake.started, wake.verified, wake.forwarded, wake.answered];
+    assert!(moments.is_sorted(), "{wake:?}");
+}
+
+#[tokio::test]
 async fn idle_workload_is_reported_once_and_pokes_again() {
     let harness = Harness::start().await;
     let [mut receiver, _other] = with_receivers(&harness).await;

@@ -19,6 +19,7 @@
 //! | [`stats`] | what a process reports about its requests, and the windows over these reports |
 //! | [`scaling`] | how many pods a workload should have, zero included |
 //! | [`learning`] | how many concurrent requests one pod should carry |
+//! | [`history`] | the last hour of a workload: its samples and wakes |
 //! | [`routing`] | which pods and activators a request may use, and how many at a time |
 //! | `api` | the custom resources (feature `api`) |
 //!
@@ -33,6 +34,7 @@
 #[cfg(feature = "api")]
 pub mod api;
 pub mod contract;
+pub mod history;
 pub mod learning;
 pub mod routing;
 pub mod scaling;

@@ -23,4 +23,4 @@ pub(crate) use plausible::is_plausible;
 pub use request_progress::RequestProgress;
 pub use request_stats::{RequestStats, RequestStatsReport};
 pub use sample_size::{extrapolate, outliers, sample_size, widened_sample};
-pub use stat::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage};
+pub use stat::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage, WakeReport};

@@ -160,7 +160,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let stat_server =
         StatServer::new(collector.clone(), decisions.clone(), pokes, metrics.clone(), guard, stop.clone())
-            .with_pod_reports(pod_reports);
+            .with_pod_reports(pod_reports)
+            .with_history(history.clone());
     let values = MetricValues { collector, decisions, history, pods, workloads };
     let auth = Auth::new(front_proxy, reviewer, metrics.reviews.clone());
     let forwarder = LeaderForwarder::new(leadership.clone(), ProjectedToken::at(&args.token_file));

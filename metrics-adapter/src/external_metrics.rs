@@ -16,6 +16,7 @@ pub mod api;
 pub mod auth;
 mod discovery;
 mod error;
+mod history;
 pub mod leader_forwarder;
 mod metric_selector;
 mod response;

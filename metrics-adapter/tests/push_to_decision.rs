@@ -10,7 +10,8 @@ use std::time::Duration;
 use autoscaler::DecisionEvent;
 use autoscaler::contract::STATS_AUDIENCE;
 use autoscaler::contract::metric_name::MetricName;
-use autoscaler::stats::Stat;
+use autoscaler::history::{HistoryReport, Wake};
+use autoscaler::stats::{ActivatorReport, Stat, WakeReport};
 use fake_api::FakeApi;
 use futures::{SinkExt, StreamExt};
 use kube::runtime::watcher::Event;
@@ -61,6 +62,46 @@ async fn decides_on_the_first_request_at_once_despite_invalid_frames() {
         }
     };
     assert_eq!(u16::from(close.code), 1012);
+}
+
+#[tokio::test]
+async fn reported_wake_and_decided_sizes_are_in_the_history() {
+    let adapter = Adapter::start(Setup::alone(1).await);
+    let mut reader = adapter.connect("/decisions").await;
+    let mut activator = adapter.connect("/push").await;
+    event(&mut reader).await;
+    activator.send(push(5.0)).await.unwrap();
+    event(&mut reader).await;
+    let wake = Wake {
+        received: runtime::clock::unix_millis() - 500,
+        reported: Some(1),
+        created: None,
+        scheduled: None,
+        started: 300,
+        verified: 400,
+        forwarded: 401,
+        answered: 405,
+    };
+    let wakes = vec![WakeReport { key: key(), wake }];
+    let report = ActivatorReport { wakes, ..ActivatorReport::default() };
+    activator.send(Message::text(serde_json::to_string(&report).unwrap())).await.unwrap();
+    let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/history/web";
+    let mut waited = 0;
+    let history = loop {
+        let (_, body) = adapter.get(path).await;
+        let history: HistoryReport = serde_json::from_value(body).unwrap();
+        if !history.wakes.is_empty() {
+            break history;
+        }
+        waited += 1;
+        assert!(waited < 50, "no wake recorded");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(history.wakes, [wake]);
+    let newest = history.samples.last().unwrap().sample;
+    assert!(newest.decided >= Some(5) && newest.panicking, "{newest:?}");
+    let (_, list) = adapter.get("/apis/external.metrics.k8s.io/v1beta1/history").await;
+    assert_eq!(list["workloads"][0]["name"], "web");
 }
 
 #[tokio::test]

@@ -55,6 +55,11 @@ impl PodSet {
         self.by_name.values().map(|entry| entry.tracker.ip)
     }
 
+    /// Whether every pod was seen first after `moment`, so that there was none at that time.
+    pub fn are_all_newer_than(&self, moment: Instant) -> bool {
+        self.by_name.values().all(|entry| entry.tracker.seen > moment)
+    }
+
     /// Whether any pod may take requests.
     pub fn has_usable(&self) -> bool {
         !self.usable.is_empty()

@@ -17,6 +17,7 @@ use autoscaler::Key;
 use autoscaler::contract::QUEUE_PROXY_PORT;
 use autoscaler::routing::slot_lending::SlotMessage;
 use autoscaler::scaling::pod_start::StartCause;
+use autoscaler::stats::WakeReport;
 use http::Request;
 use proxy::memory::budget::{BudgetExceeded, MemoryAccount, MemoryPermit};
 use proxy::memory::estimates::{CONNECTION_BYTES, HTTP2_BYTES};
@@ -35,7 +36,7 @@ use crate::queue::context::ThrottlerContext;
 use crate::queue::rejection::Rejection;
 use crate::queue::slot_queue::{SlotPermit, SlotQueue};
 use crate::queue::workload_timers::WorkloadTimers;
-use crate::reports::cold_start::{ColdStartTrace, SlowWakeReporter};
+use crate::reports::cold_start::{ColdStartTrace, SlowWakeReporter, WakeReporter};
 use crate::reports::pod_observer::ObservedRequest;
 use crate::reports::request_counter::{CountedRequest, RequestCounter};
 use crate::slots::pod_slots::PodSlots;
@@ -59,6 +60,7 @@ pub struct WorkloadThrottler {
     memory: Arc<MemoryAccount>,
     pod_starts: PodStarts,
     slow_wakes: SlowWakeReporter,
+    wakes: WakeReporter,
     timers: WorkloadTimers,
     metrics: OnceLock<WorkloadMetrics>,
 }
@@ -91,6 +93,7 @@ impl WorkloadThrottler {
             memory: context.memory.join(&key.namespace),
             pod_starts: PodStarts::default(),
             slow_wakes: SlowWakeReporter::default(),
+            wakes: WakeReporter::default(),
             timers: WorkloadTimers::new(workload.timeouts, context.workers),
             metrics: OnceLock::new(),
             workload: ArcSwap::from_pointee(workload),
@@ -134,6 +137,11 @@ impl WorkloadThrottler {
         self.metrics().cold_start(&trace);
         if let Some(slow) = self.slow_wakes.check(&trace, self.context.limits.slow_wake, &self.key) {
             self.context.reporter.slow_wake(slow);
+        }
+        let had_no_pod = || self.queue.with_pods(|pods| pods.are_all_newer_than(received));
+        if self.wakes.is_first(&trace, had_no_pod) {
+            let wake = trace.wake(runtime::clock::unix_millis());
+            self.context.reporter.wake(WakeReport { key: self.key.clone(), wake });
         }
         trace
     }

@@ -1,4 +1,5 @@
-//! What a held request waited for: for its client, a histogram, and the report of slow wakes.
+//! What a held request waited for: for its client, a histogram, the reports of wakes and of slow
+//! wakes.
 //!
 //! ```text
 //! received ─► poke sent ─► pod seen ─► scheduled ─► address seen ─► verified ─► forwarded ─► response head
@@ -15,6 +16,7 @@
 use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::history::Wake;
 use autoscaler::stats::SlowWake;
 use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
@@ -75,6 +77,13 @@ pub struct SlowWakeReporter {
     last: Mutex<Option<Instant>>,
 }
 
+/// Recognizes the first answered request of each wake of one workload.
+#[derive(Debug, Default)]
+pub struct WakeReporter {
+    /// The poke of the last reported wake.
+    reported: Mutex<Option<Instant>>,
+}
+
 // === impl ColdStartTrace ===
 
 impl ColdStartTrace {
@@ -123,6 +132,22 @@ impl ColdStartTrace {
             ColdStartPhase::Probe => self.between(self.seen, self.verified),
             ColdStartPhase::Forward => self.answered.saturating_duration_since(self.forwarded),
         })
+    }
+
+    /// The trace as a report; `now` is the wall clock in Unix milliseconds at `answered`.
+    pub fn wake(&self, now: i64) -> Wake {
+        let ms = |moment| u32::try_from(self.since_received(moment).as_millis()).unwrap_or(u32::MAX);
+        let answered = ms(self.answered);
+        Wake {
+            received: now.saturating_sub(answered.into()),
+            reported: self.poked.map(ms),
+            created: self.appeared.map(ms),
+            scheduled: self.scheduled.map(ms),
+            started: ms(self.seen),
+            verified: ms(self.verified),
+            forwarded: ms(self.forwarded),
+            answered,
+        }
     }
 
     fn since_received(&self, moment: Instant) -> Duration {
@@ -186,9 +211,60 @@ impl SlowWakeReporter {
     }
 }
 
+// === impl WakeReporter ===
+
+impl WakeReporter {
+    /// Whether this is the first answered request of a wake: its workload had no pod when it was
+    /// received, which `had_no_pod` finds out, and none of its poke was answered before.
+    pub fn is_first(&self, trace: &ColdStartTrace, had_no_pod: impl FnOnce() -> bool) -> bool {
+        let Some(poked) = trace.poked else { return false };
+        let mut reported = self.reported.lock();
+        if *reported == Some(poked) || !had_no_pod() {
+            return false;
+        }
+        *reported = Some(poked);
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wake_is_reported_once_and_only_from_zero() {
+        let start = Instant::now() + Duration::from_secs(60);
+        let at = |ms| start + Duration::from_millis(ms);
+        let trace = |poked| ColdStartTrace {
+            received: at(0),
+            poked,
+            appeared: Some(at(20)),
+            scheduled: None,
+            seen: at(400),
+            verified: at(600),
+            forwarded: at(601),
+            answered: at(605),
+        };
+        let reporter = WakeReporter::default();
+        assert!(!reporter.is_first(&trace(None), || true), "no poke");
+        assert!(!reporter.is_first(&trace(Some(at(1))), || false), "a pod was too busy");
+        assert!(reporter.is_first(&trace(Some(at(1))), || true));
+        assert!(!reporter.is_first(&trace(Some(at(1))), || true), "another request of the same wake");
+        assert!(reporter.is_first(&trace(Some(at(9_000))), || true), "the next wake");
+        let wake = trace(Some(at(1))).wake(1_000_605);
+        let expected = Wake {
+            received: 1_000_000,
+            reported: Some(1),
+            created: Some(20),
+            scheduled: None,
+            started: 400,
+            verified: 600,
+            forwarded: 601,
+            answered: 605,
+        };
+        assert_eq!(wake, expected);
+        assert!(wake.is_plausible(1_000_700));
+    }
 
     #[test]
     fn reports_slow_wake_once_for_all_its_requests() {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
-use autoscaler::stats::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage};
+use autoscaler::stats::{ActivatorReport, PodStat, SlowWake, Stat, StatMessage, WakeReport};
 use parking_lot::Mutex;
 use runtime::clock;
 use tokio::sync::Notify;
@@ -38,6 +38,8 @@ const BURST_DELAY: Duration = Duration::from_millis(100);
 
 /// Slow wakes that wait for the next report. More are only logged.
 const MAX_SLOW_WAKES: usize = 64;
+/// Wakes that wait for the next report. More are only in the histograms.
+const MAX_WAKES: usize = 256;
 
 /// The reported workloads, and the outlet for their reports.
 #[derive(Debug)]
@@ -45,6 +47,7 @@ pub struct ConcurrencyReporter {
     activator: String,
     reported: Mutex<HashMap<Key, Arc<RequestCounter>>>,
     slow_wakes: Mutex<Vec<SlowWake>>,
+    wakes: Mutex<Vec<WakeReport>>,
     bursts: PendingBursts,
     outlet: StatReporter,
 }
@@ -62,8 +65,14 @@ struct PendingBursts {
 impl ConcurrencyReporter {
     /// Reports to `outlet` in the name of the pod `activator`.
     pub fn new(activator: String, outlet: StatReporter) -> Self {
-        let (reported, slow_wakes, bursts) = (Mutex::default(), Mutex::default(), PendingBursts::default());
-        Self { activator, reported, slow_wakes, bursts, outlet }
+        Self {
+            activator,
+            reported: Mutex::default(),
+            slow_wakes: Mutex::default(),
+            wakes: Mutex::default(),
+            bursts: PendingBursts::default(),
+            outlet,
+        }
     }
 
     /// Counts a request; the first of an idle workload pokes.
@@ -82,6 +91,14 @@ impl ConcurrencyReporter {
         let mut waiting = self.slow_wakes.lock();
         if waiting.len() < MAX_SLOW_WAKES {
             waiting.push(slow);
+        }
+    }
+
+    /// Adds a wake to the next report.
+    pub fn wake(&self, wake: WakeReport) {
+        let mut waiting = self.wakes.lock();
+        if waiting.len() < MAX_WAKES {
+            waiting.push(wake);
         }
     }
 
@@ -114,7 +131,7 @@ impl ConcurrencyReporter {
     }
 
     fn send(&self, push: &ActivatorReport) {
-        if !push.messages.is_empty() || !push.slow_wakes.is_empty() {
+        if !push.messages.is_empty() || !push.slow_wakes.is_empty() || !push.wakes.is_empty() {
             self.outlet.report(push);
         }
     }
@@ -126,7 +143,7 @@ impl ConcurrencyReporter {
             .values()
             .filter_map(|counter| Some(self.early_message(counter, counter.take_half_period(now)?)))
             .collect();
-        self.push(messages, Vec::new())
+        self.push(messages)
     }
 
     /// Ends the period of every reported workload; those that were idle are reported a last time.
@@ -140,12 +157,13 @@ impl ConcurrencyReporter {
             messages.push(StatMessage { key: key.clone(), stat });
             !period.was_idle
         });
-        let push = self.push(messages, std::mem::take(&mut self.slow_wakes.lock()));
-        ActivatorReport { pods, ..push }
+        let slow_wakes = std::mem::take(&mut *self.slow_wakes.lock());
+        let wakes = std::mem::take(&mut *self.wakes.lock());
+        ActivatorReport { pods, slow_wakes, wakes, ..self.push(messages) }
     }
 
     fn early_push(&self, counter: &RequestCounter, early: EarlyReport) -> ActivatorReport {
-        self.push(vec![self.early_message(counter, early)], Vec::new())
+        self.push(vec![self.early_message(counter, early)])
     }
 
     fn early_message(&self, counter: &RequestCounter, early: EarlyReport) -> StatMessage {
@@ -168,8 +186,8 @@ impl ConcurrencyReporter {
         PodStat { key: key.clone(), ip, stat: Stat { app: Some(period.app), ..stat } }
     }
 
-    fn push(&self, messages: Vec<StatMessage>, slow_wakes: Vec<SlowWake>) -> ActivatorReport {
-        ActivatorReport { activator: self.activator.clone(), messages, pods: Vec::new(), slow_wakes }
+    fn push(&self, messages: Vec<StatMessage>) -> ActivatorReport {
+        ActivatorReport { activator: self.activator.clone(), messages, ..ActivatorReport::default() }
     }
 }
 

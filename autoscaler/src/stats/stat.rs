@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::AppStat;
 use super::plausible::is_plausible;
 use crate::Key;
+use crate::history::Wake;
 
 /// One reporting period (1 s) of one process, for one workload.
 ///
@@ -69,6 +70,9 @@ pub struct ActivatorReport {
     /// Slow wakes of requests that were answered since the last report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow_wakes: Vec<SlowWake>,
+    /// Wakes whose first held request was answered since the last report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wakes: Vec<WakeReport>,
 }
 
 /// A request that was held for long, for an event on the workload.
@@ -78,6 +82,15 @@ pub struct SlowWake {
     pub key: Key,
     /// Durations of the parts of one held request's path, as text for people.
     pub parts: String,
+}
+
+/// A [`Wake`] and its workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeReport {
+    /// The workload.
+    pub key: Key,
+    /// What its first held request waited for.
+    pub wake: Wake,
 }
 
 // === impl Stat ===

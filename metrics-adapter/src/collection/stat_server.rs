@@ -17,7 +17,7 @@ use std::time::Duration;
 use autoscaler::contract::{
     ACTIVATOR_ACCOUNT, DECISIONS_PATH, FORWARD_PATH, METRICS_ADAPTER_ACCOUNT, PUSH_PATH, ZERO_SCALER_ACCOUNT,
 };
-use autoscaler::stats::ActivatorReport;
+use autoscaler::stats::{ActivatorReport, WakeReport};
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
@@ -36,6 +36,7 @@ use tracing::{Instrument, Span};
 
 use crate::collection::collector::{Collector, PushOutcome};
 use crate::collection::pod_reports::PodReports;
+use crate::decisions::decision_history::DecisionHistory;
 use crate::decisions::decision_store::DecisionStore;
 use crate::decisions::pokes::Pokes;
 use crate::external_metrics::Api;
@@ -61,6 +62,7 @@ pub struct StatServer {
     collector: Arc<Collector>,
     pod_reports: Arc<PodReports>,
     decisions: Arc<DecisionStore>,
+    history: Arc<DecisionHistory>,
     pokes: Pokes,
     metrics: Metrics,
     guard: TokenGuard,
@@ -97,6 +99,7 @@ impl StatServer {
         Self {
             collector,
             pod_reports: Arc::default(),
+            history: Arc::default(),
             decisions,
             pokes,
             metrics,
@@ -111,6 +114,12 @@ impl StatServer {
     #[must_use]
     pub fn with_pod_reports(self, pod_reports: Arc<PodReports>) -> Self {
         Self { pod_reports, ..self }
+    }
+
+    /// Records the wakes that activators report in `history`.
+    #[must_use]
+    pub fn with_history(self, history: Arc<DecisionHistory>) -> Self {
+        Self { history, ..self }
     }
 
     /// Serves until `stop`. Followers' queries go to `api`.
@@ -164,6 +173,9 @@ impl StatServer {
         }
         for pod in &push.pods {
             self.pod_reports.record(self.collector.clock().second_of(pod.stat.timestamp), pod);
+        }
+        for WakeReport { key, wake } in &push.wakes {
+            self.history.record_wake(key, *wake, runtime::clock::unix_millis());
         }
     }
 

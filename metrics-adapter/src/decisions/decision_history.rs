@@ -3,13 +3,14 @@
 //! The multi-scaler records every attempt to decide, with data or without; `/why` shows them. The
 //! history is bounded per workload, and workloads that left the table are dropped. A follower
 //! records its own attempts, and shows them once it leads. It also has the last changes of the
-//! learned target.
+//! learned target, and the [last hour](HourHistory) of each workload in few numbers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use autoscaler::Key;
+use autoscaler::history::{HourHistory, Sample, Wake};
 use autoscaler::learning::Phase;
 use autoscaler::scaling::decider::{DeciderSpec, ScaleResult};
 use autoscaler::stats::collection::WindowAverages;
@@ -33,6 +34,7 @@ pub struct DecisionHistory {
 struct WorkloadHistory {
     records: VecDeque<DecisionRecord>,
     target_changes: VecDeque<TargetChange>,
+    hour: HourHistory,
 }
 
 /// One attempt to decide on a workload.
@@ -86,6 +88,24 @@ impl DecisionHistory {
         let mut all = self.lock();
         let history = all.entry(key.clone()).or_default();
         push(&mut history.target_changes, change, MAX_TARGET_CHANGES);
+    }
+
+    /// Adds the state of a workload at `at`, in Unix milliseconds, to its last hour.
+    pub fn record_sample(&self, key: &Key, at: i64, sample: Sample) {
+        self.lock().entry(key.clone()).or_default().hour.record(at, sample);
+    }
+
+    /// Adds a wake to the last hour of a workload that is decided on; `now` is in Unix milliseconds.
+    pub fn record_wake(&self, key: &Key, wake: Wake, now: i64) {
+        // Only the table adds workloads, never a report.
+        if let Some(history) = self.lock().get_mut(key) {
+            history.hour.record_wake(wake, now);
+        }
+    }
+
+    /// Reads from the last hour of a workload.
+    pub fn read_hour<T>(&self, key: &Key, read: impl FnOnce(&HourHistory) -> T) -> Option<T> {
+        self.lock().get(key).map(|history| read(&history.hour))
     }
 
     /// Drops the history of all workloads for which `keep` is false.

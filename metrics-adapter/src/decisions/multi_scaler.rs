@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use autoscaler::history::Sample;
 use autoscaler::learning::LearningReport;
 use autoscaler::scaling::decider::Decider;
 use autoscaler::{Decision, Key};
@@ -202,6 +203,16 @@ impl MultiScaler {
         let result = has_data.then(|| entry.decider.decide(&spec, averages, ready, now)).flatten();
         let (panicking, at) = (entry.decider.is_panicking(), runtime::clock::unix_millis());
         self.metrics.decisions.count(result.is_some());
+        let idle_load = idle_since.map(|_| 0.0);
+        let sample = Sample {
+            load: averages.map(|averages| averages.stable).or(idle_load),
+            ready,
+            decided: result.map(|result| result.desired),
+            target: spec.target,
+            learned,
+            panicking,
+        };
+        self.history.record_sample(key, at, sample);
         self.history.record(DecisionRecord {
             at,
             workload: workload.clone(),

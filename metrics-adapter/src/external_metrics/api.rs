@@ -16,6 +16,7 @@ use crate::external_metrics::auth::access_review::access_review;
 use crate::external_metrics::auth::{Auth, PeerCertificates};
 use crate::external_metrics::discovery::{self, ApiGroup, openapi};
 use crate::external_metrics::error::ApiError;
+use crate::external_metrics::history;
 use crate::external_metrics::leader_forwarder::{LeaderForwarder, LeaderLocation};
 use crate::external_metrics::metric_selector::{metric_selector, service_of};
 use crate::external_metrics::response::{ApiResponse, json, response, text, with_vary};
@@ -169,6 +170,14 @@ impl Api {
             Route::Trace { namespace, name } => {
                 Ok(json(StatusCode::OK, &trace::read(&self.values, namespace, name, uri)?))
             }
+            Route::History { namespace, name } => {
+                let now = runtime::clock::unix_millis();
+                Ok(json(StatusCode::OK, &history::report(&self.values, namespace, name, now)?))
+            }
+            Route::HistoryList { namespace } => {
+                let now = runtime::clock::unix_millis();
+                Ok(json(StatusCode::OK, &history::current(&self.values, *namespace, now)))
+            }
             _ => Err(ApiError::NoSuchPath(uri.path().to_owned())),
         }
     }
@@ -197,6 +206,8 @@ impl Api {
             | Route::ObjectMetric { .. }
             | Route::Why { .. }
             | Route::Trace { .. }
+            | Route::History { .. }
+            | Route::HistoryList { .. }
             | Route::Probe(_)
             | Route::Other => Err(ApiError::NoSuchPath(request.uri.path().to_owned())),
         }

@@ -4,6 +4,8 @@ use crate::external_metrics::discovery::ApiGroup;
 use crate::external_metrics::value::object_metrics::{self, DescribedResource};
 use crate::external_metrics::value::{GROUP, VERSION};
 
+/// The resource of histories, which no metric is named like.
+const HISTORY: &str = "history";
 const OBJECT_GROUP: &str = object_metrics::GROUP;
 const OBJECT_VERSION: &str = object_metrics::VERSION;
 
@@ -56,6 +58,20 @@ pub(super) enum Route<'a> {
         /// Its name.
         name: &'a str,
     },
+    /// The last hour of a workload:
+    /// `/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/history/web`.
+    History {
+        /// The workload's namespace.
+        namespace: &'a str,
+        /// Its name.
+        name: &'a str,
+    },
+    /// The present state of all workloads, `/apis/external.metrics.k8s.io/v1beta1/history`, or of
+    /// those of one namespace.
+    HistoryList {
+        /// The namespace; `None` for all.
+        namespace: Option<&'a str>,
+    },
     /// `/openapi/v3`
     OpenApi,
     /// `/openapi/v3/apis/<group>/<version>`
@@ -93,7 +109,12 @@ impl<'a> Route<'a> {
     pub(super) fn needs_leader(&self) -> bool {
         matches!(
             self,
-            Self::Metric { .. } | Self::ObjectMetric { .. } | Self::Why { .. } | Self::Trace { .. }
+            Self::Metric { .. }
+                | Self::ObjectMetric { .. }
+                | Self::Why { .. }
+                | Self::Trace { .. }
+                | Self::History { .. }
+                | Self::HistoryList { .. }
         )
     }
 
@@ -107,6 +128,29 @@ impl<'a> Route<'a> {
             [Some("apis"), None, ..] => Self::Groups,
             [Some("apis"), Some(GROUP), None, ..] => Self::Group,
             [Some("apis"), Some(GROUP), Some(VERSION), None, ..] => Self::Resources,
+            [Some("apis"), Some(GROUP), Some(VERSION), Some(HISTORY), None, ..] => {
+                Self::HistoryList { namespace: None }
+            }
+            [
+                Some("apis"),
+                Some(GROUP),
+                Some(VERSION),
+                Some("namespaces"),
+                Some(namespace),
+                Some(HISTORY),
+                None,
+            ] if !namespace.is_empty() => Self::HistoryList { namespace: Some(namespace) },
+            [
+                Some("apis"),
+                Some(GROUP),
+                Some(VERSION),
+                Some("namespaces"),
+                Some(namespace),
+                Some(HISTORY),
+                Some(name),
+            ] if !namespace.is_empty() && !name.is_empty() && next().is_none() => {
+                Self::History { namespace, name }
+            }
             [
                 Some("apis"),
                 Some(GROUP),
@@ -186,6 +230,14 @@ mod tests {
             (format!("{base}/namespaces/shop/concurrency"), metric),
             ("/why/shop/web".to_owned(), why),
             (format!("{base}/namespaces/shop/why/web"), why),
+            (
+                format!("{base}/namespaces/shop/history/web"),
+                Route::History { namespace: "shop", name: "web" },
+            ),
+            (format!("{base}/namespaces/shop/history"), Route::HistoryList { namespace: Some("shop") }),
+            (format!("{base}/history"), Route::HistoryList { namespace: None }),
+            (format!("{base}/history/web"), Route::Other),
+            (format!("{base}/namespaces/shop/history/web/x"), Route::Other),
             (format!("{custom}/namespaces/shop/services/web/concurrency"), object),
             (format!("{custom}/namespaces/shop/services/web"), Route::Other),
             (format!("{custom}/namespaces/shop/services/web/concurrency/x"), Route::Other),

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use autoscaler::Key;
 use autoscaler::api::ScheduleStatus;
-use autoscaler::contract::metric_name::MetricName;
 use autoscaler::contract::quantity::format_milli;
 use autoscaler::scaling::decider::{DeciderSpec, DecisionRule};
 use http::{HeaderMap, Uri, header};
@@ -122,10 +121,7 @@ impl WhyReport {
     }
 
     fn metric(&self) -> &'static str {
-        match self.workload.measure {
-            MetricName::Concurrency => autoscaler::contract::METRIC_CONCURRENCY,
-            MetricName::RequestsPerSecond => autoscaler::contract::METRIC_RPS,
-        }
+        self.workload.measure.as_str()
     }
 }
 

@@ -156,7 +156,7 @@ impl Adapter {
         let values = MetricValues {
             collector: collector.clone(),
             decisions: decisions.clone(),
-            history,
+            history: history.clone(),
             pods: pods.clone(),
             workloads,
         };
@@ -165,7 +165,8 @@ impl Adapter {
         let url = format!("ws://{}", listener.local_addr().unwrap());
         let server =
             StatServer::new(collector.clone(), decisions, pokes, metrics.clone(), guard, stop.clone())
-                .with_pod_reports(pod_reports);
+                .with_pod_reports(pod_reports)
+                .with_history(history);
         tasks.spawn(server.serve(listener, api.clone()));
         Self { url, pods, collector, observations, metrics, api, stop, _table: table, _tasks: tasks }
     }

@@ -34,18 +34,12 @@ pub(in crate::external_metrics) fn access_review(
 
 fn resource_attributes(route: &Route<'_>) -> Option<ResourceAttributes> {
     match route {
-        Route::Metric { namespace, .. } | Route::Why { namespace, .. } | Route::Trace { namespace, .. } => {
-            // Permission to read decisions includes the reasons for them, and their input.
-            let metric = if let Route::Metric { metric, .. } = route { metric } else { METRIC_DESIRED };
-            Some(ResourceAttributes {
-                group: Some(GROUP.to_owned()),
-                version: Some(VERSION.to_owned()),
-                resource: Some(metric.to_owned()),
-                namespace: Some((*namespace).to_owned()),
-                verb: Some("list".to_owned()),
-                ..ResourceAttributes::default()
-            })
+        Route::Metric { namespace, metric } => Some(of_metric(Some(namespace), metric)),
+        // Permission to read decisions includes the reasons for them, their input, and the earlier ones.
+        Route::Why { namespace, .. } | Route::Trace { namespace, .. } | Route::History { namespace, .. } => {
+            Some(of_metric(Some(namespace), METRIC_DESIRED))
         }
+        Route::HistoryList { namespace } => Some(of_metric(*namespace, METRIC_DESIRED)),
         Route::ObjectMetric { namespace, described, name, metric } => Some(ResourceAttributes {
             group: Some(object_metrics::GROUP.to_owned()),
             version: Some(object_metrics::VERSION.to_owned()),
@@ -57,5 +51,17 @@ fn resource_attributes(route: &Route<'_>) -> Option<ResourceAttributes> {
             ..ResourceAttributes::default()
         }),
         _ => None,
+    }
+}
+
+/// Listing a metric in a namespace, or in all.
+fn of_metric(namespace: Option<&str>, metric: &str) -> ResourceAttributes {
+    ResourceAttributes {
+        group: Some(GROUP.to_owned()),
+        version: Some(VERSION.to_owned()),
+        resource: Some(metric.to_owned()),
+        namespace: namespace.map(str::to_owned),
+        verb: Some("list".to_owned()),
+        ..ResourceAttributes::default()
     }
 }
