@@ -8,7 +8,7 @@ use crate::connection::Session;
 use crate::error::CommandError;
 use crate::load::{record, shadow};
 use crate::workloads::{status, top, why};
-use crate::{check, completion, init, simulate, size};
+use crate::{check, completion, init, simulate, size, ui};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, out: &mut dyn Write) -> ExitCode {
@@ -51,6 +51,7 @@ pub async fn execute(
         Command::Top => top::run(session, format, out).await?,
         Command::Record(args) => record::run(args, session, out).await?,
         Command::Shadow(args) => shadow::run(args, session, format, out).await?,
+        Command::Ui(args) => ui::run(*args, session, format, out).await?,
         // They need no cluster.
         Command::Simulate(_) | Command::Completion(_) | Command::Complete(_) => {}
     }

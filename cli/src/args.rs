@@ -72,6 +72,8 @@ pub enum Command {
     Why(WorkloadArgs),
     /// List workloads by load, the highest first.
     Top,
+    /// Serve a live page of all workloads on this machine, for your browser.
+    Ui(UiArgs),
     /// Check the installation and the workloads, and print each problem with its fix.
     Check(CheckArgs),
     /// Print the changes after which a Deployment or StatefulSet is scaled by Rouse, as YAML.
@@ -99,6 +101,14 @@ pub struct StatusArgs {
     /// Print the list again every two seconds.
     #[arg(long, short)]
     pub watch: bool,
+}
+
+/// Options of `ui`.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct UiArgs {
+    /// Port on 127.0.0.1 and ::1; by default any free one.
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
 }
 
 /// A workload.

@@ -1,6 +1,7 @@
 //! CommandError: why a command failed, and its exit code.
 
 use std::io;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 /// Exit code of an answer that is no: something is wrong, refused or invalid.
@@ -37,6 +38,14 @@ pub enum CommandError {
         what: String,
         /// The failure.
         source: serde_json::Error,
+    },
+    /// A port cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The failure.
+        source: io::Error,
     },
     /// An argument is invalid.
     #[error("{0}")]

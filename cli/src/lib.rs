@@ -3,6 +3,7 @@
 //! ```text
 //!  args ─► app ─┬─► connection ─► the API server, with the user's kubeconfig and rights
 //!               ├─► status, why, top      ◄── workloads: PodAutoscalers and their `why`
+//!               ├─► ui                    ◄── the same, watched, and their last hours
 //!               ├─► check                 ◄── objects of the cluster and of each workload
 //!               ├─► init, size (wake, sleep)
 //!               ├─► load: record, shadow  ◄── inputs of a workload's decisions
@@ -25,4 +26,5 @@ pub mod load;
 pub mod output;
 pub mod simulate;
 pub mod size;
+pub mod ui;
 pub mod workloads;

@@ -1,6 +1,6 @@
 //! The checks on one workload.
 
-mod conditions;
+pub mod conditions;
 mod hpa;
 mod learned_target;
 mod namespace_objects;

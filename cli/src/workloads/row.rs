@@ -1,7 +1,8 @@
 //! WorkloadRow: one workload in the tables of `status` and `top`.
 
 use autoscaler::Key;
-use autoscaler::api::{PodAutoscaler, ScheduleStatus, WorkloadPhase};
+use autoscaler::api::{PodAutoscaler, PodAutoscalerStatus, ScheduleStatus, WorkloadPhase};
+use autoscaler::history::CurrentSample;
 use autoscaler::scaling::readable::CompactNumber;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -77,12 +78,6 @@ impl WorkloadRow {
         let saved = status.savings.as_ref().map(|savings| savings.at(now));
         let newest = report.and_then(WhyReport::newest);
         Self {
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            state: status.phase,
-            reason: status.reason,
-            message: status.message,
-            size: status.replicas,
             ready: report.map(|report| report.pods.ready),
             metric: report.map(|report| report.metric.clone()),
             load: report.and_then(WhyReport::load),
@@ -92,8 +87,57 @@ impl WorkloadRow {
             saved_pod_hours: saved.map(|saved| saved.pod_seconds as f64 / HOUR),
             saved_cpu_hours: saved.map(|saved| saved.cpu_milli_seconds as f64 / 1000.0 / HOUR),
             saved_memory_gib_hours: saved.map(|saved| saved.memory_mib_seconds as f64 / 1024.0 / HOUR),
-            schedule: status.schedule,
             missing,
+            ..Self::of_status(key, status)
+        }
+    }
+
+    /// The row of a PodAutoscaler with its present load, if the metrics-adapter has one.
+    pub fn of_sample(key: &Key, workload: &PodAutoscaler, current: Option<&CurrentSample>) -> Self {
+        let status = Self::of_status(key, workload.status.clone().unwrap_or_default());
+        let Some(current) = current else { return status };
+        Self {
+            ready: Some(current.sample.ready),
+            metric: Some(current.metric.clone()),
+            load: current.sample.load,
+            target: Some(current.sample.target),
+            decided: current.sample.decided,
+            panicking: current.sample.panicking,
+            missing: current.missing.clone(),
+            ..status
+        }
+    }
+
+    /// The row of a PodAutoscaler of another version.
+    pub fn undecodable(key: &Key, error: String) -> Self {
+        let status = PodAutoscalerStatus {
+            reason: Some("Undecodable".to_owned()),
+            message: Some(error),
+            ..PodAutoscalerStatus::default()
+        };
+        Self::of_status(key, status)
+    }
+
+    /// Without a load.
+    fn of_status(key: &Key, status: PodAutoscalerStatus) -> Self {
+        Self {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            state: status.phase,
+            reason: status.reason,
+            message: status.message,
+            size: status.replicas,
+            ready: None,
+            metric: None,
+            load: None,
+            target: None,
+            decided: None,
+            panicking: false,
+            saved_pod_hours: None,
+            saved_cpu_hours: None,
+            saved_memory_gib_hours: None,
+            schedule: status.schedule,
+            missing: None,
         }
     }
 

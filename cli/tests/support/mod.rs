@@ -35,14 +35,22 @@ impl Output {
 pub(crate) async fn run(api: &FakeApi, args: &[&str]) -> Result<Output, CommandError> {
     let cli = Cli::try_parse_from([&["kubectl-rouse"], args].concat()).unwrap();
     let session = Session {
-        client: api.client(),
-        namespace: cli.connection.namespace.clone().unwrap_or_else(|| "shop".to_owned()),
-        only_namespace: cli.connection.namespace.clone(),
         system_namespace: cli.connection.system_namespace.clone(),
+        ..session(api, cli.connection.namespace.as_deref())
     };
     let mut out = Vec::new();
     let code = app::execute(&cli.command, &session, cli.output, &mut out).await?;
     Ok(Output { text: String::from_utf8(out).unwrap(), code })
+}
+
+/// A session on this API, with or without `--namespace`.
+pub(crate) fn session(api: &FakeApi, namespace: Option<&str>) -> Session {
+    Session {
+        client: api.client(),
+        namespace: namespace.unwrap_or("shop").to_owned(),
+        only_namespace: namespace.map(str::to_owned),
+        system_namespace: "rouse-system".to_owned(),
+    }
 }
 
 /// Adds a PodAutoscaler with a status.

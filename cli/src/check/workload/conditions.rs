@@ -3,6 +3,7 @@
 use autoscaler::api::{condition, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::check::cluster_version::ClusterVersion;
 use crate::check::finding::{Finding, Severity};
 use crate::check::workload_objects::WorkloadObjects;
 
@@ -16,28 +17,52 @@ const CONDITIONS: [(&str, &[&str], Severity); 5] = [
     ("ActivatorInPath", &["False"], Severity::Warning),
 ];
 
+/// A condition that reports a problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedProblem<'a> {
+    severity: Severity,
+    reason: &'a str,
+    message: &'a str,
+    /// What to change.
+    pub fix: String,
+}
+
 pub(super) fn check(workload: &WorkloadObjects) -> Vec<Finding> {
     let Some(status) = workload.autoscaler.as_ref().and_then(|it| it.status.as_ref()) else {
         return Vec::new();
     };
-    let reported = CONDITIONS.into_iter().filter_map(|(kind, statuses, severity)| {
-        let condition = condition(&status.conditions, kind)?;
-        statuses.contains(&condition.status.as_str()).then(|| finding(workload, condition, severity))?
-    });
-    let mut findings: Vec<Finding> = Vec::new();
-    for finding in reported {
-        if findings.iter().all(|known| known.reason != finding.reason) {
-            findings.push(finding);
-        }
-    }
-    findings
+    let object = format!("PodAutoscaler {}", workload.key);
+    let finding = |problem: ReportedProblem<'_>| Finding {
+        severity: problem.severity,
+        object: object.clone(),
+        reason: problem.reason.to_owned(),
+        problem: problem.message.to_owned(),
+        fix: problem.fix,
+    };
+    problems(&status.conditions, workload.version).into_iter().map(finding).collect()
 }
 
-/// `None` for reasons that need no fix.
-fn finding(workload: &WorkloadObjects, condition: &Condition, severity: Severity) -> Option<Finding> {
+/// The problems that conditions report, each reason once.
+pub fn problems(conditions: &[Condition], version: ClusterVersion) -> Vec<ReportedProblem<'_>> {
+    let mut problems: Vec<ReportedProblem<'_>> = Vec::new();
+    for (kind, ..) in CONDITIONS {
+        let reported = condition(conditions, kind).and_then(|condition| problem(condition, version));
+        if let Some(problem) = reported
+            && problems.iter().all(|known| known.reason != problem.reason)
+        {
+            problems.push(problem);
+        }
+    }
+    problems
+}
+
+/// The problem that a condition reports; `None` if there is nothing to fix.
+pub fn problem(condition: &Condition, version: ClusterVersion) -> Option<ReportedProblem<'_>> {
+    let (_, statuses, severity) = CONDITIONS.into_iter().find(|(kind, ..)| *kind == condition.type_)?;
     let (reason, message) = cause(condition);
     // The API server drops the field before 1.35, so nothing can be changed.
-    if reason == "ToleranceNotZero" && !workload.version.has_tolerance() {
+    let is_beyond_reach = reason == "ToleranceNotZero" && !version.has_tolerance();
+    if !statuses.contains(&condition.status.as_str()) || is_beyond_reach {
         return None;
     }
     let description = reasons::describe().into_iter().find(|row| row.reason == reason);
@@ -45,13 +70,7 @@ fn finding(workload: &WorkloadObjects, condition: &Condition, severity: Severity
         || "see docs/reference/conditions.md".to_owned(),
         |description| description.fix.to_owned(),
     );
-    (!fix.is_empty()).then(|| Finding {
-        severity,
-        object: format!("PodAutoscaler {}", workload.key),
-        reason: reason.to_owned(),
-        problem: message.to_owned(),
-        fix,
-    })
+    (!fix.is_empty()).then_some(ReportedProblem { severity, reason, message, fix })
 }
 
 /// Reason and message. A workload whose ServerlessService is not ready repeats that one's.
