@@ -14,6 +14,7 @@ CARGO_DENY := $(ROUSE_CACHE)/bin/cargo-deny
 CARGO_DENY_VERSION := 0.20.2
 H2SPEC := $(ROUSE_CACHE)/bin/h2spec
 HELM := $(ROUSE_CACHE)/bin/helm
+CHROMEDRIVER := /usr/bin/chromedriver
 # The same flags for all Go commands, so that vet, tests and the cluster's programs share their compiled packages.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath $(GOFLAGS)
@@ -76,7 +77,7 @@ $(CLUSTER): $(shell find tests/cluster -name '*.go' -o -name 'go.*' -o -path '*/
 
 .PHONY: test
 test: ## Run all tests and checks, and print how long each took
-	@.ci/steps lint check-purity check-crds test-unit test-chart test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-install-short test-system
+	@.ci/steps lint check-purity check-crds test-unit test-chart test-page test-h2spec cluster-tool test-fuzz+images+cluster-ready test-cluster test-install-short test-system
 
 .PHONY: lint
 lint: module-graph deny ## Check formatting, lints, import cycles and crates; warnings are errors
@@ -134,6 +135,16 @@ $(H2SPEC): tests/conformance/h2spec/go.mod
 test-chart: export HELM := $(HELM)
 test-chart: $(HELM) ## Test the chart: it equals deploy/, each value has its effect, its choices fit the cluster
 	cd chart/tests && go test ./...
+
+
+.PHONY: test-page
+test-page: $(CHROMEDRIVER) ## Test the page of kubectl rouse ui in Chromium, with 1,000 workloads
+	$(LINTING_CARGO) test $(ALL) --test page -- --ignored --nocapture
+
+$(CHROMEDRIVER):
+	@test "$$(id --user)" = 0 || { echo 'as root, on Debian, run: apt-get install chromium chromium-driver'; exit 1; }
+	apt-get update --quiet=2
+	apt-get install --yes --no-install-recommends --quiet=2 chromium chromium-driver
 
 # The program of the module that the tests use as a library, so that it is compiled once.
 .PHONY: helm
@@ -283,6 +294,10 @@ reference: ## Write the generated pages of docs/reference
 	  cargo run --quiet --locked --package docs --bin docgen -- $$page > docs/reference/$$page.md.new \
 	    && mv docs/reference/$$page.md.new docs/reference/$$page.md || exit 1; \
 	done
+
+.PHONY: screenshots
+screenshots: export SCREENSHOTS := $(CURDIR)/docs/images
+screenshots: test-page ## Take the pictures of the page in docs/images
 
 .PHONY: plots
 plots: ## Draw the simulated runs in docs/images
