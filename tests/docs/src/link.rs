@@ -71,7 +71,9 @@ fn targets(line: &str) -> Vec<String> {
     let until = |rest: &str, end: char| rest.split(end).next().unwrap_or_default().to_owned();
     let inline = line.split("](").skip(1).map(|rest| until(rest, ')'));
     let images = line.split("<img src=\"").skip(1).map(|rest| until(rest, '"'));
-    inline.chain(images).collect()
+    // A <source> of a <picture>, with one image.
+    let sources = line.split(" srcset=\"").skip(1).map(|rest| until(rest, '"'));
+    inline.chain(images).chain(sources).collect()
 }
 
 #[cfg(test)]
@@ -80,9 +82,9 @@ mod tests {
 
     #[test]
     fn finds_links_and_images_outside_of_code() {
-        let text = "see [a](b.md#c) and `[x](y)` [z](https://z)\n```\n[no](no.md)\n```\n<img src=\"i.svg\" alt=\"\">\n";
+        let text = "see [a](b.md#c) and `[x](y)` [z](https://z)\n```\n[no](no.md)\n```\n<img src=\"i.svg\" alt=\"\">\n<source srcset=\"d.png\">\n";
         let found: Vec<_> = links(text).into_iter().map(|link| (link.line, link.target)).collect();
-        let expected = [(1, "b.md#c"), (1, "https://z"), (5, "i.svg")];
+        let expected = [(1, "b.md#c"), (1, "https://z"), (5, "i.svg"), (6, "d.png")];
         assert_eq!(found, expected.map(|(line, target)| (line, target.to_owned())));
     }
 
