@@ -136,7 +136,7 @@ test-chart: export HELM := $(HELM)
 test-chart: $(HELM) ## Test the chart: it equals deploy/, each value has its effect, its choices fit the cluster
 	cd chart/tests && go test ./...
 
-
+# The wake on a cluster is in test-system, which has one.
 .PHONY: test-page
 test-page: $(CHROMEDRIVER) ## Test the page of kubectl rouse ui in Chromium, with 1,000 workloads
 	$(LINTING_CARGO) test $(ALL) --test page -- --ignored --nocapture
@@ -222,7 +222,7 @@ test-cluster: cluster-ready ## Test the cluster tool and the admission policies
 # Tests that need the cluster alone wait for it: see tests/system/src/cluster/lock.rs. The attacks follow on the same cluster. They
 # read the memory of Rouse's processes, which run on this machine only on a cluster of the cluster tool.
 .PHONY: test-system
-test-system: images cluster-ready ## Run the system tests on a cluster of their own, then all attacks for some seconds
+test-system: images cluster-ready $(CHROMEDRIVER) ## Run the system tests on a cluster of their own, then all attacks for some seconds
 	$(LINTING_CARGO) test $(ALL) --test system --no-run
 	$(LINTING_CARGO) build $(ALL) --bin hostile
 	tests/system/on-cluster rouse-test --hpa-sync-period 5s --network-policies -- sh -ec ' \

@@ -1,6 +1,8 @@
 //! `kubectl rouse` on a real cluster: from a bare Deployment and Service to a workload that sleeps
 //! and wakes, and what `check` finds on the way.
 
+mod page;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -76,17 +78,20 @@ async fn until_sidecars(namespace: &TestNamespace) -> Result<()> {
     .await
 }
 
-/// The output of a command.
-async fn text(namespace: &TestNamespace, args: &[&str]) -> Result<String> {
-    let cli = Cli::try_parse_from([&["kubectl-rouse"], args].concat())?;
-    let session = Session {
+fn session(namespace: &TestNamespace) -> Session {
+    Session {
         client: namespace.client.clone(),
         namespace: namespace.name.clone(),
         only_namespace: Some(namespace.name.clone()),
         system_namespace: "rouse-system".to_owned(),
-    };
+    }
+}
+
+/// The output of a command.
+async fn text(namespace: &TestNamespace, args: &[&str]) -> Result<String> {
+    let cli = Cli::try_parse_from([&["kubectl-rouse"], args].concat())?;
     let mut out = Vec::new();
-    app::execute(&cli.command, &session, cli.output, &mut out).await?;
+    app::execute(&cli.command, &session(namespace), cli.output, &mut out).await?;
     Ok(String::from_utf8(out)?)
 }
 
