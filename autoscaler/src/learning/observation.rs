@@ -8,6 +8,10 @@ use crate::stats::{AppStat, Stat, is_plausible};
 /// latency objective yet.
 const YOUNG: Duration = Duration::from_secs(10);
 
+/// Least number of requests in a second that has any. A report of a smaller part of a request is
+/// damaged, and a mean over it would not be finite.
+const LEAST_COUNT: f64 = 1e-3;
+
 /// What one pod reported for one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PodSecond {
@@ -62,6 +66,13 @@ impl PodSecond {
     /// Whether every value is finite and in its range. Other seconds count as missing.
     pub fn is_plausible(&self) -> bool {
         let app = self.app.unwrap_or_default();
+        let counts = [self.arrivals, app.completions];
+        let can_be_averaged = counts.into_iter().all(|count| count == 0.0 || count >= LEAST_COUNT);
+        can_be_averaged && self.values_are_plausible()
+    }
+
+    fn values_are_plausible(&self) -> bool {
+        let app = self.app.unwrap_or_default();
         [self.concurrency, self.arrivals, app.completions, app.seconds, app.misses, app.errors]
             .into_iter()
             .chain(self.memory)
@@ -83,5 +94,24 @@ impl From<AppStat> for AppSecond {
     fn from(stat: AppStat) -> Self {
         let AppStat { completions, seconds, errors, misses, objective_micros: _ } = stat;
         Self { completions, seconds, misses, errors }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_with_a_tiny_part_of_a_request_counts_as_missing() {
+        let second = |arrivals, completions| PodSecond {
+            concurrency: 1.0,
+            arrivals,
+            app: Some(AppSecond { completions, seconds: 1.0, ..AppSecond::default() }),
+            ..PodSecond::default()
+        };
+        assert!(second(0.0, 0.0).is_plausible());
+        assert!(second(0.5, 1.0).is_plausible());
+        assert!(!second(f64::MIN_POSITIVE / 2.0, 1.0).is_plausible());
+        assert!(!second(1.0, 1e-300).is_plausible(), "its mean time would be infinite");
     }
 }
