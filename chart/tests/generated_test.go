@@ -40,9 +40,7 @@ func TestEveryManifestHasATemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patterns := []string{
-		"kustomization.yaml", "components/*/kustomization.yaml", "uninstall/kustomization.yaml", "monitoring/kustomization.yaml",
-	}
+	patterns := []string{"kustomization.yaml", "components/*/kustomization.yaml", "monitoring/kustomization.yaml"}
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(deploy, pattern))
 		if err != nil || len(files) == 0 {

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// What Helm creates before it deletes a release is what `kubectl apply -k deploy/uninstall` creates.
+// What Helm creates before it deletes a release is what `kubectl apply -k deploy/components/uninstall` creates.
 func TestHooksEqualTheKustomizationOfTheUninstall(t *testing.T) {
 	image := "{name: rouse/zero-scaler, newName: registry.example.com/rouse/zero-scaler, newTag: v9}"
-	want := kustomizeFolder(t, deploy+"/uninstall", nil, "images:", "- "+image)
+	want := kustomizeFolder(t, deploy+"/components/uninstall", nil, "images:", "- "+image)
 	got := install("image: {registry: registry.example.com, tag: v9}").hooks(t)
 	for _, object := range got {
 		delete(object["metadata"].(map[string]any), "annotations")

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use crate::args::{Cli, Command, OutputFormat, ShadowArgs};
 use crate::connection::Session;
 use crate::error::CommandError;
-use crate::load::{record, shadow};
+use crate::load::{record, shadow, simulate};
 use crate::workloads::{status, top, why};
-use crate::{check, completion, init, simulate, size, ui};
+use crate::{check, completion, init, size, ui};
 
 /// Runs the command of the command line.
 pub async fn run(cli: Cli, out: &mut dyn Write) -> ExitCode {

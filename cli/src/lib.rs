@@ -6,8 +6,8 @@
 //!               ├─► ui                    ◄── the same, watched, and their last hours
 //!               ├─► check                 ◄── objects of the cluster and of each workload
 //!               ├─► init, size (wake, sleep)
-//!               ├─► load: record, shadow  ◄── inputs of a workload's decisions
-//!               └─► simulate              ◄── a recorded trace; needs no cluster
+//!               └─► load: record, shadow  ◄── inputs of a workload's decisions
+//!                         simulate        ◄── a recorded trace; needs no cluster
 //! ```
 //!
 //! Each command reads objects, computes a result by a pure function, and prints it as text or, with
@@ -24,7 +24,6 @@ pub mod error;
 pub mod init;
 pub mod load;
 pub mod output;
-pub mod simulate;
 pub mod size;
 pub mod ui;
 pub mod workloads;

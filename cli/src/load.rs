@@ -1,12 +1,14 @@
-//! The load of live workloads: `record` writes it as a trace, `shadow` compares what Rouse would have
-//! decided on it with the present pods.
+//! The load of workloads: `record` writes that of a live one as a trace, `shadow` compares what Rouse
+//! would have decided on it with the present pods, `simulate` replays a trace.
 //!
 //! ```text
 //!  metrics-adapter ─► trace_source ─┬─► record ─► a file, which simulate and shadow read
-//!                      a file ──────┴─► shadow ─► shadow_report
+//!                      a file ──────┼─► shadow ─► shadow_report
+//!                                   └─► simulate
 //! ```
 
 pub mod record;
 pub mod shadow;
 mod shadow_report;
+pub mod simulate;
 mod trace_source;

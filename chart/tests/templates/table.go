@@ -62,7 +62,7 @@ var manifests = []manifest{
 	{path: "network-policies.yaml", condition: ".Values.networkPolicies.enabled"},
 	{path: "priority-class.yaml"},
 	{path: "components/custom-metrics/custom-metrics.yaml", condition: servesCustom},
-	{path: "uninstall/uninstall.yaml", condition: renderedForCluster, edits: uninstall(), each: beforeDeletion},
+	{path: "components/uninstall/uninstall.yaml", condition: renderedForCluster, edits: uninstall(), each: beforeDeletion},
 	{
 		path:       "monitoring/pod-monitors.yaml",
 		condition:  monitoring,

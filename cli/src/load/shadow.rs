@@ -20,8 +20,8 @@ use crate::args::{OutputFormat, ShadowArgs};
 use crate::connection::Session;
 use crate::error::CommandError;
 use crate::init::parse_target;
+use crate::load::simulate::trace_lines::{LineError, TraceLines};
 use crate::output::write_json;
-use crate::simulate::trace_lines::{LineError, TraceLines};
 use crate::workloads::list_all;
 
 /// Buffer of a trace's file, in bytes.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use autoscaler::scaling::replay::{ReplayedDecision, TraceDecision};
 
-use crate::simulate::decision_writer::DecisionWriter;
+use crate::load::simulate::decision_writer::DecisionWriter;
 
 /// Writes each decision immediately.
 pub(super) struct JsonLines;

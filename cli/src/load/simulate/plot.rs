@@ -19,8 +19,8 @@ use autoscaler::scaling::replay::ReplayedDecision;
 use canvas::{Cell, Ink, write_row};
 use timeline::{Column, Timeline};
 
-use crate::simulate::decision_writer::DecisionWriter;
-use crate::simulate::summary::SimulationSummary;
+use crate::load::simulate::decision_writer::DecisionWriter;
+use crate::load::simulate::summary::SimulationSummary;
 use autoscaler::scaling::readable::ClockTime;
 
 /// Narrowest plot (the legend fits) and widest plot, in columns.

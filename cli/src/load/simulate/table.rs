@@ -8,9 +8,9 @@ use std::io::{self, Write};
 use autoscaler::scaling::decider::ScaleResult;
 use autoscaler::scaling::replay::ReplayedDecision;
 
-use crate::simulate::decision_writer::DecisionWriter;
-use crate::simulate::spec_change::spec_change;
-use crate::simulate::summary::SimulationSummary;
+use crate::load::simulate::decision_writer::DecisionWriter;
+use crate::load::simulate::spec_change::spec_change;
+use crate::load::simulate::summary::SimulationSummary;
 use autoscaler::scaling::decision_reason::DecisionReason;
 use autoscaler::scaling::readable::{ClockTime, CompactNumber};
 

@@ -73,7 +73,7 @@ impl Manifests {
 
     /// The steps of docs/howto/uninstall.md.
     async fn uninstall(&self) -> Result<()> {
-        let uninstall = text(&self.folder.join("deploy/uninstall"))?;
+        let uninstall = text(&self.folder.join("deploy/components/uninstall"))?;
         self.kubectl(&["apply", "--kustomize", &uninstall]).await?;
         let job =
             ["--namespace", installation::NAMESPACE, "wait", "--for=condition=Complete", "job/uninstall"];
