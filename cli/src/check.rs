@@ -14,6 +14,7 @@ pub mod cluster_objects;
 pub mod cluster_version;
 pub mod fetched;
 pub mod finding;
+pub mod front_door;
 mod read_cluster;
 mod read_namespace;
 pub mod workload;

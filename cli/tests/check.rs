@@ -302,6 +302,49 @@ async fn names_network_policy_that_blocks_statistics() {
 }
 
 #[tokio::test]
+async fn names_ingress_that_bypasses_the_activators_or_names_no_port() {
+    let api = healthy();
+    let ingress = |backend: Value| {
+        json!({
+            "metadata": {
+                "name": "web", "namespace": "shop",
+                "annotations": {"nginx.ingress.kubernetes.io/proxy-read-timeout": "3"},
+            },
+            "spec": {"rules": [{"http": {"paths": [{"pathType": "Prefix", "backend": {"service": backend}}]}}]},
+        })
+    };
+    let path = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web";
+    api.put(path, ingress(json!({"name": "web-private", "port": {"number": 80}})));
+    assert_only(&api, "Ingress shop/web", "ActivatorBypassed", "name Service web").await;
+    api.put(path, ingress(json!({"name": "web", "port": {"name": "http"}})));
+    assert_only(&api, "Ingress shop/web", "ServicePortNotFound", "which has 80").await;
+    api.put(path, ingress(json!({"name": "web", "port": {"number": 80}})));
+    assert_eq!(findings(&api).await, Vec::<Value>::new(), "it does not go to zero");
+    set(&api, AUTOSCALER, "/spec/scaleToZero", json!(true));
+    assert_only(&api, "Ingress shop/web", "TimeoutBelowWake", "10s or more").await;
+}
+
+#[tokio::test]
+async fn names_route_with_a_timeout_below_a_wake() {
+    let api = healthy();
+    set(&api, AUTOSCALER, "/spec/scaleToZero", json!(true));
+    let route = |timeout: &str| {
+        let backends =
+            json!([{"name": "web", "port": 80}, {"name": "web", "namespace": "other", "port": 81}]);
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"rules": [{"timeouts": {"request": timeout}, "backendRefs": backends}]},
+        })
+    };
+    let path = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/httproutes/web";
+    api.put(path, route("500ms"));
+    assert_only(&api, "HTTPRoute shop/web", "TimeoutBelowWake", "10s or more").await;
+    api.put(path, route("1m"));
+    assert_eq!(findings(&api).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
 async fn names_headless_service() {
     let api = healthy();
     set(&api, SERVICE, "/spec/clusterIP", json!("None"));

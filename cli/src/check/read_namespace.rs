@@ -6,12 +6,20 @@ use autoscaler::Key;
 use autoscaler::api::PodAutoscaler;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Resource, ResourceExt};
 
 use super::fetched::Fetched;
+use super::front_door::FrontDoor;
 use super::workload::NamespaceObjects;
 use crate::connection::Session;
 use crate::workloads::list_all;
+
+/// Group of the Gateway API.
+const GATEWAY: &str = "gateway.networking.k8s.io";
+/// Kinds and resources of routes to Services.
+const ROUTES: [(&str, &str); 2] = [("HTTPRoute", "httproutes"), ("GRPCRoute", "grpcroutes")];
 
 /// The namespace of the named workload; else each one with a PodAutoscaler or an HPA.
 pub(super) async fn namespaces(
@@ -53,8 +61,23 @@ pub(super) async fn read(
         stateful_sets: keep(list(session, namespace).await, &what("StatefulSets"), unchecked),
         services: known(list(session, namespace).await, &what("Services"), unchecked),
         pods: keep(list(session, namespace).await, &what("pods"), unchecked),
+        front_doors: front_doors(session, namespace, unchecked).await,
         network_policies: keep(list(session, namespace).await, &what("NetworkPolicies"), unchecked),
     }
+}
+
+/// A cluster without the Gateway API has no routes.
+async fn front_doors(session: &Session, namespace: &str, unchecked: &mut Vec<String>) -> Vec<FrontDoor> {
+    let ingresses: Vec<Ingress> =
+        keep(list(session, namespace).await, &format!("Ingresses in {namespace}"), unchecked);
+    let mut doors: Vec<FrontDoor> = ingresses.iter().map(FrontDoor::of_ingress).collect();
+    for (kind, plural) in ROUTES {
+        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GATEWAY, "v1", kind), plural);
+        let api: Api<DynamicObject> = Api::namespaced_with(session.client.clone(), namespace, &resource);
+        let routes = keep(list_all(&api).await, &format!("{kind}s in {namespace}"), unchecked);
+        doors.extend(routes.iter().map(|route| FrontDoor::of_route(kind, route)));
+    }
+    doors
 }
 
 async fn list<K>(session: &Session, namespace: &str) -> Result<Vec<K>, kube::Error>

@@ -1,6 +1,7 @@
 //! The checks on one workload.
 
 pub mod conditions;
+mod front_doors;
 mod hpa;
 mod learned_target;
 mod namespace_objects;
@@ -19,6 +20,7 @@ pub use namespace_objects::{NamespaceObjects, workloads_of};
 pub fn findings(workload: &WorkloadObjects) -> Vec<Finding> {
     let mut findings = hpa::check(workload);
     findings.extend(service::check(workload));
+    findings.extend(front_doors::check(workload));
     findings.extend(sidecar::check(workload));
     findings.extend(ports::check(workload));
     findings.extend(network_policies::check(workload));

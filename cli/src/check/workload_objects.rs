@@ -12,6 +12,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 
 use super::cluster_version::ClusterVersion;
 use super::fetched::Fetched;
+use super::front_door::FrontDoor;
 
 /// One workload.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct WorkloadObjects {
     pub service_name: Option<String>,
     /// Its Service.
     pub service: Fetched<Service>,
+    /// The front doors of its namespace.
+    pub front_doors: Vec<FrontDoor>,
     /// The NetworkPolicies of its namespace.
     pub network_policies: Vec<NetworkPolicy>,
     /// Pods of the metrics-adapter, which read statistics.

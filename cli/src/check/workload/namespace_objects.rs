@@ -17,6 +17,7 @@ use kube::{Resource, ResourceExt};
 use super::selection::matches;
 use crate::check::cluster_objects::{ClusterObjects, METRICS_ADAPTER};
 use crate::check::fetched::Fetched;
+use crate::check::front_door::FrontDoor;
 use crate::check::workload_objects::Peer;
 use crate::check::workload_objects::WorkloadObjects;
 
@@ -46,6 +47,8 @@ pub struct NamespaceObjects {
     pub services: Option<Vec<Service>>,
     /// Pods.
     pub pods: Vec<Pod>,
+    /// Ingresses and routes of the Gateway API.
+    pub front_doors: Vec<FrontDoor>,
     /// NetworkPolicies.
     pub network_policies: Vec<NetworkPolicy>,
 }
@@ -96,6 +99,7 @@ fn workload(objects: &NamespaceObjects, cluster: &ClusterObjects, name: String) 
         has_sidecar: has_sidecar(named(&objects.metrics, &name), autoscaler, hpa),
         service_name,
         service,
+        front_doors: objects.front_doors.clone(),
         network_policies: objects.network_policies.clone(),
         collectors: collectors(cluster),
         autoscaler: autoscaler.cloned(),
