@@ -240,12 +240,21 @@ test-nodes: images cluster-ready ## Test on a cluster of two nodes in two zones
 test-install: export HELM := $(HELM)
 test-install: images cluster-ready $(HELM) ## Test Helm and kustomize on a cluster without Rouse: install, upgrade, uninstall, beside another adapter
 	$(LINTING_CARGO) test $(ALL) --test install --no-run
-	tests/system/on-cluster rouse-install --without-rouse --hpa-sync-period 5s -- \
+	tests/system/on-cluster rouse-install --without-rouse --hpa-sync-period 5s $(UP_FLAGS) -- \
 	  $(LINTING_CARGO) test $(ALL) --test install -- --ignored --nocapture --test-threads 1 $(ARGS)
 
 .PHONY: test-install-short
 test-install-short: ## Test a release of Helm alone
 	@$(MAKE) test-install ARGS=release
+
+# One after another. The first run builds each Kubernetes, for nine minutes each.
+KUBERNETES_VERSIONS ?= 1.37 1.36 1.35 1.34
+.PHONY: test-versions
+test-versions: ## Test a release of Helm on two nodes of each of KUBERNETES_VERSIONS (1.37 1.36 1.35 1.34)
+	@for version in $(KUBERNETES_VERSIONS); do \
+	  echo "Kubernetes $$version"; \
+	  $(MAKE) test-install-short UP_FLAGS="--kubernetes $$version --nodes 2 --zones a,b" || exit 1; \
+	done
 
 # A minute for each attack. Unoptimized, because the load comes from a pod.
 .PHONY: test-hostile

@@ -21,7 +21,8 @@ const TO_ZERO: Duration = Duration::from_secs(180);
 
 /// Longer than the window, so that a request that counted would be seen.
 const AT_ZERO: Duration = Duration::from_secs(20);
-const MONITOR: &str = "user-agent:Mozilla/5.0+(compatible; UptimeRobot/2.0)";
+/// The query of a load has no spaces.
+const MONITOR: &str = "user-agent:Mozilla/5.0+(compatible;UptimeRobot/2.0)";
 
 /// When requests are sent.
 #[derive(Clone, Copy, Debug)]
