@@ -216,7 +216,7 @@ func launch(config node.Config, clock *stopwatch) (*os.File, error) {
 // ignored: the modules may be built in, and otherwise the component that needs one fails with an
 // error.
 func loadModules() {
-	_ = exec.Command("modprobe", "--all", "overlay", "br_netfilter", "nf_tables", "nf_conntrack", "veth").Run()
+	_ = exec.Command("modprobe", "--all", "overlay", "nf_tables", "nf_conntrack", "veth").Run()
 }
 
 // follow prints the events of a start until the cluster is ready. It returns the reason of a

@@ -153,7 +153,7 @@ func (c Config) render() error {
 		Config: c, NodeName: c.Node.Name(), NodeIP: c.Node.IP(), PodCIDR: c.Node.PodCIDR(), PodsCIDR: podsCIDR, DNSIP: dnsIP,
 		CgroupRoot: c.cgroupRoot(), Socket: ContainerdSocket,
 	}
-	for _, name := range []string{"containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "cni/bridge.conflist", "resolv.conf"} {
+	for _, name := range []string{"containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "cni/pods.conflist", "resolv.conf"} {
 		file, err := os.OpenFile(c.Dir.Components(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 		if err != nil {
 			return fmt.Errorf("write configuration: %w", err)

@@ -1,12 +1,9 @@
 package node
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/vishvananda/netlink"
@@ -174,17 +171,10 @@ func (c Config) addRoutes(link int) error {
 	return nil
 }
 
-// allowForwarding enables forwarding of pods' packets in this network namespace, and kube-proxy's
-// rules for packets between pods of one bridge.
+// allowForwarding enables forwarding of pods' packets in this network namespace.
 func allowForwarding() error {
-	for _, name := range []string{"ipv4/ip_forward", "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"} {
-		err := os.WriteFile(filepath.Join("/proc/sys/net", name), []byte("1"), 0)
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the kernel has no net/%s; load the module br_netfilter", name)
-		}
-		if err != nil {
-			return fmt.Errorf("set net/%s: %w", name, err)
-		}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+		return fmt.Errorf("set net/ipv4/ip_forward: %w", err)
 	}
 	return nil
 }

@@ -67,10 +67,10 @@ func TestSettingsReachTheirComponents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, wants := range map[string][]string{
-		"kube-proxy.yaml":     {"minSyncPeriod: 20ms", "mode: nftables", "  A: true\n  B: false"},
-		"kubelet.yaml":        {"cgroupRoot: ", "clusterDNS: [10.96.0.10]", c.Dir.PKI("kubelet.crt")},
-		"containerd.toml":     {`sandbox_image = "pause:v1"`, `bin_dir = "/plugins"`, `root = "` + c.Dir.Containerd() + `"`},
-		"cni/bridge.conflist": {`"subnet": "10.244.0.0/24"`},
+		"kube-proxy.yaml":   {"minSyncPeriod: 20ms", "mode: nftables", "  A: true\n  B: false"},
+		"kubelet.yaml":      {"cgroupRoot: ", "clusterDNS: [10.96.0.10]", c.Dir.PKI("kubelet.crt")},
+		"containerd.toml":   {`sandbox_image = "pause:v1"`, `bin_dir = "/plugins"`, `root = "` + c.Dir.Containerd() + `"`},
+		"cni/pods.conflist": {`"type": "ptp"`, `"subnet": "10.244.0.0/24"`},
 	} {
 		content, err := os.ReadFile(c.Dir.Components(file))
 		if err != nil {
@@ -165,10 +165,10 @@ func TestFurtherNodesHaveNamesAddressesAndZonesOfTheirOwn(t *testing.T) {
 			}
 		}
 		for file, part := range map[string]string{
-			one.Dir.Components("cni/bridge.conflist"): want.pods,
-			one.Dir.Components("kubelet.yaml"):        "address: " + want.ip,
-			one.Dir.Components("kube-proxy.yaml"):     "clusterCIDR: 10.244.0.0/16",
-			one.Dir.PKI("kubelet.kubeconfig"):         "system:node:" + one.Node.Name(),
+			one.Dir.Components("cni/pods.conflist"): want.pods,
+			one.Dir.Components("kubelet.yaml"):      "address: " + want.ip,
+			one.Dir.Components("kube-proxy.yaml"):   "clusterCIDR: 10.244.0.0/16",
+			one.Dir.PKI("kubelet.kubeconfig"):       "system:node:" + one.Node.Name(),
 		} {
 			if content, err := os.ReadFile(file); err != nil || !strings.Contains(string(content), part) {
 				t.Errorf("%s lacks %q (%v):\n%s", file, part, err, content)

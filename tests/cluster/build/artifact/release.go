@@ -14,7 +14,7 @@ type Release string
 const Newest Release = "v1.37.1"
 
 // releases has one release of each minor version, the newest first.
-var releases = []Release{Newest, "v1.36.3", "v1.35.4", "v1.34.4"}
+var releases = []Release{Newest, "v1.36.3", "v1.35.4", "v1.34.4", "v1.33.13"}
 
 // ReleaseOf returns the release of a minor version, such as 1.34.
 func ReleaseOf(minor string) (Release, error) {

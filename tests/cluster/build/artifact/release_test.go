@@ -40,7 +40,7 @@ func TestSelectsReleaseByMinorVersion(t *testing.T) {
 	if release, err := ReleaseOf("1.34"); err != nil || release.Minor() != "1.34" {
 		t.Errorf("%s %v", release, err)
 	}
-	if _, err := ReleaseOf("1.3"); err == nil || !strings.Contains(err.Error(), "1.37, 1.36, 1.35, 1.34") {
+	if _, err := ReleaseOf("1.3"); err == nil || !strings.Contains(err.Error(), "1.37, 1.36, 1.35, 1.34, 1.33") {
 		t.Errorf("%v", err)
 	}
 }

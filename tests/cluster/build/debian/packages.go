@@ -35,7 +35,7 @@ var pluginDirs = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 // Plugins returns the directory of the container network plugins, or "" if there is none.
 func Plugins() string {
 	for _, dir := range pluginDirs {
-		if _, err := os.Stat(filepath.Join(dir, "bridge")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "ptp")); err == nil {
 			return dir
 		}
 	}

@@ -23,8 +23,8 @@ const (
 	blockedAfter = 300 * time.Millisecond
 )
 
-// network is a pod network like the cluster's: a network namespace for each pod, and one for the node
-// with a bridge.
+// network is a pod network like the cluster's: a network namespace for each pod, and one for the
+// node, which has a link and a route to each.
 type network struct {
 	*testing.T
 	prefix string
@@ -37,20 +37,13 @@ func newNetwork(t *testing.T) network {
 	}
 	n := network{t, fmt.Sprintf("network-policies-%d-", os.Getpid())}
 	n.addNamespace(gateway)
-	node := n.prefix + gateway
-	n.run("ip -n " + node + " link add cni0 type bridge")
-	n.run("ip -n " + node + " addr add " + gateway + "/24 dev cni0")
-	n.run("ip -n " + node + " link set cni0 up")
-	// The same settings as the cluster's: pods of one bridge exchange packets through netfilter.
 	n.in(gateway, func() {
-		for _, setting := range []string{"ipv4/ip_forward", "bridge/bridge-nf-call-iptables"} {
-			if err := os.WriteFile("/proc/sys/net/"+setting, []byte("1"), 0); err != nil {
-				n.Error(err)
-			}
+		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+			n.Error(err)
 		}
 	})
 	for _, pod := range pods {
-		n.addPod(pod.address, node)
+		n.addPod(pod.address, n.prefix+gateway)
 	}
 	return n
 }
@@ -73,9 +66,12 @@ func (n network) addPod(address, node string) {
 	n.addNamespace(address)
 	pod, link := n.prefix+address, "pod"+address[strings.LastIndex(address, ".")+1:]
 	n.run("ip -n " + node + " link add " + link + " type veth peer name eth0 netns " + pod)
-	n.run("ip -n " + node + " link set " + link + " master cni0 up")
-	n.run("ip -n " + pod + " addr add " + address + "/24 dev eth0")
+	n.run("ip -n " + node + " addr add " + gateway + "/32 dev " + link)
+	n.run("ip -n " + node + " link set " + link + " up")
+	n.run("ip -n " + node + " route add " + address + " dev " + link)
+	n.run("ip -n " + pod + " addr add " + address + "/32 dev eth0")
 	n.run("ip -n " + pod + " link set eth0 up")
+	n.run("ip -n " + pod + " route add " + gateway + " dev eth0")
 	n.run("ip -n " + pod + " route add default via " + gateway)
 }
 

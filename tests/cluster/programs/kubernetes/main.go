@@ -32,9 +32,20 @@ var components = map[string]func() *cobra.Command{
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
 	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
-	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"kubelet":                 func() *cobra.Command { return construct(kubelet.NewKubeletCommand) },
 	"kube-proxy":              proxy.NewProxyCommand,
 	"kubectl":                 kubectl.NewDefaultKubectlCommand,
+}
+
+// construct calls a constructor that takes a context from Kubernetes 1.34 on.
+func construct(constructor any) *cobra.Command {
+	switch constructor := constructor.(type) {
+	case func(context.Context) *cobra.Command:
+		return constructor(context.Background())
+	case func() *cobra.Command:
+		return constructor()
+	}
+	panic(fmt.Sprintf("a constructor of type %T", constructor))
 }
 
 func main() {

@@ -2,7 +2,7 @@
 //!
 //! nft drops packets between pods, and rejects connections to the API server. Packets are delayed by
 //! this program ([`packet_delay`](super::packet_delay)), because not every kernel has netem. All
-//! packets between pods pass the hook `forward`, also those that the bridge of one node forwards.
+//! packets between pods pass the hook `forward`, also those between two pods of one node.
 
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
