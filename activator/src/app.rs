@@ -38,6 +38,7 @@ use crate::pods::forwarder::Forwarder;
 use crate::queue::context::ThrottlerContext;
 use crate::reports::concurrency_reporter::ConcurrencyReporter;
 use crate::reports::stat_reporter::{Addresses, StatReporter};
+use crate::requests::at_zero::waiting_page::{WaitingPage, template_file};
 use crate::requests::connection_arrivals::ConnectionArrivals;
 use crate::requests::context::RequestContext;
 use crate::requests::listeners::Listeners;
@@ -91,6 +92,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let admin = admin.with_context(|| format!("admin port {}", args.admin_port))?;
     let admin_stop = CancellationToken::new();
     let _admin_stops = admin_stop.clone().drop_guard();
+    if let Some(path) = &args.waiting_page {
+        tokio::spawn(template_file::follow(path.clone(), app.requests.waiting_page.clone()));
+    }
     let probes = app.tcp_probes();
     let more = move |method: &Method, path: &str| probes.answer(method, path);
     tokio::spawn(runtime::admin::serve_with(more, admin, registry, readiness.clone(), admin_stop));
@@ -204,6 +208,7 @@ impl App {
         });
         let requests = Arc::new(RequestContext {
             health_checks: HealthChecks::new(health_check_agents),
+            waiting_page: WaitingPage::new(limits.waiting_page_after),
             idle_timeouts: limits.idle_timeouts(),
             tcp_probes: TcpProbes::default(),
             arrivals: ConnectionArrivals::default(),

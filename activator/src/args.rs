@@ -55,6 +55,11 @@ pub struct Args {
     #[arg(long, env = "ROUSE_HEALTH_CHECK_AGENTS", value_delimiter = ',', default_value = health_checks::WELL_KNOWN)]
     pub health_check_agents: Vec<String>,
 
+    /// Template of the waiting page, in place of the built-in one, which is also used while the file
+    /// does not exist. The file is read again when it changes.
+    #[arg(long, env = "ROUSE_WAITING_PAGE", value_name = "FILE")]
+    pub waiting_page: Option<PathBuf>,
+
     /// Address of this pod, at which other activators reach it. Without it, this activator uses the
     /// slots of all pods.
     #[arg(long, env = "POD_IP")]
@@ -111,6 +116,11 @@ pub struct Limits {
     /// Upper bound of the wake timeout that a workload may set.
     #[arg(long, default_value = "3600s", value_parser = parse_duration)]
     pub longest_wake_timeout: Duration,
+
+    /// How long a browser is held before it gets the waiting page, on workloads that have one. Most
+    /// wakes end earlier, and a page that is replaced at once is worse than a short wait.
+    #[arg(long, default_value = "2s", value_parser = parse_duration)]
+    pub waiting_page_after: Duration,
 
     /// Hold time from which a wake is slow: it is logged once, with the duration of each phase, and
     /// becomes an event. 0 disables this.

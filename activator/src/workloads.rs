@@ -83,6 +83,8 @@ pub struct Workload {
     pub timeouts: Timeouts,
     /// Requests that are no load of it; `None` if it has no such rules.
     pub no_wake: Option<Arc<NoWake>>,
+    /// Whether browsers get a page while there is no pod.
+    pub waiting_page: bool,
     /// What is observed of each of its pods; `None` if nothing is.
     pub observation: Option<Observation>,
     /// Why its pods do not start, if the zero-scaler has found a cause.

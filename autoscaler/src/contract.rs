@@ -135,9 +135,18 @@ pub const PROXIED_WITHOUT_UID: &str = PROBE_ACTIVATOR;
 pub const MISDIRECTED_HEADER: &str = "rouse-misdirected";
 /// `namespace/name` of the workload, in an activator's response to a probe.
 pub const WORKLOAD_HEADER: &str = "rouse-workload";
-/// Every header between our components. Both proxies remove those of clients.
-pub const INTERNAL_HEADERS: [&str; 5] =
-    [ACTIVATOR_HEADER, PROBE_HEADER, PROXIED_HEADER, MISDIRECTED_HEADER, WORKLOAD_HEADER];
+/// Header of the retries of a waiting page, and of an activator's response that asks for another
+/// one. In a browser, so clients may send it.
+pub const WAITING_PAGE_HEADER: &str = "rouse-waiting-page";
+/// Every header that is no app's. Both proxies remove those of clients.
+pub const INTERNAL_HEADERS: [&str; 6] = [
+    ACTIVATOR_HEADER,
+    PROBE_HEADER,
+    PROXIED_HEADER,
+    MISDIRECTED_HEADER,
+    WORKLOAD_HEADER,
+    WAITING_PAGE_HEADER,
+];
 
 /// Path on which an activator requests a connection to a TCP app, by an upgrade to
 /// [`TUNNEL_PROTOCOL`]. The sidecar responds with 101 after the app has accepted the connection.

@@ -32,6 +32,7 @@ pub struct WorkloadFamilies {
     requests: IntCounterVec,
     connections: IntCounterVec,
     held: IntGaugeVec,
+    waiting_pages: IntCounterVec,
     queue_full: IntCounterVec,
     memory_full: IntCounterVec,
     cold_start: HistogramVec,
@@ -43,6 +44,7 @@ pub struct WorkloadMetrics {
     requests: [IntCounter; CODE_CLASSES.len()],
     connections: ConnectionCounters,
     held: IntGauge,
+    waiting_pages: IntCounter,
     queue_full: IntCounter,
     refused_connections: IntCounter,
     refused_requests: IntCounter,
@@ -80,6 +82,13 @@ impl WorkloadFamilies {
             Opts::new("rouse_activator_held_requests", "Requests that wait for a pod"),
             workload,
         )?;
+        let waiting_pages = IntCounterVec::new(
+            Opts::new(
+                "rouse_activator_waiting_pages_total",
+                "Waiting pages sent to browsers, which requests_total does not count",
+            ),
+            workload,
+        )?;
         let queue_full = IntCounterVec::new(
             Opts::new("rouse_activator_queue_full_total", "Requests rejected because of a full queue"),
             workload,
@@ -100,10 +109,11 @@ impl WorkloadFamilies {
         registry.register(Box::new(requests.clone()))?;
         registry.register(Box::new(connections.clone()))?;
         registry.register(Box::new(held.clone()))?;
+        registry.register(Box::new(waiting_pages.clone()))?;
         registry.register(Box::new(queue_full.clone()))?;
         registry.register(Box::new(memory_full.clone()))?;
         registry.register(Box::new(cold_start.clone()))?;
-        Ok(Self { requests, connections, held, queue_full, memory_full, cold_start })
+        Ok(Self { requests, connections, held, waiting_pages, queue_full, memory_full, cold_start })
     }
 
     /// Handles of one workload.
@@ -116,6 +126,7 @@ impl WorkloadFamilies {
                 self.connections.with_label_values(&[namespace, name, outcome])
             }),
             held: self.held.with_label_values(&labels),
+            waiting_pages: self.waiting_pages.with_label_values(&labels),
             queue_full: self.queue_full.with_label_values(&labels),
             refused_connections: self.memory_full.with_label_values(&[namespace, name, CONNECTION]),
             refused_requests: self.memory_full.with_label_values(&[namespace, name, REQUEST]),
@@ -138,6 +149,7 @@ impl WorkloadFamilies {
             let _ = self.connections.remove_label_values(&[namespace, name, outcome.label()]);
         }
         let _ = self.held.remove_label_values(&labels);
+        let _ = self.waiting_pages.remove_label_values(&labels);
         let _ = self.queue_full.remove_label_values(&labels);
         for kind in [CONNECTION, REQUEST, IDLE_CONNECTION] {
             let _ = self.memory_full.remove_label_values(&[namespace, name, kind]);
@@ -178,6 +190,11 @@ impl WorkloadMetrics {
     /// Makes the series that are otherwise made with the first cold start.
     pub(super) fn touch_all(&self) {
         self.cold_start.get_or_init(|| ColdStartMetrics::of_workload(&self.cold_start_family, &self.key));
+    }
+
+    /// Counts a waiting page.
+    pub fn waiting_page(&self) {
+        self.waiting_pages.inc();
     }
 
     /// Counts a request that was rejected because of a full queue.

@@ -161,6 +161,11 @@ impl WorkloadThrottler {
         self.workload.load().no_wake.as_ref().filter(|no_wake| no_wake.matches(request)).cloned()
     }
 
+    /// Whether browsers get a page while there is no pod.
+    pub fn has_waiting_page(&self) -> bool {
+        self.workload.load().waiting_page
+    }
+
     /// Applies a new state of the workload.
     pub fn update(&self, workload: Workload) {
         self.queue.set_workload(&workload, self.context.limits.queue_depth(&workload));

@@ -1,11 +1,14 @@
-//! Requests that are no load: health checks, and those of a workload's `no-wake` rules.
+//! Responses of the activator while a workload is at zero.
 //!
-//! They neither wake the workload nor are held nor counted. Above zero the app answers them. At
-//! zero the activator does, with a response of this module.
+//! Some requests are no load: health checks, and those of a workload's `no-wake` rules. They
+//! neither wake the workload nor are held nor counted. Above zero the app answers them. At zero the
+//! activator does, with a response of this module. Browsers are held like all others, and then get
+//! the [`waiting_page`].
 
 mod health_check;
 pub mod local_body;
 mod no_wake;
+pub mod waiting_page;
 
 use std::sync::Arc;
 

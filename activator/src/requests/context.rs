@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use proxy::health_checks::HealthChecks;
 use proxy::tcp::IdleTimeouts;
 
+use crate::requests::at_zero::waiting_page::WaitingPage;
 use crate::requests::connection_arrivals::ConnectionArrivals;
 use crate::requests::tcp_probes::TcpProbes;
 
@@ -13,6 +14,8 @@ use crate::requests::tcp_probes::TcpProbes;
 pub struct RequestContext {
     /// Recognizes health checks, which are neither counted nor held.
     pub health_checks: HealthChecks,
+    /// What browsers get on workloads that have it.
+    pub waiting_page: WaitingPage,
     /// When a silent TCP connection stops to count.
     pub idle_timeouts: IdleTimeouts,
     /// Probes that the zero-scaler has announced for TCP ports.

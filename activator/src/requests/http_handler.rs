@@ -11,6 +11,8 @@
 //! disconnects, this future is dropped, and with it the request's position in the queue and all that
 //! it holds.
 
+mod browser;
+
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -110,8 +112,13 @@ impl HttpHandler {
         let mut response = if let Some(uncounted) = self.uncounted(&*request) {
             let result = Box::pin(self.serve_uncounted(request, uncounted, addresses, forwarder)).await;
             result.unwrap_or_else(|error| self.fail(&error))
+        } else if let Some(browser) = self.browser_request(&*request) {
+            Box::pin(self.serve_browser(browser, request, addresses, forwarder)).await
         } else {
-            let result = self.serve(request, addresses, forwarder).await;
+            let result = match self.admit(request, addresses, forwarder.worker()) {
+                Ok(request) => self.serve(request, forwarder).await,
+                Err(error) => Err(error),
+            };
             let response = result.unwrap_or_else(|error| self.fail(&error));
             self.workload.metrics().answered(response.status());
             response
@@ -175,16 +182,21 @@ impl HttpHandler {
         }
     }
 
+    fn deadline(&self, request: &PendingRequest) -> Instant {
+        request.received + self.workload.wake_timeout()
+    }
+
     async fn serve(
         &self,
-        request: Box<Request<IncomingBody>>,
-        addresses: &ConnectionAddresses,
+        mut request: Box<PendingRequest>,
         forwarder: &Forwarder,
     ) -> Result<Response<HandlerBody>, RequestError> {
-        let mut request = self.admit(request, addresses, forwarder.worker())?;
-        let deadline = request.received + self.workload.wake_timeout();
+        let deadline = self.deadline(&request);
         loop {
-            let mut slot = self.acquire(&request, deadline).await?;
+            let mut slot = match request.granted.take() {
+                Some(slot) => slot,
+                None => self.acquire(&request, deadline).await?,
+            };
             request.held |= slot.waited();
             slot.pod().mark(&mut request.head.headers);
             request.observed = self.workload.observe(slot.pod());
@@ -254,6 +266,7 @@ impl HttpHandler {
             timer,
             upgrade,
             counted,
+            granted: None,
             observed: None,
             memory,
             held: false,
@@ -346,7 +359,7 @@ mod tests {
     use super::*;
 
     /// Bytes that each connection reserves, and that a held request keeps in use.
-    const MAX_BYTES: usize = 2064;
+    const MAX_BYTES: usize = 2080;
 
     fn size_of<'a, F>(
         _: impl FnOnce(&'a HttpHandler, Request<IncomingBody>, &'a ConnectionAddresses, &'a Forwarder) -> F,

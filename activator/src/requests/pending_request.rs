@@ -54,6 +54,8 @@ pub(super) struct PendingRequest {
     pub(super) timer: RequestTimer,
     pub(super) upgrade: Option<Upgrade>,
     pub(super) counted: CountedRequest,
+    /// The slot that it was granted before it is served.
+    pub(super) granted: Option<SlotPermit>,
     /// Of the attempt that runs, if its pod is observed.
     pub(super) observed: Option<Box<ObservedRequest>>,
     pub(super) memory: Option<MemoryPermit>,

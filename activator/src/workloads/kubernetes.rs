@@ -171,6 +171,7 @@ fn workload(service: &ServerlessService) -> Workload {
         queue_depth: spec.wake_queue_depth.map(|depth| usize::try_from(depth).unwrap_or(usize::MAX)),
         timeouts: spec.timeouts.map(timeouts).unwrap_or_default(),
         no_wake: spec.no_wake.as_ref().and_then(|spec| no_wake(service, spec)),
+        waiting_page: spec.waiting_page,
         observation: spec.observation.map(observation),
         start_failure: status
             .and_then(|status| status.start_failure.as_ref())

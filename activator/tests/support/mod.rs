@@ -45,6 +45,7 @@ pub const LIMITS: Limits = Limits {
     workers: None,
     wake_timeout: Duration::from_secs(60),
     longest_wake_timeout: Duration::from_secs(3600),
+    waiting_page_after: Duration::from_millis(50),
     slow_wake: Duration::ZERO,
     fallback_wake_after: Duration::from_secs(30),
     header_timeout: Duration::from_secs(30),

@@ -104,6 +104,10 @@ pub struct PodAutoscalerSpec {
     /// and `no-wake-response`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_wake: Option<NoWakeSpec>,
+    /// Whether a browser gets a page while the workload starts, which opens the app when it responds.
+    /// Default: the annotation `waiting-page`, else false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_page: Option<bool>,
     /// Smallest size by time: windows, separated by semicolons, such as
     /// `Mon-Fri 07:30-19:00 Europe/Berlin: 2; Sat 10:00-14:00: 1`. Default: the annotation
     /// `schedule`.
@@ -272,6 +276,7 @@ impl PodAutoscalerSpec {
         if let Some(no_wake) = &self.no_wake {
             errors.extend(no_wake.override_settings(&mut settings));
         }
+        settings.waiting_page = self.waiting_page.unwrap_or(settings.waiting_page);
         if let Some(text) = &self.schedule {
             match Schedule::parse(text) {
                 Some(schedule) => settings.schedule = Some(schedule),
@@ -376,6 +381,17 @@ mod tests {
             of(json!({"requests": "get /", "response": "999"})),
             ("HEAD".into(), "204".into(), owned(&["spec.noWake.requests", "spec.noWake.response"]))
         );
+    }
+
+    #[test]
+    fn waiting_page_of_the_spec_takes_precedence() {
+        let has_page = |waiting_page: Value, given: &[(&str, &str)]| {
+            let spec = spec(json!({"waitingPage": waiting_page}));
+            spec.settings(&AutoscalerConfig::default(), &annotations(given)).0.waiting_page
+        };
+        let given = [("waiting-page", "true")];
+        assert!(has_page(Value::Null, &given) && has_page(json!(true), &[]));
+        assert!(!has_page(Value::Null, &[]) && !has_page(json!(false), &given));
     }
 
     #[test]

@@ -79,6 +79,9 @@ pub struct ServerlessServiceSpec {
     /// Requests that activators neither hold nor report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_wake: Option<NoWakeSpec>,
+    /// Whether activators give browsers a page while there is no pod.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting_page: bool,
     /// Timeouts that activators apply to requests. Set if the pods have no queue-proxy, which
     /// otherwise applies those of its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -90,7 +90,7 @@ const fn workload(
     }
 }
 
-const TABLE: [SettingReference; 43] = [
+const TABLE: [SettingReference; 44] = [
     // Windows and panic.
     both(
         "stable-window",
@@ -338,6 +338,13 @@ const TABLE: [SettingReference; 43] = [
         Some("200 asleep"),
         bounds::NO_WAKE_RESPONSE,
         "What the requests of no-wake get while there is no pod.",
+    ),
+    workload(
+        "waiting-page",
+        Some("false"),
+        bounds::BOOLEAN,
+        "Whether a browser gets a page while the workload starts, which opens the app when it responds. A PodAutoscaler has \
+         the field waitingPage.",
     ),
     // The sidecar.
     workload(

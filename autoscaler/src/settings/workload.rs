@@ -127,6 +127,9 @@ pub struct Settings {
     pub no_wake: NoWakeRules,
     /// What these requests get while there is no pod.
     pub no_wake_response: NoWakeResponse,
+    /// Whether browsers get a page while there is no pod, by the annotation. `spec.waitingPage` takes
+    /// precedence.
+    pub waiting_page: bool,
     /// Smallest size by time, by the annotation. `spec.schedule` takes precedence. See
     /// [`Settings::schedule_in_force`].
     pub schedule: Option<Schedule>,
@@ -211,6 +214,7 @@ impl Settings {
             selector: None,
             no_wake: NoWakeRules::default(),
             no_wake_response: NoWakeResponse::default(),
+            waiting_page: false,
             schedule: None,
         }
     }
@@ -265,6 +269,7 @@ impl Settings {
         set(&mut self.no_wake, a.read("no-wake", bounds::NO_WAKE, NoWakeRules::parse));
         let response = a.read("no-wake-response", bounds::NO_WAKE_RESPONSE, NoWakeResponse::parse);
         set(&mut self.no_wake_response, response);
+        set(&mut self.waiting_page, a.boolean("waiting-page"));
     }
 
     fn read_timeouts(&mut self, a: &mut SettingReader<'_>) {

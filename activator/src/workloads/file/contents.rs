@@ -15,6 +15,7 @@
 //!   wakeTimeoutSeconds: 30              # how long requests may wait, and how many; default: the flags
 //!   queueDepth: 100
 //!   noWake: GET /healthz, HEAD          # requests that count as nothing; default none
+//!   waitingPage: true                   # browsers get a page while there is no pod; default false
 //! metricsAdapters: ["127.0.0.1:8080"]   # receivers of reports; default none
 //! zeroScalers: []
 //! ```
@@ -106,6 +107,9 @@ struct WorkloadEntry {
     /// Requests that are no load.
     #[serde(default, deserialize_with = "no_wake_rules")]
     no_wake: NoWakeRules,
+    /// Browsers get a page while there is no pod.
+    #[serde(default)]
+    waiting_page: bool,
     /// Rejects requests while there is no pod.
     #[serde(default)]
     paused: bool,
@@ -199,6 +203,7 @@ impl FileContents {
             timeouts,
             no_wake: (!entry.no_wake.is_empty())
                 .then(|| Arc::new(NoWake { rules: entry.no_wake, ..NoWake::default() })),
+            waiting_page: entry.waiting_page,
             observation: None,
             start_failure: None,
             wake_target: None,
@@ -332,10 +337,12 @@ mod tests {
 
     #[test]
     fn parses_json() {
-        let json = r#"{"workloads": [{"name": "a/b", "ports": [{"listen": 1, "pod": 2}], "containerConcurrency": 3}],
+        let json = r#"{"workloads": [{"name": "a/b", "ports": [{"listen": 1, "pod": 2}], "containerConcurrency": 3,
+                "waitingPage": true}],
             "metricsAdapters": ["127.0.0.1:8080"]}"#;
         let contents = FileContents::parse(json).unwrap();
-        assert_eq!(contents.workloads[&Key::new("a", "b")].container_concurrency, 3);
+        let workload = &contents.workloads[&Key::new("a", "b")];
+        assert_eq!((workload.container_concurrency, workload.waiting_page), (3, true));
         assert_eq!(contents.metrics_adapters.len(), 1);
     }
 

@@ -50,6 +50,7 @@ fn annotations_override_the_config_map() {
         ("learn-target-factor", "8"),
         ("no-wake", "GET /healthz"),
         ("no-wake-response", "503"),
+        ("waiting-page", "true"),
         ("schedule", "Sat 10:00-14:00: 1"),
     ]);
     let expected = Settings {
@@ -82,6 +83,7 @@ fn annotations_override_the_config_map() {
         sidecar: SidecarMode::Required,
         no_wake: NoWakeRules::parse("GET /healthz").unwrap(),
         no_wake_response: NoWakeResponse::parse("503").unwrap(),
+        waiting_page: true,
         schedule: Schedule::parse("Sat 10:00-14:00: 1"),
         ..accepted(&[])
     };
@@ -158,6 +160,7 @@ fn config_map_applies_without_annotations() {
         selector: None,
         no_wake: NoWakeRules::default(),
         no_wake_response: NoWakeResponse::default(),
+        waiting_page: false,
         schedule: None,
     };
     assert_eq!(Settings::resolve(&config, &BTreeMap::new()), (expected, vec![]));
@@ -392,6 +395,7 @@ fn any_annotations() -> impl Strategy<Value = BTreeMap<String, String>> {
         "learn-target-factor",
         "no-wake",
         "no-wake-response",
+        "waiting-page",
         "schedule",
     ]);
     prop::collection::btree_map(

@@ -88,6 +88,7 @@ impl Activator {
             workers: None,
             wake_timeout,
             longest_wake_timeout: Duration::from_secs(60),
+            waiting_page_after: Duration::from_secs(2),
             slow_wake: Duration::ZERO,
             fallback_wake_after: Duration::from_secs(30),
             drain_grace: Duration::ZERO,

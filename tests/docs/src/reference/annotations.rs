@@ -57,8 +57,8 @@ Notes:
   concurrency.
 - `schedule`: days, times, zones and overlaps are explained [on a page of their
   own](../howto/schedules.md).
-- `no-wake`: the rules and their response are explained [on a page of their
-  own](../howto/no-wake.md).
+- `no-wake` and `waiting-page`: the rules, their response and the page are explained [on a page of
+  their own](../howto/requests-at-zero.md).
 - `metric`: with `none` see [keep CPU alone](../howto/coming-from/plain-hpa.md#keep-cpu-alone). A
   PodAutoscaler has `scaler: Other` instead. `rps` is accepted for `requests-per-second`. The
   default target is 100 for concurrency and 200 for requests per second.

@@ -41,13 +41,13 @@ const LOW_CONTRAST: &str = r#"(() => {
 const NAMED: [&str; 9] =
     ["button", "link", "slider", "searchbox", "combobox", "image", "img", "table", "heading"];
 
-/// Checks the texts' contrast in the present color scheme.
+/// Checks the contrast of the texts, which are at least so many, in the present color scheme.
 ///
 /// # Errors
 /// When one is too low.
-pub async fn contrast(browser: &Browser) -> Result<()> {
+pub async fn contrast(browser: &Browser, texts: u64) -> Result<()> {
     let result = browser.evaluate(LOW_CONTRAST).await?;
-    ensure!(result[0].as_u64().is_some_and(|checked| checked > 20), "few texts were checked: {result}");
+    ensure!(result[0].as_u64().is_some_and(|checked| checked >= texts), "few texts were checked: {result}");
     ensure!(result[1] == json!([]), "texts with low contrast: {}", result[1]);
     Ok(())
 }

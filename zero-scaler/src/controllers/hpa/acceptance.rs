@@ -160,6 +160,7 @@ fn pod_autoscaler_spec(
         sidecar: None,
         selector: None,
         no_wake: None,
+        waiting_page: None,
         schedule: None,
         min_replicas: Some(min_replicas.max(1)),
         max_replicas: Some(spec.max_replicas),

@@ -70,6 +70,7 @@ pub(super) fn serverless_service(
         wake_timeout_seconds: settings.wake_timeout.map(seconds),
         wake_queue_depth: settings.wake_queue_depth,
         no_wake: NoWakeSpec::of_settings(settings),
+        waiting_page: settings.waiting_page,
         timeouts: (!sidecar.is_required()).then(|| timeouts(settings)),
         observation: (!sidecar.is_required() && autoscaler.spec.learns(settings))
             .then(|| observation(settings)),
@@ -169,6 +170,14 @@ mod tests {
         let spec = serverless_service(&autoscaler(), &selection("app=web"), &settings, REQUIRED, &plan());
         let expected = NoWakeSpec { requests: "GET /healthz, HEAD".into(), response: Some("503".into()) };
         assert_eq!((errors, spec.no_wake), (vec![], Some(expected)));
+    }
+
+    #[test]
+    fn passes_waiting_page_to_activators() {
+        let annotations = [("autoscaling.rouse.dev/waiting-page".to_owned(), "true".to_owned())];
+        let (settings, errors) = Settings::resolve(&AutoscalerConfig::default(), &annotations.into());
+        let spec = serverless_service(&autoscaler(), &selection("app=web"), &settings, REQUIRED, &plan());
+        assert_eq!((errors, spec.waiting_page), (vec![], true));
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! The page of `kubectl rouse ui` in Chromium, with a thousand workloads of an API in memory:
-//! `make test-page`.
+//! The page of `kubectl rouse ui` in Chromium, with a thousand workloads of an API in memory, and
+//! the activator's waiting page: `make test-page`.
 //!
 //! With SCREENSHOTS set to a folder, it writes the pictures of the documents there.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
 mod fleet;
+mod picture;
+mod waiting_page;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -21,9 +22,12 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use fleet::{WORKLOADS, put_fleet, put_state};
+use picture::picture;
 
 /// For what takes milliseconds on a quiet machine.
 const SOON: Duration = Duration::from_secs(20);
+/// Texts that a page has at least.
+const TEXTS: u64 = 20;
 /// Longest that the page may stand still while it is updated, in milliseconds: a moment on a machine
 /// on which other tests run.
 const MAX_FREEZE_MS: f64 = 400.0;
@@ -70,7 +74,7 @@ async fn thousand_workloads_are_shown_filtered_sorted_and_updated_without_reload
     browser.evaluate("window.wasNotReloaded = true").await?;
     for scheme in [ColorScheme::Light, ColorScheme::Dark] {
         browser.prefer(scheme).await?;
-        checks::contrast(browser).await?;
+        checks::contrast(browser, TEXTS).await?;
     }
     checks::names(browser).await?;
 
@@ -124,7 +128,7 @@ async fn workload_shows_its_hour_wakes_and_fixes_by_keyboard() -> Result<()> {
     picture(browser, "page-workload", (1280, 1370)).await?;
     for scheme in [ColorScheme::Dark, ColorScheme::Light] {
         browser.prefer(scheme).await?;
-        checks::contrast(browser).await?;
+        checks::contrast(browser, TEXTS).await?;
     }
     checks::names(browser).await?;
 
@@ -161,17 +165,4 @@ async fn workload_shows_its_hour_wakes_and_fixes_by_keyboard() -> Result<()> {
     let width = browser.evaluate("document.documentElement.scrollWidth").await?;
     ensure!(width.as_u64().is_some_and(|width| width <= 360), "the page is {width} wide on a screen of 360");
     checks::origin(browser).await
-}
-
-/// Writes two pictures of this size, light and dark, if they are wanted.
-async fn picture(browser: &Browser, name: &str, (width, height): (u32, u32)) -> Result<()> {
-    let Some(folder) = std::env::var_os("SCREENSHOTS").map(PathBuf::from) else { return Ok(()) };
-    browser.resize(width, height).await?;
-    for (scheme, suffix) in [(ColorScheme::Dark, "dark"), (ColorScheme::Light, "light")] {
-        browser.prefer(scheme).await?;
-        // The charts follow the size with the next frames.
-        browser.run("await new Promise((done) => setTimeout(done, 300))").await?;
-        browser.screenshot(&folder.join(format!("{name}-{suffix}.png"))).await?;
-    }
-    Ok(())
 }
