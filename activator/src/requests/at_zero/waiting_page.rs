@@ -25,7 +25,7 @@ use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, UPGRADE,
     X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 
 use crate::queue::rejection::Rejection;
@@ -62,14 +62,11 @@ struct Nonce(u128);
 // === impl BrowserRequest ===
 
 impl BrowserRequest {
-    /// What the request is; `None` for one of another client. Never one that changes data, upgrades
-    /// its connection, or comes over HTTP/2, as gRPC does.
+    /// What the request is; `None` for one of another client. Never one that changes data or upgrades
+    /// its connection.
     pub fn of<B>(request: &Request<B>) -> Option<Self> {
         let headers = request.headers();
-        if request.method() != Method::GET
-            || request.version() != Version::HTTP_11
-            || headers.contains_key(UPGRADE)
-        {
+        if request.method() != Method::GET || headers.contains_key(UPGRADE) {
             None
         } else if headers.contains_key(RETRY) {
             Some(Self::Retry)
@@ -203,9 +200,6 @@ mod tests {
             for method in [Method::HEAD, Method::POST, Method::OPTIONS] {
                 assert_eq!(BrowserRequest::of(&request(method, &headers)), None, "{headers:?}");
             }
-            let mut http2 = request(Method::GET, &headers);
-            *http2.version_mut() = Version::HTTP_2;
-            assert_eq!(BrowserRequest::of(&http2), None, "{headers:?}");
         }
     }
 
